@@ -1,0 +1,50 @@
+# deltamark: every target calls the command line; `make` alone prints this help.
+#   settings are NAME=value words:  make data SF=0.01 DATA=/big/disk MASTER=local[2]
+#   every setting of a target:      .venv/bin/python -m harness TARGET --help
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+IN := .venv/bin/
+RUN := $(IN)python -m harness
+
+.PHONY: help setup lock data data-verify bench check lint types test format clean
+
+help:  ## this help
+	@$(PYTHON) -m harness.makehelp Makefile
+
+setup: .venv/ready  ## make .venv with everything in it (every other target does so by itself)
+.venv/ready: requirements.lock requirements-build.lock
+	@$(PYTHON) -m harness.setup
+
+bench: .venv/ready  ## the benchmark: make bench SF=1
+	@$(RUN) bench $(MAKEOVERRIDES)
+
+data: .venv/ready  ## generate TPC-H and pre-batch it into Arrow files: make data SF=0.01
+	@$(RUN) data $(MAKEOVERRIDES)
+
+data-verify: .venv/ready  ## read every byte of the data again and compare digests
+	@$(RUN) data-verify $(MAKEOVERRIDES)
+
+bench-feed: .venv/ready  ## what cutting a batch costs
+	@$(RUN) bench-feed $(MAKEOVERRIDES)
+
+check: lint types test  ## what continuous integration runs
+
+lint: .venv/ready  ## style and format
+	@$(IN)ruff check
+	@$(IN)ruff format --check
+
+types: .venv/ready  ## strict types
+	@$(IN)mypy
+
+test: .venv/ready  ## the tests, in random order
+	@$(IN)pytest
+
+format: .venv/ready  ## rewrite the sources in the house format
+	@$(IN)ruff check --fix
+	@$(IN)ruff format
+
+lock: .venv/ready  ## pin the newest versions that pyproject.toml allows
+	@$(IN)python -m harness.lock
+
+clean:  ## remove .venv and caches; data and results stay
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

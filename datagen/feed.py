@@ -1,0 +1,143 @@
+"""The feed: a workload cut into physical batches of columns, ready for an engine.
+
+A row of relation r in a given round has time 8 * (round // logical) + rank(r). A physical batch is P logical ones;
+P may change from batch to batch. What a batch holds are views of the mapped files wherever its rows lie together
+in one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from datagen.dataset import Dataset, Values, cut
+from datagen.schema import RelationName, relation
+from datagen.workload import Piece, Workload
+from deltamark import DeltamarkError
+
+TIMES_A_ROUND = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The changes of one relation in one physical batch: `time` is non-decreasing, `rows` are positions."""
+
+    relation: RelationName
+    time: np.ndarray
+    diff: np.ndarray
+    rows: range | np.ndarray
+    columns: dict[str, Values]
+
+
+class Feed:
+    """Cuts a workload for one worker; of every batch, the workers' shares together are the whole."""
+
+    def __init__(  # noqa: PLR0913 (each is a choice of its own)
+        self,
+        dataset: Dataset,
+        workload: Workload,
+        wanted: Mapping[RelationName, Sequence[str]],
+        *,
+        logical: int = 1,
+        worker: int = 0,
+        workers: int = 1,
+        until: int | None = None,
+    ) -> None:
+        _at_least_one("logical batch", logical)
+        if not 0 <= worker < workers:
+            raise DeltamarkError(f"no such worker of {workers}", worker, f"give one from 0 to {workers - 1}")
+        self._workload = workload
+        self._logical = logical
+        self._share = (worker, workers)
+        self._readers = [_Reader(dataset, name, columns, logical) for name, columns in wanted.items()]
+        self._end = workload.rounds if until is None else workload.check_end(until, logical)
+        self.round = 0
+        """The first round of the next batch."""
+
+    @property
+    def done(self) -> bool:
+        return self.round >= self._end
+
+    def take(self, physical: int) -> list[Delta]:
+        """Cut the next `physical` logical batches: a delta for each relation that has rows in them."""
+        _at_least_one("physical batch", physical)
+        start = self.round
+        self.round = stop = min(start + physical * self._logical, self._end)
+        deltas = []
+        for reader in self._readers:
+            pieces = self._workload.pieces(reader.name, start, stop)
+            if self._share != (0, 1):
+                pieces = [mine for piece in pieces if (mine := piece.share(*self._share)).start < mine.stop]
+            if pieces:
+                deltas.append(reader.read(pieces))
+        return deltas
+
+    def batches(self, physical: int) -> Iterator[list[Delta]]:
+        while not self.done:
+            yield self.take(physical)
+
+
+class _Reader:
+    """Reads pieces of one relation."""
+
+    def __init__(self, dataset: Dataset, name: RelationName, columns: Sequence[str], logical: int) -> None:
+        self.name = name
+        self._rank = relation(name).rank
+        self._logical = logical
+        self._shift = dataset.shift
+        self._columns = [(column, dataset.pieces(name, column)) for column in columns]
+        self._steps = _constant(np.empty(0, dtype=np.int64))  # 8 * (i // logical)
+        self._diffs = dict.fromkeys((1, -1), self._steps)
+
+    def read(self, pieces: list[Piece]) -> Delta:
+        if len(pieces) == 1:
+            piece = pieces[0]
+            columns = {name: cut(stored, self._shift, piece.start, piece.stop) for name, stored in self._columns}
+            return Delta(self.name, self._time(piece), self._diff(piece), range(piece.start, piece.stop), columns)
+        return self._merged(pieces)
+
+    def _merged(self, pieces: list[Piece]) -> Delta:
+        time = np.concatenate([self._time(piece) for piece in pieces])
+        order = np.argsort(time, kind="stable")
+        columns = {}
+        for name, stored in self._columns:
+            parts = [cut(stored, self._shift, piece.start, piece.stop) for piece in pieces]
+            whole = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
+            columns[name] = whole.take(order)
+        return Delta(
+            self.name,
+            _constant(time[order]),
+            _constant(np.concatenate([self._diff(piece) for piece in pieces])[order]),
+            np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])[order],
+            columns,
+        )
+
+    def _time(self, piece: Piece) -> np.ndarray:
+        if piece.rounds is not None:
+            return _constant(piece.rounds // self._logical * TIMES_A_ROUND + self._rank)
+        # i // L + j // L = (i + j) // L where L divides i: skip the remainder of `first`, which is small
+        skip = piece.first % self._logical
+        size = skip + piece.stop - piece.start
+        if len(self._steps) < size:
+            self._steps = _constant(np.arange(2 * size) // self._logical * TIMES_A_ROUND)
+        return _constant(self._steps[skip:size] + (piece.first // self._logical * TIMES_A_ROUND + self._rank))
+
+    def _diff(self, piece: Piece) -> np.ndarray:
+        size = piece.stop - piece.start
+        if len(self._diffs[piece.diff]) < size:
+            self._diffs[piece.diff] = _constant(np.full(2 * size, piece.diff))
+        return self._diffs[piece.diff][:size]
+
+
+def _constant(array: np.ndarray) -> np.ndarray:
+    """Make an array read-only, as the views of mapped files are."""
+    array.flags.writeable = False
+    return array
+
+
+def _at_least_one(what: str, value: int) -> None:
+    if value < 1:
+        raise DeltamarkError(f"a {what} is at least 1", value, "give a whole number from 1 up")

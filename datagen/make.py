@@ -1,0 +1,104 @@
+"""Make the data of a scale factor, once: generate, pre-batch, publish.
+
+Everything is made in a directory of its own, `.making-KEY`, and appears under its name by one rename, so that a
+reader sees whole data or none. The directory DATA is locked (`flock`, which dies with its process) while data is
+made in it; finished parts of an interrupted run are used by the next one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from datagen.dataset import Dataset
+from datagen.generate import generate, generator_version, part_count
+from datagen.lines import write_order_lines
+from datagen.manifest import Manifest
+from datagen.prebatch import prebatch
+from datagen.schema import CHUNK_ROWS, SCHEMA_VERSION
+from datagen.spark import session
+from deltamark import DeltamarkError
+
+JVM_STARTS_SOON = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Spark only deals out tasks here, so its JVM need not optimise what it runs: 2 s sooner."""
+
+Phase = Literal["waiting for another process", "starting Spark", "generating parts", "pre-batching rows"]
+Report = Callable[[Phase, int, int], None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The data of a scale factor below the directory `data`, and how to make it."""
+
+    data: Path
+    sf: Decimal
+    master: str = "local[*]"
+    chunk_rows: int = CHUNK_ROWS
+
+    @property
+    def directory(self) -> Path:
+        """Where it lies: the name is its key."""
+        return self.data / f"tpch-sf{self.sf}-{generator_version().replace(' ', '-')}-v{SCHEMA_VERSION}"
+
+    @property
+    def making(self) -> Path:
+        return self.data / f".making-{self.directory.name}"
+
+
+def make_data(wanted: Wanted, report: Report) -> tuple[Dataset, bool]:
+    """Open the data, making it first if it is not there; say whether it was made."""
+    _writable(wanted.data)
+    made = not wanted.directory.exists()
+    if made or wanted.making.exists():
+        with _locked(wanted.data, report):
+            if made := not wanted.directory.exists():
+                _make(wanted, report)
+            shutil.rmtree(wanted.making, ignore_errors=True)
+    return Dataset.open(wanted.directory), made
+
+
+def _make(wanted: Wanted, report: Report) -> None:
+    report("starting Spark", 0, 0)
+    with session(wanted.master, JVM_STARTS_SOON) as spark:
+        parts = part_count(wanted.sf, spark.sparkContext.defaultParallelism)
+        parquet = wanted.making / f"parquet-{parts}"
+        parquet.mkdir(parents=True, exist_ok=True)
+        generate(spark, wanted.sf, parquet, parts, partial(report, "generating parts"))
+        # a directory of this run's own: orphans of a killed one may still write into theirs
+        arrow = wanted.making / f"arrow-{uuid.uuid4().hex}"
+        relations = prebatch(spark, parquet, arrow, wanted.chunk_rows, partial(report, "pre-batching rows"))
+        lines = write_order_lines(arrow, relations, wanted.chunk_rows)
+    Manifest(SCHEMA_VERSION, str(wanted.sf), generator_version(), wanted.chunk_rows, relations, lines).write(arrow)
+    arrow.rename(wanted.directory)
+
+
+def _writable(data: Path) -> None:
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        if not os.access(data, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied", str(data))
+    except OSError as error:
+        raise DeltamarkError("cannot write the data", f"{data}: {error.strerror}", "give another DATA=") from error
+
+
+@contextmanager
+def _locked(data: Path, report: Report) -> Iterator[None]:
+    handle = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("waiting for another process", 0, 0)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,221 @@
+"""Pre-batching as Spark jobs: Parquet parts -> Arrow files of CHUNK_ROWS rows, in file order.
+
+Which rows make a chunk follows from the Parquet footers alone, so nothing is shuffled: a task reads the row groups
+that its chunk overlaps, column by column, and no row is ever a Python object. Two jobs: the first collects the
+distinct values of the dictionary columns, the second writes the chunks with one sorted dictionary per column.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from datagen.generate import part_files
+from datagen.manifest import Chunk, RelationFiles
+from datagen.schema import RELATIONS, Column, Relation, RelationName
+from datagen.spark import run_tasks
+from deltamark import DeltamarkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Source:
+    """`rows` rows of a Parquet file from `skip` rows into the first of its row groups `groups`."""
+
+    path: str
+    groups: tuple[int, int]
+    skip: int
+    rows: int
+
+
+def prebatch(
+    spark: SparkSession, parquet: Path, into: Path, chunk_rows: int, report: Callable[[int, int], None]
+) -> dict[RelationName, RelationFiles]:
+    """Write the chunks of every relation below `into`; report rows done."""
+    files = {name: part_files(parquet, name) for name in RELATIONS}
+    codes = _dictionaries(spark, files)
+    tasks: list[dict[str, Any]] = []
+    for name, paths in files.items():
+        (into / name).mkdir(parents=True)
+        for chunk, sources in enumerate(chunk_sources(paths, chunk_rows)):
+            tasks.append(
+                {
+                    "relation": name,
+                    "chunk": chunk,
+                    "rows": sum(source.rows for source in sources),
+                    "sources": [asdict(source) for source in sources],
+                    "codes": codes[name],
+                    "into": str(into),
+                }
+            )
+    tasks.sort(key=lambda task: (-task["rows"], task["relation"] != "lineitem"))  # the long ones first
+    total = sum(task["rows"] for task in tasks)
+
+    def poll() -> None:
+        done = [task for task in tasks if (into / chunk_name(task["relation"], task["chunk"])).exists()]
+        report(sum(task["rows"] for task in done), total)
+
+    results = run_tasks(spark, "datagen.prebatch:write_chunk", tasks, poll)
+    report(total, total)
+    return {name: _gather(name, tasks, results, codes[name]) for name in RELATIONS}
+
+
+def chunk_name(relation: str, chunk: int) -> str:
+    return f"{relation}/{chunk:05}.arrow"
+
+
+def chunk_sources(paths: list[Path], chunk_rows: int) -> Iterator[list[Source]]:
+    """Cut the rows of Parquet files, taken as one sequence, into chunks: from their footers."""
+    chunk: list[Source] = []
+    room = chunk_rows
+    for path in paths:
+        metadata = pq.read_metadata(path)
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+        at = 0
+        while at < metadata.num_rows:
+            rows = min(room, metadata.num_rows - at)
+            first = int(np.searchsorted(starts, at, side="right")) - 1
+            last = int(np.searchsorted(starts, at + rows, side="left"))
+            chunk.append(Source(str(path), (first, last), at - int(starts[first]), rows))
+            at += rows
+            room -= rows
+            if room == 0:
+                yield chunk
+                chunk, room = [], chunk_rows
+    if chunk:
+        yield chunk
+
+
+def _dictionaries(
+    spark: SparkSession, files: dict[RelationName, list[Path]]
+) -> dict[RelationName, dict[str, list[str]]]:
+    tasks = [
+        {"relation": name, "path": str(path)} for name in RELATIONS if RELATIONS[name].codes for path in files[name]
+    ]
+    found: dict[RelationName, dict[str, set[str]]] = {
+        name: {column: set() for column in RELATIONS[name].codes} for name in RELATIONS
+    }
+    for task, values in zip(tasks, run_tasks(spark, "datagen.prebatch:distinct_codes", tasks), strict=True):
+        for column, distinct in values.items():
+            found[task["relation"]][column].update(distinct)  # type: ignore[index]
+    # sorted() compares code points, which is the order of UTF-8 bytes
+    return {name: {column: sorted(values) for column, values in of.items()} for name, of in found.items()}
+
+
+def distinct_codes(task: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the distinct values of each dictionary column of one Parquet file."""
+    relation = RELATIONS[task["relation"]]
+    names = [relation.prefix + column for column in relation.codes]
+    file = pq.ParquetFile(task["path"], read_dictionary=names)
+    found: dict[str, set[str]] = {column: set() for column in relation.codes}
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group, columns=names, use_threads=False)
+        for column, name in zip(relation.codes, names, strict=True):
+            for piece in table.column(name).chunks:
+                found[column].update(piece.dictionary.to_pylist())
+    return {column: list(values) for column, values in found.items()}
+
+
+def write_chunk(task: dict[str, Any]) -> dict[str, Any]:
+    """Convert one chunk and write its Arrow file; return what the manifest says of it."""
+    relation = RELATIONS[task["relation"]]
+    sources = [Source(**{**source, "groups": tuple(source["groups"])}) for source in task["sources"]]
+    arrays, bounds = [], {}
+    for column in relation.columns:
+        arrays.append(_stored(column, _read(relation, column, sources), task["codes"].get(column.name)))
+        bounds[column.name] = _bounds(column, arrays[-1])
+    batch = pa.RecordBatch.from_arrays(arrays, schema=relation.arrow_schema)
+    name = chunk_name(relation.name, task["chunk"])
+    return {"chunk": asdict(write_arrow(Path(task["into"]), name, batch)), "bounds": bounds}
+
+
+def write_arrow(into: Path, name: str, batch: pa.RecordBatch) -> Chunk:
+    """Write an Arrow file of one batch under its name, whole or not at all."""
+    target = into / name
+    making = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    with pa.OSFile(str(making), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    with making.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    making.replace(target)
+    stat = target.stat()
+    return Chunk(name, batch.num_rows, stat.st_size, stat.st_mtime_ns, digest)
+
+
+def _read(relation: Relation, column: Column, sources: list[Source]) -> pa.ChunkedArray:
+    name = relation.prefix + column.name
+    pieces = []
+    for source in sources:
+        file = pq.ParquetFile(source.path, read_dictionary=[name] if column.kind == "code" else None)
+        table = file.read_row_groups(range(*source.groups), columns=[name], use_threads=False)
+        pieces += table.column(0).slice(source.skip, source.rows).chunks
+    return pa.chunked_array(pieces)
+
+
+def _stored(column: Column, read: pa.ChunkedArray, values: list[str] | None) -> pa.Array:
+    if read.null_count:
+        raise DeltamarkError(f"NULL in {column.name}", read.null_count, "the generator is not the pinned one")
+    match column.kind:
+        case "int":
+            return read.cast(pa.int64()).combine_chunks()
+        case "decimal":
+            return pa.array(np.concatenate([_cents(piece) for piece in read.chunks]))
+        case "date":
+            return read.cast(pa.date32()).cast(pa.int32()).combine_chunks()
+        case "code":
+            pool = pa.array(values, pa.string())
+            indices = np.concatenate([_recoded(piece, pool) for piece in read.chunks])
+            return pa.DictionaryArray.from_arrays(pa.array(indices), pool, ordered=True)
+        case "text":
+            return read.cast(pa.string()).combine_chunks()
+
+
+def _cents(piece: pa.Array) -> np.ndarray:
+    """Take the low words of 128-bit decimals: with 15 digits the high words are only their sign."""
+    if piece.type != pa.decimal128(15, 2):
+        raise DeltamarkError("not decimal(15,2)", piece.type, "the generator is not the pinned one")
+    words = np.frombuffer(piece.buffers()[1], dtype=np.int64)
+    return words[2 * piece.offset : 2 * (piece.offset + len(piece)) : 2]
+
+
+def _recoded(piece: pa.DictionaryArray, pool: pa.Array) -> np.ndarray:
+    translated = pc.index_in(piece.dictionary.cast(pa.string()), value_set=pool)
+    return translated.to_numpy()[piece.indices.to_numpy()].astype(np.int32)
+
+
+def _bounds(column: Column, array: pa.Array) -> tuple[Any, Any]:
+    if column.kind == "code":
+        codes = array.indices.to_numpy()
+        return array.dictionary[int(codes.min())].as_py(), array.dictionary[int(codes.max())].as_py()
+    if column.kind == "text":
+        both = pc.min_max(array)
+        return both["min"].as_py(), both["max"].as_py()
+    values = array.to_numpy()
+    return int(values.min()), int(values.max())
+
+
+def _gather(
+    name: RelationName, tasks: list[dict[str, Any]], results: list[dict[str, Any]], codes: dict[str, list[str]]
+) -> RelationFiles:
+    mine = [result for task, result in zip(tasks, results, strict=True) if task["relation"] == name]
+    chunks = sorted((Chunk(**result["chunk"]) for result in mine), key=lambda chunk: chunk.file)
+    bounds = {
+        column.name: (
+            min(result["bounds"][column.name][0] for result in mine),
+            max(result["bounds"][column.name][1] for result in mine),
+        )
+        for column in RELATIONS[name].columns
+    }
+    return RelationFiles(tuple(chunks), bounds, {column: len(values) for column, values in codes.items()})

@@ -1,0 +1,150 @@
+"""Start Spark, quietly and with the packages of this project on its executors, and run lists of tasks on it.
+
+A task is JSON in and JSON out, run by a function of an importable module: nothing but names and paths crosses
+between the driver and the executors. A failure that a task foresees (`DeltamarkError`, `OSError`) comes back as
+data and is raised here as it was; anything else is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datagen.java import java_home
+from deltamark import DeltamarkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("datagen", "dataflow", "queries", "harness")
+MODULES = ("deltamark.py",)
+
+
+@contextmanager
+def session(master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Start a session on `master` and stop it, and remove what it wrote, on the way out."""
+    scratch = Path(tempfile.mkdtemp(prefix="deltamark-"))
+    kept = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")}
+    os.environ["JAVA_HOME"] = str(java_home(os.environ, scratch))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if master.startswith("local"):
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    try:
+        spark = _start(master, settings, scratch)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    finally:
+        for name, value in kept.items():
+            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _start(master: str, settings: Mapping[str, str], scratch: Path) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 (half a second, and most commands need no Spark)
+
+    builder = (
+        SparkSession.builder.master(master)
+        .appName("deltamark")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.local.dir", str(scratch))
+        .config("spark.log.level", "ERROR")
+        .config("spark.submit.pyFiles", str(_package(scratch)))
+        .config(map=dict(settings))
+    )
+    log = scratch / "jvm.log"
+    try:
+        with _stderr_to(log):  # the JVM keeps it: what it prints is wanted only when it does not start
+            return builder.getOrCreate()
+    except Exception as error:
+        said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        reason = next((line for line in said if "rror" in line or "xception" in line), str(error))
+        remedy = "give MASTER=local[*], local[N] or spark://host:port, and see --debug"
+        raise DeltamarkError(f"Spark did not start on {master}", reason, remedy) from error
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Send the process's standard error, and that of the JVM it starts, to a file for a while."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _package(scratch: Path) -> Path:
+    """Zip the project's own modules, for the executors."""
+    target = scratch / "deltamark.zip"
+    sources = [ROOT / name for name in MODULES]
+    for package in PACKAGES:
+        sources += sorted((ROOT / package).rglob("*.py"))
+    with zipfile.ZipFile(target, "w") as archive:
+        for source in sources:
+            archive.write(source, source.relative_to(ROOT))
+    return target
+
+
+def run_tasks(
+    spark: SparkSession, function: str, tasks: Sequence[object], poll: Callable[[], None] = lambda: None
+) -> list[Any]:
+    """Run `function` ("module:name") on every task, one Spark task each; return their results in order.
+
+    `poll` is called twice a second while they run.
+    """
+    todo = [json.dumps(task) for task in tasks]
+    # an RDD: its first job runs 4 s sooner than one over a frame, and nothing but JSON passes through it
+    job = spark.sparkContext.parallelize(todo, len(todo)).map(partial(_run_one, function))
+    with _polling(poll):
+        results = [json.loads(result) for result in job.collect()]
+    for result in results:
+        if "error" in result:
+            raise DeltamarkError(*result["error"])
+    return [result["value"] for result in results]
+
+
+def _run_one(function: str, task: str) -> str:
+    module, name = function.split(":")
+    try:
+        return json.dumps({"value": getattr(importlib.import_module(module), name)(json.loads(task))})
+    except DeltamarkError as error:
+        return json.dumps({"error": [error.cause, str(error.actual), error.remedy]})
+    except OSError as error:
+        where = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
+        return json.dumps({"error": ["a task could not read or write", where, "make room or give another DATA="]})
+
+
+@contextmanager
+def _polling(poll: Callable[[], None]) -> Iterator[None]:
+    stop = threading.Event()
+
+    def loop() -> None:
+        while not stop.wait(0.5):
+            poll()
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

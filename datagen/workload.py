@@ -1,0 +1,151 @@
+"""Workloads: in which round each row arrives or leaves. Positions over the stored files, never copies of them.
+
+insert      row i of every relation arrives in round i and stays
+window:N    everything but orders and their lines arrives in round 0; round r >= 1 inserts order r-1 and, from
+            r = N+1 on, retracts order r-1-N, each with its lines: never more than N orders are live
+refresh:K   TPC-H's refresh functions: a load as in `insert` without the last K*S orders (S = max(1, floor(SF*1500))),
+            which takes R rounds; then round R+2k inserts the next S of them, and round R+2k+1 retracts the S oldest
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from datagen.dataset import Dataset
+from datagen.schema import RELATION_NAMES, RelationName
+from deltamark import DeltamarkError, unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive rows of a relation, `start` to `stop` - 1, that arrive (diff 1) or leave (diff -1).
+
+    Row start+i does so in round first+i, or in rounds[i] where `rounds` is given (non-decreasing).
+    """
+
+    start: int
+    stop: int
+    diff: int
+    first: int
+    rounds: np.ndarray | None = None
+
+    def share(self, worker: int, workers: int) -> Piece:
+        """Return one worker's part, which is consecutive too."""
+        size = self.stop - self.start
+        low, high = size * worker // workers, size * (worker + 1) // workers
+        rounds = None if self.rounds is None else self.rounds[low:high]
+        return Piece(self.start + low, self.start + high, self.diff, self.first + low, rounds)
+
+
+class Workload(ABC):
+    """Rows as a function of rounds: `rounds` of them, whatever a query uses."""
+
+    name: str
+    rounds: int
+
+    @abstractmethod
+    def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
+        """Return the changes of a relation in the rounds start..stop-1, as non-empty pieces."""
+
+    def check_end(self, rounds: int, logical: int) -> int:
+        """Return `rounds` if a stream in logical batches can be asked for its state after so many."""
+        if 0 <= rounds <= self.rounds and (rounds % logical == 0 or rounds == self.rounds):
+            return rounds
+        below = min(max(rounds, 0), self.rounds) // logical * logical
+        above = min(below + logical, self.rounds)
+        remedy = f"ask for {below} or {above}" if below != above else f"ask for at most {self.rounds}"
+        raise DeltamarkError(f"no boundary of logical batches of {logical}", f"{rounds} rounds", remedy)
+
+
+class Insert(Workload):
+    name = "insert"
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._rows = {name: dataset.rows(name) for name in RELATION_NAMES}
+        self.rounds = max(self._rows.values())
+
+    def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
+        stop = min(stop, self._rows[name])
+        return [Piece(start, stop, 1, start)] if start < stop else []
+
+
+class Window(Workload):
+    def __init__(self, dataset: Dataset, size: int) -> None:
+        self.name = f"window:{size}"
+        self._size = size
+        self._dataset = dataset
+        self.rounds = dataset.rows("orders") + 1
+
+    def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
+        if name not in ("orders", "lineitem"):
+            rows = self._dataset.rows(name)
+            return [Piece(0, rows, 1, 0, np.zeros(rows, dtype=np.int64))] if start == 0 and rows else []
+        pieces = []
+        for diff, age in ((1, 1), (-1, 1 + self._size)):  # order o arrives in round o+1, leaves in o+1+size
+            first, last = max(start, age), max(min(stop, self.rounds), age)
+            if first < last:
+                pieces.append(self._orders(name, first - age, last - age, diff, first))
+        return pieces
+
+    def _orders(self, name: RelationName, low: int, high: int, diff: int, round_: int) -> Piece:
+        if name == "orders":
+            return Piece(low, high, diff, round_)
+        lines = self._dataset.first_lines(low, high + 1)
+        rounds = np.repeat(np.arange(round_, round_ + high - low), np.diff(lines))
+        return Piece(int(lines[0]), int(lines[-1]), diff, round_, rounds)
+
+
+class Refresh(Workload):
+    def __init__(self, dataset: Dataset, steps: int) -> None:
+        self.name = f"refresh:{steps}"
+        self._size = max(1, int(dataset.manifest.scale_factor * 1500))
+        self._dataset = dataset
+        orders = dataset.rows("orders")
+        self._loaded = orders - steps * self._size
+        if self._loaded < 0:
+            most = orders // self._size
+            raise DeltamarkError("not enough orders to hold back", self.name, f"at this scale at most refresh:{most}")
+        self._load = {name: dataset.rows(name) for name in RELATION_NAMES}
+        self._load["orders"] = self._loaded
+        self._load["lineitem"] = self._line(self._loaded)
+        self._load_rounds = max(self._load.values())
+        self.rounds = self._load_rounds + 2 * steps
+
+    def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
+        pieces = []
+        if start < (loaded := min(stop, self._load[name])):
+            pieces.append(Piece(start, loaded, 1, start))
+        if name in ("orders", "lineitem"):
+            steps = range(max(start, self._load_rounds), min(stop, self.rounds))
+            pieces += [self._step(name, round_) for round_ in steps]
+        return pieces
+
+    def _step(self, name: RelationName, round_: int) -> Piece:
+        step, retracts = divmod(round_ - self._load_rounds, 2)
+        low = step * self._size + (0 if retracts else self._loaded)
+        high = low + self._size
+        if name == "lineitem":
+            low, high = self._line(low), self._line(high)
+        return Piece(low, high, -1 if retracts else 1, round_, np.full(high - low, round_))
+
+    def _line(self, order: int) -> int:
+        return int(self._dataset.first_lines(order, order + 1)[0])
+
+
+SIZED: dict[str, Callable[[Dataset, int], Workload]] = {"window": Window, "refresh": Refresh}
+
+
+def workload(dataset: Dataset, text: str) -> Workload:
+    """Read `insert`, `window:N` or `refresh:K`."""
+    kind, colon, size = text.partition(":")
+    if kind == "insert" and not colon:
+        return Insert(dataset)
+    if kind not in SIZED:
+        raise unknown("workload", text, ["insert", *(f"{name}:N" for name in SIZED)])
+    if not size.isdecimal() or int(size) < 1:
+        raise DeltamarkError(f"{kind} needs a whole number from 1 up", text, f"write {kind}:100")
+    return SIZED[kind](dataset, int(size))

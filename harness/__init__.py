@@ -1,0 +1,1 @@
+"""The harness: the command line, and all that measures, checks and shows."""

@@ -1,0 +1,91 @@
+"""The command line. A command is a module of harness/commands: options(parser) and run(chosen) -> exit code.
+
+`python -m harness data SF=0.01` and `... data --sf 0.01` are the same: make hands its settings on as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from deltamark import DeltamarkError, __version__, unknown
+
+COMMANDS = {
+    "bench": "run the benchmark",
+    "bench-feed": "measure what cutting a batch costs",
+    "data": "generate TPC-H and pre-batch it into Arrow files",
+    "data-verify": "read every byte of the data again and compare digests",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise DeltamarkError("cannot read the command", message, f"see {self.prog} --help")
+
+    @property
+    def settings(self) -> list[str]:
+        """The options that take a value, as make spells them."""
+        return sorted(
+            option.removeprefix("--").upper()
+            for action in self._actions
+            for option in action.option_strings
+            if option.startswith("--") and action.nargs != 0
+        )
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a command; return its exit code: 0 done, 1 found wrong, 2 could not, 130 interrupted."""
+    try:
+        return _run(list(words))
+    except DeltamarkError as error:
+        if "--debug" in words:
+            traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: what is finished is kept, the same command goes on from there", file=sys.stderr)
+        return 130
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0].startswith("-"):
+        return _top(words)
+    name, *rest = words
+    if name not in COMMANDS:
+        raise unknown("command", name, COMMANDS)
+    module = importlib.import_module(f"harness.commands.{name.replace('-', '_')}")
+    parser = Parser(prog=f"python -m harness {name}", description=module.__doc__, allow_abbrev=False)
+    parser.add_argument("--debug", action="store_true", help="show where an error comes from")
+    module.options(parser)
+    return int(module.run(parser.parse_args(with_options(rest, parser.settings))))
+
+
+def _top(words: list[str]) -> int:
+    listed = "\n".join(f"  {name:<12} {text}" for name, text in COMMANDS.items())
+    top = Parser(
+        prog="python -m harness",
+        usage="python -m harness COMMAND [NAME=value ...]",
+        description=f"commands:\n{listed}\n\nits settings: python -m harness COMMAND --help",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"deltamark {__version__}")
+    top.parse_args(words or ["--help"])
+    return 0
+
+
+def with_options(words: Iterable[str], settings: Sequence[str]) -> list[str]:
+    """Turn `SF=1` into `--sf=1`."""
+    turned = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (equals and name.isupper()):
+            turned.append(word)
+        elif name in settings:
+            turned.append(f"--{name.lower()}={value}")
+        elif name != "PYTHON":  # which is make's own: the interpreter that .venv is made with
+            raise unknown("setting", name, settings)
+    return turned

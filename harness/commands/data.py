@@ -1,0 +1,32 @@
+"""Generate TPC-H and pre-batch it into Arrow files, once: data that is there and whole is used."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from datagen.dataset import Dataset
+from datagen.make import make_data
+from harness.options import add_data as options
+from harness.options import wanted
+from harness.progress import ProgressLine
+
+__all__ = ["options", "run"]
+
+
+def run(chosen: argparse.Namespace) -> int:
+    ensure(chosen)
+    return 0
+
+
+def ensure(chosen: argparse.Namespace) -> Dataset:
+    """Open the data that a command asks for, making it if need be, and say what it is."""
+    started = time.monotonic()
+    with ProgressLine() as progress:
+        dataset, made = make_data(wanted(chosen), progress.report)
+    manifest = dataset.manifest
+    rows = sum(relation.rows for relation in manifest.relations.values())
+    size = sum(chunk.bytes for chunk in manifest.files) / 1e6
+    how = f"made in {time.monotonic() - started:.1f} s" if made else "already there"
+    print(f"{dataset.directory}: SF {manifest.sf}, {rows:,} rows, {size:,.1f} MB, {how}")
+    return dataset

@@ -1,0 +1,26 @@
+"""Read every byte of the data again and compare digests; with --source, generate the rows again and compare each."""
+
+from __future__ import annotations
+
+import argparse
+
+from datagen.dataset import Dataset
+from harness.options import add_data, wanted
+from harness.progress import ProgressLine
+from harness.source import check_source
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add_data(parser)
+    parser.add_argument("--source", action="store_true", help="generate the rows again and compare each, in DuckDB")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    dataset = Dataset.open(wanted(chosen).directory)
+    with ProgressLine() as progress:
+        dataset.verify(lambda done, total: progress.report("comparing digests, bytes", done, total))
+        if chosen.source:
+            check_source(dataset, progress.report)
+    compared = ", and every row as the generator makes it" if chosen.source else ""
+    print(f"{dataset.directory}: {len(dataset.manifest.files)} files as they were made{compared}")
+    return 0

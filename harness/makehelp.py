@@ -1,0 +1,18 @@
+"""Print the help of a Makefile from the comments of its targets."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+
+def help_text(makefile: str) -> str:
+    head = [line.removeprefix("# ").removeprefix("#") for line in makefile.splitlines() if line.startswith("#")]
+    targets = re.findall(r"^([\w-]+):.*?## (.*)$", makefile, re.MULTILINE)
+    width = max(len(name) for name, _ in targets)
+    return "\n".join([*head, "", *(f"  make {name:<{width}}  {text}" for name, text in targets)])
+
+
+if __name__ == "__main__":
+    print(help_text(Path(sys.argv[1]).read_text(encoding="utf-8")))

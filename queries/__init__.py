@@ -1,0 +1,1 @@
+"""TPC-H in terms of dataflow: pure functions that build plans."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
-import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -64,18 +65,21 @@ def _start(master: str, settings: Mapping[str, str], scratch: Path) -> SparkSess
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.local.dir", str(scratch))
         .config("spark.log.level", "ERROR")
-        .config("spark.submit.pyFiles", str(_package(scratch)))
         .config(map=dict(settings))
     )
     log = scratch / "jvm.log"
     try:
         with _stderr_to(log):  # the JVM keeps it: what it prints is wanted only when it does not start
-            return builder.getOrCreate()
+            spark = builder.getOrCreate()
     except Exception as error:
-        said = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        reason = next((line for line in said if "rror" in line or "xception" in line), str(error))
+        said = f"{error}\n{log.read_text(encoding='utf-8', errors='replace')}".splitlines()
+        reason = next((line for line in said if re.search(r"(Error|Exception):? ", line)), said[0])
         remedy = "give MASTER=local[*], local[N] or spark://host:port, and see --debug"
         raise DeltamarkError(f"Spark did not start on {master}", reason, remedy) from error
+    path = list(sys.path)
+    spark.sparkContext.addPyFile(str(_package(scratch)))
+    sys.path[:] = path  # it is the executors that need it
+    return spark
 
 
 @contextmanager
@@ -114,8 +118,12 @@ def run_tasks(
     todo = [json.dumps(task) for task in tasks]
     # an RDD: its first job runs 4 s sooner than one over a frame, and nothing but JSON passes through it
     job = spark.sparkContext.parallelize(todo, len(todo)).map(partial(_run_one, function))
-    with _polling(poll):
-        results = [json.loads(result) for result in job.collect()]
+    # the job in a thread, the waiting here: so an interrupt ends the wait, not a call to the JVM
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(job.collect)
+        while not wait([future], timeout=0.5).done:
+            poll()
+    results = [json.loads(result) for result in future.result()]
     for result in results:
         if "error" in result:
             raise DeltamarkError(*result["error"])
@@ -131,20 +139,3 @@ def _run_one(function: str, task: str) -> str:
     except OSError as error:
         where = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
         return json.dumps({"error": ["a task could not read or write", where, "make room or give another DATA="]})
-
-
-@contextmanager
-def _polling(poll: Callable[[], None]) -> Iterator[None]:
-    stop = threading.Event()
-
-    def loop() -> None:
-        while not stop.wait(0.5):
-            poll()
-
-    thread = threading.Thread(target=loop, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()

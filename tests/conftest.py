@@ -1,0 +1,35 @@
+"""What tests share: real data, made once a run, and tiny data of any shape, made in milliseconds."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from datagen.dataset import Dataset
+from datagen.make import Wanted, make_data
+
+settings.register_profile("deltamark", deadline=None, max_examples=60)
+settings.load_profile("deltamark")
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with SF 0.01, and SF 0.001 in chunks so small that every relation but the least has several."""
+    directory = tmp_path_factory.mktemp("data")
+    for sf, chunk_rows in (("0.01", 1 << 20), ("0.001", 64)):
+        _, made = make_data(Wanted(directory, Decimal(sf), "local[2]", chunk_rows), lambda *_: None)
+        assert made
+    return directory
+
+
+@pytest.fixture(scope="session")
+def sf001(data: Path) -> Dataset:
+    return Dataset.open(Wanted(data, Decimal("0.01")).directory)
+
+
+@pytest.fixture(scope="session")
+def chunked(data: Path) -> Dataset:
+    return Dataset.open(Wanted(data, Decimal("0.001")).directory)

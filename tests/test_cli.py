@@ -1,0 +1,87 @@
+"""The command line: settings as make spells them, and errors in one line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deltamark import DeltamarkError
+from harness.cli import COMMANDS, main, with_options
+from harness.makehelp import help_text
+from harness.progress import line
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_settings_are_options():
+    assert with_options(["SF=1", "--data", "x", "PYTHON=python3.12"], ["SF"]) == ["--sf=1", "--data", "x"]
+
+
+def test_unknown_settings_are_named():
+    with pytest.raises(DeltamarkError, match="unknown setting: SFF; did you mean SF"):
+        with_options(["SFF=1"], ["SF", "DATA"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dta"], "error: unknown command: dta; did you mean data"),
+        (["data", "SF=tiny"], "error: not a scale factor: 'tiny'; give a number from 0.001 up, such as SF=0.01"),
+        (["data", "--frob"], "error: cannot read the command: unrecognized arguments: --frob; see python -m"),
+        (["data-verify", "DATA=/nowhere"], "error: no manifest in the data directory: /nowhere/tpch-sf0.01-"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_line_and_exit_code_2(capsys, words, message):
+    assert main(words) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(message)
+    assert errors.count("\n") == 1
+
+
+def test_debug_shows_where_an_error_comes_from(capsys):
+    assert main(["data-verify", "DATA=/nowhere", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(capsys, command):
+    with pytest.raises(SystemExit) as done:
+        main([command, "--help"])
+    assert done.value.code == 0
+    assert "--sf" in capsys.readouterr().out
+
+
+def test_the_program_alone_prints_its_commands():
+    ran = subprocess.run([sys.executable, "-m", "harness"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert all(command in ran.stdout for command in COMMANDS)
+
+
+def test_make_help_has_every_target():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    shown = help_text(makefile)
+    assert all(f"  make {target} " in shown for target in targets)
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "text"),
+    [
+        (0, 0, 0.0, "loading ..."),
+        (0, 10, 3.0, "loading: 0 of 10 (0%), 3 s"),
+        (2500, 10000, 10.0, "loading: 2,500 of 10,000 (25%), 10 s, about 30 s left"),
+        (10, 10, 5.0, "loading: 10 of 10 (100%), 5 s"),
+    ],
+)
+def test_progress_lines(done, total, seconds, text):
+    assert line("loading", done, total, seconds) == text
+
+
+def test_the_locks_name_versions_and_hashes_and_no_address():
+    for lock in ROOT.glob("*.lock"):
+        assert not re.search(r"https?:|@ |--index|--find-links", lock.read_text()), lock
+        pinned = re.findall(r"^[\w.-]+==", lock.read_text(), re.MULTILINE)
+        assert len(pinned) <= lock.read_text().count("--hash=sha256:")

@@ -22,6 +22,8 @@ class ProgressLine:
         self._what = ""
         self._started = self._printed = 0.0
         self._finished = False
+        self.took: dict[str, float] = {}
+        """Seconds of each kind of work, up to its last report."""
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
             TextColumn("left"), TimeRemainingColumn(), console=self._console, transient=True,
@@ -42,6 +44,7 @@ class ProgressLine:
         fresh = what != self._what
         if fresh:
             self._what, self._started = what, now
+        self.took[what] = now - self._started
         if self._live:
             self._bar.update(self._task, description=what, completed=done, total=total or None, visible=True)
             if fresh:

@@ -27,6 +27,7 @@ def ensure(chosen: argparse.Namespace) -> Dataset:
     manifest = dataset.manifest
     rows = sum(relation.rows for relation in manifest.relations.values())
     size = sum(chunk.bytes for chunk in manifest.files) / 1e6
-    how = f"made in {time.monotonic() - started:.1f} s" if made else "already there"
+    steps = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in progress.took.items() if seconds)
+    how = f"made in {time.monotonic() - started:.1f} s ({steps})" if made else "already there"
     print(f"{dataset.directory}: SF {manifest.sf}, {rows:,} rows, {size:,.1f} MB, {how}")
     return dataset

@@ -1,0 +1,180 @@
+"""Plans -> a program: one operator a node, one arrangement a collection and key, however many use them.
+
+Two passes: what columns does each node owe to those above it, and which of them must be stored; then the operators,
+inputs first. Arrangements settle at the end, when all have read them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from dataflow.kernels import run as vm
+from dataflow.operators import group, linear
+from dataflow.operators.arrangement import Arrangement, arrange
+from dataflow.operators.join import join
+from dataflow.plan import Node, walk
+from dataflow.program import LOOSE, Program
+from dataflow.stream import Stream
+from dataflow.types import Type
+from deltamark import DeltamarkError
+
+CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "or_null", "consolidate")
+"""Operators whose output has one update a row and time."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """A maintained answer: the block that collects it, and where its time, diff and columns are collected."""
+
+    names: tuple[str, ...]
+    block: int
+    vectors: tuple[int, ...]
+
+
+@dataclass
+class Compiled:
+    program: Program
+    inputs: dict[str, tuple[Node, linear.Input]] = field(default_factory=dict)
+    roots: list[Root] = field(default_factory=list)
+    arrangements: list[Arrangement] = field(default_factory=list)
+    block: int = 0
+
+
+def compile_plans(plans: Sequence[Node]) -> Compiled:
+    return _Compiler(plans).compiled
+
+
+class _Compiler:
+    def __init__(self, plans: Sequence[Node]) -> None:
+        self.compiled = Compiled(Program())
+        self._program = self.compiled.program
+        nodes = list(dict.fromkeys(node for plan in plans for node in walk(plan)))
+        self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
+        self._stored: dict[tuple[Node, tuple[str, ...]], dict[str, None]] = defaultdict(dict)
+        self._streams: dict[Node, Stream] = {}
+        self._arranged: dict[tuple[Node, tuple[str, ...], tuple[Type, ...]], Arrangement] = {}
+        for plan in plans:
+            self._owe(plan, plan.schema.names)
+        for node in reversed(nodes):
+            self._ask(node)
+        for node in nodes:
+            self._streams[node] = self._stream(node)
+        for plan in plans:
+            self.compiled.roots.append(self._collect(plan))
+        for each in self.compiled.arrangements:
+            self._settle(each)
+        self.compiled.block = self._program.start([each.block for _, each in self.compiled.inputs.values()])
+
+    def _owe(self, node: Node, names: Sequence[str]) -> None:
+        self._owed[node].update(dict.fromkeys(names))
+
+    def _ask(self, node: Node) -> None:
+        """Ask the inputs of a node for what it needs."""
+        owed = list(self._owed[node])
+        match node.op:
+            case "where":
+                self._owe(node.inputs[0], [*owed, *sorted(node.params.columns)])
+            case "select":
+                terms = dict(node.params)
+                self._owe(node.inputs[0], [name for each in owed for name in sorted(terms[each].columns)])
+            case "aggregate":
+                keys, sums = node.params
+                used = [name for _, _, term in sums if term is not None for name in sorted(term.columns)]
+                self._owe(node.inputs[0], [*keys, *used])
+            case "join":
+                for name, (is_left, theirs) in self._sides(node).items():
+                    if name in owed:
+                        side = 0 if is_left else 1
+                        self._stored[node.inputs[side], node.params[side]][theirs] = None
+                for side in (0, 1):
+                    self._owe(node.inputs[side], [*node.params[side], *self._stored[node.inputs[side], node.params[side]]])
+            case "threshold":
+                self._owe(node.inputs[0], node.schema.names)
+            case _:
+                for each in node.inputs:
+                    self._owe(each, owed)
+
+    def _sides(self, node: Node) -> dict[str, tuple[bool, str]]:
+        """Where each column of a join comes from."""
+        left, right = node.inputs
+        return {name: (name in left.schema, name) for name in node.schema.names} if right else {}
+
+    def _stream(self, node: Node) -> Stream:
+        streams = [self._streams[each] for each in node.inputs]
+        match node.op:
+            case "input":
+                if node.params in self.compiled.inputs:
+                    raise DeltamarkError("two inputs of one name", node.params, "declare each input once")
+                stream, block = linear.source(self._program, node, tuple(self._owed[node]))
+                self.compiled.inputs[node.params] = node, block
+                return stream
+            case "where":
+                return linear.where(streams[0], node)
+            case "select":
+                return linear.select(streams[0], node)
+            case "negate":
+                return linear.negate(streams[0])
+            case "concat":
+                return linear.concat(self._program, streams, tuple(self._owed[node]))
+            case "aggregate":
+                return group.aggregate(streams[0], node)
+            case "threshold":
+                return group.threshold(streams[0], node)
+            case "join":
+                left, right = (self._arrangement(node, side) for side in (0, 1))
+                return join(self._program, left, right, self._sides(node))
+            case "consolidate":
+                return self._consolidated(streams[0], tuple(self._owed[node]))
+        raise DeltamarkError("this engine cannot run", node.op, "leave it out")
+
+    def _arrangement(self, node: Node, side: int) -> Arrangement:
+        """Return the arrangement of one side of a join, whose keys span those of both."""
+        of, names = node.inputs[side], node.params[side]
+        pairs = zip(*(tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1)), strict=True)
+        types = tuple(replace(a, low=min(a.low, b.low), high=max(a.high, b.high)) for a, b in pairs)
+        if (found := self._arranged.get((of, names, types))) is not None:
+            return found
+        stream = self._streams[of]
+        key, low, high = stream.key(names, types)
+        keys = self._program.keys(low, high, of.schema.rows, stream.size)
+        made = arrange(stream, key, keys, tuple(self._stored[of, names]))
+        self._arranged[of, names, types] = made
+        self.compiled.arrangements.append(made)
+        return made
+
+    def _settle(self, each: Arrangement) -> None:
+        """Append the settling of an arrangement: the same block, under another opcode."""
+        self._program.op(vm.SETTLE, each.block)
+        self._program.keep(each)
+
+    def _consolidated(self, stream: Stream, names: Sequence[str]) -> Stream:
+        program = self._program
+        inputs = program.table([stream.time, stream.diff, *map(stream.column, names)])
+        out = [program.vector() for _ in range(len(names) + 2)]
+        buffer = program.table([program.memory.reserve(LOOSE) for _ in out])
+        mask = (1 << 14) - 1
+        size, table = program.cell(), program.memory.reserve(mask + 1)
+        program.op(
+            vm.CONSOLIDATE, stream.size, len(out), inputs, program.frontier, 0, buffer, table, mask, size, program.table(out)
+        )
+        made = dict(zip(names, out[2:], strict=True))
+        return Stream(program, size, out[0], out[1], made.__getitem__, made)
+
+    def _collect(self, plan: Node) -> Root:
+        program, names, stream = self._program, plan.schema.names, self._streams[plan]
+        if not _consolidated(plan):
+            stream = self._consolidated(stream, names)
+        inputs = [stream.time, stream.diff, *map(stream.column, names)]
+        vectors = tuple(program.memory.reserve(LOOSE) for _ in inputs)
+        block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), program.table(list(vectors)))
+        return Root(names, block, vectors)
+
+
+def _consolidated(node: Node) -> bool:
+    """Has a node's stream one update a row and time? A select that keeps every column does not change that."""
+    if node.op == "select":
+        kept = {term.value for _, term in node.params if term.op == "column"}
+        return kept >= set(node.inputs[0].schema.names) and _consolidated(node.inputs[0])
+    return node.op in CONSOLIDATED

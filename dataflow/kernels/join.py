@@ -1,0 +1,87 @@
+"""Join two arrangements that already hold the slice's updates.
+
+A left update meets the right rows of times up to its own, a right update the left rows of earlier times; so a pair
+that is new on both sides is met once, and its time is that of the update that came last. Two passes: the first
+collects the updates whose key has rows on the other side, without a branch (most have none); the second merges those
+of both sides by time and walks the rows. So the output is in order of time.
+"""
+
+from __future__ import annotations
+
+from dataflow.kernels import arrange
+from dataflow.kernels.keymap import find
+from dataflow.kernels.memory import kernel, load, load32, store
+
+LEFT, RIGHT, OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_LEFT, OUT_RIGHT, LEFT_HITS, RIGHT_HITS = range(1, 10)
+"""LEFT, RIGHT: blocks of arrangements. OUT_LEFT, OUT_RIGHT: slots of the rows that are paired. HITS: scratch."""
+
+FOREVER = 2**62
+
+
+@kernel
+def join(op: int) -> int:
+    left, right = load(op, LEFT), load(op, RIGHT)
+    left_hits, right_hits = load(op, LEFT_HITS), load(op, RIGHT_HITS)
+    lefts, rights = _hits(left, right, left_hits), _hits(right, left, right_hits)
+    i = j = size = 0
+    while i < lefts or j < rights:
+        left_time = _time(left, load(left_hits, 2 * i)) if i < lefts else FOREVER
+        right_time = _time(right, load(right_hits, 2 * j)) if j < rights else FOREVER
+        if left_time <= right_time:
+            size = _walk(op, left, right, left_hits + 16 * i, 1, size)
+            i += 1
+        else:
+            size = _walk(op, right, left, right_hits + 16 * j, 0, size)
+            j += 1
+    store(load(op, OUT_SIZE), 0, size)
+    return 0
+
+
+@kernel
+def _time(side: int, at: int) -> int:
+    return load(load(load(side, arrange.TIME), 0), at)
+
+
+@kernel
+def _hits(mine: int, other: int, hits: int) -> int:
+    """Collect (update, id of its key on the other side) where the other side has rows."""
+    size, key, keys = load(load(mine, arrange.SIZE), 0), load(load(mine, arrange.KEY), 0), load(other, arrange.KEYS)
+    lists, found = load(other, arrange.LISTS), 0
+    for at in range(size):
+        key_id = find(keys, load(key, at))
+        store(hits, 2 * found, at)
+        store(hits, 2 * found + 1, key_id)
+        if key_id >= 0:
+            found += (load32(lists, 2 * key_id) | load32(lists, 2 * key_id + 1)) != 0
+    return found
+
+
+@kernel
+def _walk(op: int, mine: int, other: int, hit: int, is_left: int, size: int) -> int:
+    """Pair one update with the rows of the other side that it meets; return the new size of the output."""
+    at, key_id = load(hit, 0), load(hit, 1)
+    time, diff, slot = _time(mine, at), load(load(load(mine, arrange.DIFF), 0), at), load(mine, arrange.MARK) + at
+    out_time, out_diff = load(load(op, OUT_TIME), 0), load(load(op, OUT_DIFF), 0)
+    out_mine = load(load(op, OUT_LEFT if is_left else OUT_RIGHT), 0)
+    out_other = load(load(op, OUT_RIGHT if is_left else OUT_LEFT), 0)
+    mark, following, weight = load(other, arrange.MARK), load(other, arrange.NEXT), load(other, arrange.WEIGHT)
+    times, diffs = load(load(other, arrange.TIME), 0), load(load(other, arrange.DIFF), 0)
+    weighted = load(other, arrange.WEIGHTED) != 0
+    for which in range(2):
+        link = load32(load(other, arrange.LISTS), 2 * key_id + which)
+        while link != 0:
+            row = link - 1
+            link = load32(following, row)
+            met = diff
+            if row >= mark:
+                if load(times, row - mark) >= time + is_left:
+                    continue
+                met = diff * load(diffs, row - mark)
+            elif weighted:
+                met = diff * load(weight, row)
+            store(out_time, size, time)
+            store(out_diff, size, met)
+            store(out_mine, size, slot)
+            store(out_other, size, row)
+            size += 1
+    return size

@@ -1,0 +1,113 @@
+"""Memory by address: loads and stores that numba compiles to one instruction, and reservations.
+
+An address is an int64, an index counts elements. Nothing is checked: the operators size what the kernels touch. A
+reservation is virtual until it is touched, so state is reserved for its bound and never moved or copied as it grows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from deltamark import DeltamarkError
+
+kernel = njit(cache=True, error_model="numpy")
+"""Compile a kernel. Integers wrap, as in C: what may overflow is checked where it may."""
+
+inline = njit(cache=True, error_model="numpy", inline="always")
+
+
+def _loader(bits: int) -> Any:
+    @intrinsic
+    def load(_typing: Any, _address: Any, _index: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            value = builder.load(builder.gep(pointer, [args[1]]))
+            if bits == 8:
+                return builder.zext(value, ir.IntType(64))
+            return value if bits == 64 else builder.sext(value, ir.IntType(64))
+
+        return types.int64(types.int64, types.int64), generate
+
+    return load
+
+
+def _storer(bits: int) -> Any:
+    @intrinsic
+    def store(_typing: Any, _address: Any, _index: Any, _value: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            value = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))
+            builder.store(value, builder.gep(pointer, [args[1]]))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return store
+
+
+load, store = _loader(64), _storer(64)
+load32, store32 = _loader(32), _storer(32)
+load8 = _loader(8)
+
+
+
+@intrinsic
+def add_product(_typing: Any, _address: Any, _a: Any, _b: Any) -> Any:
+    """Add a * b to the 128-bit number at an address (low word first)."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        wide = ir.IntType(128)
+        pointer = builder.inttoptr(args[0], wide.as_pointer())
+        product = builder.mul(builder.sext(args[1], wide), builder.sext(args[2], wide))
+        builder.store(builder.add(builder.load(pointer, align=8), product), pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+NORESERVE = 0x4000
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+class Memory:
+    """Owns reservations, and gives them all back at once."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, int] = {}
+
+    def reserve(self, words: int) -> int:
+        """Return the address of so many int64, all zero, none of them costing memory yet."""
+        size = max(-(-words * 8 // mmap.PAGESIZE), 1) * mmap.PAGESIZE
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
+        address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        if address in (None, 2**64 - 1):
+            raise DeltamarkError(
+                "no address space", f"{size / 1e9:.1f} GB", "lower the bounds on rows, or lift ulimit -v"
+            )
+        self._held[address] = size
+        return int(address)
+
+    def release(self, address: int) -> None:
+        _libc.munmap(address, self._held.pop(address))
+
+    def close(self) -> None:
+        for address in list(self._held):
+            self.release(address)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def view(address: int, size: int) -> np.ndarray:
+    """Look at int64 words as an array; it is valid as long as its memory is."""
+    return np.ctypeslib.as_array((ctypes.c_int64 * size).from_address(address))

@@ -1,0 +1,185 @@
+"""The one loop over a compiled plan: cut the feed into slices, and run every operator on each.
+
+A slice is what keeps the vectors between operators in the cache. It ends between two times where it can; a time of
+more rows than a slice goes through in pieces, and FRONTIER says that it is still open: what looks at the end of a
+time waits until FRONTIER has passed it.
+"""
+
+from __future__ import annotations
+
+from dataflow.kernels import vector
+from dataflow.kernels.aggregate import aggregate
+from dataflow.kernels.arrange import insert, settle
+from dataflow.kernels.consolidate import consolidate
+from dataflow.kernels.join import join
+from dataflow.kernels.keymap import crowded
+from dataflow.kernels.memory import kernel, load, store
+from dataflow.kernels.merge import merge
+from dataflow.kernels.threshold import threshold
+
+(FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
+ CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM) = range(27)  # fmt: skip
+"""Opcodes: the first word of each block."""
+
+# the program's block
+INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE = range(7)
+"""FRONTIER: a cell. MORE: whether rows are left after this slice."""
+
+# an input's block
+TIMES, DIFFS, ROWS, POSITION, SIZE, TIME, DIFF, COLUMNS, BASES, WIDTHS, CELLS = range(11)
+"""Where the feed's rows lie, how many, how far we are; the cells of the slice; and the same for each column."""
+
+# the blocks of operators that are only here
+KEYS, COMING = 1, 2
+"""ROOM: a map of keys, and the cell of how many may come."""
+ARRANGEMENT = 1
+COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT = range(1, 6)
+
+DONE, GROW, FAILED = 0, 1, 2
+FOREVER = 2**62
+
+
+@kernel
+def run(program: int, start: int) -> int:
+    """Run from an operator, or from the next slice (start -1), to the end of the feed; return DONE.
+
+    Or return 4 * operator + a reason why it stopped there; with room made, start there again.
+    """
+    at = start
+    while True:
+        if at < 0:
+            _cut(program)
+            at = 0
+        while at < load(program, OPS):
+            reason = _step(load(load(program, OP_BLOCKS), at))
+            if reason != 0:
+                return 4 * at + reason
+            at += 1
+        if load(program, MORE) == 0:
+            return DONE
+        at = -1
+
+
+@kernel
+def _cut(program: int) -> None:
+    """Take the next slice of every input: all rows before a horizon that keeps each to SLICE rows."""
+    inputs, most, horizon, first = load(program, INPUTS), load(program, SLICE), FOREVER, FOREVER
+    for index in range(inputs):
+        block = load(load(program, INPUT_BLOCKS), index)
+        position, rows, times = load(block, POSITION), load(block, ROWS), load(block, TIMES)
+        if position + most < rows:
+            horizon = min(horizon, load(times, position + most))
+        if position < rows:
+            first = min(first, load(times, position))
+    whole, more = first < horizon, 0
+    frontier = horizon
+    if not whole:  # one time alone is more than a slice
+        horizon += 1
+    for index in range(inputs):
+        block = load(load(program, INPUT_BLOCKS), index)
+        position, rows, times = load(block, POSITION), load(block, ROWS), load(block, TIMES)
+        size = _before(times, position, rows, horizon) - position
+        if size > most:
+            size = most
+        _aim(block, position, size)
+        more |= position + size < rows
+    store(load(program, FRONTIER), 0, frontier if more != 0 else FOREVER)
+    store(program, MORE, more)
+
+
+@kernel
+def _before(times: int, low: int, high: int, horizon: int) -> int:
+    """Return how many times are less than the horizon; they are in order."""
+    while low < high:
+        middle = (low + high) >> 1
+        if load(times, middle) < horizon:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _aim(block: int, position: int, size: int) -> None:
+    """Point an input's cells at its rows from `position` on."""
+    store(load(block, SIZE), 0, size)
+    store(load(block, TIME), 0, load(block, TIMES) + 8 * position)
+    store(load(block, DIFF), 0, load(block, DIFFS) + 8 * position)
+    for column in range(load(block, COLUMNS)):
+        cell = load(load(block, CELLS), column)
+        store(cell, 0, load(load(block, BASES), column) + load(load(block, WIDTHS), column) * position)
+    store(block, POSITION, position + size)
+
+
+@kernel
+def _collect(op: int) -> int:
+    """Append the slice's answer to what the feed hands out."""
+    size, collected = load(load(op, COLLECT_SIZE), 0), load(op, COLLECTED)
+    for column in range(load(op, COLLECT_COLUMNS)):
+        source = load(load(load(op, COLLECT_INPUTS), column), 0)
+        target = load(load(op, COLLECT_OUT), column) + 8 * collected
+        for at in range(size):
+            store(target, at, load(source, at))
+    store(op, COLLECTED, collected + size)
+    return 0
+
+
+@kernel
+def _step(op: int) -> int:
+    """Run one operator."""
+    code = load(op, 0)
+    if code == FILTER_RANGE:
+        vector.filter_range(op)
+    elif code == FILTER_TRUE:
+        vector.filter_true(op)
+    elif code == TAKE:
+        vector.take(op)
+    elif code == ADD:
+        vector.add(op)
+    elif code == SUBTRACT:
+        vector.subtract(op)
+    elif code == MULTIPLY:
+        vector.multiply(op)
+    elif code == EQUAL:
+        vector.equal(op)
+    elif code == LESS:
+        vector.less(op)
+    elif code == AND:
+        vector.both(op)
+    elif code == OR:
+        vector.either(op)
+    elif code == NEGATION:
+        vector.negation(op)
+    elif code == COALESCE:
+        vector.coalesce(op)
+    elif code == LOOKUP:
+        vector.lookup(op)
+    elif code == MEMBER:
+        vector.member(op)
+    elif code == CHOOSE:
+        vector.choose(op)
+    elif code == FILL:
+        vector.fill(op)
+    elif code == PACK:
+        vector.pack(op)
+    elif code == UNPACK:
+        vector.unpack(op)
+    elif code == ROOM:
+        return GROW if crowded(load(op, KEYS), load(load(op, COMING), 0)) else 0
+    elif code == INSERT:
+        insert(op)
+    elif code == SETTLE:
+        return FAILED if settle(load(op, ARRANGEMENT)) != 0 else 0
+    elif code == JOIN:
+        join(op)
+    elif code == AGGREGATE:
+        return FAILED if aggregate(op) != 0 else 0
+    elif code == THRESHOLD:
+        return FAILED if threshold(op) != 0 else 0
+    elif code == MERGE:
+        merge(op)
+    elif code == CONSOLIDATE:
+        return GROW if consolidate(op) != 0 else 0
+    elif code == COLLECT:
+        _collect(op)
+    return 0

@@ -1,0 +1,54 @@
+"""Arrangement: the rows of a collection by key, inserted before and settled after all who read them in a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dataflow.kernels import arrange as kernel
+from dataflow.kernels import run as vm
+from dataflow.kernels.memory import view
+from dataflow.program import LOOSE, Keys
+from dataflow.stream import Stream
+from deltamark import DeltamarkError
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Its block, and the cells of its stored columns."""
+
+    block: int
+    stored: Mapping[str, int]
+
+    def rows(self) -> int:
+        words = view(self.block, kernel.STORED + 1)
+        return int(words[kernel.LIVE])
+
+    def problem(self) -> DeltamarkError:
+        words = view(self.block, kernel.STORED + 1)
+        slot, time = int(words[kernel.DEBT]), int(words[kernel.DEBT_TIME])
+        row = {name: int(view(int(view(cell, 1)[0]) + 8 * slot, 1)[0]) for name, cell in self.stored.items()}
+        return negative(row, time)
+
+
+def negative(row: Mapping[str, int], time: int) -> DeltamarkError:
+    """Return the error for more retractions than insertions."""
+    actual = f"{', '.join(f'{name}={value}' for name, value in row.items()) or 'a row'} at time {time}"
+    return DeltamarkError("a negative multiplicity", actual, "retract only what was inserted before")
+
+
+def arrange(stream: Stream, key: int, keys: Keys, names: Sequence[str]) -> Arrangement:
+    """Append the insertion of a stream into an arrangement that stores the columns `names`."""
+    program = stream.program
+    inputs = program.table([stream.column(name) for name in names])
+    stored = {name: program.vector() for name in names}
+    addresses = program.table([int(view(cell, 1)[0]) for cell in stored.values()])
+    lists, following = program.memory.reserve(keys.capacity), program.memory.reserve(LOOSE)
+    block = program.op(
+        vm.INSERT, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, lists, following,
+        0, 0, 0, 0, program.memory.reserve(LOOSE), 0, 0, 0, 0, program.memory.reserve(LOOSE),
+        program.memory.reserve(LOOSE), len(names), inputs, addresses,
+    )  # fmt: skip
+    made = Arrangement(block, stored)
+    program.keep(made)
+    return made

@@ -1,0 +1,117 @@
+"""Aggregate and threshold: state by group, looked at when a time ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dataflow.kernels import aggregate as sums_kernel
+from dataflow.kernels import keymap
+from dataflow.kernels import run as vm
+from dataflow.kernels import threshold as threshold_kernel
+from dataflow.kernels.memory import view
+from dataflow.operators.arrangement import negative
+from dataflow.plan import Node
+from dataflow.program import LOOSE, key_range
+from dataflow.stream import Stream, unpacked
+from dataflow.term import Term
+from dataflow.types import NULL, Type
+from deltamark import DeltamarkError
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The block of an aggregate or a threshold, and how its keys are to be read."""
+
+    block: int
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
+    live: int
+    error_key: int
+    now: int
+    keys: int
+
+    def rows(self) -> int:
+        return self._word(self.live)
+
+    def problem(self) -> DeltamarkError:
+        row = self.row(self._word(self.error_key))
+        time = self._word(self.now)
+        if self._overflowed():
+            actual = f"{', '.join(f'{name}={value}' for name, value in row.items()) or 'the only group'} at time {time}"
+            return DeltamarkError("a sum needs more than 64 bits", actual, "narrow the bounds of what is summed")
+        return negative(row, time)
+
+    def row(self, key_id: int) -> dict[str, int]:
+        key = keymap.key_of(self._word(self.keys), key_id)
+        if len(self.names) == 1 and not self.types[0].nullable:
+            return {self.names[0]: key}
+        row: dict[str, int] = {}
+        for name, type_, (low, radix) in reversed(list(zip(self.names, self.types, key_range(self.types), strict=True))):
+            key, digit = divmod(key, radix)
+            row[name] = NULL if type_.nullable and digit == 0 else digit + low
+        return dict(reversed(row.items()))
+
+    def _word(self, at: int) -> int:
+        return int(view(self.block + 8 * at, 1)[0])
+
+    def _overflowed(self) -> bool:
+        if self._word(0) != vm.AGGREGATE:
+            return False
+        state, key_id, words = self._word(sums_kernel.STATE), self._word(self.error_key), 2 * (self._word(sums_kernel.SUMS) + 1)
+        return int(view(state + 8 * words * key_id, 2)[1]) >= 0
+
+
+def aggregate(stream: Stream, node: Node) -> Stream:
+    """Keep the sums of each group, and hand out what changed when a time ends."""
+    program = stream.program
+    names, sums = node.params
+    types = tuple(node.schema[name] for name in names)
+    cells = [_values(stream, term) for _, _, term in sums]
+    key, low, high = stream.key(names, types)
+    keys = program.keys(low, high, node.schema.rows, stream.size)
+    size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
+    made = {name: program.vector() for name, _, _ in sums}
+    out = program.table([cell for each in made.values() for cell in (each, 0)])
+    words = 2 * (len(sums) + 1)
+    state, saved = program.memory.reserve(keys.capacity * words), program.memory.reserve(LOOSE)
+    stamp, touched = program.memory.reserve(keys.capacity), program.memory.reserve(LOOSE)
+    block = program.op(
+        vm.AGGREGATE, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, len(sums),
+        program.table(cells), state, saved, stamp, touched, 0, 0, size, time, diff, out_key, out, 0, 0,
+    )  # fmt: skip
+    program.keep(_groups(sums_kernel, block, names, types))
+    return _grouped(Stream(program, size, time, diff, made.__getitem__, made), out_key, names, types)
+
+
+def _values(stream: Stream, term: Term | None) -> int:
+    return 0 if term is None else stream.evaluate(term)
+
+
+def threshold(stream: Stream, node: Node) -> Stream:
+    """Keep the multiplicity of each row, and hand out the crossings of a limit when a time ends."""
+    program, names = stream.program, node.schema.names
+    types = tuple(node.schema[name] for name in names)
+    key, low, high = stream.key(names, types)
+    keys = program.keys(low, high, node.schema.rows, stream.size)
+    size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
+    counts, stamp = program.memory.reserve(keys.capacity), program.memory.reserve(keys.capacity)
+    saved, touched = program.memory.reserve(LOOSE), program.memory.reserve(LOOSE)
+    block = program.op(
+        vm.THRESHOLD, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, node.params,
+        counts, saved, stamp, touched, 0, 0, size, time, diff, out_key, 0, 0,
+    )  # fmt: skip
+    program.keep(_groups(threshold_kernel, block, names, types))
+    return _grouped(Stream(program, size, time, diff, {}.__getitem__), out_key, names, types)
+
+
+def _groups(kernel: object, block: int, names: Sequence[str], types: tuple[Type, ...]) -> Groups:
+    fields = (getattr(kernel, name) for name in ("LIVE", "ERROR_KEY", "NOW", "KEYS"))
+    return Groups(block, tuple(names), types, *fields)
+
+
+def _grouped(stream: Stream, key: int, names: Sequence[str], types: Sequence[Type]) -> Stream:
+    """Let a stream make its key columns."""
+    makers: Mapping[str, object] = unpacked(stream, key, names, types) if names else {}
+    stream.make = lambda name: makers[name]()  # type: ignore[operator]
+    return stream

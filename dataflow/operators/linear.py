@@ -1,0 +1,120 @@
+"""Operators without state: input, where, select, negate, concat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dataflow.kernels import run as vm
+from dataflow.plan import Node
+from dataflow.program import Program
+from dataflow.stream import Stream
+from dataflow.term import Term, conjuncts
+from dataflow.types import LARGEST
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input's block, and the columns that are read from it."""
+
+    block: int
+    names: tuple[str, ...]
+    bases: int
+
+
+def source(program: Program, node: Node, names: Sequence[str]) -> tuple[Stream, Input]:
+    """Read an input: its cells are aimed at each slice, so its columns cost nothing."""
+    raw = {name: (program.cell(), node.schema[name].width) for name in names}
+    size, time, diff = program.cell(), program.cell(), program.cell()
+    cells = program.table([cell for cell, _ in raw.values()])
+    bases, widths = program.words(max(len(names), 1)), program.table([width for _, width in raw.values()])
+    block = program.words(11, [0, 0, 0, 0, size, time, diff, len(names), bases, widths, cells])
+    stream = Stream(program, size, time, diff, lambda name: _widened(stream, *raw[name]), raw=raw)
+    return stream, Input(block, tuple(names), bases)
+
+
+def _widened(stream: Stream, cell: int, width: int) -> int:
+    return cell if width == 8 else stream.take(cell, 0, width)
+
+
+def where(stream: Stream, node: Node) -> Stream:
+    """Narrow a selection conjunct by conjunct, then take what is asked for."""
+    program, selected, size = stream.program, 0, stream.size
+    for column, low, high in _ranges(conjuncts(node.params)):
+        selected, size = _filter(program, vm.FILTER_RANGE, size, (*stream.stored(column), low, high, selected))
+    for term in _others(conjuncts(node.params)):
+        narrowed = _selected(stream, size, selected) if selected else stream
+        condition = narrowed.evaluate(term)
+        selected, size = _filter(program, vm.FILTER_TRUE, size, (condition, 8, 0, 0, selected))
+    return _selected(stream, size, selected)
+
+
+def _filter(program: Program, code: int, size: int, fields: tuple[int, int, int, int, int]) -> tuple[int, int]:
+    out, out_size = program.vector(), program.cell()
+    program.op(code, size, *fields, out, out_size)
+    return out, out_size
+
+
+def _selected(stream: Stream, size: int, selected: int) -> Stream:
+    narrowed = Stream(stream.program, size, 0, 0, lambda name: _taken(narrowed, stream.stored(name), selected))
+    narrowed.time = narrowed.take(stream.time, selected)
+    narrowed.diff = narrowed.take(stream.diff, selected)
+    return narrowed
+
+
+def _taken(stream: Stream, stored: tuple[int, int], selected: int) -> int:
+    cell, width = stored
+    return stream.take(cell, selected, width)
+
+
+def _range(term: Term) -> tuple[str, int, int] | None:
+    """Read a condition as a column's values in low..high, if it is one."""
+    negated = term.op == "not"
+    inner = term.args[0] if negated else term
+    if inner.op not in ("less", "equal") or (negated and inner.op == "equal"):
+        return None
+    left, right = inner.args
+    if left.op == "column" and right.op == "literal":
+        if inner.op == "equal":
+            return left.value, right.value, right.value
+        return (left.value, right.value, LARGEST) if negated else (left.value, -LARGEST, right.value - 1)
+    if right.op == "column" and left.op == "literal" and inner.op == "less":
+        return (right.value, -LARGEST, left.value) if negated else (right.value, left.value + 1, LARGEST)
+    return None
+
+
+def _ranges(terms: Sequence[Term]) -> list[tuple[str, int, int]]:
+    """Return one range a column, in the order in which the columns are first named."""
+    found: dict[str, tuple[int, int]] = {}
+    for term in terms:
+        if (each := _range(term)) is not None:
+            name, low, high = each
+            before = found.get(name, (-LARGEST, LARGEST))
+            found[name] = (max(before[0], low), min(before[1], high))
+    return [(name, low, high) for name, (low, high) in found.items()]
+
+
+def _others(terms: Sequence[Term]) -> list[Term]:
+    return [term for term in terms if _range(term) is None]
+
+
+def select(stream: Stream, node: Node) -> Stream:
+    """Compute columns when they are asked for."""
+    terms = dict(node.params)
+    return Stream(stream.program, stream.size, stream.time, stream.diff, lambda name: stream.evaluate(terms[name]))
+
+
+def negate(stream: Stream) -> Stream:
+    diff = stream.program.vector()
+    stream.program.op(vm.NEGATION, stream.size, stream.diff, 0, 0, diff)
+    return Stream(stream.program, stream.size, stream.time, diff, stream.column)
+
+
+def concat(program: Program, streams: Sequence[Stream], names: Sequence[str]) -> Stream:
+    """Merge by time."""
+    parts = [cell for each in streams for cell in (each.size, each.time, each.diff, *map(each.column, names))]
+    out, size = [program.vector() for _ in range(len(names) + 2)], program.cell()
+    places = program.words(len(streams))
+    program.op(vm.MERGE, len(streams), len(out), program.table(parts), size, program.table(out), places)
+    made = dict(zip(names, out[2:], strict=True))
+    return Stream(program, size, out[0], out[1], made.__getitem__, made)

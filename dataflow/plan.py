@@ -1,0 +1,89 @@
+"""Plan nodes: what a collection is computed from. Pure structure, interned: equal sub-plans are one node.
+
+A node's digest names its content (operation, schema, parameters, inputs), the same in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+from weakref import WeakValueDictionary
+
+from dataflow.term import Term
+from dataflow.types import Schema
+
+Op = Literal[
+    "input", "where", "select", "concat", "negate", "aggregate", "threshold", "join", "extreme", "top", "bound",
+    "or_null", "consolidate",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Node:
+    """One operation.
+
+    op           inputs        params
+    input        -             name
+    where        rows          condition
+    select       rows          ((name, term), ...)
+    concat       rows, ...     -
+    negate       rows          -
+    aggregate    rows          (keys, ((name, "sum" | "count", term), ...))
+    threshold    rows          least multiplicity: the rows that have it, once each
+    join         left, right   (left keys, right keys)
+    extreme      rows          (keys, of, "largest" | "smallest", levels): the rows of each group that attain it
+    top          rows          (k, ((name, "ascending" | "descending"), ...)): the first k, counting multiplicity
+    bound        rows, limits  (keys, value, "above" | "below", numerator, denominator): see Collection.above
+    or_null      rows          -: a row of NULL while there are no rows
+    consolidate  rows          -
+    """
+
+    op: Op
+    inputs: tuple[Node, ...]
+    params: Any
+    schema: Schema
+    digest: bytes
+
+    def __str__(self) -> str:
+        return f"{self.op}({self.params})"
+
+
+_nodes: WeakValueDictionary[bytes, Node] = WeakValueDictionary()
+
+
+def node(op: Op, inputs: tuple[Node, ...], params: Any, schema: Schema) -> Node:
+    """Return the one node of this content."""
+    content = (op, [each.digest for each in inputs], _content(params), _content(schema))
+    digest = hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
+    found = _nodes.get(digest)
+    if found is None:
+        found = _nodes[digest] = Node(op, inputs, params, schema, digest)
+    return found
+
+
+def _content(value: Any) -> Any:
+    """Spell out parameters such that different ones never look the same."""
+    if isinstance(value, Term):
+        return ("term", value.op, [_content(arg) for arg in value.args], repr(value.type), _content(value.value))
+    if isinstance(value, tuple):
+        return [_content(each) for each in value]
+    if isinstance(value, Schema):
+        return [(field.name, repr(field.type)) for field in value.fields], value.rows
+    return type(value).__name__, value
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """Yield every node below a root once, inputs first."""
+    seen: set[int] = set()
+
+    def visit(at: Node) -> Iterator[Node]:
+        if id(at) in seen:
+            return
+        seen.add(id(at))
+        for each in at.inputs:
+            yield from visit(each)
+        yield at
+
+    yield from visit(root)

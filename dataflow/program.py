@@ -1,0 +1,112 @@
+"""A program under construction: blocks, cells and vectors in one Memory, and the operators in the order they run.
+
+Nothing here knows what an operator does. A cell is a word that holds an address or a size; see kernels.vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dataflow.kernels import keymap
+from dataflow.kernels import run as vm
+from dataflow.kernels.memory import Memory, view
+from dataflow.types import Type
+
+SLICE_ROWS = 4096
+LOOSE = 1 << 31
+"""Words of an array whose size nobody knows beforehand: address space, not memory."""
+
+DIRECT_SHARE, DIRECT_FREE = 16, 1 << 16
+"""Keys index an array directly while their range is at most 16 times the rows that may be live, plus 64K."""
+
+
+class State(Protocol):
+    """What an operator keeps between feeds, for explain, state sizes and error messages."""
+
+    def rows(self) -> int: ...
+
+    def problem(self) -> Exception: ...
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A map of keys to ids: its block, and how many ids there may be."""
+
+    block: int
+    capacity: int
+
+
+class Program:
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self._words = self.memory.reserve(1 << 22)
+        self._used = 0
+        self.ops: list[int] = []
+        self.states: dict[int, State] = {}
+        """The operators that can fail or keep rows, by their place in `ops`."""
+        self.frontier = self.words(1)
+
+    def words(self, count: int, values: Sequence[int] = ()) -> int:
+        """Return the address of so many words, the first ones holding `values`."""
+        address = self._words + 8 * self._used
+        self._used += count
+        if values:
+            view(address, len(values))[:] = values
+        return address
+
+    def cell(self, content: int = 0) -> int:
+        return self.words(1, [content])
+
+    def vector(self) -> int:
+        """Return the cell of a vector with as much room as is ever needed."""
+        return self.cell(self.memory.reserve(LOOSE))
+
+    def table(self, values: Sequence[int]) -> int:
+        return self.words(max(len(values), 1), values)
+
+    def op(self, code: int, *fields: int) -> int:
+        """Append an operator and return its block."""
+        block = self.words(1 + len(fields), [code, *fields])
+        self.ops.append(block)
+        return block
+
+    def keep(self, state: State) -> None:
+        """Say what the last operator keeps."""
+        self.states[len(self.ops) - 1] = state
+
+    def keys(self, low: int, high: int, rows: int, coming: int) -> Keys:
+        """Make a map for keys in low..high, and see to its room before `coming` (a cell) rows are added."""
+        if high - low < DIRECT_SHARE * rows + DIRECT_FREE:
+            return Keys(self.words(keymap.WORDS, [0, low, high]), high - low + 1)
+        mask = 1023
+        fields = [1, low, high, mask, self.memory.reserve(2 * (mask + 1)), 0, 0]
+        free, names = self.memory.reserve(LOOSE), self.memory.reserve(LOOSE)
+        block = self.words(keymap.WORDS, [*fields, free, 0, names])
+        self.op(vm.ROOM, block, coming)
+        return Keys(block, LOOSE)
+
+    def grow_keys(self, op: int) -> None:
+        """Make room for the keys of a ROOM operator."""
+        _, block, coming = view(op, 3)
+        words = view(int(block), keymap.WORDS)
+        need = 2 * (int(words[keymap.USED]) + int(view(int(coming), 1)[0]))
+        slots = int(words[keymap.MASK]) + 1
+        while slots < need:
+            slots *= 2
+        old = int(words[keymap.TABLE])
+        keymap.rehash(int(block), self.memory.reserve(4 * slots), 2 * slots - 1)
+        self.memory.release(old)
+
+    def start(self, inputs: Sequence[int]) -> int:
+        """Finish; return the program's block."""
+        ops = self.memory.reserve(len(self.ops) + 1)
+        view(ops, len(self.ops) + 1)[:-1] = self.ops
+        blocks = self.table(list(inputs))
+        return self.words(7, [len(inputs), blocks, len(self.ops), ops, self.frontier, SLICE_ROWS, 0])
+
+
+def key_range(types: Sequence[Type]) -> list[tuple[int, int]]:
+    """Return for each key column its low bound and its radix: one more for a value that may be missing."""
+    return [(each.low - each.nullable, each.high - each.low + 1 + each.nullable) for each in types]

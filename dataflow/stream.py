@@ -1,0 +1,152 @@
+"""A stream of updates between operators, slice by slice: cells for its size, times, diffs and columns.
+
+Columns are made when somebody asks for them, once; terms are evaluated over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dataflow.kernels import run as vm
+from dataflow.program import Program, key_range
+from dataflow.term import Term
+from dataflow.types import NULL, Type
+from deltamark import DeltamarkError
+
+
+@dataclass
+class Stream:
+    program: Program
+    size: int
+    time: int
+    diff: int
+    make: Callable[[str], int]
+    """Append what makes a column, and return its cell."""
+    made: dict[str, int] = field(default_factory=dict)
+    raw: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Columns of an input as they are stored: cell and width."""
+
+    def stored(self, name: str) -> tuple[int, int]:
+        """Return the cell and width of a column, as it is stored where it is an input's."""
+        return self.raw[name] if name in self.raw else (self.column(name), 8)
+
+    def column(self, name: str) -> int:
+        """Return the cell of a column, a vector of int64."""
+        if name not in self.made:
+            self.made[name] = self.make(name)
+        return self.made[name]
+
+    def take(self, source: int, selection: int, width: int = 8) -> int:
+        """Return the cell of a source's values at a selection (0: all) as large as this stream."""
+        result = self.program.vector()
+        self.program.op(vm.TAKE, self.size, source, selection, width, result)
+        return result
+
+    def evaluate(self, term: Term) -> int:
+        """Append what computes a term; return the cell of its values."""
+        if term.op == "column":
+            return self.column(term.value)
+        return Evaluator(self).cell(term)
+
+    def key(self, names: Sequence[str], types: Sequence[Type]) -> tuple[int, int, int]:
+        """Make one number of the key columns; return its cell and bounds."""
+        if not names:
+            return self._fill(0), 0, 0
+        if len(names) == 1 and not types[0].nullable:
+            return self.column(names[0]), types[0].low, types[0].high
+        cell, size = self._fill(0), 1
+        for name, (low, radix) in zip(names, key_range(types), strict=True):
+            size *= radix
+            if size > 2**62:
+                raise DeltamarkError("a key does not fit in 62 bits", ", ".join(names), "narrow the bounds of its columns")
+            result = self.program.vector()
+            self.program.op(vm.PACK, self.size, cell, self.column(name), low, result, radix)
+            cell = result
+        return cell, 0, size - 1
+
+    def _fill(self, value: int) -> int:
+        result = self.program.vector()
+        self.program.op(vm.FILL, self.size, 0, 0, value, result)
+        return result
+
+
+def unpacked(stream: Stream, key: int, names: Sequence[str], types: Sequence[Type]) -> Mapping[str, Callable[[], int]]:
+    """Return how to make each key column from the number that `Stream.key` makes of them."""
+    if len(names) == 1 and not types[0].nullable:
+        return {names[0]: lambda: key}
+    makers, divisor = {}, 1
+    for name, type_, (low, radix) in reversed(list(zip(names, types, key_range(types), strict=True))):
+        makers[name] = _unpack(stream, key, (divisor, low, radix, int(type_.nullable)))
+        divisor *= radix
+    return makers
+
+
+def _unpack(stream: Stream, key: int, digit: tuple[int, int, int, int]) -> Callable[[], int]:
+    def make() -> int:
+        divisor, low, radix, nullable = digit
+        result = stream.program.vector()
+        stream.program.op(vm.UNPACK, stream.size, key, divisor, low, result, radix, nullable)
+        return result
+
+    return make
+
+
+class Evaluator:
+    """Appends the vector operators of a term over a stream."""
+
+    BINARY = {
+        "add": vm.ADD, "subtract": vm.SUBTRACT, "multiply": vm.MULTIPLY, "equal": vm.EQUAL, "less": vm.LESS,
+        "and": vm.AND, "or": vm.OR, "coalesce": vm.COALESCE,
+    }  # fmt: skip
+    COMMUTES = ("add", "multiply", "equal")
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._program = stream.program
+        self._cells: dict[int, int] = {}
+
+    def cell(self, term: Term) -> int:
+        if term.op == "column":
+            return self._stream.column(term.value)
+        if id(term) not in self._cells:
+            self._cells[id(term)] = self._make(term)
+        return self._cells[id(term)]
+
+    def _make(self, term: Term) -> int:
+        program, size, result = self._program, self._stream.size, self._program.vector()
+        match term.op:
+            case "literal":
+                program.op(vm.FILL, size, 0, 0, term.value, result)
+            case "not":
+                program.op(vm.NEGATION, size, self.cell(term.args[0]), 0, 1, result)
+            case "is_null":
+                program.op(vm.EQUAL, size, self.cell(term.args[0]), 0, NULL, result)
+            case "lookup":
+                program.op(vm.LOOKUP, size, self.cell(term.args[0]), program.table([int(v) for v in term.value]), 0, result, 0)
+            case "table":
+                low, values = term.value
+                program.op(vm.LOOKUP, size, self.cell(term.args[0]), program.table(values), 0, result, low)
+            case "member":
+                values = program.table(term.value)
+                program.op(vm.MEMBER, size, self.cell(term.args[0]), values, 0, result, len(term.value))
+            case "when":
+                test, yes, no = map(self.cell, term.args)
+                program.op(vm.CHOOSE, size, yes, no, 0, result, test)
+            case op if op in self.BINARY:
+                self._binary(term, result)
+            case _:
+                raise DeltamarkError("this engine cannot compute", term, "leave it out")
+        return result
+
+    def _binary(self, term: Term, result: int) -> None:
+        program, size = self._program, self._stream.size
+        left, right = term.args
+        if left.op == "literal" and term.op in self.COMMUTES:
+            left, right = right, left
+        if right.op == "literal":
+            program.op(self.BINARY[term.op], size, self.cell(left), 0, right.value, result)
+        elif left.op == "literal" and term.op == "subtract":
+            program.op(vm.NEGATION, size, self.cell(right), 0, left.value, result)
+        else:
+            program.op(self.BINARY[term.op], size, self.cell(left), self.cell(right), 0, result)

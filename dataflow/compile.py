@@ -168,7 +168,7 @@ class _Compiler:
             stream = self._consolidated(stream, names)
         inputs = [stream.time, stream.diff, *map(stream.column, names)]
         vectors = tuple(program.memory.reserve(LOOSE) for _ in inputs)
-        block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), program.table(list(vectors)))
+        block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), program.table(list(vectors)), 0)
         return Root(names, block, vectors)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,34 +13,46 @@ from dataflow.compile import Root, compile_plans
 from dataflow.kernels import consolidate as consolidate_kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
+from dataflow.operators.linear import Input
+from dataflow.plan import Node
 from deltamark import DeltamarkError, unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes of a collection: times are non-decreasing, columns int64."""
+    """Changes of a collection: times are non-decreasing; columns are int64, those of dates and codes int32.
+
+    `trusted` says that order and bounds are known to hold, and the arrays to be contiguous and of these types.
+    """
 
     time: np.ndarray
     diff: np.ndarray
     columns: Mapping[str, np.ndarray]
+    trusted: bool = False
 
 
 class Worker:
     def __init__(self, collection: Collection) -> None:
         self._compiled = compile_plans([collection.node])
         self._program = self._compiled.program
+        self._inputs = {name: _Aim(node, block) for name, (node, block) in self._compiled.inputs.items()}
+        self._collected = _words(self._compiled.roots[0].block, vm.DROP + 1)
         self._last = -1
-        self._ready = np.zeros(1, dtype=np.int64)
+
+    @property
+    def inputs(self) -> dict[str, tuple[str, ...]]:
+        """The inputs, and the columns that are read from them."""
+        return {name: aim.names for name, aim in self._inputs.items()}
 
     def feed(self, batches: Mapping[str, Batch]) -> Batch:
         """Apply whole logical times, later than all before; return what changed in the answer, in order of time."""
-        kept = [self._aim(name, batch) for name, batch in batches.items()]
-        self._last = max([self._last, *(int(batch.time[-1]) for batch in batches.values() if len(batch.time))])
-        self._run()
-        for _, block in self._compiled.inputs.values():
-            view(block.block, 4)[vm.ROWS : vm.POSITION + 1] = 0
-        del kept
-        return self._answer(self._compiled.roots[0])
+        self._collected[vm.DROP] = 0
+        return self._answer(self._compiled.roots[0], self._run(batches))
+
+    def push(self, batches: Mapping[str, Batch]) -> int:
+        """Do as `feed` does, but only count the changes of the answer."""
+        self._collected[vm.DROP] = 1
+        return self._run(batches)
 
     def state_rows(self) -> int:
         """Count what is kept between feeds: rows, groups and keys."""
@@ -48,30 +61,13 @@ class Worker:
     def close(self) -> None:
         self._program.memory.close()
 
-    def _aim(self, name: str, batch: Batch) -> list[np.ndarray]:
-        """Point an input at a batch; return what must stay alive meanwhile."""
-        if name not in self._compiled.inputs:
-            raise unknown("input", name, self._compiled.inputs)
-        node, block = self._compiled.inputs[name]
-        arrays = [np.ascontiguousarray(each, dtype=np.int64) for each in (batch.time, batch.diff)]
-        rows = len(arrays[0])
-        if rows:
-            if arrays[0][0] <= self._last or (np.diff(arrays[0]) < 0).any():
-                actual = f"{name}: {arrays[0][0]} after {self._last}"
-                raise DeltamarkError("times out of order", actual, "feed whole times, each later than all before")
-        bases = view(block.bases, max(len(block.names), 1))
-        for index, column in enumerate(block.names):
-            type_ = node.schema[column]
-            values = np.ascontiguousarray(batch.columns[column], dtype=f"i{type_.width}")
-            if rows and not (type_.low <= values.min() and values.max() <= type_.high):
-                actual = f"{name}.{column}: {values.min()}..{values.max()}, declared {type_.low}..{type_.high}"
-                raise DeltamarkError("a value outside its bounds", actual, "declare wider bounds")
-            bases[index] = values.ctypes.data
-            arrays.append(values)
-        view(block.block, 4)[:] = [arrays[0].ctypes.data, arrays[1].ctypes.data, rows, 0]
-        return arrays
-
-    def _run(self) -> None:
+    def _run(self, batches: Mapping[str, Batch]) -> int:
+        last = self._last
+        for name, batch in batches.items():
+            if name not in self._inputs:
+                raise unknown("input", name, self._inputs)
+            last = max(last, self._inputs[name].at(batch, self._last))
+        self._last = last
         stopped = vm.run(self._compiled.block, -1)
         while stopped != vm.DONE:
             at, reason = divmod(stopped, 4)
@@ -79,6 +75,10 @@ class Worker:
                 raise self._program.states[at].problem()
             self._grow(self._program.ops[at])
             stopped = vm.run(self._compiled.block, at)
+        for name in batches:
+            self._inputs[name].nowhere()
+        changes, self._collected[vm.COLLECTED] = self._collected[vm.COLLECTED], 0
+        return changes
 
     def _grow(self, op: int) -> None:
         if view(op, 1)[0] == vm.ROOM:
@@ -92,9 +92,62 @@ class Worker:
         self._program.memory.release(int(words[consolidate_kernel.TABLE]))
         words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = self._program.memory.reserve(slots), slots - 1
 
-    def _answer(self, root: Root) -> Batch:
-        collected = view(root.block, 2)
-        rows = int(collected[vm.COLLECTED])
-        collected[vm.COLLECTED] = 0
+    def _answer(self, root: Root, rows: int) -> Batch:
         time, diff, *columns = (view(vector, rows).copy() for vector in root.vectors)
         return Batch(time, diff, dict(zip(root.names, columns, strict=True)))
+
+
+class _Aim:
+    """Points an input of the program at a batch."""
+
+    def __init__(self, node: Node, block: Input) -> None:
+        self.names = block.names
+        self._node = node
+        self._words = _words(block.block, vm.POSITION + 1)
+        self._bases = _words(block.bases, len(block.names))
+        self._alive: list[np.ndarray] = []
+
+    def at(self, batch: Batch, last: int) -> int:
+        """Aim; return the batch's last time, or `last` if it is empty."""
+        rows = len(batch.time)
+        if rows == 0:
+            return last
+        time, diff, columns = batch.time, batch.diff, [batch.columns[name] for name in self.names]
+        if not batch.trusted:
+            time, diff = _as(time, 8), _as(diff, 8)
+            if time[0] <= last or (np.diff(time) < 0).any():
+                actual = f"{self._node.params}: {time[0]} after {last}"
+                raise DeltamarkError("times out of order", actual, "feed whole times, each later than all before")
+            columns = [self._checked(name, values) for name, values in zip(self.names, columns, strict=True)]
+        self._alive = [time, diff, *columns]
+        words = self._words
+        words[vm.TIMES], words[vm.DIFFS], words[vm.ROWS], words[vm.POSITION] = _address(time), _address(diff), rows, 0
+        for index, values in enumerate(columns):
+            self._bases[index] = _address(values)
+        return int(time[-1])
+
+    def nowhere(self) -> None:
+        self._words[vm.ROWS] = self._words[vm.POSITION] = 0
+        self._alive = []
+
+    def _checked(self, name: str, values: np.ndarray) -> np.ndarray:
+        type_ = self._node.schema[name]
+        low, high = values.min(), values.max()
+        if not (type_.low <= low and high <= type_.high):
+            actual = f"{self._node.params}.{name}: {low}..{high}, declared {type_.low}..{type_.high}"
+            raise DeltamarkError("a value outside its bounds", actual, "declare wider bounds")
+        return _as(values, type_.width)
+
+
+def _as(values: np.ndarray, width: int) -> np.ndarray:
+    return np.ascontiguousarray(values, dtype=f"i{width}")
+
+
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _words(address: int, count: int) -> ctypes.Array[ctypes.c_int64]:
+    """Look at words in a way that is quick to write from Python."""
+    return (ctypes.c_int64 * count).from_address(address)

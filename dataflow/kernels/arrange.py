@@ -15,7 +15,7 @@ row of negative weight until the time ends; one that is left then is an error.
 
 from __future__ import annotations
 
-from dataflow.kernels.keymap import add, find, remove
+from dataflow.kernels.keymap import HASHED, LOW, add, find, remove
 from dataflow.kernels.memory import kernel, load, load32, store, store32
 
 SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LISTS, NEXT, MARK, FREE, LIVE, WEIGHTED, WEIGHT, PLAIN = range(1, 15)
@@ -34,9 +34,9 @@ def insert(op: int) -> int:
             store(target, at, load(source, at))
     key, diff, keys = load(load(op, KEY), 0), load(load(op, DIFF), 0), load(op, KEYS)
     lists, following = load(op, LISTS), load(op, NEXT)
-    plain = 1
+    plain, hashed, low = 1, load(keys, HASHED) != 0, load(keys, LOW)
     for at in range(size):
-        key_id = add(keys, load(key, at))
+        key_id = add(keys, load(key, at)) if hashed else load(key, at) - low
         slot = mark + at
         store32(following, slot, load32(lists, 2 * key_id))
         store32(lists, 2 * key_id, slot + 1)
@@ -58,15 +58,15 @@ def settle(op: int) -> int:
         return 0
     key, keys, lists = load(load(op, KEY), 0), load(op, KEYS), load(op, LISTS)
     store(load(op, HOLES), 0, 0)
-    end = mark
+    end, hashed, low = mark, load(keys, HASHED) != 0, load(keys, LOW)
     for at in range(size):
-        key_id = find(keys, load(key, at))
+        key_id = find(keys, load(key, at)) if hashed else load(key, at) - low
         if key_id < 0 or load32(lists, 2 * key_id) <= mark:
             continue
         end = max(end, _settle_key(op, key_id))
         if end > mark + size:
             return 1
-        if load32(lists, 2 * key_id) == 0 and load32(lists, 2 * key_id + 1) == 0:
+        if load(lists, key_id) == 0:
             remove(keys, load(key, at))
     store(op, MARK, end)
     holes = load(op, HOLES)

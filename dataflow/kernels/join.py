@@ -9,7 +9,7 @@ of both sides by time and walks the rows. So the output is in order of time.
 from __future__ import annotations
 
 from dataflow.kernels import arrange
-from dataflow.kernels.keymap import find
+from dataflow.kernels.keymap import HASHED, LOW, find
 from dataflow.kernels.memory import kernel, load, load32, store
 
 LEFT, RIGHT, OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_LEFT, OUT_RIGHT, LEFT_HITS, RIGHT_HITS = range(1, 10)
@@ -44,15 +44,21 @@ def _time(side: int, at: int) -> int:
 
 @kernel
 def _hits(mine: int, other: int, hits: int) -> int:
-    """Collect (update, id of its key on the other side) where the other side has rows."""
+    """Collect (update, id of its key on the other side) where the other side has rows; both lists are one word."""
     size, key, keys = load(load(mine, arrange.SIZE), 0), load(load(mine, arrange.KEY), 0), load(other, arrange.KEYS)
-    lists, found = load(other, arrange.LISTS), 0
-    for at in range(size):
-        key_id = find(keys, load(key, at))
-        store(hits, 2 * found, at)
-        store(hits, 2 * found + 1, key_id)
-        if key_id >= 0:
-            found += (load32(lists, 2 * key_id) | load32(lists, 2 * key_id + 1)) != 0
+    lists, low, found = load(other, arrange.LISTS), load(keys, LOW), 0
+    if load(keys, HASHED) == 0:
+        for at in range(size):
+            key_id = load(key, at) - low
+            store(hits, 2 * found, at)
+            store(hits, 2 * found + 1, key_id)
+            found += load(lists, key_id) != 0
+    else:
+        for at in range(size):
+            key_id = find(keys, load(key, at))
+            store(hits, 2 * found, at)
+            store(hits, 2 * found + 1, key_id)
+            found += key_id >= 0
     return found
 
 

@@ -3,6 +3,8 @@
 direct   the id is key - LOW: for keys whose whole range is worth an array
 hashed   open addressing with linear probing at load <= 1/2, records (key, id + 1); a removed key leaves no tombstone
          (those behind it move up), and its id is used again
+
+Loops over direct keys do the subtraction themselves, and call `find` or `add` only where HASHED says so.
 """
 
 from __future__ import annotations
@@ -23,9 +25,7 @@ def _slot(key: int, mask: int) -> int:
 
 @kernel
 def find(keys: int, key: int) -> int:
-    """Return the id of a key, -1 where it has none. Direct: every key of the range has one."""
-    if load(keys, HASHED) == 0:
-        return key - load(keys, LOW) if load(keys, LOW) <= key <= load(keys, HIGH) else -1
+    """Return the id of a key that is hashed, -1 where it has none."""
     table, mask = load(keys, TABLE), load(keys, MASK)
     slot = _slot(key, mask)
     while True:
@@ -37,9 +37,7 @@ def find(keys: int, key: int) -> int:
 
 @kernel
 def add(keys: int, key: int) -> int:
-    """Return the id of a key, giving it one if need be. There must be room: see `crowded`."""
-    if load(keys, HASHED) == 0:
-        return key - load(keys, LOW) if load(keys, LOW) <= key <= load(keys, HIGH) else -1
+    """Return the id of a key that is hashed, giving it one if need be. There must be room: see `crowded`."""
     table, mask = load(keys, TABLE), load(keys, MASK)
     slot = _slot(key, mask)
     while True:

@@ -72,33 +72,41 @@ def add_product(_typing: Any, _address: Any, _a: Any, _b: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-NORESERVE = 0x4000
+NORESERVE, HUGE_PAGES = 0x4000, 14
+SMALL_PAGES = 1 << 18
+"""Bytes at the start of a reservation in small pages: zeroing a huge one costs more than a small array is worth."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+STAGGER, STAGGER_WITHIN = 17 * 64, 1 << 16
 
 
 class Memory:
     """Owns reservations, and gives them all back at once."""
 
     def __init__(self) -> None:
-        self._held: dict[int, int] = {}
+        self._held: dict[int, tuple[int, int]] = {}
 
     def reserve(self, words: int) -> int:
         """Return the address of so many int64, all zero, none of them costing memory yet."""
-        size = max(-(-words * 8 // mmap.PAGESIZE), 1) * mmap.PAGESIZE
+        # arrays that begin at the same place in their pages fight for the same lines of the cache
+        offset = len(self._held) * STAGGER % STAGGER_WITHIN
+        size = -(-(words * 8 + offset) // mmap.PAGESIZE) * mmap.PAGESIZE
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
         address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
         if address in (None, 2**64 - 1):
             raise DeltamarkError(
                 "no address space", f"{size / 1e9:.1f} GB", "lower the bounds on rows, or lift ulimit -v"
             )
-        self._held[address] = size
-        return int(address)
+        if size > SMALL_PAGES:
+            _libc.madvise(address + SMALL_PAGES, size - SMALL_PAGES, HUGE_PAGES)
+        self._held[address + offset] = (address, size)
+        return int(address + offset)
 
     def release(self, address: int) -> None:
-        _libc.munmap(address, self._held.pop(address))
+        _libc.munmap(*self._held.pop(address))
 
     def close(self) -> None:
         for address in list(self._held):

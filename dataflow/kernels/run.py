@@ -33,7 +33,8 @@ TIMES, DIFFS, ROWS, POSITION, SIZE, TIME, DIFF, COLUMNS, BASES, WIDTHS, CELLS = 
 KEYS, COMING = 1, 2
 """ROOM: a map of keys, and the cell of how many may come."""
 ARRANGEMENT = 1
-COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT = range(1, 6)
+COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT, DROP = range(1, 7)
+"""COLLECT: counts the answer's changes, and keeps them unless DROP is set."""
 
 DONE, GROW, FAILED = 0, 1, 2
 FOREVER = 2**62
@@ -115,7 +116,7 @@ def _aim(block: int, position: int, size: int) -> None:
 def _collect(op: int) -> int:
     """Append the slice's answer to what the feed hands out."""
     size, collected = load(load(op, COLLECT_SIZE), 0), load(op, COLLECTED)
-    for column in range(load(op, COLLECT_COLUMNS)):
+    for column in range(0 if load(op, DROP) != 0 else load(op, COLLECT_COLUMNS)):
         source = load(load(load(op, COLLECT_INPUTS), column), 0)
         target = load(load(op, COLLECT_OUT), column) + 8 * collected
         for at in range(size):

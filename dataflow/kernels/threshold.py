@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataflow.kernels.keymap import add, key_of, remove
+from dataflow.kernels.keymap import HASHED, LOW, add, key_of, remove
 from dataflow.kernels.memory import kernel, load, store
 
-SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LEAST, COUNT, SAVED, STAMP, TOUCHED, OPEN, NOW = range(1, 14)
-OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_KEY, LIVE, ERROR_KEY = range(14, 20)
-"""COUNT: a word an id; SAVED: that of each of the OPEN touched ids before time NOW. STAMP: 1 + place in TOUCHED."""
+SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LEAST, STATE, SAVED, TOUCHED, OPEN, NOW = range(1, 13)
+OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_KEY, LIVE, ERROR_KEY = range(13, 19)
+"""STATE: the count of an id, and 1 + its place in TOUCHED; SAVED: the counts of the OPEN touched ids before NOW."""
 
 NEGATIVE = 1
 
@@ -15,44 +15,56 @@ NEGATIVE = 1
 @kernel
 def threshold(op: int) -> int:
     size, times, diffs = load(load(op, SIZE), 0), load(load(op, TIME), 0), load(load(op, DIFF), 0)
-    key, keys, counts, stamps = load(load(op, KEY), 0), load(op, KEYS), load(op, COUNT), load(op, STAMP)
-    store(load(op, OUT_SIZE), 0, 0)
+    key, keys, state = load(load(op, KEY), 0), load(op, KEYS), load(op, STATE)
+    saved, touched = load(op, SAVED), load(op, TOUCHED)
+    opened, now, rows, frontier = load(op, OPEN), load(op, NOW), 0, load(load(op, FRONTIER), 0)
+    hashed, low = load(keys, HASHED) != 0, load(keys, LOW)
     for at in range(size):
-        if load(times, at) != load(op, NOW):
-            status = _flush(op)
-            if status != 0:
-                return status
-            store(op, NOW, load(times, at))
-        key_id = add(keys, load(key, at))
-        if load(stamps, key_id) == 0:
-            place = load(op, OPEN)
-            store(load(op, SAVED), place, load(counts, key_id))
-            store(load(op, TOUCHED), place, key_id)
-            store(stamps, key_id, place + 1)
-            store(op, OPEN, place + 1)
-        store(counts, key_id, load(counts, key_id) + load(diffs, at))
-    return _flush(op) if load(op, NOW) < load(load(op, FRONTIER), 0) else 0
+        time = load(times, at)
+        key_id = add(keys, load(key, at)) if hashed else load(key, at) - low
+        if time != now:
+            if opened > 0:
+                rows = _flush(op, rows, opened)
+                opened = 0
+                if rows < 0:
+                    return NEGATIVE
+            now = time
+            store(op, NOW, now)
+        count, place = load(state, 2 * key_id), load(state, 2 * key_id + 1)
+        store(saved, opened, count)  # without a branch: it counts only if the key was not touched before
+        store(touched, opened, key_id)
+        opened += place == 0
+        store(state, 2 * key_id + 1, place if place != 0 else opened)
+        store(state, 2 * key_id, count + load(diffs, at))
+    if opened > 0 and now < frontier:
+        rows = _flush(op, rows, opened)
+        opened = 0
+        if rows < 0:
+            return NEGATIVE
+    store(op, OPEN, opened)
+    store(load(op, OUT_SIZE), 0, rows)
+    return 0
 
 
 @kernel
-def _flush(op: int) -> int:
-    """End a time: hand out the keys whose count crossed LEAST."""
-    counts, least = load(op, COUNT), load(op, LEAST)
-    for place in range(load(op, OPEN)):
-        key_id = load(load(op, TOUCHED), place)
-        store(load(op, STAMP), key_id, 0)
-        new, old = load(counts, key_id), load(load(op, SAVED), place)
+def _flush(op: int, rows: int, opened: int) -> int:
+    """End a time: hand out the keys whose count crossed LEAST; return the new number of output rows, or -1."""
+    state, least, keys, now, live = load(op, STATE), load(op, LEAST), load(op, KEYS), load(op, NOW), load(op, LIVE)
+    saved, touched = load(op, SAVED), load(op, TOUCHED)
+    out_time, out_diff, out_key = load(load(op, OUT_TIME), 0), load(load(op, OUT_DIFF), 0), load(load(op, OUT_KEY), 0)
+    for place in range(opened):
+        key_id, old = load(touched, place), load(saved, place)
+        new = load(state, 2 * key_id)
+        store(state, 2 * key_id + 1, 0)
         if new < 0:
             store(op, ERROR_KEY, key_id)
-            return NEGATIVE
-        if (new >= least) != (old >= least):
-            at = load(load(op, OUT_SIZE), 0)
-            store(load(load(op, OUT_TIME), 0), at, load(op, NOW))
-            store(load(load(op, OUT_DIFF), 0), at, 1 if new >= least else -1)
-            store(load(load(op, OUT_KEY), 0), at, key_of(load(op, KEYS), key_id))
-            store(load(op, OUT_SIZE), 0, at + 1)
-        store(op, LIVE, load(op, LIVE) + (new != 0) - (old != 0))
+            return -1
+        store(out_time, rows, now)
+        store(out_diff, rows, 1 if new >= least else -1)
+        store(out_key, rows, key_of(keys, key_id))
+        rows += (new >= least) != (old >= least)
+        live += (new != 0) - (old != 0)
         if new == 0:
-            remove(load(op, KEYS), key_of(load(op, KEYS), key_id))
-    store(op, OPEN, 0)
-    return 0
+            remove(keys, key_of(keys, key_id))
+    store(op, LIVE, live)
+    return rows

@@ -58,7 +58,7 @@ class Groups:
     def _overflowed(self) -> bool:
         if self._word(0) != vm.AGGREGATE:
             return False
-        state, key_id, words = self._word(sums_kernel.STATE), self._word(self.error_key), 2 * (self._word(sums_kernel.SUMS) + 1)
+        state, key_id, words = self._word(sums_kernel.STATE), self._word(self.error_key), 2 * self._word(sums_kernel.SUMS) + 4
         return int(view(state + 8 * words * key_id, 2)[1]) >= 0
 
 
@@ -73,12 +73,12 @@ def aggregate(stream: Stream, node: Node) -> Stream:
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     made = {name: program.vector() for name, _, _ in sums}
     out = program.table([cell for each in made.values() for cell in (each, 0)])
-    words = 2 * (len(sums) + 1)
+    words = 2 * len(sums) + 4
     state, saved = program.memory.reserve(keys.capacity * words), program.memory.reserve(LOOSE)
-    stamp, touched = program.memory.reserve(keys.capacity), program.memory.reserve(LOOSE)
+    touched, resolved = program.memory.reserve(LOOSE), program.words(max(3 * len(sums), 1))
     block = program.op(
         vm.AGGREGATE, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, len(sums),
-        program.table(cells), state, saved, stamp, touched, 0, 0, size, time, diff, out_key, out, 0, 0,
+        program.table(cells), state, saved, touched, 0, 0, resolved, size, time, diff, out_key, out, 0, 0,
     )  # fmt: skip
     program.keep(_groups(sums_kernel, block, names, types))
     return _grouped(Stream(program, size, time, diff, made.__getitem__, made), out_key, names, types)
@@ -95,11 +95,11 @@ def threshold(stream: Stream, node: Node) -> Stream:
     key, low, high = stream.key(names, types)
     keys = program.keys(low, high, node.schema.rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
-    counts, stamp = program.memory.reserve(keys.capacity), program.memory.reserve(keys.capacity)
+    counts = program.memory.reserve(2 * keys.capacity)
     saved, touched = program.memory.reserve(LOOSE), program.memory.reserve(LOOSE)
     block = program.op(
         vm.THRESHOLD, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, node.params,
-        counts, saved, stamp, touched, 0, 0, size, time, diff, out_key, 0, 0,
+        counts, saved, touched, 0, 0, size, time, diff, out_key, 0, 0,
     )  # fmt: skip
     program.keep(_groups(threshold_kernel, block, names, types))
     return _grouped(Stream(program, size, time, diff, {}.__getitem__), out_key, names, types)

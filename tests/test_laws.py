@@ -1,0 +1,405 @@
+"""Laws of the engine: for each operator alone, and for random plans of several, the change stream is the reference's.
+
+Neither cutting it into feeds nor the order within a time changes a stream, and what has gone leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plans import Case, Streams, cases, cuts, inputs_of, streams_of, times_of
+from reference import Stream, Update, answer, changes
+
+from dataflow.collection import Collection, average, count, source, total
+from dataflow.expr import col, when
+from dataflow.plan import walk
+from dataflow.types import SHORT, Schema, Type, code_type, date_type, integer, pack_short
+from dataflow.worker import Batch, Worker
+from deltamark import DeltamarkError
+
+few = settings(max_examples=6)
+many = settings(max_examples=120)
+
+ROWS = 100_000
+items = source("items", {"key": integer(0, 2), "value": integer(-2, 3), "word": code_type(("ant", "bee", "cat"))}, ROWS)
+others = source("others", {"key": integer(0, 2), "amount": integer(-1, 2), "day": date_type(8034, 8038)}, ROWS)
+labels = source("labels", {"name": SHORT, "price": integer(-1, 2, scale=2)}, ROWS)
+renamed = items.rename(value2="value", word2="word")
+lone = items.antijoin(others, on="key")
+padded = items.left_join(others, on="key")
+
+OPERATORS = {
+    "input": items,
+    "where": items.where(col.value > 0),
+    "where-of-several": items.where((col.word == "bee") | ~(col.value * col.key < 2)),
+    "where-on-words": items.where(col.word.like("_e%") | col.word.is_in(["cat"])),
+    "where-on-dates": others.where(col.day.year() == 1992),
+    "where-on-short-text": labels.where(col.name.is_in(["a", "b"])),
+    "select": items.select("word", "key"),
+    "select-that-merges-rows": items.select("key"),
+    "select-computed": items.select("key", x=when(col.word == "ant", col.value * 2).otherwise(col.key - 1)),
+    "select-scaled": labels.select(x=col.price * 3 + 1),
+    "concat": items.select("key", x=col.value).concat(others.select("key", x=col.amount)),
+    "concat-with-itself": items.concat(items, items),
+    "concat-that-cancels": items.concat(items.where(col.value > 0).negate()),
+    "negate": items.negate(),
+    "count": items.count(by="key"),
+    "sum": items.aggregate(by=("key", "word"), sum=total(col.value)),
+    "sums": items.aggregate(by="key", sum=total(col.value), squares=total(col.value * col.value), n=count()),
+    "average": items.aggregate(by="word", mean=average(col.value)),
+    "sum-of-all": items.aggregate(sum=total(col.value)),
+    "sum-of-decimals": labels.aggregate(by="name", sum=total(col.price)),
+    "distinct": items.distinct(),
+    "distinct-columns": items.distinct("key", "value"),
+    "threshold": items.threshold(3),
+    "join": items.join(others, on="key"),
+    "join-on-two-columns": items.join(others.rename(n="key"), on={"key": "n", "value": "amount"}),
+    "join-with-itself": items.join(renamed, on="key"),
+    "join-with-its-own-count": items.join(items.count(by="key"), on="key"),
+    "join-of-negated": items.negate().join(others, on="key"),
+    "cross": items.cross(labels),
+    "cross-with-one-row": items.cross(others.aggregate(sum=total(col.amount))),
+    "semijoin": items.semijoin(others, on="key"),
+    "semijoin-with-itself": items.semijoin(items.where(col.value > 0), on="key"),
+    "antijoin": lone,
+    "antijoin-with-itself": items.antijoin(items.where(col.value > 0), on="key"),
+    "left-join": padded,
+    "left-join-made-whole": padded.where(~col.amount.is_null()).select("key", x=col.amount.coalesce(0) + col.value),
+    "left-join-counted": padded.select("key", n=when(col.amount.is_null(), 0).otherwise(1)).aggregate(
+        "key", n=total(col.n)
+    ),
+    "group-by-missing": padded.count(by=("amount", "day")),
+    "largest": items.largest("value", by="key"),
+    "smallest": items.smallest("value", by=("key", "word")),
+    "largest-of-all": items.largest("value"),
+    "largest-word": items.largest("word", by="key"),
+    "smallest-by-levels": items.smallest("value", by="key", levels=(8, 2)),
+    "largest-of-all-by-levels": items.largest("value", levels=(16, 4, 1)),
+    "top": items.top(2, ["value"]),
+    "top-descending": items.top(4, ["-value", "key"]),
+    "top-in-column-order": items.top(1, []),
+    "top-of-missing": padded.top(3, ["-day", "amount"]),
+    "above-the-sum-of-all": items.above(others.aggregate(sum=total(col.amount)), col.value, "sum"),
+    "above-its-own-average": items.above(
+        items.aggregate("key", mean=average(col.value)), col.value, "mean.num", "mean.den", on="key"
+    ),
+    "below-the-average-of-others": items.below(
+        others.aggregate("key", mean=average(col.amount)), col.value, "mean.num", "mean.den", on="key"
+    ),
+    "below-the-sum-of-others": items.below(
+        others.rename(n="key").aggregate("n", sum=total(col.amount)), 2 * col.value, "sum", on={"key": "n"}
+    ),
+    "above-the-largest": items.above(others.largest("amount").distinct("amount"), col.value, "amount"),
+    "or-null": items.or_null(),
+    "or-null-of-a-sum": items.aggregate(sum=total(col.value), n=count()).or_null(),
+    "or-null-joined": items.cross(others.aggregate(sum=total(col.amount)).or_null()),
+    "consolidate": items.select("key").consolidate(),
+}
+each_operator = pytest.mark.parametrize("collection", OPERATORS.values(), ids=OPERATORS.keys())
+
+
+def arrays(schema: Schema, updates: Sequence[Update]) -> Batch:
+    rows, time, diff = zip(*updates, strict=True) if updates else ((), (), ())
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema.names)
+    found = {name: np.array(each, dtype=np.int64) for name, each in zip(schema.names, columns, strict=True)}
+    return Batch(np.array(time, dtype=np.int64), np.array(diff, dtype=np.int64), found)
+
+
+def feed(worker: Worker, collection: Collection, streams: Streams) -> Stream:
+    """Feed all of these updates at once; check the form of what comes out."""
+    schemas = inputs_of(collection)
+    out = worker.feed({name: arrays(schemas[name], stream) for name, stream in streams.items() if stream})
+    rows = list(zip(*(out.columns[name].tolist() for name in collection.schema.names), strict=True))
+    times, diffs = out.time.tolist(), out.diff.tolist()
+    assert times == sorted(times)
+    assert 0 not in diffs
+    stream = dict(zip(zip(times, rows, strict=True), diffs, strict=True))
+    assert len(stream) == len(diffs) == len(rows), "an update for each row and time"
+    return stream
+
+
+def maintained(collection: Collection, streams: Streams, feeds: Iterable[Iterable[int]]) -> Stream:
+    """Run a plan over streams whose times are cut into feeds; return all changes together."""
+    with closing(Worker(collection)) as worker:
+        return added(feed(worker, collection, between(streams, set(times))) for times in feeds)
+
+
+def at_once(collection: Collection, streams: Streams) -> Stream:
+    return maintained(collection, streams, [times_of(streams)])
+
+
+def between(streams: Streams, times: set[int]) -> Streams:
+    return {name: [update for update in stream if update[1] in times] for name, stream in streams.items()}
+
+
+def added(streams: Iterable[Stream]) -> Stream:
+    """Put the changes of several feeds together."""
+    found: Counter[object] = Counter()
+    for stream in streams:
+        found.update(stream)
+    return {change: diff for change, diff in found.items() if diff}
+
+
+def undone(streams: Streams) -> Streams:
+    """Delete, one time later, all that is there at the end."""
+    end = max(times_of(streams), default=0) + 1
+    live = {name: Counter() for name in streams}
+    for name, stream in streams.items():
+        for row, _, diff in stream:
+            live[name][row] += diff
+    return {
+        name: [*stream, *((row, end, -diff) for row, diff in live[name].items() if diff)]
+        for name, stream in streams.items()
+    }
+
+
+def shuffled(streams: Streams, seed: int) -> Streams:
+    """Change the order of updates within each time."""
+    order = random.Random(seed)
+    return {
+        name: sorted(order.sample(list(stream), len(stream)), key=lambda update: update[1])
+        for name, stream in streams.items()
+    }
+
+
+def has(collection: Collection, op: str) -> bool:
+    return any(node.op == op for node in walk(collection.node))
+
+
+def check_recomputation(case: Case, feeds: list[list[int]]) -> None:
+    assert maintained(case.collection, case.streams, feeds) == changes(case.collection.node, case.streams)
+
+
+def check_cuts(case: Case, feeds: list[list[int]]) -> None:
+    assert maintained(case.collection, case.streams, feeds) == at_once(case.collection, case.streams)
+
+
+def check_order(case: Case, seed: int) -> None:
+    assert at_once(case.collection, shuffled(case.streams, seed)) == at_once(case.collection, case.streams)
+
+
+def check_nothing_is_left(case: Case, seed: int) -> None:
+    """Whatever was there: an engine that lost it all holds what an engine holds that never had anything."""
+    collection, streams = case.collection, undone(case.streams)
+    times = times_of(streams)
+    first = set(times[: random.Random(seed).randint(0, len(times))])
+    with closing(Worker(collection)) as worker:
+        parts = [feed(worker, collection, between(streams, each)) for each in (first, set(times) - first)]
+        left = worker.state_rows()
+    total_of = Counter()
+    for (_, row), diff in added(parts).items():
+        total_of[row] += diff
+    assert {row: diff for row, diff in total_of.items() if diff} == answer(collection.node, {}, 0)
+    assert left == untouched(collection)
+
+
+def untouched(collection: Collection) -> int:
+    """Count what is held from the start: nothing, but for the row of NULL of `or_null`."""
+    if not has(collection, "or_null"):
+        return 0
+    with closing(Worker(collection)) as worker:
+        feed(worker, collection, {})
+        return worker.state_rows()
+
+
+def drawn(data: st.DataObject, collection: Collection) -> Case:
+    return Case(collection, data.draw(streams_of(collection)))
+
+
+@each_operator
+@few
+@given(st.data())
+def test_the_integral_of_changes_is_the_recomputed_answer(collection, data):
+    case = drawn(data, collection)
+    check_recomputation(case, data.draw(cuts(case.streams)))
+
+
+@each_operator
+@few
+@given(st.data())
+def test_a_batch_is_its_singletons(collection, data):
+    case = drawn(data, collection)
+    check_cuts(case, data.draw(cuts(case.streams)))
+
+
+@each_operator
+@few
+@given(st.data(), st.integers(0, 99))
+def test_the_order_within_a_time_is_irrelevant(collection, data, seed):
+    check_order(drawn(data, collection), seed)
+
+
+@each_operator
+@few
+@given(st.data(), st.integers(0, 99))
+def test_what_has_gone_leaves_nothing(collection, data, seed):
+    check_nothing_is_left(drawn(data, collection), seed)
+
+
+@many
+@given(cases(), st.data())
+def test_plans_equal_their_recomputation(case, data):
+    check_recomputation(case, data.draw(cuts(case.streams)))
+
+
+@many
+@given(cases(), st.data())
+def test_plans_may_be_fed_in_any_batches(case, data):
+    check_cuts(case, data.draw(cuts(case.streams)))
+
+
+@many
+@given(cases(), st.integers(0, 99))
+def test_plans_ignore_the_order_within_a_time(case, seed):
+    check_order(case, seed)
+
+
+@many
+@given(cases(), st.integers(0, 99))
+def test_plans_forget_what_has_gone(case, seed):
+    check_nothing_is_left(case, seed)
+
+
+def any_value(order: random.Random, type_: Type) -> int:
+    return pack_short(order.choice("ab")) if type_.kind == "short" else order.randint(type_.low, type_.high)
+
+
+def long_stream(schema: Schema, seed: int, times: int) -> list[Update]:
+    """Insert a row at each time, and delete one of the last ten at most."""
+    order = random.Random(seed)
+    live, updates = [], []
+    for time in range(times):
+        row = tuple(
+            pack_short(order.choice("ab"))
+            if each.type.kind == "short"
+            else order.randint(each.type.low, each.type.high)
+            for each in schema.fields
+        )
+        live.append(row)
+        updates.append((live[-1], time, 1))
+        if order.random() < 0.5 or len(live) > 10:
+            updates.append((live.pop(order.randrange(len(live))), time, -1))
+    return updates
+
+
+@each_operator
+def test_a_feed_may_hold_hundreds_of_times(collection):
+    streams = {name: long_stream(schema, len(name), 120) for name, schema in inputs_of(collection).items()}
+    assert at_once(collection, streams) == changes(collection.node, streams)
+
+
+def with_one_key(schema: Schema, seed: int, rows: int) -> list[Update]:
+    """Insert many rows with equal keys at three times, and delete half of them at a fourth."""
+    order = random.Random(seed)
+
+    def value(name: str, low: int, high: int) -> int:
+        return 1 if name == "key" else order.randint(low, high)
+
+    drawn_rows = [tuple(value(each.name, each.type.low, each.type.high) for each in schema.fields) for _ in range(rows)]
+    inserted = [(row, 3 * place // rows, 1) for place, row in enumerate(drawn_rows)]
+    return inserted + [(row, 5, -1) for row in drawn_rows[::2]]
+
+
+wide_items = source("items", {"key": integer(0, 2), "value": integer(0, 999)}, ROWS)
+wide_others = source("others", {"key": integer(0, 2), "amount": integer(0, 999)}, ROWS)
+limits = wide_others.aggregate("key", mean=average(col.amount))
+HUGE_KEY = {
+    "join": wide_items.join(wide_others, on="key"),
+    "join-with-itself": wide_items.join(wide_items.rename(value2="value"), on="key"),
+    "semijoin": wide_items.semijoin(wide_others, on="key"),
+    "antijoin": wide_items.antijoin(wide_others, on="key"),
+    "left-join": wide_items.left_join(wide_others, on="key"),
+    "largest": wide_items.largest("value", by="key"),
+    "smallest": wide_items.smallest("value", by="key"),
+    "sum": wide_items.aggregate("key", sum=total(col.value)),
+    "distinct": wide_items.distinct("key"),
+    "top": wide_items.top(20, ["-value"]),
+    "above": wide_items.above(limits, col.value, "mean.num", "mean.den", on="key"),
+}
+
+
+@pytest.mark.parametrize("feeds", [[[0, 1, 2, 5]], [[0], [1], [2], [5]]], ids=["at-once", "one-by-one"])
+@pytest.mark.parametrize("collection", HUGE_KEY.values(), ids=HUGE_KEY.keys())
+def test_all_rows_may_have_one_key(collection, feeds):
+    streams = {name: with_one_key(schema, len(name), 200) for name, schema in inputs_of(collection).items()}
+    assert maintained(collection, streams, feeds) == changes(collection.node, streams)
+
+
+@each_operator
+def test_nothing_in_nothing_out(collection):
+    with closing(Worker(collection)) as worker:
+        first = feed(worker, collection, {})
+        assert first == changes(collection.node, {})
+        empty = {name: arrays(schema, []) for name, schema in inputs_of(collection).items()}
+        assert len(worker.feed(empty).time) == 0
+        assert feed(worker, collection, {}) == {}
+
+
+ROW = (71, 83)
+pairs = source("pairs", {"key": integer(0, 99), "value": integer(0, 99)}, ROWS)
+pair_limits = source("limits", {"key": integer(0, 99), "limit": integer(0, 99)}, ROWS)
+WATCHERS = {
+    "threshold": (pairs.threshold(2), ROW),
+    "count": (pairs.count(by="key"), ROW[:1]),
+    "sum": (pairs.aggregate(by=("key", "value"), sum=total(col.value)), ROW),
+    "largest": (pairs.largest("value", by="key"), ROW),
+    "smallest-of-all": (pairs.smallest("value"), ROW),
+    "top": (pairs.top(3, ["value"]), ROW),
+    "above": (pairs.above(pair_limits, col.value, "limit", on="key"), ROW),
+    "below": (pairs.below(pair_limits, col.value, "limit", on="key"), ROW),
+    "or-null": (pairs.or_null(), ROW),
+    "semijoin": (pair_limits.semijoin(pairs, on="key"), ROW[:1]),
+}
+TOO_MANY_DELETED = {
+    "never-there": [(ROW, 1009, -1)],
+    "deleted-twice": [(ROW, 1001, 1), ((1, 2), 1001, 1), (ROW, 1009, -2)],
+    "there-again-later": [((1, 2), 1001, 1), (ROW, 1009, -1), (ROW, 1010, 1)],
+}
+
+
+@pytest.mark.parametrize("updates", TOO_MANY_DELETED.values(), ids=TOO_MANY_DELETED.keys())
+@pytest.mark.parametrize(("collection", "row"), WATCHERS.values(), ids=WATCHERS.keys())
+def test_less_than_zero_rows_are_an_error_that_names_row_and_time(collection, row, updates):
+    with closing(Worker(collection)) as worker, pytest.raises(DeltamarkError) as error:
+        feed(worker, collection, {"pairs": updates})
+    assert {*row, 1009} <= set(map(int, re.findall(r"-?\d+", str(error.value))))
+
+
+@pytest.mark.parametrize(
+    ("collection", "updates"),
+    [
+        (pairs.where(col.value > 0), {"pairs": [(ROW, 3, -2)]}),
+        (pairs.select("key"), {"pairs": [(ROW, 3, -2)]}),
+        (pairs.concat(pairs), {"pairs": [(ROW, 3, -2)]}),
+        (pairs.negate().negate(), {"pairs": [(ROW, 3, -2)]}),
+    ],
+    ids=["where", "select", "concat", "negate"],
+)
+def test_what_keeps_no_rows_is_linear_in_any_weights(collection, updates):
+    assert at_once(collection, updates) == changes(collection.node, updates)
+
+
+def test_a_sum_beyond_64_bits_is_an_error():
+    big = source("big", {"value": integer(0, 2**62)}, 100)
+    collection = big.aggregate(sum=total(col.value))
+    with pytest.raises(DeltamarkError):
+        at_once(collection, {"big": [((2**62,), 0, 3)]})
+
+
+def test_a_weight_beyond_64_bits_is_an_error():
+    collection = pairs.join(pair_limits, on="key")
+    with pytest.raises(DeltamarkError):
+        at_once(collection, {"pairs": [(ROW, 0, 2**40)], "limits": [(ROW, 0, 2**40)]})
+
+
+def test_a_value_outside_its_bounds_is_an_error_that_names_it():
+    with pytest.raises(DeltamarkError, match=r"pairs.*value.*100"):
+        at_once(pairs.distinct(), {"pairs": [((1, 100), 0, 1)]})

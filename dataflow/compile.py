@@ -89,7 +89,9 @@ class _Compiler:
                         side = 0 if is_left else 1
                         self._stored[node.inputs[side], node.params[side]][theirs] = None
                 for side in (0, 1):
-                    self._owe(node.inputs[side], [*node.params[side], *self._stored[node.inputs[side], node.params[side]]])
+                    self._owe(
+                        node.inputs[side], [*node.params[side], *self._stored[node.inputs[side], node.params[side]]]
+                    )
             case "threshold":
                 self._owe(node.inputs[0], node.schema.names)
             case _:
@@ -132,7 +134,9 @@ class _Compiler:
     def _arrangement(self, node: Node, side: int) -> Arrangement:
         """Return the arrangement of one side of a join, whose keys span those of both."""
         of, names = node.inputs[side], node.params[side]
-        pairs = zip(*(tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1)), strict=True)
+        pairs = zip(
+            *(tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1)), strict=True
+        )
         types = tuple(replace(a, low=min(a.low, b.low), high=max(a.high, b.high)) for a, b in pairs)
         if (found := self._arranged.get((of, names, types))) is not None:
             return found
@@ -157,7 +161,17 @@ class _Compiler:
         mask = (1 << 14) - 1
         size, table = program.cell(), program.memory.reserve(mask + 1)
         program.op(
-            vm.CONSOLIDATE, stream.size, len(out), inputs, program.frontier, 0, buffer, table, mask, size, program.table(out)
+            vm.CONSOLIDATE,
+            stream.size,
+            len(out),
+            inputs,
+            program.frontier,
+            0,
+            buffer,
+            table,
+            mask,
+            size,
+            program.table(out),
         )
         made = dict(zip(names, out[2:], strict=True))
         return Stream(program, size, out[0], out[1], made.__getitem__, made)
@@ -168,7 +182,9 @@ class _Compiler:
             stream = self._consolidated(stream, names)
         inputs = [stream.time, stream.diff, *map(stream.column, names)]
         vectors = tuple(program.memory.reserve(LOOSE) for _ in inputs)
-        block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), program.table(list(vectors)), 0)
+        block = program.op(
+            vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), program.table(list(vectors)), 0
+        )
         return Root(names, block, vectors)
 
 

@@ -63,7 +63,9 @@ class Stream:
         for name, (low, radix) in zip(names, key_range(types), strict=True):
             size *= radix
             if size > 2**62:
-                raise DeltamarkError("a key does not fit in 62 bits", ", ".join(names), "narrow the bounds of its columns")
+                raise DeltamarkError(
+                    "a key does not fit in 62 bits", ", ".join(names), "narrow the bounds of its columns"
+                )
             result = self.program.vector()
             self.program.op(vm.PACK, self.size, cell, self.column(name), low, result, radix)
             cell = result
@@ -84,7 +86,9 @@ def unpacked(stream: Stream, key: int, names: Sequence[str], types: Sequence[Typ
         digits[name] = Digit(divisor, radix, low, type_.nullable)
         divisor *= radix
     looked_up = divisor <= MOST_LOOKED_UP
-    return {name: partial(_lookup if looked_up else _divide, stream, key, digit, divisor) for name, digit in digits.items()}
+    return {
+        name: partial(_lookup if looked_up else _divide, stream, key, digit, divisor) for name, digit in digits.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,9 @@ class Evaluator:
             case "is_null":
                 program.op(vm.EQUAL, size, self.cell(term.args[0]), 0, NULL, result)
             case "lookup":
-                program.op(vm.LOOKUP, size, self.cell(term.args[0]), program.table([int(v) for v in term.value]), 0, result, 0)
+                program.op(
+                    vm.LOOKUP, size, self.cell(term.args[0]), program.table([int(v) for v in term.value]), 0, result, 0
+                )
             case "table":
                 low, values = term.value
                 program.op(vm.LOOKUP, size, self.cell(term.args[0]), program.table(values), 0, result, low)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,17 +17,32 @@ from dataflow.plan import Node
 from deltamark import DeltamarkError, unknown
 
 
-@dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes of a collection: times are non-decreasing; columns are int64, those of dates and codes int32.
+    """Changes of a collection: times are non-decreasing; columns are int64, those of dates and codes int32."""
 
-    `trusted` says that order and bounds are known to hold, and the arrays to be contiguous and of these types.
-    """
+    __slots__ = ("columns", "diff", "pointers", "time")
 
-    time: np.ndarray
-    diff: np.ndarray
-    columns: Mapping[str, np.ndarray]
-    trusted: bool = False
+    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
+        self.time, self.diff, self.columns = time, diff, columns
+        self.pointers: Pointers | None = None
+
+
+class Pointers:
+    """Where the arrays of a batch lie."""
+
+    __slots__ = ("columns", "diff", "last", "rows", "time")
+
+    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
+        self.rows, self.last = len(time), int(time[-1])
+        self.time, self.diff = _address(time), _address(diff)
+        self.columns = {name: _address(values) for name, values in columns.items()}
+
+
+def trusted(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, np.ndarray]) -> Batch:
+    """Make a batch whose order and bounds are known to hold, of contiguous arrays of the right types; not empty."""
+    batch = Batch(time, diff, columns)
+    batch.pointers = Pointers(time, diff, columns)
+    return batch
 
 
 class Worker:
@@ -109,28 +123,32 @@ class _Aim:
 
     def at(self, batch: Batch, last: int) -> int:
         """Aim; return the batch's last time, or `last` if it is empty."""
-        rows = len(batch.time)
-        if rows == 0:
+        pointers = batch.pointers or self._checked(batch, last)
+        if pointers is None:
             return last
-        time, diff, columns = batch.time, batch.diff, [batch.columns[name] for name in self.names]
-        if not batch.trusted:
-            time, diff = _as(time, 8), _as(diff, 8)
-            if time[0] <= last or (np.diff(time) < 0).any():
-                actual = f"{self._node.params}: {time[0]} after {last}"
-                raise DeltamarkError("times out of order", actual, "feed whole times, each later than all before")
-            columns = [self._checked(name, values) for name, values in zip(self.names, columns, strict=True)]
-        self._alive = [time, diff, *columns]
-        words = self._words
-        words[vm.TIMES], words[vm.DIFFS], words[vm.ROWS], words[vm.POSITION] = _address(time), _address(diff), rows, 0
-        for index, values in enumerate(columns):
-            self._bases[index] = _address(values)
-        return int(time[-1])
+        words, bases = self._words, self._bases
+        words[vm.TIMES], words[vm.DIFFS] = pointers.time, pointers.diff
+        words[vm.ROWS], words[vm.POSITION] = pointers.rows, 0
+        for index, name in enumerate(self.names):
+            bases[index] = pointers.columns[name]
+        return pointers.last
 
     def nowhere(self) -> None:
         self._words[vm.ROWS] = self._words[vm.POSITION] = 0
-        self._alive = []
 
-    def _checked(self, name: str, values: np.ndarray) -> np.ndarray:
+    def _checked(self, batch: Batch, last: int) -> Pointers | None:
+        """Check order, types and bounds; None for a batch without rows."""
+        if len(batch.time) == 0:
+            return None
+        time, diff = _as(batch.time, 8), _as(batch.diff, 8)
+        if time[0] <= last or (np.diff(time) < 0).any():
+            actual = f"{self._node.params}: {time[0]} after {last}"
+            raise DeltamarkError("times out of order", actual, "feed whole times, each later than all before")
+        columns = {name: self._bounded(name, batch.columns[name]) for name in self.names}
+        self._alive = [time, diff, *columns.values()]
+        return Pointers(time, diff, columns)
+
+    def _bounded(self, name: str, values: np.ndarray) -> np.ndarray:
         type_ = self._node.schema[name]
         low, high = values.min(), values.max()
         if not (type_.low <= low and high <= type_.high):

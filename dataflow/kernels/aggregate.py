@@ -31,8 +31,6 @@ def aggregate(op: int) -> int:
     hashed, low = load(keys, HASHED) != 0, load(keys, LOW)
     for at in range(size):
         time = load(times, at)
-        key_id = add(keys, load(key, at)) if hashed else load(key, at) - low
-        record = state + 8 * words * key_id
         if time != now:
             if opened > 0:
                 rows, live, status = _flush(op, out, rows, live, opened)
@@ -41,6 +39,8 @@ def aggregate(op: int) -> int:
                     break
             now = time
             store(op, NOW, now)
+        key_id = add(keys, load(key, at)) if hashed else load(key, at) - low  # after the flush, which frees ids
+        record = state + 8 * words * key_id
         alone = opened == 0 and (load(times, at + 1) != time if at + 1 < size else time < frontier)
         if alone:
             had = load(record, 0) != 0

@@ -19,9 +19,9 @@ from dataflow.kernels.keymap import HASHED, LOW, add, find, remove
 from dataflow.kernels.memory import kernel, load, load32, store, store32
 
 SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LISTS, NEXT, MARK, FREE, LIVE, WEIGHTED, WEIGHT, PLAIN = range(1, 15)
-DEBTS, DEBT_TIME, DEBT, SCRATCH, HOLES, COLUMNS, INPUTS, STORED = range(15, 23)
+DEBTS, DEBT_TIME, DEBT, SCRATCH, HOLES, COLUMNS, INPUTS, STORED, SETTLED, STAMP = range(15, 25)
 """LISTS: int32 pairs (NEW, OLD) an id, holding slot + 1, as NEXT and FREE do. DEBTS: rows of negative weight, the last
-of them in slot DEBT since DEBT_TIME. INPUTS: the address of COLUMNS cells; STORED: of as many addresses."""
+of them in slot DEBT since DEBT_TIME. INPUTS: the address of COLUMNS cells; STORED: of as many addresses. SETTLED: STAMP for the updates that are done."""
 
 
 @kernel
@@ -58,11 +58,13 @@ def settle(op: int) -> int:
         return 0
     key, keys, lists = load(load(op, KEY), 0), load(op, KEYS), load(op, LISTS)
     store(load(op, HOLES), 0, 0)
+    stamp = load(op, STAMP) + 1
+    store(op, STAMP, stamp)
     end, hashed, low = mark, load(keys, HASHED) != 0, load(keys, LOW)
     for at in range(size):
-        key_id = find(keys, load(key, at)) if hashed else load(key, at) - low
-        if key_id < 0 or load32(lists, 2 * key_id) <= mark:
+        if load(load(op, SETTLED), at) == stamp:
             continue
+        key_id = find(keys, load(key, at)) if hashed else load(key, at) - low
         end = max(end, _settle_key(op, key_id))
         if end > mark + size:
             return 1
@@ -84,6 +86,7 @@ def _settle_key(op: int, key_id: int) -> int:
     updates, link = 0, load32(lists, 2 * key_id)
     while link > mark:
         store(scratch, updates, link - 1)
+        store(load(op, SETTLED), link - 1 - mark, load(op, STAMP))
         updates += 1
         link = load32(following, link - 1)
     store32(lists, 2 * key_id, link)

@@ -57,7 +57,6 @@ load32, store32 = _loader(32), _storer(32)
 load8 = _loader(8)
 
 
-
 @intrinsic
 def add_product(_typing: Any, _address: Any, _a: Any, _b: Any) -> Any:
     """Add a * b to the 128-bit number at an address (low word first)."""

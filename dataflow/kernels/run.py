@@ -80,8 +80,7 @@ def _cut(program: int) -> None:
         block = load(load(program, INPUT_BLOCKS), index)
         position, rows, times = load(block, POSITION), load(block, ROWS), load(block, TIMES)
         size = _before(times, position, rows, horizon) - position
-        if size > most:
-            size = most
+        size = min(size, most)
         _aim(block, position, size)
         more |= position + size < rows
     store(load(program, FRONTIER), 0, frontier if more != 0 else FOREVER)

@@ -21,7 +21,6 @@ def threshold(op: int) -> int:
     hashed, low = load(keys, HASHED) != 0, load(keys, LOW)
     for at in range(size):
         time = load(times, at)
-        key_id = add(keys, load(key, at)) if hashed else load(key, at) - low
         if time != now:
             if opened > 0:
                 rows = _flush(op, rows, opened)
@@ -30,6 +29,7 @@ def threshold(op: int) -> int:
                     return NEGATIVE
             now = time
             store(op, NOW, now)
+        key_id = add(keys, load(key, at)) if hashed else load(key, at) - low  # after the flush, which frees ids
         count, place = load(state, 2 * key_id), load(state, 2 * key_id + 1)
         store(saved, opened, count)  # without a branch: it counts only if the key was not touched before
         store(touched, opened, key_id)

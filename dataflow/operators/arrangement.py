@@ -21,11 +21,11 @@ class Arrangement:
     stored: Mapping[str, int]
 
     def rows(self) -> int:
-        words = view(self.block, kernel.STORED + 1)
+        words = view(self.block, kernel.STAMP + 1)
         return int(words[kernel.LIVE])
 
     def problem(self) -> DeltamarkError:
-        words = view(self.block, kernel.STORED + 1)
+        words = view(self.block, kernel.STAMP + 1)
         slot, time = int(words[kernel.DEBT]), int(words[kernel.DEBT_TIME])
         row = {name: int(view(int(view(cell, 1)[0]) + 8 * slot, 1)[0]) for name, cell in self.stored.items()}
         return negative(row, time)
@@ -47,7 +47,7 @@ def arrange(stream: Stream, key: int, keys: Keys, names: Sequence[str]) -> Arran
     block = program.op(
         vm.INSERT, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, lists, following,
         0, 0, 0, 0, program.memory.reserve(LOOSE), 0, 0, 0, 0, program.memory.reserve(LOOSE),
-        program.memory.reserve(LOOSE), len(names), inputs, addresses,
+        program.memory.reserve(LOOSE), len(names), inputs, addresses, program.memory.reserve(LOOSE), 0,
     )  # fmt: skip
     made = Arrangement(block, stored)
     program.keep(made)

@@ -47,7 +47,9 @@ class Groups:
         if len(self.names) == 1 and not self.types[0].nullable:
             return {self.names[0]: key}
         row: dict[str, int] = {}
-        for name, type_, (low, radix) in reversed(list(zip(self.names, self.types, key_range(self.types), strict=True))):
+        for name, type_, (low, radix) in reversed(
+            list(zip(self.names, self.types, key_range(self.types), strict=True))
+        ):
             key, digit = divmod(key, radix)
             row[name] = NULL if type_.nullable and digit == 0 else digit + low
         return dict(reversed(row.items()))
@@ -58,7 +60,11 @@ class Groups:
     def _overflowed(self) -> bool:
         if self._word(0) != vm.AGGREGATE:
             return False
-        state, key_id, words = self._word(sums_kernel.STATE), self._word(self.error_key), 2 * self._word(sums_kernel.SUMS) + 4
+        state, key_id, words = (
+            self._word(sums_kernel.STATE),
+            self._word(self.error_key),
+            2 * self._word(sums_kernel.SUMS) + 4,
+        )
         return int(view(state + 8 * words * key_id, 2)[1]) >= 0
 
 

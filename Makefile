@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify bench check lint types test format clean
+.PHONY: help setup lock data data-verify bench bench-engine bench-feed check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -23,6 +23,9 @@ data: .venv/ready  ## generate TPC-H and pre-batch it into Arrow files: make dat
 
 data-verify: .venv/ready  ## read every byte of the data again and compare digests
 	@$(RUN) data-verify $(MAKEOVERRIDES)
+
+bench-engine: .venv/ready  ## the engine on eight query shapes, beside DuckDB: make bench-engine SF=1
+	@$(RUN) bench-engine $(MAKEOVERRIDES)
 
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)

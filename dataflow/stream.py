@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar
 
 from dataflow.kernels import run as vm
 from dataflow.program import Program, key_range
@@ -121,7 +122,7 @@ def _divide(stream: Stream, key: int, digit: Digit, _keys: int) -> int:
 class Evaluator:
     """Appends the vector operators of a term over a stream."""
 
-    BINARY = {
+    BINARY: ClassVar[dict[str, int]] = {
         "add": vm.ADD, "subtract": vm.SUBTRACT, "multiply": vm.MULTIPLY, "equal": vm.EQUAL, "less": vm.LESS,
         "and": vm.AND, "or": vm.OR, "coalesce": vm.COALESCE,
     }  # fmt: skip

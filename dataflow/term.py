@@ -7,7 +7,7 @@ one scale here, and text predicates on codes become tables, so what is left to e
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from dataflow.expr import Expr
 from dataflow.types import BOOL, NULL, SHORT, SHORT_BYTES, Schema, Type, date_type, integer, pack_short
 from deltamark import DeltamarkError, unknown
 
-EPOCH = datetime.date(1970, 1, 1)
+EPOCH = dt.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -95,15 +95,15 @@ def conjuncts(term: Term) -> list[Term]:
 
 
 def _literal(value: Any) -> Term:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal | datetime.date | str):
-        remedy = "write an int, Decimal('0.05'), datetime.date or str"
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | dt.date | str):
+        remedy = "write an int, Decimal('0.05'), a date or str"
         raise DeltamarkError("not a value of an expression", f"{value!r} ({type(value).__name__})", remedy)
     if isinstance(value, int):
         return number(value)
     if isinstance(value, Decimal):
         exponent = min(int(value.as_tuple().exponent), 0)
         return number(int(value.scaleb(-exponent)), -exponent)
-    if isinstance(value, datetime.date):
+    if isinstance(value, dt.date):
         days = (value - EPOCH).days
         return _term("literal", (), date_type(days, days), days)
     return _term("literal", (), Type("text"), value)
@@ -238,7 +238,7 @@ def _year(expr: Expr, schema: Schema) -> Term:
     term = bind(expr.args[0], schema)
     _must_be(term, ("date",), expr)
     low, high = term.type.low, term.type.high
-    years = tuple((EPOCH + datetime.timedelta(days=day)).year for day in range(low, high + 1))
+    years = tuple((EPOCH + dt.timedelta(days=day)).year for day in range(low, high + 1))
     return _term("table", (term,), integer(years[0], years[-1]), (low, years))
 
 

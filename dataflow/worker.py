@@ -144,6 +144,9 @@ class _Aim:
         if time[0] <= last or (np.diff(time) < 0).any():
             actual = f"{self._node.params}: {time[0]} after {last}"
             raise DeltamarkError("times out of order", actual, "feed whole times, each later than all before")
+        if np.abs(diff).max() > self._node.schema.rows:
+            actual = f"{self._node.params}: {np.abs(diff).max()}, declared rows {self._node.schema.rows}"
+            raise DeltamarkError("a weight beyond the declared number of rows", actual, "declare more rows")
         columns = {name: self._bounded(name, batch.columns[name]) for name in self.names}
         self._alive = [time, diff, *columns.values()]
         return Pointers(time, diff, columns)

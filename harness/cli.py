@@ -16,6 +16,7 @@ from deltamark import DeltamarkError, __version__, unknown
 
 COMMANDS = {
     "bench": "run the benchmark",
+    "bench-engine": "measure the engine on query shapes, beside DuckDB",
     "bench-feed": "measure what cutting a batch costs",
     "data": "generate TPC-H and pre-batch it into Arrow files",
     "data-verify": "read every byte of the data again and compare digests",

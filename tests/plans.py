@@ -54,11 +54,18 @@ class Case:
         lines = [f"  {place}: {brief(each, at)}" for place, each in enumerate(nodes)]
         return "\n".join(["Case", *lines, *(f"  {name}: {list(stream)}" for name, stream in self.streams.items())])
 
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:  # noqa: FBT001
+        """Say it so in hypothesis' reports too."""
+        printer.text(repr(self))
+
 
 def brief(node: Node, at: Mapping[int, int]) -> str:
     columns = ", ".join(f"{field.name} {field.type}" for field in node.schema.fields)
-    params = ", ".join(map(str, node.params)) if isinstance(node.params, tuple) else node.params
-    return f"{node.op} {[at[id(each)] for each in node.inputs]} ({params}) -> {columns}"
+    return f"{node.op} {[at[id(each)] for each in node.inputs]} {spelled(node.params)} -> {columns}"
+
+
+def spelled(params: Any) -> str:
+    return f"({', '.join(map(spelled, params))})" if isinstance(params, tuple) else str(params)
 
 
 def values(type_: Type) -> st.SearchStrategy[int]:

@@ -29,4 +29,4 @@ def _cache_directory() -> Path:
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
-    config.CACHE_DIR = str(_cache_directory())
+    config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]

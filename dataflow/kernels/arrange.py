@@ -21,7 +21,8 @@ from dataflow.kernels.memory import kernel, load, load32, store, store32
 SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LISTS, NEXT, MARK, FREE, LIVE, WEIGHTED, WEIGHT, PLAIN = range(1, 15)
 DEBTS, DEBT_TIME, DEBT, SCRATCH, HOLES, COLUMNS, INPUTS, STORED, SETTLED, STAMP = range(15, 25)
 """LISTS: int32 pairs (NEW, OLD) an id, holding slot + 1, as NEXT and FREE do. DEBTS: rows of negative weight, the last
-of them in slot DEBT since DEBT_TIME. INPUTS: the address of COLUMNS cells; STORED: of as many addresses. SETTLED: STAMP for the updates that are done."""
+of them in slot DEBT since DEBT_TIME. INPUTS: the address of COLUMNS cells; STORED: of as many addresses. SETTLED: holds
+STAMP for the updates that are done."""
 
 
 @kernel

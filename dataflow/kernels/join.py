@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataflow.kernels import arrange
 from dataflow.kernels.keymap import HASHED, LOW, find
-from dataflow.kernels.memory import kernel, load, load32, store
+from dataflow.kernels.memory import inline, kernel, load, load32, store
 
-LEFT, RIGHT, OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_LEFT, OUT_RIGHT, LEFT_HITS, RIGHT_HITS = range(1, 10)
-"""LEFT, RIGHT: blocks of arrangements. OUT_LEFT, OUT_RIGHT: slots of the rows that are paired. HITS: scratch."""
+LEFT, RIGHT, OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_LEFT, OUT_RIGHT, LEFT_HITS, RIGHT_HITS, OVERFLOW = range(1, 11)
+"""LEFT, RIGHT: blocks of arrangements. OUT_LEFT, OUT_RIGHT: slots of the rows that are paired. HITS: scratch.
+OVERFLOW: set, and returned as the status, when a product of weights needs more than 64 bits."""
 
 FOREVER = 2**62
 
@@ -34,7 +35,16 @@ def join(op: int) -> int:
             size = _walk(op, right, left, right_hits + 16 * j, 0, size)
             j += 1
     store(load(op, OUT_SIZE), 0, size)
-    return 0
+    return load(op, OVERFLOW)
+
+
+@inline
+def _product(op: int, a: int, b: int) -> int:
+    """Multiply weights, nearly all of which are 1 or -1."""
+    product = a * b
+    if abs(a) > 1 and abs(b) > 1 and product // b != a:
+        store(op, OVERFLOW, 1)
+    return product
 
 
 @kernel
@@ -82,9 +92,9 @@ def _walk(op: int, mine: int, other: int, hit: int, is_left: int, size: int) -> 
             if row >= mark:
                 if load(times, row - mark) >= time + is_left:
                     continue
-                met = diff * load(diffs, row - mark)
+                met = _product(op, diff, load(diffs, row - mark))
             elif weighted:
-                met = diff * load(weight, row)
+                met = _product(op, diff, load(weight, row))
             store(out_time, size, time)
             store(out_diff, size, met)
             store(out_mine, size, slot)

@@ -57,9 +57,8 @@ load32, store32 = _loader(32), _storer(32)
 load8 = _loader(8)
 
 
-@intrinsic
-def add_product(_typing: Any, _address: Any, _a: Any, _b: Any) -> Any:
-    """Add a * b to the 128-bit number at an address (low word first)."""
+def _adder() -> Any:
+    """Make add_product(address, a, b): add a * b to the 128-bit number at an address, low word first."""
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         wide = ir.IntType(128)
@@ -68,8 +67,14 @@ def add_product(_typing: Any, _address: Any, _a: Any, _b: Any) -> Any:
         builder.store(builder.add(builder.load(pointer, align=8), product), pointer, align=8)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64), generate
+    @intrinsic
+    def add_product(_typing: Any, _address: Any, _a: Any, _b: Any) -> Any:
+        return types.void(types.int64, types.int64, types.int64), generate
 
+    return add_product
+
+
+add_product = _adder()
 
 NORESERVE, HUGE_PAGES = 0x4000, 14
 SMALL_PAGES = 1 << 18

@@ -18,7 +18,8 @@ from dataflow.kernels.merge import merge
 from dataflow.kernels.threshold import threshold
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
- CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM) = range(27)  # fmt: skip
+ CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT,
+ ROOM) = range(27)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
@@ -171,7 +172,7 @@ def _step(op: int) -> int:
     elif code == SETTLE:
         return FAILED if settle(load(op, ARRANGEMENT)) != 0 else 0
     elif code == JOIN:
-        join(op)
+        return FAILED if join(op) != 0 else 0
     elif code == AGGREGATE:
         return FAILED if aggregate(op) != 0 else 0
     elif code == THRESHOLD:

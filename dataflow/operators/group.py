@@ -108,7 +108,7 @@ def threshold(stream: Stream, node: Node) -> Stream:
         counts, saved, touched, 0, 0, size, time, diff, out_key, 0, 0,
     )  # fmt: skip
     program.keep(_groups(threshold_kernel, block, names, types))
-    return _grouped(Stream(program, size, time, diff, {}.__getitem__), out_key, names, types)
+    return _grouped(Stream(program, size, time, diff, lambda _: 0), out_key, names, types)
 
 
 def _groups(kernel: object, block: int, names: Sequence[str], types: tuple[Type, ...]) -> Groups:

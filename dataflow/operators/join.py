@@ -8,13 +8,25 @@ from dataflow.kernels import run as vm
 from dataflow.operators.arrangement import Arrangement
 from dataflow.program import Program
 from dataflow.stream import Stream
+from deltamark import DeltamarkError
+
+
+class Weights:
+    """What can go wrong in a join, which keeps nothing itself."""
+
+    def rows(self) -> int:
+        return 0
+
+    def problem(self) -> DeltamarkError:
+        return DeltamarkError("a weight needs more than 64 bits", "a product of two in a join", "feed smaller weights")
 
 
 def join(program: Program, left: Arrangement, right: Arrangement, sides: Mapping[str, tuple[bool, str]]) -> Stream:
     """Pair the rows of equal keys. sides: for each column of the output, is it a left one, and its name there."""
     size, time, diff, lefts, rights = program.cell(), *(program.vector() for _ in range(4))
     hits = program.memory.reserve(1 << 31), program.memory.reserve(1 << 31)
-    program.op(vm.JOIN, left.block, right.block, size, time, diff, lefts, rights, *hits)
+    program.op(vm.JOIN, left.block, right.block, size, time, diff, lefts, rights, *hits, 0)
+    program.keep(Weights())
 
     def make(name: str) -> int:
         is_left, theirs = sides[name]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dataflow.expr import Expr
-from dataflow.plan import Node, node
+from dataflow.plan import Node, node, walk
 from dataflow.term import Term, bind, column, condition, null
 from dataflow.types import LARGEST, Field, Schema, Type
 from deltamark import DeltamarkError
@@ -60,18 +60,17 @@ class Collection:
 
     def select(self, *names: str, **exprs: Any) -> Collection:
         """Keep the columns `names`, and add computed ones."""
+        _once([*names, *exprs])
         terms = {name: column(name, self.schema[name]) for name in names}
-        for name, expr in exprs.items():
-            if name in terms:
-                raise DeltamarkError("a column given twice", name, "give each a name of its own")
-            terms[name] = bind(expr, self.schema)
-        return self._selected(terms)
+        return self._selected({**terms, **{name: bind(expr, self.schema) for name, expr in exprs.items()}})
 
     def rename(self, **names: str) -> Collection:
         """Rename columns, new="old", and keep the others."""
         new_of = {old: new for new, old in names.items()}
         for old in new_of:
             self.schema[old]  # an unknown one is an error
+        _once(list(names.values()))
+        _once([new_of.get(name, name) for name in self.schema.names])
         return self._selected({new_of.get(name, name): column(name, self.schema[name]) for name in self.schema.names})
 
     def _selected(self, terms: Mapping[str, Term]) -> Collection:
@@ -100,11 +99,13 @@ class Collection:
         fields = [Field(key, self.schema[key]) for key in keys]
         sums: list[tuple[str, str, Term | None]] = []
         for name, each in aggregates.items():
+            if not isinstance(each, Aggregate):
+                raise DeltamarkError(
+                    "not an aggregate", f"{name} = {each!r}", "write total(...), average(...) or count()"
+                )
             fields += self._aggregate_fields(name, each)
             sums += self._sums(name, each)
-        names = [field.name for field in fields]
-        if len(set(names)) < len(names):
-            raise DeltamarkError("a column given twice", names, "give each a name of its own")
+        _once([field.name for field in fields])
         return self._then("aggregate", (keys, tuple(sums)), Schema(tuple(fields), self.schema.rows))
 
     def count(self, by: Names = ()) -> Collection:
@@ -125,7 +126,10 @@ class Collection:
         term = bind(each.expr, self.schema)
         if term.type.kind != "int" or term.type.nullable:
             raise DeltamarkError("cannot be summed", f"{name} = {term} ({term.type})", "sum numbers, none missing")
-        low, high = min(term.type.low, 0) * self.schema.rows, max(term.type.high, 0) * self.schema.rows
+        low, high = min(term.type.low, 0), max(term.type.high, 0)
+        if any(each.op == "negate" for each in walk(self.node)):
+            low, high = min(low, -high), max(high, -low)
+        low, high = low * self.schema.rows, high * self.schema.rows
         sums = Type("int", term.type.scale, max(low, -LARGEST), min(high, LARGEST))
         return [Field(name, sums)] if each.kind == "sum" else [Field(f"{name}.num", sums), Field(f"{name}.den", rows)]
 
@@ -146,13 +150,17 @@ class Collection:
         for field in kept:
             if field.name in self.schema:
                 raise DeltamarkError("a column on both sides of a join", field.name, "rename one of them first")
-        rows = max(self.schema.rows, other.schema.rows)
+        rows = self.schema.rows * (1 if _unique(other.node, theirs) else other.schema.rows)
+        if _unique(self.node, mine):
+            rows = min(rows, other.schema.rows)
         schema = Schema((*self.schema.fields, *kept), rows)
         return Collection(node("join", (self.node, other.node), (mine, theirs), schema))
 
     def semijoin(self, other: Collection, on: Names | Mapping[str, str]) -> Collection:
         """Keep the rows whose keys are in the other collection."""
         mine, theirs = self._join_keys(other, on)
+        if not mine:
+            raise DeltamarkError("a semijoin needs a key", mine, "name the columns that must be equal")
         return self.join(other.distinct(*theirs), dict(zip(mine, theirs, strict=True)))
 
     def antijoin(self, other: Collection, on: Names | Mapping[str, str]) -> Collection:
@@ -174,7 +182,10 @@ class Collection:
     def _join_keys(self, other: Collection, on: Names | Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in _names(on)}
         for mine, theirs in pairs.items():
-            _same_type(mine, self.schema[mine], other.schema[theirs])
+            for name, type_ in ((mine, self.schema[mine]), (theirs, other.schema[theirs])):
+                if type_.nullable:
+                    raise DeltamarkError("a key that may be missing", name, "give it a value by .coalesce(...)")
+            _same_type("keys", mine, self.schema[mine], other.schema[theirs])
         return tuple(pairs), tuple(pairs.values())
 
     def largest(self, of: str, by: Names = (), levels: Sequence[int] = ()) -> Collection:
@@ -199,7 +210,7 @@ class Collection:
 
         Ties are broken by the remaining columns in their order, ascending.
         """
-        if k < 1:
+        if not isinstance(k, int) or k < 1:
             raise DeltamarkError("no such number of rows", k, "give at least 1")
         given = [(each.removeprefix("-"), "descending" if each.startswith("-") else "ascending") for each in order]
         named = {name for name, _ in given}
@@ -249,9 +260,30 @@ def _names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _same_type(name: str, mine: Type, theirs: Type) -> None:
+def _once(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise DeltamarkError("a column given twice", name, "give each a name of its own")
+
+
+def _unique(at: Node, names: Sequence[str]) -> bool:
+    """Is there at most one row (of weight 1) for each value of these columns?"""
+    match at.op:
+        case "threshold":
+            return set(at.schema.names) <= set(names)
+        case "aggregate":
+            return set(at.params[0]) <= set(names)
+        case "where":
+            return _unique(at.inputs[0], names)
+        case "select":
+            terms = dict(at.params)
+            return _unique(at.inputs[0], [terms[name].value for name in names if terms[name].op == "column"])
+    return False
+
+
+def _same_type(what: str, name: str, mine: Type, theirs: Type) -> None:
     if mine.comparable != theirs.comparable or mine.scale != theirs.scale:
-        raise DeltamarkError("keys of different types", f"{name}: {mine} and {theirs}", "convert one of them")
+        raise DeltamarkError(f"{what} of different types", f"{name}: {mine} and {theirs}", "convert one of them")
 
 
 def _common_fields(mine: Schema, theirs: Schema) -> tuple[Field, ...]:
@@ -260,7 +292,7 @@ def _common_fields(mine: Schema, theirs: Schema) -> tuple[Field, ...]:
     fields = []
     for field in mine.fields:
         other = theirs[field.name]
-        _same_type(field.name, field.type, other)
+        _same_type("columns", field.name, field.type, other)
         low, high = min(field.type.low, other.low), max(field.type.high, other.high)
         fields.append(
             Field(field.name, replace(field.type, low=low, high=high, nullable=field.type.nullable or other.nullable))

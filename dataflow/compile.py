@@ -121,9 +121,9 @@ class _Compiler:
             case "concat":
                 return linear.concat(self._program, streams, tuple(self._owed[node]))
             case "aggregate":
-                return group.aggregate(streams[0], node)
+                return group.aggregate(streams[0], node, _base_rows(node))
             case "threshold":
-                return group.threshold(streams[0], node)
+                return group.threshold(streams[0], node, _base_rows(node))
             case "join":
                 left, right = (self._arrangement(node, side) for side in (0, 1))
                 return join(self._program, left, right, self._sides(node))
@@ -142,7 +142,7 @@ class _Compiler:
             return found
         stream = self._streams[of]
         key, low, high = stream.key(names, types)
-        keys = self._program.keys(low, high, of.schema.rows, stream.size)
+        keys = self._program.keys(low, high, _base_rows(of), stream.size)
         made = arrange(stream, key, keys, tuple(self._stored[of, names]))
         self._arranged[of, names, types] = made
         self.compiled.arrangements.append(made)
@@ -186,6 +186,11 @@ class _Compiler:
             vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), program.table(list(vectors)), 0
         )
         return Root(names, block, vectors)
+
+
+def _base_rows(node: Node) -> int:
+    """Return how many rows the largest input below has: what memory is sized by, where a join's bound is no guide."""
+    return max(each.schema.rows for each in walk(node) if each.op == "input")
 
 
 def _consolidated(node: Node) -> bool:

@@ -80,6 +80,8 @@ class Expr:
         return (self >= low) & (self <= high)
 
     def is_in(self, values: Any) -> Expr:
+        if isinstance(values, str):
+            raise DeltamarkError("not a list of values", repr(values), "write [...]")
         return Expr("is_in", self, tuple(values))
 
     def like(self, pattern: str) -> Expr:

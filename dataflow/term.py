@@ -95,7 +95,8 @@ def conjuncts(term: Term) -> list[Term]:
 
 
 def _literal(value: Any) -> Term:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal | dt.date | str):
+    strange = isinstance(value, bool | dt.datetime) or (isinstance(value, Decimal) and not value.is_finite())
+    if strange or not isinstance(value, int | Decimal | dt.date | str):
         remedy = "write an int, Decimal('0.05'), a date or str"
         raise DeltamarkError("not a value of an expression", f"{value!r} ({type(value).__name__})", remedy)
     if isinstance(value, int):
@@ -192,8 +193,10 @@ def _lookup(term: Term, table: tuple[bool, ...]) -> Term:
 def _member(term: Term, values: tuple[Any, ...]) -> Term:
     """Is the term one of the values? As sorted integers."""
     if term.type.kind == "short":
-        packed = [pack_short(value) for value in values if isinstance(value, str)]
-        stored = [value for value in packed if value is not None]
+        for value in values:
+            if not isinstance(value, str):
+                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {value!r}", "use its own type")
+        stored = [packed for value in values if (packed := pack_short(value)) is not None]
     else:
         literals = [_literal(value) for value in values]
         for literal in literals:
@@ -218,6 +221,8 @@ def _is_in(expr: Expr, schema: Schema) -> Term:
 def _like(expr: Expr, schema: Schema) -> Term:
     term, pattern = bind(expr.args[0], schema), expr.args[1]
     _must_be(term, ("code", "text"), expr)
+    if not isinstance(pattern, str):
+        raise DeltamarkError("not a pattern", repr(pattern), "write a str, with % for any text")
     if term.type.kind == "code":
         regex = re.compile(re.escape(pattern).replace("%", ".*").replace("_", "."), re.DOTALL)
         return _lookup(term, tuple(bool(regex.fullmatch(word)) for word in term.type.words))
@@ -256,7 +261,9 @@ def _when(expr: Expr, schema: Schema) -> Term:
         raise DeltamarkError(
             "the branches differ", f"{left.type} and {right.type} in {expr!r}", "make them of one type"
         )
-    if left.type.kind == "int":
+    if left.type.scale != right.type.scale:
+        for term in (left, right):
+            _must_be(term, ("int",), expr)
         left, right = _aligned(left, right)
     nullable = left.type.nullable or right.type.nullable
     low, high = min(left.type.low, right.type.low), max(left.type.high, right.type.high)

@@ -120,6 +120,7 @@ class _Aim:
         self._words = _words(block.block, vm.POSITION + 1)
         self._bases = _words(block.bases, len(block.names))
         self._alive: list[np.ndarray] = []
+        self._live = 0
 
     def at(self, batch: Batch, last: int) -> int:
         """Aim; return the batch's last time, or `last` if it is empty."""
@@ -144,9 +145,13 @@ class _Aim:
         if time[0] <= last or (np.diff(time) < 0).any():
             actual = f"{self._node.params}: {time[0]} after {last}"
             raise DeltamarkError("times out of order", actual, "feed whole times, each later than all before")
-        if np.abs(diff).max() > self._node.schema.rows:
-            actual = f"{self._node.params}: {np.abs(diff).max()}, declared rows {self._node.schema.rows}"
-            raise DeltamarkError("a weight beyond the declared number of rows", actual, "declare more rows")
+        ends = np.append(np.flatnonzero(np.diff(time)), len(time) - 1)
+        live = self._live + np.cumsum(diff)[ends]
+        most = max(int(live.max()), int(np.abs(diff).max()))
+        if most > self._node.schema.rows:
+            actual = f"{self._node.params}: {most}, declared {self._node.schema.rows}"
+            raise DeltamarkError("more rows than declared", actual, "declare more")
+        self._live = int(live[-1])
         columns = {name: self._bounded(name, batch.columns[name]) for name in self.names}
         self._alive = [time, diff, *columns.values()]
         return Pointers(time, diff, columns)

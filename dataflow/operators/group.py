@@ -68,14 +68,14 @@ class Groups:
         return int(view(state + 8 * words * key_id, 2)[1]) >= 0
 
 
-def aggregate(stream: Stream, node: Node) -> Stream:
+def aggregate(stream: Stream, node: Node, rows: int) -> Stream:
     """Keep the sums of each group, and hand out what changed when a time ends."""
     program = stream.program
     names, sums = node.params
     types = tuple(node.schema[name] for name in names)
     cells = [_values(stream, term) for _, _, term in sums]
     key, low, high = stream.key(names, types)
-    keys = program.keys(low, high, node.schema.rows, stream.size)
+    keys = program.keys(low, high, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     made = {name: program.vector() for name, _, _ in sums}
     out = program.table([cell for each in made.values() for cell in (each, 0)])
@@ -94,12 +94,12 @@ def _values(stream: Stream, term: Term | None) -> int:
     return 0 if term is None else stream.evaluate(term)
 
 
-def threshold(stream: Stream, node: Node) -> Stream:
+def threshold(stream: Stream, node: Node, rows: int) -> Stream:
     """Keep the multiplicity of each row, and hand out the crossings of a limit when a time ends."""
     program, names = stream.program, node.schema.names
     types = tuple(node.schema[name] for name in names)
     key, low, high = stream.key(names, types)
-    keys = program.keys(low, high, node.schema.rows, stream.size)
+    keys = program.keys(low, high, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     counts = program.memory.reserve(2 * keys.capacity)
     saved, touched = program.memory.reserve(LOOSE), program.memory.reserve(LOOSE)

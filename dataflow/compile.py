@@ -16,7 +16,7 @@ from dataflow.operators.arrangement import Arrangement, arrange
 from dataflow.operators.join import join
 from dataflow.plan import Node, walk
 from dataflow.program import LOOSE, Program
-from dataflow.stream import Stream
+from dataflow.stream import Interner, Stream
 from dataflow.types import Type
 from deltamark import DeltamarkError
 
@@ -55,6 +55,8 @@ class _Compiler:
         self._stored: dict[tuple[Node, tuple[str, ...]], dict[str, None]] = defaultdict(dict)
         self._streams: dict[Node, Stream] = {}
         self._arranged: dict[tuple[Node, tuple[str, ...], tuple[Type, ...]], Arrangement] = {}
+        self._interners: dict[tuple[Type, ...], Interner] = {}
+        """Of the keys of joins: both sides must number rows alike."""
         for plan in plans:
             self._owe(plan, plan.schema.names)
         for node in reversed(nodes):
@@ -141,9 +143,11 @@ class _Compiler:
         if (found := self._arranged.get((of, names, types))) is not None:
             return found
         stream = self._streams[of]
-        key, low, high = stream.key(names, types)
-        keys = self._program.keys(low, high, _base_rows(of), stream.size)
-        made = arrange(stream, key, keys, tuple(self._stored[of, names]))
+        key = stream.key(names, types, self._interners.get(types))
+        if key.interner is not None:
+            self._interners[types] = key.interner
+        keys = self._program.keys(key, _base_rows(of), stream.size)
+        made = arrange(stream, key.cell, keys, tuple(self._stored[of, names]))
         self._arranged[of, names, types] = made
         self.compiled.arrangements.append(made)
         return made

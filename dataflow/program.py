@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dataflow.kernels import keymap
+from dataflow.kernels import intern, keymap
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import Memory, view
 from dataflow.types import Type
@@ -28,6 +28,19 @@ class State(Protocol):
     def rows(self) -> int: ...
 
     def problem(self) -> Exception: ...
+
+
+class KeyRange(Protocol):
+    """What a map must know of its keys; interned ones are dense ids."""
+
+    @property
+    def low(self) -> int: ...
+
+    @property
+    def high(self) -> int: ...
+
+    @property
+    def form(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -76,12 +89,12 @@ class Program:
         """Say what the last operator keeps."""
         self.states[len(self.ops) - 1] = state
 
-    def keys(self, low: int, high: int, rows: int, coming: int) -> Keys:
-        """Make a map for keys in low..high, and see to its room before `coming` (a cell) rows are added."""
-        if high - low < DIRECT_SHARE * rows + DIRECT_FREE:
-            return Keys(self.words(keymap.WORDS, [0, low, high]), high - low + 1)
+    def keys(self, key: KeyRange, rows: int, coming: int) -> Keys:
+        """Make a map for keys of a range, and see to its room before `coming` (a cell) rows are added."""
+        if key.form == "interned" or key.high - key.low < DIRECT_SHARE * rows + DIRECT_FREE:
+            return Keys(self.words(keymap.WORDS, [0, key.low, key.high]), key.high - key.low + 1)
         mask = 1023
-        fields = [1, low, high, mask, self.memory.reserve(2 * (mask + 1)), 0, 0]
+        fields = [1, key.low, key.high, mask, self.memory.reserve(2 * (mask + 1)), 0, 0]
         free, names = self.memory.reserve(LOOSE), self.memory.reserve(LOOSE)
         block = self.words(keymap.WORDS, [*fields, free, 0, names])
         self.op(vm.ROOM, block, coming)
@@ -97,6 +110,18 @@ class Program:
             slots *= 2
         old = int(words[keymap.TABLE])
         keymap.rehash(int(block), self.memory.reserve(4 * slots), 2 * slots - 1)
+        self.memory.release(old)
+
+    def grow_interner(self, op: int) -> None:
+        """Make room for the rows of an INTERN operator."""
+        words = view(op, intern.SIZE + 1)
+        shared = int(words[intern.SHARED])
+        table = view(shared, intern.KEEP + 1)
+        need = 2 * (int(table[intern.USED]) + int(view(int(words[intern.SIZE]), 1)[0]))
+        slots, old = int(table[intern.MASK]) + 1, int(table[intern.TABLE])
+        while slots < need:
+            slots *= 2
+        intern.rehash(shared, self.memory.reserve(slots), slots - 1)
         self.memory.release(old)
 
     def start(self, inputs: Sequence[int]) -> int:

@@ -5,19 +5,70 @@ Columns are made when somebody asks for them, once; terms are evaluated over the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from dataflow.kernels import intern
 from dataflow.kernels import run as vm
-from dataflow.program import Program, key_range
+from dataflow.kernels.memory import view
+from dataflow.program import LOOSE, Program, key_range
 from dataflow.term import Term
 from dataflow.types import NULL, Type
 from deltamark import DeltamarkError
 
 MOST_LOOKED_UP = 1 << 14
 """Keys of a range that is unpacked by a table instead of by division, which is ten times slower."""
+
+MOST_PACKED = 1 << 62
+MOST_INTERNED = 1 << 28
+
+
+@dataclass(frozen=True)
+class Interner:
+    """A table that numbers the rows of keys that do not pack: see kernels.intern."""
+
+    block: int
+    stored: tuple[int, ...]
+
+    @classmethod
+    def of(cls, program: Program, columns: int) -> Interner:
+        stored = tuple(program.vector() for _ in range(columns))
+        addresses = program.table([int(view(cell, 1)[0]) for cell in stored])
+        mask = 1023
+        free, count, since, waiting = (program.memory.reserve(LOOSE) for _ in range(4))
+        fields = [
+            columns, program.memory.reserve(mask + 1), mask, 0, 0, free, 0, addresses, count, since, waiting, 0, 0,
+            program.frontier, 0, 0,
+        ]  # fmt: skip
+        return cls(program.table(fields), stored)
+
+    def ids(self, stream: Stream, names: Sequence[str]) -> int:
+        """Number the rows of a stream; return the cell of the ids."""
+        program, result = stream.program, stream.program.vector()
+        inputs = program.table([stream.column(name) for name in names])
+        program.op(vm.INTERN, self.block, stream.size, stream.time, stream.diff, inputs, result)
+        program.keep(self)
+        return result
+
+    def rows(self) -> int:
+        return int(view(self.block, intern.KEEP + 1)[intern.LIVE])
+
+    def problem(self) -> DeltamarkError:
+        raise AssertionError("an interner does not fail")
+
+
+@dataclass(frozen=True)
+class Key:
+    """One number for the key columns of each row: where it lies, and its bounds."""
+
+    cell: int
+    low: int
+    high: int
+    form: Literal["single", "packed", "interned"]
+    interner: Interner | None = None
 
 
 @dataclass
@@ -54,23 +105,20 @@ class Stream:
             return self.column(term.value)
         return Evaluator(self).cell(term)
 
-    def key(self, names: Sequence[str], types: Sequence[Type]) -> tuple[int, int, int]:
-        """Make one number of the key columns; return its cell and bounds."""
-        if not names:
-            return self._fill(0), 0, 0
+    def key(self, names: Sequence[str], types: Sequence[Type], interner: Interner | None = None) -> Key:
+        """Make one number of the key columns: the only one itself, a packed one, or that of an interner."""
         if len(names) == 1 and not types[0].nullable:
-            return self.column(names[0]), types[0].low, types[0].high
-        cell, size = self._fill(0), 1
+            return Key(self.column(names[0]), types[0].low, types[0].high, "single")
+        size = math.prod(radix for _, radix in key_range(types))
+        if size > MOST_PACKED:
+            interner = interner or Interner.of(self.program, len(names))
+            return Key(interner.ids(self, names), 0, MOST_INTERNED, "interned", interner)
+        cell = self._fill(0)
         for name, (low, radix) in zip(names, key_range(types), strict=True):
-            size *= radix
-            if size > 2**62:
-                raise DeltamarkError(
-                    "a key does not fit in 62 bits", ", ".join(names), "narrow the bounds of its columns"
-                )
             result = self.program.vector()
             self.program.op(vm.PACK, self.size, cell, self.column(name), low, result, radix)
             cell = result
-        return cell, 0, size - 1
+        return Key(cell, 0, size - 1, "packed")
 
     def _fill(self, value: int) -> int:
         result = self.program.vector()
@@ -78,18 +126,21 @@ class Stream:
         return result
 
 
-def unpacked(stream: Stream, key: int, names: Sequence[str], types: Sequence[Type]) -> Mapping[str, Callable[[], int]]:
-    """Return how to make each key column from the number that `Stream.key` makes of them."""
-    if len(names) == 1 and not types[0].nullable:
-        return {names[0]: lambda: key}
+def unpacked(
+    stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]
+) -> Mapping[str, Callable[[], int]]:
+    """Return how to make each key column again from a stream's cell of such keys."""
+    if key.form == "single":
+        return {names[0]: lambda: cell}
+    if key.interner is not None:
+        stored = zip(names, key.interner.stored, strict=True)
+        return {name: partial(stream.take, values, cell) for name, values in stored}
     digits, divisor = {}, 1
     for name, type_, (low, radix) in reversed(list(zip(names, types, key_range(types), strict=True))):
         digits[name] = Digit(divisor, radix, low, type_.nullable)
         divisor *= radix
-    looked_up = divisor <= MOST_LOOKED_UP
-    return {
-        name: partial(_lookup if looked_up else _divide, stream, key, digit, divisor) for name, digit in digits.items()
-    }
+    make = _lookup if divisor <= MOST_LOOKED_UP else _divide
+    return {name: partial(make, stream, cell, digit, divisor) for name, digit in digits.items()}
 
 
 @dataclass(frozen=True)

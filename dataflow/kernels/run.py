@@ -11,6 +11,7 @@ from dataflow.kernels import vector
 from dataflow.kernels.aggregate import aggregate
 from dataflow.kernels.arrange import insert, settle
 from dataflow.kernels.consolidate import consolidate
+from dataflow.kernels.intern import intern
 from dataflow.kernels.join import join
 from dataflow.kernels.keymap import crowded
 from dataflow.kernels.memory import kernel, load, store
@@ -19,7 +20,7 @@ from dataflow.kernels.threshold import threshold
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT,
- ROOM) = range(27)  # fmt: skip
+ ROOM, INTERN) = range(28)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
@@ -167,6 +168,8 @@ def _step(op: int) -> int:
         vector.unpack(op)
     elif code == ROOM:
         return GROW if crowded(load(op, KEYS), load(load(op, COMING), 0)) else 0
+    elif code == INTERN:
+        return GROW if intern(op) != 0 else 0
     elif code == INSERT:
         insert(op)
     elif code == SETTLE:

@@ -13,7 +13,7 @@ from dataflow.kernels.memory import view
 from dataflow.operators.arrangement import negative
 from dataflow.plan import Node
 from dataflow.program import LOOSE, key_range
-from dataflow.stream import Stream, unpacked
+from dataflow.stream import Key, Stream, unpacked
 from dataflow.term import Term
 from dataflow.types import NULL, Type
 from deltamark import DeltamarkError
@@ -26,6 +26,7 @@ class Groups:
     block: int
     names: tuple[str, ...]
     types: tuple[Type, ...]
+    key: Key
     live: int
     error_key: int
     now: int
@@ -43,9 +44,12 @@ class Groups:
         return negative(row, time)
 
     def row(self, key_id: int) -> dict[str, int]:
-        key = keymap.key_of(self._word(self.keys), key_id)
-        if len(self.names) == 1 and not self.types[0].nullable:
+        key = int(keymap.key_of(self._word(self.keys), key_id))
+        if self.key.form == "single":
             return {self.names[0]: key}
+        if self.key.interner is not None:
+            stored = zip(self.names, self.key.interner.stored, strict=True)
+            return {name: int(view(int(view(cell, 1)[0]) + 8 * key, 1)[0]) for name, cell in stored}
         row: dict[str, int] = {}
         for name, type_, (low, radix) in reversed(
             list(zip(self.names, self.types, key_range(self.types), strict=True))
@@ -74,8 +78,8 @@ def aggregate(stream: Stream, node: Node, rows: int) -> Stream:
     names, sums = node.params
     types = tuple(node.schema[name] for name in names)
     cells = [_values(stream, term) for _, _, term in sums]
-    key, low, high = stream.key(names, types)
-    keys = program.keys(low, high, rows, stream.size)
+    key = stream.key(names, types)
+    keys = program.keys(key, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     made = {name: program.vector() for name, _, _ in sums}
     out = program.table([cell for each in made.values() for cell in (each, 0)])
@@ -83,11 +87,11 @@ def aggregate(stream: Stream, node: Node, rows: int) -> Stream:
     state, saved = program.memory.reserve(keys.capacity * words), program.memory.reserve(LOOSE)
     touched, resolved = program.memory.reserve(LOOSE), program.words(max(3 * len(sums), 1))
     block = program.op(
-        vm.AGGREGATE, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, len(sums),
+        vm.AGGREGATE, stream.size, stream.time, stream.diff, key.cell, keys.block, program.frontier, len(sums),
         program.table(cells), state, saved, touched, 0, 0, resolved, size, time, diff, out_key, out, 0, 0,
     )  # fmt: skip
-    program.keep(_groups(sums_kernel, block, names, types))
-    return _grouped(Stream(program, size, time, diff, made.__getitem__, made), out_key, names, types)
+    program.keep(_groups(sums_kernel, block, names, types, key))
+    return _grouped(Stream(program, size, time, diff, made.__getitem__, made), out_key, key, names, types)
 
 
 def _values(stream: Stream, term: Term | None) -> int:
@@ -98,26 +102,26 @@ def threshold(stream: Stream, node: Node, rows: int) -> Stream:
     """Keep the multiplicity of each row, and hand out the crossings of a limit when a time ends."""
     program, names = stream.program, node.schema.names
     types = tuple(node.schema[name] for name in names)
-    key, low, high = stream.key(names, types)
-    keys = program.keys(low, high, rows, stream.size)
+    key = stream.key(names, types)
+    keys = program.keys(key, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     counts = program.memory.reserve(2 * keys.capacity)
     saved, touched = program.memory.reserve(LOOSE), program.memory.reserve(LOOSE)
     block = program.op(
-        vm.THRESHOLD, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, node.params,
+        vm.THRESHOLD, stream.size, stream.time, stream.diff, key.cell, keys.block, program.frontier, node.params,
         counts, saved, touched, 0, 0, size, time, diff, out_key, 0, 0,
     )  # fmt: skip
-    program.keep(_groups(threshold_kernel, block, names, types))
-    return _grouped(Stream(program, size, time, diff, lambda _: 0), out_key, names, types)
+    program.keep(_groups(threshold_kernel, block, names, types, key))
+    return _grouped(Stream(program, size, time, diff, lambda _: 0), out_key, key, names, types)
 
 
-def _groups(kernel: object, block: int, names: Sequence[str], types: tuple[Type, ...]) -> Groups:
+def _groups(kernel: object, block: int, names: Sequence[str], types: tuple[Type, ...], key: Key) -> Groups:
     fields = (getattr(kernel, name) for name in ("LIVE", "ERROR_KEY", "NOW", "KEYS"))
-    return Groups(block, tuple(names), types, *fields)
+    return Groups(block, tuple(names), types, key, *fields)
 
 
-def _grouped(stream: Stream, key: int, names: Sequence[str], types: Sequence[Type]) -> Stream:
+def _grouped(stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]) -> Stream:
     """Let a stream make its key columns."""
-    makers: Mapping[str, object] = unpacked(stream, key, names, types) if names else {}
+    makers: Mapping[str, object] = unpacked(stream, cell, key, names, types) if names else {}
     stream.make = lambda name: makers[name]()  # type: ignore[operator]
     return stream

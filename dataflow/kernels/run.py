@@ -15,10 +15,13 @@ from dataflow.kernels.join import join
 from dataflow.kernels.keymap import crowded
 from dataflow.kernels.memory import kernel, load, store
 from dataflow.kernels.merge import merge
+from dataflow.kernels.rows import bucket
 from dataflow.kernels.threshold import threshold
+from dataflow.kernels.watch import watch
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
- CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM) = range(27)  # fmt: skip
+ CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
+ BUCKET) = range(29)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
@@ -80,8 +83,7 @@ def _cut(program: int) -> None:
         block = load(load(program, INPUT_BLOCKS), index)
         position, rows, times = load(block, POSITION), load(block, ROWS), load(block, TIMES)
         size = _before(times, position, rows, horizon) - position
-        if size > most:
-            size = most
+        size = min(size, most)
         _aim(block, position, size)
         more |= position + size < rows
     store(load(program, FRONTIER), 0, frontier if more != 0 else FOREVER)
@@ -181,6 +183,10 @@ def _step(op: int) -> int:
         merge(op)
     elif code == CONSOLIDATE:
         return GROW if consolidate(op) != 0 else 0
+    elif code == WATCH:
+        return watch(op)
+    elif code == BUCKET:
+        bucket(op)
     elif code == COLLECT:
         _collect(op)
     return 0

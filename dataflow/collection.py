@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from dataflow.expr import Expr
 from dataflow.plan import Node, node, walk
-from dataflow.term import Term, bind, column, condition, null
+from dataflow.term import Term, bind, column, condition, null, number, rescaled
 from dataflow.types import LARGEST, Field, Schema, Type
 from deltamark import DeltamarkError
 
@@ -106,7 +107,8 @@ class Collection:
             fields += self._aggregate_fields(name, each)
             sums += self._sums(name, each)
         _once([field.name for field in fields])
-        return self._then("aggregate", (keys, tuple(sums)), Schema(tuple(fields), self.schema.rows))
+        groups = prod(field.type.high - field.type.low + 1 + field.type.nullable for field in fields[: len(keys)])
+        return self._then("aggregate", (keys, tuple(sums)), Schema(tuple(fields), min(self.schema.rows, groups)))
 
     def count(self, by: Names = ()) -> Collection:
         return self.aggregate(by, count=count())
@@ -236,11 +238,23 @@ class Collection:
 
     def _bound(self, limits: Collection, value: Any, how: tuple[str, str, str], on: Names) -> Collection:
         mine, theirs = self._join_keys(limits, on)
-        term = bind(value, self.schema)
-        for each in (term.type, *(limits.schema[name] for name in how[1:] if name)):
+        which, numerator, denominator = how
+        term, limit = bind(value, self.schema), column(numerator, limits.schema[numerator])
+        by = column(denominator, limits.schema[denominator]) if denominator else number(1)
+        for each in (term.type, limit.type, by.type):
             if each.kind != "int" or each.nullable:
                 raise DeltamarkError("no number to compare by", each, "compare numbers, none missing")
-        params = (mine, theirs, term, *how)
+        if by.type.high < 1:
+            actual = f"{denominator} <= {by.type.high}"
+            raise DeltamarkError("a denominator that is not positive", actual, "divide by a number of rows")
+        scale = max(term.type.scale + by.type.scale, limit.type.scale)
+        term = rescaled(term, scale - by.type.scale)
+        if limit.type.scale < scale:  # the numerator as a column of the other scale
+            numerator = _unused(numerator, limits.schema)
+            names = dict.fromkeys([*theirs, *filter(None, [denominator])])
+            terms = {name: column(name, limits.schema[name]) for name in names}
+            limits = limits._selected({**terms, numerator: rescaled(limit, scale)})
+        params = (mine, theirs, term, which, numerator, denominator)
         return Collection(node("bound", (self.node, limits.node), params, self.schema))
 
     def or_null(self) -> Collection:
@@ -258,6 +272,12 @@ class Collection:
 
 def _names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _unused(name: str, schema: Schema) -> str:
+    while name in schema:
+        name += "'"
+    return name
 
 
 def _once(names: Sequence[str]) -> None:

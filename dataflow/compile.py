@@ -13,14 +13,18 @@ from dataclasses import dataclass, field, replace
 from dataflow.kernels import run as vm
 from dataflow.operators import group, linear
 from dataflow.operators.arrangement import Arrangement, arrange
+from dataflow.operators.bound import bound
+from dataflow.operators.extreme import extreme
 from dataflow.operators.join import join
-from dataflow.plan import Node, walk
+from dataflow.operators.or_null import or_null
+from dataflow.operators.top import top
+from dataflow.plan import Node, base_rows, walk
 from dataflow.program import LOOSE, Program
 from dataflow.stream import Interner, Stream
 from dataflow.types import Type
 from deltamark import DeltamarkError
 
-CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "or_null", "consolidate")
+CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", "consolidate")
 """Operators whose output has one update a row and time."""
 
 
@@ -94,7 +98,14 @@ class _Compiler:
                     self._owe(
                         node.inputs[side], [*node.params[side], *self._stored[node.inputs[side], node.params[side]]]
                     )
-            case "threshold":
+            case "extreme":
+                keys, of, _, _ = node.params
+                self._owe(node.inputs[0], [of, *keys, *owed])
+            case "bound":
+                mine, theirs, value, _, *limit = node.params
+                self._owe(node.inputs[0], [*mine, *sorted(value.columns), *owed])
+                self._owe(node.inputs[1], [*theirs, *filter(None, limit)])
+            case "threshold" | "top" | "or_null":
                 self._owe(node.inputs[0], node.schema.names)
             case _:
                 for each in node.inputs:
@@ -123,12 +134,20 @@ class _Compiler:
             case "concat":
                 return linear.concat(self._program, streams, tuple(self._owed[node]))
             case "aggregate":
-                return group.aggregate(streams[0], node, _base_rows(node))
+                return group.aggregate(streams[0], node, base_rows(node))
             case "threshold":
-                return group.threshold(streams[0], node, _base_rows(node))
+                return group.threshold(streams[0], node, base_rows(node))
             case "join":
                 left, right = (self._arrangement(node, side) for side in (0, 1))
                 return join(self._program, left, right, self._sides(node))
+            case "extreme":
+                return extreme(streams[0], node, tuple(self._owed[node]))
+            case "top":
+                return top(streams[0], node)
+            case "bound":
+                return bound(streams[0], streams[1], node, _key_types(node), tuple(self._owed[node]))
+            case "or_null":
+                return or_null(streams[0], node)
             case "consolidate":
                 return self._consolidated(streams[0], tuple(self._owed[node]))
         raise DeltamarkError("this engine cannot run", node.op, "leave it out")
@@ -136,17 +155,14 @@ class _Compiler:
     def _arrangement(self, node: Node, side: int) -> Arrangement:
         """Return the arrangement of one side of a join, whose keys span those of both."""
         of, names = node.inputs[side], node.params[side]
-        pairs = zip(
-            *(tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1)), strict=True
-        )
-        types = tuple(replace(a, low=min(a.low, b.low), high=max(a.high, b.high)) for a, b in pairs)
+        types = _key_types(node)
         if (found := self._arranged.get((of, names, types))) is not None:
             return found
         stream = self._streams[of]
         key = stream.key(names, types, self._interners.get(types))
         if key.interner is not None:
             self._interners[types] = key.interner
-        keys = self._program.keys(key, _base_rows(of), stream.size)
+        keys = self._program.keys(key, base_rows(of), stream.size)
         made = arrange(stream, key.cell, keys, tuple(self._stored[of, names]))
         self._arranged[of, names, types] = made
         self.compiled.arrangements.append(made)
@@ -192,9 +208,10 @@ class _Compiler:
         return Root(names, block, vectors)
 
 
-def _base_rows(node: Node) -> int:
-    """Return how many rows the largest input below has: what memory is sized by, where a join's bound is no guide."""
-    return max(each.schema.rows for each in walk(node) if each.op == "input")
+def _key_types(node: Node) -> tuple[Type, ...]:
+    """Return the types of the keys that two inputs meet by, spanning those of both."""
+    pairs = zip(*(tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1)), strict=True)
+    return tuple(replace(a, low=min(a.low, b.low), high=max(a.high, b.high)) for a, b in pairs)
 
 
 def _consolidated(node: Node) -> bool:

@@ -74,6 +74,11 @@ def _content(value: Any) -> Any:
     return type(value).__name__, value
 
 
+def base_rows(root: Node) -> int:
+    """Return how many rows the largest input below has: what memory is sized by, where a join's bound is no guide."""
+    return max(each.schema.rows for each in walk(root) if each.op == "input")
+
+
 def walk(root: Node) -> Iterator[Node]:
     """Yield every node below a root once, inputs first."""
     seen: set[int] = set()

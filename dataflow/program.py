@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dataflow.kernels import intern, keymap
+from dataflow.kernels import rows as rows_kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import Memory, view
 from dataflow.types import Type
@@ -123,6 +124,19 @@ class Program:
             slots *= 2
         intern.rehash(shared, self.memory.reserve(slots), slots - 1)
         self.memory.release(old)
+
+    def grow_rows(self, op: int) -> None:
+        """Make room for the rows of a WATCH operator."""
+        for block in view(op, rows_kernel.LIMITS + 1)[rows_kernel.ROWS :].tolist():
+            if block == 0 or not rows_kernel.crowded(block):
+                continue
+            words = view(block, rows_kernel.CHAIN + 1)
+            need = 2 * (int(words[rows_kernel.USED]) + int(view(int(words[rows_kernel.SIZE]), 1)[0]))
+            slots, old = int(words[rows_kernel.MASK]) + 1, int(words[rows_kernel.TABLE])
+            while slots < need:
+                slots *= 2
+            rows_kernel.rehash(block, self.memory.reserve(2 * slots), 2 * slots - 1)
+            self.memory.release(old)
 
     def start(self, inputs: Sequence[int]) -> int:
         """Finish; return the program's block."""

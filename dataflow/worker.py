@@ -101,6 +101,9 @@ class Worker:
         if view(op, 1)[0] == vm.INTERN:
             self._program.grow_interner(op)
             return
+        if view(op, 1)[0] == vm.WATCH:
+            self._program.grow_rows(op)
+            return
         words = view(op, consolidate_kernel.OUT + 1)
         need = 2 * (int(words[consolidate_kernel.HELD]) + int(view(int(words[consolidate_kernel.SIZE]), 1)[0]))
         slots = int(words[consolidate_kernel.MASK]) + 1

@@ -312,10 +312,6 @@ MISUSE = {
     "top-0": (lambda: items.top(0, []), "no such number of rows: 0; give at least 1"),
     "top-of-half-a-row": (lambda: items.top(1.5, []), "no such number of rows: 1.5; give"),
     "limit-that-is-no-number": (lambda: items.above(others, col.value, "day"), "no number to compare by: date"),
-    "limit-of-another-scale": (
-        lambda: items.above(items.aggregate(x=total(col.value)), col.price, "x"),
-        "numbers of different scales: ",
-    ),
     "overflow-of-a-product": (
         lambda: items.select(x=col.price * (2**60)),
         "a value may not fit in 64 bits: 0..1151",

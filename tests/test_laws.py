@@ -64,7 +64,6 @@ OPERATORS = {
     "join-on-two-columns": items.join(others.rename(n="key"), on={"key": "n", "value": "amount"}),
     "join-with-itself": items.join(renamed, on="key"),
     "join-with-its-own-count": items.join(items.count(by="key"), on="key"),
-    "join-of-negated": items.negate().join(others, on="key"),
     "cross": items.cross(labels),
     "cross-with-one-row": items.cross(others.aggregate(sum=total(col.amount))),
     "semijoin": items.semijoin(others, on="key"),

@@ -16,11 +16,13 @@ from dataflow.kernels.join import join
 from dataflow.kernels.keymap import crowded
 from dataflow.kernels.memory import kernel, load, store
 from dataflow.kernels.merge import merge
+from dataflow.kernels.rows import bucket
 from dataflow.kernels.threshold import threshold
+from dataflow.kernels.watch import watch
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
- CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT,
- ROOM, INTERN) = range(28)  # fmt: skip
+ CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
+ BUCKET, INTERN) = range(30)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
@@ -184,6 +186,10 @@ def _step(op: int) -> int:
         merge(op)
     elif code == CONSOLIDATE:
         return GROW if consolidate(op) != 0 else 0
+    elif code == WATCH:
+        return watch(op)
+    elif code == BUCKET:
+        bucket(op)
     elif code == COLLECT:
         _collect(op)
     return 0

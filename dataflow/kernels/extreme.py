@@ -1,0 +1,136 @@
+"""Extreme: of each group the rows whose first value is largest, all that tie (smallest: the value is complemented).
+
+The rows of a group form two lists, those that attain the best value (HEAD) and the others (REST). So a row that does
+not beat the best costs O(1) to come and to go, and beating the best costs what it hands out; only when the last of the
+best leaves are the others looked through.
+"""
+
+from __future__ import annotations
+
+from dataflow.kernels.keymap import key_of, remove
+from dataflow.kernels.memory import kernel, load, load32, store, store32
+from dataflow.kernels.rows import (
+    BEFORE,
+    BEST,
+    FOUND_BY,
+    GROUP_CHAIN,
+    HEAD,
+    KEYS,
+    LAST,
+    NEGATIVE,
+    REST,
+    ROWS,
+    VALUES,
+    WEIGHT,
+    A,
+    B,
+    emit,
+    fail,
+    record_of,
+    release,
+)  # fmt: skip
+
+PREVIOUS, FOLLOWING = A, B
+
+
+@kernel
+def extreme(op: int, group_id: int, group: int) -> int:
+    """End a time for a group."""
+    rows = load(op, ROWS)
+    present, best, slot = False, 0, load(group, GROUP_CHAIN)
+    while slot != LAST:
+        record = record_of(rows, slot)
+        weight, value = load(record, WEIGHT), load(record, VALUES)
+        if weight < 0:
+            return fail(op, NEGATIVE, ROWS, slot)
+        if weight > 0 and (not present or value > best):
+            present, best = True, value
+        slot = load32(record, 2 * FOUND_BY)
+    if present and (load(group, HEAD) == 0 or best > load(group, BEST)):
+        _beat(op, rows, group, best)
+    _settle(op, rows, group)
+    if load(group, HEAD) == 0:
+        if load(group, REST) != 0:
+            _rescan(op, rows, group)
+        else:
+            remove(load(op, KEYS), key_of(load(op, KEYS), group_id))
+    return 0
+
+
+@kernel
+def _beat(op: int, rows: int, group: int, best: int) -> None:
+    """Take back the best rows, all of them, for others will be better."""
+    slot = load(group, HEAD)
+    while slot != 0:
+        record = record_of(rows, slot)
+        touched = load32(record, 2 * FOUND_BY) != 0
+        emit(op, record, -load(record, BEFORE if touched else WEIGHT))
+        following = load(record, FOLLOWING)
+        _link(rows, group, REST, slot)
+        slot = following
+    store(group, HEAD, 0)
+    store(group, BEST, best)
+
+
+@kernel
+def _settle(op: int, rows: int, group: int) -> None:
+    """Link the touched rows that are new, unlink those that have gone, and hand out what changed among the best."""
+    slot, best = load(group, GROUP_CHAIN), load(group, BEST)
+    store(group, GROUP_CHAIN, 0)
+    while slot != LAST:
+        record = record_of(rows, slot)
+        before, now, is_best = load(record, BEFORE), load(record, WEIGHT), load(record, VALUES) == best
+        touched = load32(record, 2 * FOUND_BY)
+        store32(record, 2 * FOUND_BY, 0)
+        if is_best and now != before:
+            emit(op, record, now - before)
+        which = HEAD if is_best else REST
+        if before == 0 and now != 0:
+            _link(rows, group, which, slot)
+        elif before != 0 and now == 0:
+            _unlink(rows, group, which, record)
+        if now == 0:
+            release(rows, slot)
+        slot = touched
+
+
+@kernel
+def _rescan(op: int, rows: int, group: int) -> None:
+    """Find the best of the others."""
+    slot = load(group, REST)
+    best = load(record_of(rows, slot), VALUES)
+    while slot != 0:
+        record = record_of(rows, slot)
+        best = max(best, load(record, VALUES))
+        slot = load(record, FOLLOWING)
+    store(group, BEST, best)
+    slot = load(group, REST)
+    while slot != 0:
+        record = record_of(rows, slot)
+        following = load(record, FOLLOWING)
+        if load(record, VALUES) == best:
+            _unlink(rows, group, REST, record)
+            _link(rows, group, HEAD, slot)
+            emit(op, record, load(record, WEIGHT))
+        slot = following
+
+
+@kernel
+def _link(rows: int, group: int, which: int, slot: int) -> None:
+    record, first = record_of(rows, slot), load(group, which)
+    store(record, PREVIOUS, 0)
+    store(record, FOLLOWING, first)
+    if first != 0:
+        store(record_of(rows, first), PREVIOUS, slot)
+    store(group, which, slot)
+
+
+@kernel
+def _unlink(rows: int, group: int, which: int, record: int) -> None:
+    previous, following = load(record, PREVIOUS), load(record, FOLLOWING)
+    if previous != 0:
+        store(record_of(rows, previous), FOLLOWING, following)
+    else:
+        store(group, which, following)
+    if following != 0:
+        store(record_of(rows, following), PREVIOUS, previous)

@@ -1,0 +1,75 @@
+"""Extreme: the rows of each group that attain the best value, perhaps by way of a tournament of smaller groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from dataflow.kernels import run as vm
+from dataflow.kernels.watch import EXTREME
+from dataflow.operators.rows import Side, columns, watch
+from dataflow.plan import Node, base_rows
+from dataflow.program import key_range
+from dataflow.stream import Stream
+from dataflow.types import Type, integer
+
+BUCKET = "bucket of a tournament"
+"""The name of a column that no schema has."""
+
+MANY, FEW = 512, 64
+"""Groups that may have more rows than MANY are dealt into smaller ones of about FEW."""
+
+LARGEST_KEY = 2**62
+
+
+def extreme(stream: Stream, node: Node, owed: Sequence[str]) -> Stream:
+    """Stack a tournament: each level looks among the winners of the one before."""
+    keys, of, which, _ = node.params
+    names = tuple(dict.fromkeys([of, *keys, *owed]))
+    turned = frozenset([of] if which == "smallest" else [])
+    types = tuple(node.schema[name] for name in keys)
+    for buckets in _levels(node, types):
+        dealt = _dealt(stream, _identity(node, names, buckets), buckets)
+        stream = _level(dealt, names, turned, ((*keys, BUCKET), (*types, integer(0, buckets - 1))), base_rows(node))
+    return _level(stream, names, turned, (keys, types), base_rows(node))
+
+
+def _level(
+    stream: Stream, names: Sequence[str], turned: frozenset[str], key: tuple[Sequence[str], Sequence[Type]], rows: int
+) -> Stream:
+    number = stream.key(*key)
+    keys = stream.program.keys(number, rows, stream.size)
+    return watch(EXTREME, keys, [Side(stream, number.cell, columns(stream, names, turned))])
+
+
+def _levels(node: Node, types: Sequence[Type]) -> tuple[int, ...]:
+    """Return the given levels, or choose some; none where a key and a bucket do not fit into one number."""
+    levels = node.params[3]
+    groups = prod(radix for _, radix in key_range(types))
+    size = min(node.inputs[0].schema.rows, base_rows(node)) // groups
+    while not node.params[3] and size > MANY:
+        size //= FEW
+        levels += (size,)
+    return levels if groups * max(levels, default=1) <= LARGEST_KEY else ()
+
+
+def _identity(node: Node, names: Sequence[str], buckets: int) -> Sequence[str]:
+    """By which columns rows are dealt: not by what changes while a row keeps its other values, if they are enough."""
+    keys, of, _, _ = node.params
+    others = [name for name in names if name != of and name not in keys]
+    many = prod(radix for _, radix in key_range([node.schema[name] for name in others])) >= buckets
+    return others if others and many else [of, *others]
+
+
+def _dealt(stream: Stream, names: Sequence[str], buckets: int) -> Stream:
+    """Add the column of buckets to a stream."""
+
+    def make(name: str) -> int:
+        if name != BUCKET:
+            return stream.column(name)
+        program, result = stream.program, stream.program.vector()
+        inputs, sources = program.table([stream.column(each) for each in names]), program.words(len(names))
+        program.op(vm.BUCKET, stream.size, len(names), inputs, sources, buckets, result)
+        return result
+
+    return Stream(stream.program, stream.size, stream.time, stream.diff, make, raw=stream.raw)

@@ -1,0 +1,25 @@
+"""Or null: the rows, and one row of NULL while there are none."""
+
+from __future__ import annotations
+
+from dataflow.kernels import rows as kernel
+from dataflow.kernels.memory import view
+from dataflow.kernels.watch import OR_NULL
+from dataflow.operators.rows import Side, columns, watch
+from dataflow.plan import Node
+from dataflow.stream import Stream
+from dataflow.types import NULL
+
+
+def or_null(stream: Stream, node: Node) -> Stream:
+    """Watch the rows from time 0 on, as if it had been touched before any input."""
+    program = stream.program
+    key = stream.key((), ())
+    keys = program.keys(key, 1, stream.size)
+    side = Side(stream, key.cell, columns(stream, node.schema.names))
+    found = watch(OR_NULL, keys, [side])
+    operator = view(program.ops[-1], kernel.FIRST + 1)
+    rows, group = view(int(operator[kernel.ROWS]), kernel.CHAIN + 1), view(int(operator[kernel.GROUPS]), 1)
+    view(int(rows[kernel.RECORDS]), int(rows[kernel.WORDS]))[kernel.VALUES :] = NULL
+    operator[kernel.OPEN], group[kernel.IS_OPEN] = 1, 1
+    return found

@@ -39,6 +39,7 @@ TYPES = [
 ]
 ROWS = 100_000
 WIDEST = 7
+MOST_FACTORS = 3
 
 
 @dataclass(frozen=True)
@@ -143,10 +144,19 @@ def cases(draw: Draw) -> Case:
     pool = [Grown(each, signed=False) for each in draw(sources())]
     for _ in range(draw(st.sampled_from([5, 4, 3, 2, 1]))):
         grown = draw(st.sampled_from(STEPS))(draw, pool)
-        if grown is not None:
+        if grown is not None and degree(grown.rows.node) <= MOST_FACTORS:
             names = grown.rows.schema.names
             pool.append(Grown(grown.rows.select(*names[:WIDEST]), grown.signed) if len(names) > WIDEST else grown)
     return Case(pool[-1].rows, draw(streams_of(pool[-1].rows)))
+
+
+def degree(root: Node) -> int:
+    """Count the inputs whose rows are multiplied: crossing a collection with itself squares it."""
+    found: dict[int, int] = {}
+    for node in walk(root):
+        below = [found[id(each)] for each in node.inputs]
+        found[id(node)] = sum(below) if node.op == "join" else max(below, default=1)
+    return found[id(root)]
 
 
 @dataclass(frozen=True)
@@ -227,20 +237,19 @@ def threshold(draw: Draw, pool: list[Grown]) -> Grown:
 
 
 def join(draw: Draw, pool: list[Grown]) -> Grown:
-    left, right = linear(draw, pool), linear(draw, pool)
-    rows, on = apart(draw, left.rows, right.rows)
-    return Grown(left.rows.join(rows, on) if on else left.rows.cross(rows), left.signed or right.signed)
+    left = states(draw, pool)
+    rows, on = apart(draw, left, states(draw, pool))
+    return Grown(left.join(rows, on) if on else left.cross(rows), signed=False)
 
 
 def half_join(draw: Draw, pool: list[Grown]) -> Grown | None:
     """Make a semijoin, antijoin or left join."""
-    left = linear(draw, pool)
-    rows, on = apart(draw, left.rows, states(draw, pool))
+    left = states(draw, pool)
+    rows, on = apart(draw, left, states(draw, pool))
     if not on:
         return None
-    return Grown(
-        getattr(left.rows, draw(st.sampled_from(["semijoin", "antijoin", "left_join"])))(rows, on), left.signed
-    )
+    kind = draw(st.sampled_from(["semijoin", "antijoin", "left_join"]))
+    return Grown(getattr(left, kind)(rows, on), signed=False)
 
 
 def extreme(draw: Draw, pool: list[Grown]) -> Grown | None:

@@ -52,6 +52,7 @@ class Worker:
         self._inputs = {name: _Aim(node, block) for name, (node, block) in self._compiled.inputs.items()}
         self._collected = _words(self._compiled.roots[0].block, vm.DROP + 1)
         self._last = -1
+        self.schema = collection.schema
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dataflow.worker import Batch
+from dataflow.worker import Batch, Worker
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.schema import RelationName, relation
@@ -110,6 +111,17 @@ def _run(record: Record, dataset: Dataset, engine: Engine, *, counts: bool) -> N
             record.latencies = latencies
         record.walls.append(sum(latencies))
         record.cuts.append(cut)
+
+
+def snapshot(cell: Cell, dataset: Dataset, worker: Worker) -> Counter[tuple[int, ...]]:
+    """Add up all changes: the answer at the end."""
+    feed = Feed(dataset, workload(dataset, cell.workload), _wanted(worker), logical=cell.logical)
+    found: Counter[tuple[int, ...]] = Counter()
+    for deltas in feed.batches(cell.physical):
+        out = worker.feed(batches(deltas))
+        for diff, *row in zip(out.diff.tolist(), *(each.tolist() for each in out.columns.values()), strict=True):
+            found[tuple(row)] += diff
+    return Counter({row: weight for row, weight in found.items() if weight})
 
 
 def measure_rounds(cell: Cell, dataset: Dataset, engine: Engine, rounds: int) -> list[Record]:

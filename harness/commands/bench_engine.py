@@ -1,6 +1,6 @@
 """Measure the engine on eight query shapes, beside DuckDB recomputing with one thread in the same run.
 
-Answers are compared with DuckDB's row counts only here; the laws in tests/ and the queries' own checks do the rest.
+Every shape's final answer is compared with DuckDB's before anything is timed; a shape that is wrong has no times.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import math
 import resource
 from typing import Any
 
+import duckdb
 from tabulate import tabulate
 
 from dataflow.worker import Worker
 from datagen.dataset import Dataset
-from deltamark import unknown
+from deltamark import DeltamarkError, unknown
 from harness.commands.data import ensure
-from harness.duck import best_seconds, load
-from harness.measure import Cell, Record, measure, measure_rounds
+from harness.duck import answer, best_seconds, load
+from harness.measure import Cell, Record, measure, measure_rounds, snapshot
 from harness.options import add_data
 from harness.shapes import SHAPES, Shape
 from harness.sources import relation_source
@@ -38,6 +39,7 @@ def run(chosen: argparse.Namespace) -> int:
     connection = load(dataset, sorted({name for shape in shapes for name in shape.relations}))
     loads, rounds = [], []
     for shape in shapes:
+        _verify(dataset, shape, connection)
         duck = best_seconds(connection, shape.sql, chosen.runs)
         records = [_measure(dataset, shape, logical, physical, chosen.runs) for logical, physical in GRID]
         loads.append(_load_row(shape, duck, records))
@@ -57,6 +59,18 @@ def _chosen(text: str) -> list[Shape]:
 
 def _worker(dataset: Dataset, shape: Shape) -> Worker:
     return Worker(shape.plan({name: relation_source(dataset, name) for name in shape.relations}))
+
+
+def _verify(dataset: Dataset, shape: Shape, connection: duckdb.DuckDBPyConnection) -> None:
+    worker = _worker(dataset, shape)
+    try:
+        found = snapshot(Cell(shape.name, dataset.manifest.sf, "insert", 100_000, 1), dataset, worker)
+        wanted = answer(connection, shape.sql, worker.schema)
+    finally:
+        worker.close()
+    if found != wanted:
+        actual = f"{len(found)} rows, of which DuckDB lacks {sorted((found - wanted).items())[:1]}"
+        raise DeltamarkError(f"{shape.name} is WRONG", actual, f"it has {sorted((wanted - found).items())[:1]}")
 
 
 def _measure(dataset: Dataset, shape: Shape, logical: int, physical: int, runs: int) -> Record:

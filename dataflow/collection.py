@@ -203,8 +203,10 @@ class Collection:
 
     def _extreme(self, of: str, by: Names, which: str, levels: Sequence[int]) -> Collection:
         keys = _names(by)
-        for name in (*keys, of):
+        for name in keys:
             self.schema[name]
+        if self.schema[of].nullable:
+            raise DeltamarkError("a value that may be missing", of, "give it a value by .coalesce(...)")
         return self._then("extreme", (keys, of, which, tuple(levels)), self.schema)
 
     def top(self, k: int, order: Sequence[str]) -> Collection:

@@ -46,6 +46,9 @@ class Expr:
     def __rmul__(self, other: Operand) -> Expr:
         return Expr("multiply", other, self)
 
+    def __truediv__(self, other: Operand) -> NoReturn:
+        raise DeltamarkError("numbers are exact, and a quotient is not", f"{self!r} / {other!r}", "keep both its parts")
+
     def __neg__(self) -> Expr:
         return Expr("subtract", 0, self)
 
@@ -96,6 +99,8 @@ class Expr:
 
     def substring(self, start: int, length: int) -> Expr:
         """Take characters as SQL does, the first being 1; at most seven bytes of them."""
+        if not (isinstance(start, int) and isinstance(length, int)):
+            raise DeltamarkError("no such substring", f"{start!r}, {length!r}", "give two whole numbers")
         return Expr("substring", self, start, length)
 
     def year(self) -> Expr:

@@ -25,8 +25,8 @@ from dataflow.types import SHORT, Schema, Type, code_type, date_type, integer, p
 from dataflow.worker import Batch, Worker
 from deltamark import DeltamarkError
 
-few = settings(max_examples=6)
-many = settings(max_examples=120)
+few = settings(max_examples=5)
+many = settings(max_examples=60)
 
 ROWS = 100_000
 items = source("items", {"key": integer(0, 2), "value": integer(-2, 3), "word": code_type(("ant", "bee", "cat"))}, ROWS)

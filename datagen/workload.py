@@ -51,6 +51,10 @@ class Workload(ABC):
     def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
         """Return the changes of a relation in the rounds start..stop-1, as non-empty pieces."""
 
+    @abstractmethod
+    def most_live(self, name: RelationName) -> int:
+        """Return how many rows of a relation are live at most, at the end of a round."""
+
     def check_end(self, rounds: int, logical: int) -> int:
         """Return `rounds` if a stream in logical batches can be asked for its state after so many."""
         if 0 <= rounds <= self.rounds and (rounds % logical == 0 or rounds == self.rounds):
@@ -68,6 +72,9 @@ class Insert(Workload):
         self._rows = {name: dataset.rows(name) for name in RELATION_NAMES}
         self.rounds = max(self._rows.values())
 
+    def most_live(self, name: RelationName) -> int:
+        return self._rows[name]
+
     def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
         stop = min(stop, self._rows[name])
         return [Piece(start, stop, 1, start)] if start < stop else []
@@ -79,6 +86,16 @@ class Window(Workload):
         self._size = size
         self._dataset = dataset
         self.rounds = dataset.rows("orders") + 1
+
+    def most_live(self, name: RelationName) -> int:
+        orders = self._dataset.rows("orders")
+        size = min(self._size, orders)
+        if name == "orders":
+            return size
+        if name == "lineitem":
+            first = self._dataset.first_lines(0, orders + 1)
+            return int((first[size:] - first[: len(first) - size]).max())
+        return self._dataset.rows(name)
 
     def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
         if name not in ("orders", "lineitem"):
@@ -114,6 +131,9 @@ class Refresh(Workload):
         self._load["lineitem"] = self._line(self._loaded)
         self._load_rounds = max(self._load.values())
         self.rounds = self._load_rounds + 2 * steps
+
+    def most_live(self, name: RelationName) -> int:
+        return self._dataset.rows(name)
 
     def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
         pieces = []

@@ -10,12 +10,13 @@ from dataflow.worker import Batch, trusted
 from datagen.dataset import Dataset
 from datagen.feed import Delta
 from datagen.schema import RELATIONS, Column, RelationName
+from datagen.workload import Workload
 
 
-def relation_source(dataset: Dataset, name: RelationName) -> Collection:
-    """Declare a relation as an input, with the bounds that the manifest states."""
+def relation_source(dataset: Dataset, name: RelationName, work: Workload) -> Collection:
+    """Declare a relation as an input, with the bounds that the manifest and the workload state."""
     columns = {column.name: _type(dataset, name, column) for column in RELATIONS[name].columns}
-    return source(name, columns, dataset.rows(name))
+    return source(name, columns, work.most_live(name))
 
 
 def _type(dataset: Dataset, name: RelationName, column: Column) -> Type:

@@ -104,7 +104,18 @@ def test_the_batches_of_all_workers_are_the_workload(shape, kind, size, logical,
                     check_delta(dataset, delta, first, first + size)
                 found += seen(batch)
         assert found == timed(reference(dataset, name), logical)
+        assert {each: work.most_live(each) for each in RELATION_NAMES} == most_live(reference(dataset, name), kind)
         assert work.rounds == 1 + max(change[0] for change in reference(dataset, name))
+
+
+def most_live(changes: list[Change], kind: str) -> dict[str, int]:
+    """Count the rows at the end of each round; `refresh` does not tell more than that all may be live."""
+    live, most = Counter(), dict.fromkeys(RELATION_NAMES, 0)
+    for _, of_round in itertools.groupby(sorted(changes), key=lambda change: change[0]):
+        for _, name, _, diff in of_round:
+            live[name] += diff if kind != "refresh" else max(diff, 0)
+        most = {name: max(most[name], live[name]) for name in RELATION_NAMES}
+    return most
 
 
 def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:

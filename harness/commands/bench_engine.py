@@ -15,6 +15,7 @@ from tabulate import tabulate
 
 from dataflow.worker import Worker
 from datagen.dataset import Dataset
+from datagen.workload import workload
 from deltamark import DeltamarkError, unknown
 from harness.commands.data import ensure
 from harness.duck import answer, best_seconds, load
@@ -58,7 +59,8 @@ def _chosen(text: str) -> list[Shape]:
 
 
 def _worker(dataset: Dataset, shape: Shape) -> Worker:
-    return Worker(shape.plan({name: relation_source(dataset, name) for name in shape.relations}))
+    work = workload(dataset, "insert")
+    return Worker(shape.plan({name: relation_source(dataset, name, work) for name in shape.relations}))
 
 
 def _verify(dataset: Dataset, shape: Shape, connection: duckdb.DuckDBPyConnection) -> None:

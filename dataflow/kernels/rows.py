@@ -181,8 +181,37 @@ def emit(op: int, record: int, diff: int) -> None:
 
 @kernel
 def release(rows: int, slot: int) -> None:
-    """Forget a row: free its slot, and close the gap that it leaves in the table."""
-    table, mask, record = load(rows, TABLE), load(rows, MASK), record_of(rows, slot)
+    """Forget a row, and free its slot."""
+    record = record_of(rows, slot)
+    _take_out(rows, record, slot)
+    store(record, A, load(rows, FREE))
+    store(rows, FREE, slot)
+    store(rows, USED, load(rows, USED) - 1)
+
+
+@kernel
+def replace(rows: int, slot: int, new: int) -> None:
+    """Release one row, and let another have its slot, with what the operator keeps there."""
+    record, other = record_of(rows, slot), record_of(rows, new)
+    _take_out(rows, record, slot)
+    table, mask, hashed = load(rows, TABLE), load(rows, MASK), load32(other, 2 * FOUND_BY + 1)
+    place = hashed & mask
+    while load(table, place) & 0xFFFFFFFF != new:
+        place = (place + 1) & mask
+    store(table, place, hashed << 32 | slot)
+    store32(record, 2 * FOUND_BY + 1, hashed)
+    store(record, WEIGHT, load(other, WEIGHT))
+    for word in range(GROUP, load(rows, WORDS)):
+        store(record, word, load(other, word))
+    store(other, A, load(rows, FREE))
+    store(rows, FREE, new)
+    store(rows, USED, load(rows, USED) - 1)
+
+
+@kernel
+def _take_out(rows: int, record: int, slot: int) -> None:
+    """Take a row out of the table, and close the gap that it leaves."""
+    table, mask = load(rows, TABLE), load(rows, MASK)
     hole = load32(record, 2 * FOUND_BY + 1) & mask
     while load(table, hole) & 0xFFFFFFFF != slot:
         hole = (hole + 1) & mask
@@ -195,9 +224,6 @@ def release(rows: int, slot: int) -> None:
         place = (place + 1) & mask
         entry = load(table, place)
     store(table, hole, 0)
-    store(record, A, load(rows, FREE))
-    store(rows, FREE, slot)
-    store(rows, USED, load(rows, USED) - 1)
 
 
 @kernel

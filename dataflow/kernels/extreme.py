@@ -75,37 +75,49 @@ def _beat(op: int, rows: int, group: int, best: int) -> None:
 
 @kernel
 def _settle(op: int, rows: int, group: int) -> None:
-    """Hand out what changed among the best; link the touched rows that are new, and unlink those that have gone.
-
-    Among the others one that comes takes the place of one that goes, which spares a visit to four neighbours.
-    """
-    slot, best, gone, come = load(group, GROUP_CHAIN), load(group, BEST), 0, 0
+    """Hand out what changed among the best; link the touched rows that are new, and unlink those that have gone."""
+    slot, best, waiting = load(group, GROUP_CHAIN), load(group, BEST), 0
     store(group, GROUP_CHAIN, 0)
     while slot != LAST:
         record = record_of(rows, slot)
-        before, now, is_best = load(record, BEFORE), load(record, WEIGHT), load(record, VALUES) == best
         touched = load32(record, 2 * FOUND_BY)
         store32(record, 2 * FOUND_BY, 0)
-        if before == 0 and now == 0:
+        if load(record, BEFORE) == 0 and load(record, WEIGHT) == 0:
             release(rows, slot)
-        elif is_best:
+        elif load(record, VALUES) == best:
             _settle_best(op, rows, group, slot)
-        elif now == 0:
-            if gone != 0:
-                _leave(rows, group, REST, gone)
-            gone = slot
-        elif before == 0:
-            if come != 0:
-                _link(rows, group, REST, come)
-            come = slot
-        if gone != 0 and come != 0:
-            replace(rows, gone, come)
-            gone = come = 0
+        else:
+            waiting = _settle_other(rows, group, slot, waiting)
         slot = touched
-    if gone != 0:
-        _leave(rows, group, REST, gone)
-    if come != 0:
-        _link(rows, group, REST, come)
+    _change_others(rows, group, waiting)
+
+
+@kernel
+def _settle_other(rows: int, group: int, slot: int, waiting: int) -> int:
+    """Let a row that comes take the place of one that goes, which spares a visit to four neighbours.
+
+    Return the row that now waits for another: its slot if it goes, -slot if it comes, or 0.
+    """
+    record = record_of(rows, slot)
+    before, now = load(record, BEFORE), load(record, WEIGHT)
+    if before != 0 and now != 0:
+        return waiting
+    mine = slot if now == 0 else -slot
+    if waiting == 0:
+        return mine
+    if (waiting > 0) == (mine > 0):
+        _change_others(rows, group, mine)
+        return waiting
+    replace(rows, max(waiting, mine), -min(waiting, mine))
+    return 0
+
+
+@kernel
+def _change_others(rows: int, group: int, waiting: int) -> None:
+    if waiting > 0:
+        _leave(rows, group, REST, waiting)
+    elif waiting < 0:
+        _link(rows, group, REST, -waiting)
 
 
 @kernel

@@ -10,7 +10,7 @@ on the way, as it should be.
 from __future__ import annotations
 
 from dataflow.kernels.keymap import HASHED, LOW, add
-from dataflow.kernels.memory import inline, kernel, load, load32, store, store32
+from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store, store32
 
 SIZE, TIME, DIFF, KEY, COLUMNS, INPUTS, RESOLVED, HASHES, TABLE, MASK, USED, RECORDS, WORDS, NEXT, FREE, CHAIN = range(
     16
@@ -22,6 +22,9 @@ WEIGHT, BEFORE, FOUND_BY, A, B, GROUP, VALUES = range(7)
 """A record. FOUND_BY: 32 bits TOUCHED, the slot of the next touched row (LAST for none, 0: untouched), 32 bits hash.
 A, B: the operator's."""
 LAST = -1
+
+FAR, NEAR = 12, 6
+"""How many updates ahead the table and the records are fetched; what is read beyond the slice is of no consequence."""
 
 # what watches rows: the fields that all such operators have
 KIND, ROWS, LIMITS, KEYS, GROUPS, FRONTIER, NOW, OPEN, TOUCHED = range(1, 10)
@@ -101,6 +104,8 @@ def absorb(op: int, rows: int, at: int) -> int:
     groups, chain, touched, opened = load(op, GROUPS), load(rows, CHAIN), load(op, TOUCHED), load(op, OPEN)
     time = load(times, at)
     while at < size and load(times, at) == time:
+        prefetch(table + 8 * (load(hashes, at + FAR) & mask))
+        prefetch(records + words * (load(table, load(hashes, at + NEAR) & mask) & 0xFFFFFFFF))
         hashed = load(hashes, at)
         place, slot = hashed & mask, 0
         while True:

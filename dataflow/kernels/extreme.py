@@ -28,6 +28,7 @@ from dataflow.kernels.rows import (
     fail,
     record_of,
     release,
+    replace,
 )  # fmt: skip
 
 PREVIOUS, FOLLOWING = A, B
@@ -74,24 +75,67 @@ def _beat(op: int, rows: int, group: int, best: int) -> None:
 
 @kernel
 def _settle(op: int, rows: int, group: int) -> None:
-    """Link the touched rows that are new, unlink those that have gone, and hand out what changed among the best."""
-    slot, best = load(group, GROUP_CHAIN), load(group, BEST)
+    """Hand out what changed among the best; link the touched rows that are new, and unlink those that have gone."""
+    slot, best, waiting = load(group, GROUP_CHAIN), load(group, BEST), 0
     store(group, GROUP_CHAIN, 0)
     while slot != LAST:
         record = record_of(rows, slot)
-        before, now, is_best = load(record, BEFORE), load(record, WEIGHT), load(record, VALUES) == best
         touched = load32(record, 2 * FOUND_BY)
         store32(record, 2 * FOUND_BY, 0)
-        if is_best and now != before:
-            emit(op, record, now - before)
-        which = HEAD if is_best else REST
-        if before == 0 and now != 0:
-            _link(rows, group, which, slot)
-        elif before != 0 and now == 0:
-            _unlink(rows, group, which, record)
-        if now == 0:
+        if load(record, BEFORE) == 0 and load(record, WEIGHT) == 0:
             release(rows, slot)
+        elif load(record, VALUES) == best:
+            _settle_best(op, rows, group, slot)
+        else:
+            waiting = _settle_other(rows, group, slot, waiting)
         slot = touched
+    _change_others(rows, group, waiting)
+
+
+@kernel
+def _settle_other(rows: int, group: int, slot: int, waiting: int) -> int:
+    """Let a row that comes take the place of one that goes, which spares a visit to four neighbours.
+
+    Return the row that now waits for another: its slot if it goes, -slot if it comes, or 0.
+    """
+    record = record_of(rows, slot)
+    before, now = load(record, BEFORE), load(record, WEIGHT)
+    if before != 0 and now != 0:
+        return waiting
+    mine = slot if now == 0 else -slot
+    if waiting == 0:
+        return mine
+    if (waiting > 0) == (mine > 0):
+        _change_others(rows, group, mine)
+        return waiting
+    replace(rows, max(waiting, mine), -min(waiting, mine))
+    return 0
+
+
+@kernel
+def _change_others(rows: int, group: int, waiting: int) -> None:
+    if waiting > 0:
+        _leave(rows, group, REST, waiting)
+    elif waiting < 0:
+        _link(rows, group, REST, -waiting)
+
+
+@kernel
+def _settle_best(op: int, rows: int, group: int, slot: int) -> None:
+    record = record_of(rows, slot)
+    before, now = load(record, BEFORE), load(record, WEIGHT)
+    if now != before:
+        emit(op, record, now - before)
+    if before == 0:
+        _link(rows, group, HEAD, slot)
+    elif now == 0:
+        _leave(rows, group, HEAD, slot)
+
+
+@kernel
+def _leave(rows: int, group: int, which: int, slot: int) -> None:
+    _unlink(rows, group, which, record_of(rows, slot))
+    release(rows, slot)
 
 
 @kernel

@@ -76,6 +76,25 @@ def _adder() -> Any:
 
 add_product = _adder()
 
+def _prefetcher() -> Any:
+    @intrinsic
+    def prefetch(_typing: Any, _address: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+            function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+            builder.call(function, [builder.inttoptr(args[0], pointer), flag(0), flag(3), flag(1)])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), generate
+
+    return prefetch
+
+
+prefetch = _prefetcher()
+"""Have the cache fetch what lies at an address; any address will do."""
+
+
 NORESERVE, HUGE_PAGES = 0x4000, 14
 SMALL_PAGES = 1 << 18
 """Bytes at the start of a reservation in small pages: zeroing a huge one costs more than a small array is worth."""

@@ -10,7 +10,7 @@ on the way, as it should be.
 from __future__ import annotations
 
 from dataflow.kernels.keymap import HASHED, LOW, add
-from dataflow.kernels.memory import inline, kernel, load, load32, store, store32
+from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store, store32
 
 SIZE, TIME, DIFF, KEY, COLUMNS, INPUTS, RESOLVED, HASHES, TABLE, MASK, USED, RECORDS, WORDS, NEXT, FREE, CHAIN = range(
     16
@@ -22,6 +22,9 @@ WEIGHT, BEFORE, FOUND_BY, A, B, GROUP, VALUES = range(7)
 """A record. FOUND_BY: 32 bits TOUCHED, the slot of the next touched row (LAST for none, 0: untouched), 32 bits hash.
 A, B: the operator's."""
 LAST = -1
+
+FAR, NEAR = 12, 6
+"""How many updates ahead the table and the records are fetched; what is read beyond the slice is of no consequence."""
 
 # what watches rows: the fields that all such operators have
 KIND, ROWS, LIMITS, KEYS, GROUPS, FRONTIER, NOW, OPEN, TOUCHED = range(1, 10)
@@ -101,6 +104,8 @@ def absorb(op: int, rows: int, at: int) -> int:
     groups, chain, touched, opened = load(op, GROUPS), load(rows, CHAIN), load(op, TOUCHED), load(op, OPEN)
     time = load(times, at)
     while at < size and load(times, at) == time:
+        prefetch(table + 8 * (load(hashes, at + FAR) & mask))
+        prefetch(records + words * (load(table, load(hashes, at + NEAR) & mask) & 0xFFFFFFFF))
         hashed = load(hashes, at)
         place, slot = hashed & mask, 0
         while True:
@@ -181,8 +186,37 @@ def emit(op: int, record: int, diff: int) -> None:
 
 @kernel
 def release(rows: int, slot: int) -> None:
-    """Forget a row: free its slot, and close the gap that it leaves in the table."""
-    table, mask, record = load(rows, TABLE), load(rows, MASK), record_of(rows, slot)
+    """Forget a row, and free its slot."""
+    record = record_of(rows, slot)
+    _take_out(rows, record, slot)
+    store(record, A, load(rows, FREE))
+    store(rows, FREE, slot)
+    store(rows, USED, load(rows, USED) - 1)
+
+
+@kernel
+def replace(rows: int, slot: int, new: int) -> None:
+    """Release one row, and let another have its slot, with what the operator keeps there."""
+    record, other = record_of(rows, slot), record_of(rows, new)
+    _take_out(rows, record, slot)
+    table, mask, hashed = load(rows, TABLE), load(rows, MASK), load32(other, 2 * FOUND_BY + 1)
+    place = hashed & mask
+    while load(table, place) & 0xFFFFFFFF != new:
+        place = (place + 1) & mask
+    store(table, place, hashed << 32 | slot)
+    store32(record, 2 * FOUND_BY + 1, hashed)
+    store(record, WEIGHT, load(other, WEIGHT))
+    for word in range(GROUP, load(rows, WORDS)):
+        store(record, word, load(other, word))
+    store(other, A, load(rows, FREE))
+    store(rows, FREE, new)
+    store(rows, USED, load(rows, USED) - 1)
+
+
+@kernel
+def _take_out(rows: int, record: int, slot: int) -> None:
+    """Take a row out of the table, and close the gap that it leaves."""
+    table, mask = load(rows, TABLE), load(rows, MASK)
     hole = load32(record, 2 * FOUND_BY + 1) & mask
     while load(table, hole) & 0xFFFFFFFF != slot:
         hole = (hole + 1) & mask
@@ -195,9 +229,6 @@ def release(rows: int, slot: int) -> None:
         place = (place + 1) & mask
         entry = load(table, place)
     store(table, hole, 0)
-    store(record, A, load(rows, FREE))
-    store(rows, FREE, slot)
-    store(rows, USED, load(rows, USED) - 1)
 
 
 @kernel

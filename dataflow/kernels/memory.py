@@ -76,6 +76,7 @@ def _adder() -> Any:
 
 add_product = _adder()
 
+
 def _prefetcher() -> Any:
     @intrinsic
     def prefetch(_typing: Any, _address: Any) -> Any:

@@ -11,7 +11,7 @@ from dataflow.kernels import run as vm
 from dataflow.kernels import threshold as threshold_kernel
 from dataflow.kernels.memory import view
 from dataflow.operators.arrangement import negative
-from dataflow.plan import Node
+from dataflow.plan import Node, walk
 from dataflow.program import LOOSE, key_range
 from dataflow.stream import Key, Stream, unpacked
 from dataflow.term import Term
@@ -79,6 +79,8 @@ def aggregate(stream: Stream, node: Node, rows: int) -> Stream:
     types = tuple(node.schema[name] for name in names)
     cells = [_values(stream, term) for _, _, term in sums]
     key = stream.key(names, types)
+    if key.interner is not None and any(each.op == "negate" for each in walk(node)):
+        key.interner.keep_all()
     keys = program.keys(key, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     made = {name: program.vector() for name, _, _ in sums}

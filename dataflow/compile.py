@@ -7,8 +7,10 @@ inputs first. Arrangements settle at the end, when all have read them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 from dataflow.kernels import run as vm
 from dataflow.operators import group, linear
@@ -19,10 +21,12 @@ from dataflow.operators.join import join
 from dataflow.operators.or_null import or_null
 from dataflow.operators.top import top
 from dataflow.plan import Node, base_rows, walk
-from dataflow.program import LOOSE, Program
+from dataflow.program import LOOSE, Program, State
 from dataflow.stream import Interner, Stream
 from dataflow.types import Type
 from deltamark import DeltamarkError
+
+T = TypeVar("T")
 
 CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", "consolidate")
 """Operators whose output has one update a row and time."""
@@ -37,12 +41,25 @@ class Root:
     vectors: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Built:
+    """What was built for a node, or for an arrangement of it: the states, and the memory behind them."""
+
+    node: Node
+    keys: tuple[str, ...] | None
+    states: tuple[State, ...]
+    memory: tuple[int, ...]
+
+
 @dataclass
 class Compiled:
     program: Program
     inputs: dict[str, tuple[Node, linear.Input]] = field(default_factory=dict)
     roots: list[Root] = field(default_factory=list)
     arrangements: list[Arrangement] = field(default_factory=list)
+    built: list[Built] = field(default_factory=list)
+    readers: dict[int, list[Node]] = field(default_factory=lambda: defaultdict(list))
+    """The joins that read an arrangement, by its place in `built`."""
     block: int = 0
 
 
@@ -59,6 +76,7 @@ class _Compiler:
         self._stored: dict[tuple[Node, tuple[str, ...]], dict[str, None]] = defaultdict(dict)
         self._streams: dict[Node, Stream] = {}
         self._arranged: dict[tuple[Node, tuple[str, ...], tuple[Type, ...]], Arrangement] = {}
+        self._places: dict[tuple[Node, tuple[str, ...], tuple[Type, ...]], int] = {}
         self._interners: dict[tuple[Type, ...], Interner] = {}
         """Of the keys of joins: both sides must number rows alike."""
         for plan in plans:
@@ -66,12 +84,25 @@ class _Compiler:
         for node in reversed(nodes):
             self._ask(node)
         for node in nodes:
-            self._streams[node] = self._stream(node)
+            self._streams[node] = self._note(node, None, partial(self._stream, node))
         for plan in plans:
             self.compiled.roots.append(self._collect(plan))
         for each in self.compiled.arrangements:
             self._settle(each)
         self.compiled.block = self._program.start([each.block for _, each in self.compiled.inputs.values()])
+
+    def _note(self, node: Node, keys: tuple[str, ...] | None, build: Callable[[], T]) -> T:
+        """Build something, and write down what belongs to it and not to what it builds on the way."""
+        memory, states = set(self._program.memory.reservations()), set(self._program.states)
+        before = len(self.compiled.built)
+        made = build()
+        for each in self.compiled.built[before:]:
+            memory |= set(each.memory)
+            states |= {at for at, state in self._program.states.items() if state in each.states}
+        mine = [at for at in self._program.memory.reservations() if at not in memory | self._program.scratch()]
+        kept = [state for at, state in self._program.states.items() if at not in states]
+        self.compiled.built.append(Built(node, keys, tuple(kept), tuple(mine)))
+        return made
 
     def _owe(self, node: Node, names: Sequence[str]) -> None:
         self._owed[node].update(dict.fromkeys(names))
@@ -156,15 +187,19 @@ class _Compiler:
         """Return the arrangement of one side of a join, whose keys span those of both."""
         of, names = node.inputs[side], node.params[side]
         types = _key_types(node)
-        if (found := self._arranged.get((of, names, types))) is not None:
-            return found
+        if (of, names, types) not in self._arranged:
+            self._arranged[of, names, types] = self._note(of, names, partial(self._arrange, of, names, types))
+            self._places[of, names, types] = len(self.compiled.built) - 1
+        self.compiled.readers[self._places[of, names, types]].append(node)
+        return self._arranged[of, names, types]
+
+    def _arrange(self, of: Node, names: tuple[str, ...], types: tuple[Type, ...]) -> Arrangement:
         stream = self._streams[of]
         key = stream.key(names, types, self._interners.get(types))
         if key.interner is not None:
             self._interners[types] = key.interner
         keys = self._program.keys(key, base_rows(of), stream.size)
         made = arrange(stream, key.cell, keys, tuple(self._stored[of, names]))
-        self._arranged[of, names, types] = made
         self.compiled.arrangements.append(made)
         return made
 

@@ -58,10 +58,15 @@ class Program:
         self.memory = Memory()
         self._words = self.memory.reserve(1 << 22)
         self._used = 0
+        self._vectors: set[int] = set()
         self.ops: list[int] = []
         self.states: dict[int, State] = {}
         """The operators that can fail or keep rows, by their place in `ops`."""
         self.frontier = self.words(1)
+
+    def scratch(self) -> set[int]:
+        """Return the reservations that hold the vectors of a slice, and no state."""
+        return self._vectors
 
     def words(self, count: int, values: Sequence[int] = ()) -> int:
         """Return the address of so many words, the first ones holding `values`."""
@@ -76,7 +81,9 @@ class Program:
 
     def vector(self) -> int:
         """Return the cell of a vector with as much room as is ever needed."""
-        return self.cell(self.memory.reserve(LOOSE))
+        address = self.memory.reserve(LOOSE)
+        self._vectors.add(address)
+        return self.cell(address)
 
     def table(self, values: Sequence[int]) -> int:
         return self.words(max(len(values), 1), values)
@@ -111,8 +118,9 @@ class Program:
         while slots < need:
             slots *= 2
         old = int(words[keymap.TABLE])
-        keymap.rehash(int(block), self.memory.reserve(4 * slots), 2 * slots - 1)
-        self.memory.release(old)
+        new = self.memory.reserve(4 * slots)
+        keymap.rehash(int(block), new, 2 * slots - 1)
+        self.memory.replace(old, new)
 
     def grow_interner(self, op: int) -> None:
         """Make room for the rows of an INTERN operator."""
@@ -123,8 +131,9 @@ class Program:
         slots, old = int(table[intern.MASK]) + 1, int(table[intern.TABLE])
         while slots < need:
             slots *= 2
-        intern.rehash(shared, self.memory.reserve(slots), slots - 1)
-        self.memory.release(old)
+        new = self.memory.reserve(slots)
+        intern.rehash(shared, new, slots - 1)
+        self.memory.replace(old, new)
 
     def grow_rows(self, op: int) -> None:
         """Make room for the rows of a WATCH operator."""
@@ -136,8 +145,9 @@ class Program:
             slots, old = int(words[rows_kernel.MASK]) + 1, int(words[rows_kernel.TABLE])
             while slots < need:
                 slots *= 2
-            rows_kernel.rehash(block, self.memory.reserve(2 * slots), 2 * slots - 1)
-            self.memory.release(old)
+            new = self.memory.reserve(2 * slots)
+            rows_kernel.rehash(block, new, 2 * slots - 1)
+            self.memory.replace(old, new)
 
     def start(self, inputs: Sequence[int]) -> int:
         """Finish; return the program's block."""

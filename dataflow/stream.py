@@ -35,7 +35,7 @@ class Interner:
 
     @classmethod
     def of(cls, program: Program, columns: int) -> Interner:
-        stored = tuple(program.vector() for _ in range(columns))
+        stored = tuple(program.cell(program.memory.reserve(LOOSE)) for _ in range(columns))
         addresses = program.table([int(view(cell, 1)[0]) for cell in stored])
         mask = 1023
         free, count, since, waiting = (program.memory.reserve(LOOSE) for _ in range(4))

@@ -9,6 +9,7 @@ import numpy as np
 
 from dataflow.collection import Collection
 from dataflow.compile import Root, compile_plans
+from dataflow.explain import explain
 from dataflow.kernels import consolidate as consolidate_kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
@@ -73,6 +74,10 @@ class Worker:
         """Count what is kept between feeds: rows, groups and keys."""
         return sum(state.rows() for state in {id(each): each for each in self._program.states.values()}.values())
 
+    def explain(self) -> str:
+        """Describe the plan as it runs: operators, arrangements and who shares them, rows and bytes."""
+        return explain(self._compiled)
+
     def close(self) -> None:
         self._program.memory.close()
 
@@ -110,8 +115,9 @@ class Worker:
         slots = int(words[consolidate_kernel.MASK]) + 1
         while slots < need:
             slots *= 2
-        self._program.memory.release(int(words[consolidate_kernel.TABLE]))
-        words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = self._program.memory.reserve(slots), slots - 1
+        old, new = int(words[consolidate_kernel.TABLE]), self._program.memory.reserve(slots)
+        self._program.memory.replace(old, new)
+        words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = new, slots - 1
 
     def _answer(self, root: Root, rows: int) -> Batch:
         time, diff, *columns = (view(vector, rows).copy() for vector in root.vectors)

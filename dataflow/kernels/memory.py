@@ -103,6 +103,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 STAGGER, STAGGER_WITHIN = 17 * 64, 1 << 16
 
@@ -112,6 +113,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[int, int]] = {}
+        self._replaced: dict[int, int] = {}
 
     def reserve(self, words: int) -> int:
         """Return the address of so many int64, all zero, none of them costing memory yet."""
@@ -129,8 +131,27 @@ class Memory:
         self._held[address + offset] = (address, size)
         return int(address + offset)
 
+    def replace(self, address: int, by: int) -> None:
+        """Give a reservation back, whose content has moved to another."""
+        self._replaced[address] = by
+        self.release(address)
+
     def release(self, address: int) -> None:
         _libc.munmap(*self._held.pop(address))
+
+    def reservations(self) -> list[int]:
+        """List what is held, in the order in which it was reserved."""
+        return list(self._held)
+
+    def resident(self, address: int) -> int:
+        """Count the bytes of a reservation that cost memory."""
+        while address in self._replaced:
+            address = self._replaced[address]
+        start, size = self._held[address]
+        pages = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
+        if _libc.mincore(start, size, pages) != 0:
+            raise OSError(ctypes.get_errno(), "mincore")
+        return int((np.ctypeslib.as_array(pages) & 1).sum(dtype=np.int64)) * mmap.PAGESIZE
 
     def close(self) -> None:
         for address in list(self._held):

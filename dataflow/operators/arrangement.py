@@ -41,7 +41,7 @@ def arrange(stream: Stream, key: int, keys: Keys, names: Sequence[str]) -> Arran
     """Append the insertion of a stream into an arrangement that stores the columns `names`."""
     program = stream.program
     inputs = program.table([stream.column(name) for name in names])
-    stored = {name: program.vector() for name in names}
+    stored = {name: program.cell(program.memory.reserve(LOOSE)) for name in names}
     addresses = program.table([int(view(cell, 1)[0]) for cell in stored.values()])
     lists, following = program.memory.reserve(keys.capacity), program.memory.reserve(LOOSE)
     block = program.op(

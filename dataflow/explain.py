@@ -1,0 +1,49 @@
+"""A compiled plan in words: its operators, what they keep, and who shares which arrangement."""
+
+from __future__ import annotations
+
+from dataflow.compile import Built, Compiled
+from dataflow.plan import Node
+from dataflow.term import Term
+
+
+def explain(compiled: Compiled) -> str:
+    """Describe a plan, one line an operator and arrangement, inputs first."""
+    numbers: dict[Node, int] = {}
+    for each in compiled.built:
+        numbers.setdefault(each.node, len(numbers))
+    lines = []
+    for place, each in enumerate(compiled.built):
+        readers = [numbers[node] for node in compiled.readers.get(place, [])]
+        what = _arrangement(each, numbers, readers) if each.keys is not None else _operator(each.node, numbers)
+        lines.append(f"{what}{_kept(compiled, each)}")
+    return "\n".join(lines)
+
+
+def _operator(node: Node, numbers: dict[Node, int]) -> str:
+    inputs = f" of {', '.join(str(numbers[each]) for each in node.inputs)}" if node.inputs else ""
+    return f"{numbers[node]:>3} {node.op}{inputs}: {_words(node.params)} -> {', '.join(node.schema.names)}"
+
+
+def _arrangement(each: Built, numbers: dict[Node, int], readers: list[int]) -> str:
+    by = ", ".join(each.keys or ()) or "nothing"
+    return f"      arrangement of {numbers[each.node]} by {by}, read by {', '.join(map(str, readers))}"
+
+
+def _words(value: object) -> str:
+    if isinstance(value, Term | str | int):
+        return str(value)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_words, value))})"
+    return "-" if value is None else repr(value)
+
+
+def _kept(compiled: Compiled, each: Built) -> str:
+    if not each.states:
+        return ""
+    rows = sum(state.rows() for state in each.states)
+    size = sum(compiled.program.memory.resident(address) for address in each.memory)
+    if not rows and not size:
+        return ""
+    share = f", {size / rows:.0f} a row" if rows else ""
+    return f"   [{rows:,} rows, {size / 1e6:.1f} MB{share}]"

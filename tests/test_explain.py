@@ -42,4 +42,4 @@ def test_an_arrangement_that_two_joins_read_is_built_once():
 
 def test_what_is_kept_is_counted():
     (groups,) = (line for line in explained() if "aggregate" in line)
-    assert "[2 rows, 0.0 MB" in groups
+    assert "[2 rows, " in groups

@@ -80,6 +80,6 @@ def test_reservations_cost_nothing_until_they_are_touched():
     address = memory.reserve(1 << 31)
     assert memory.resident(address) == 0
     view(address, 1)[0] = 1
-    assert 0 < memory.resident(address) <= 1 << 16
+    assert 0 < memory.resident(address) <= 1 << 22  # a huge page or two, where all pages are huge
     memory.close()
     assert memory.reservations() == []

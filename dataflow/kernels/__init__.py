@@ -28,5 +28,11 @@ def _cache_directory() -> Path:
     return Path(base) / "deltamark" / f"kernels-{digest.hexdigest()}"
 
 
+def compiled_before() -> bool:
+    """Has this machine compiled these kernels? If not, their first use takes about a minute."""
+    directory = Path(config.CACHE_DIR)  # type: ignore[attr-defined]
+    return any(directory.rglob("run.run-*.nbc"))
+
+
 if not os.environ.get("NUMBA_CACHE_DIR"):
     config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]

@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import math
 import resource
+import sys
 from typing import Any
 
 import duckdb
 from tabulate import tabulate
 
+from dataflow.kernels import compiled_before
 from dataflow.worker import Worker
 from datagen.dataset import Dataset
 from datagen.workload import workload
@@ -36,6 +38,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     dataset = ensure(chosen)
+    if not compiled_before():
+        print("compiling the kernels, once on this machine: about a minute", file=sys.stderr, flush=True)
     shapes = _chosen(chosen.queries)
     connection = load(dataset, sorted({name for shape in shapes for name in shape.relations}))
     loads, rounds = [], []

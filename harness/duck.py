@@ -25,13 +25,16 @@ SPELLED = {
 }
 
 
-def load(dataset: Dataset, names: Iterable[RelationName], threads: int = 1) -> duckdb.DuckDBPyConnection:
+def load(
+    dataset: Dataset, names: Iterable[RelationName], *, threads: int = 1, schema: str = "main"
+) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB in memory that holds these relations."""
     connection = duckdb.connect(config={"threads": threads})
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for name in names:
         relation = RELATIONS[name]
         connection.register("stored", dataset.table(name))
-        connection.execute(f"CREATE TABLE {name} AS SELECT {_columns(relation)} FROM stored")  # noqa: S608
+        connection.execute(f"CREATE TABLE {schema}.{name} AS SELECT {_columns(relation)} FROM stored")  # noqa: S608
         connection.unregister("stored")
     return connection
 

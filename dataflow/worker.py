@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from dataflow.collection import Collection
 from dataflow.compile import Root, compile_plans
 from dataflow.explain import explain
-from dataflow.kernels import consolidate as consolidate_kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
-from dataflow.operators.linear import Input
+from dataflow.operators.linear import BYTES, Input
 from dataflow.plan import Node
 from deltamark import DeltamarkError, unknown
 
+Column: TypeAlias = "np.ndarray | pa.StringArray"
+
 
 class Batch:
-    """Changes of a collection: times are non-decreasing; columns are int64, those of dates and codes int32."""
+    """Changes of a collection: times are non-decreasing; columns are int64, those of dates and codes int32.
+
+    Text is an Arrow array (or a sequence of str) going in, and an array of str and None coming out.
+    """
 
     __slots__ = ("columns", "diff", "pointers", "time")
 
-    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> None:
         self.time, self.diff, self.columns = time, diff, columns
         self.pointers: Pointers | None = None
 
@@ -33,13 +39,18 @@ class Pointers:
 
     __slots__ = ("columns", "diff", "last", "rows", "time")
 
-    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> None:
         self.rows, self.last = len(time), int(time[-1])
         self.time, self.diff = _address(time), _address(diff)
-        self.columns = {name: _address(values) for name, values in columns.items()}
+        self.columns = {}
+        for name, values in columns.items():
+            if isinstance(values, np.ndarray):
+                self.columns[name] = _address(values)
+            else:
+                self.columns[name], self.columns[f"{name}{BYTES}"] = _text_addresses(values)
 
 
-def trusted(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, np.ndarray]) -> Batch:
+def trusted(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> Batch:
     """Make a batch whose order and bounds are known to hold, of contiguous arrays of the right types; not empty."""
     batch = Batch(time, diff, columns)
     batch.pointers = Pointers(time, diff, columns)
@@ -93,35 +104,23 @@ class Worker:
             at, reason = divmod(stopped, 4)
             if reason == vm.FAILED:
                 raise self._program.states[at].problem()
-            self._grow(self._program.ops[at])
+            self._program.grow(self._program.ops[at])
             stopped = vm.run(self._compiled.block, at)
         for name in batches:
             self._inputs[name].nowhere()
         changes, self._collected[vm.COLLECTED] = self._collected[vm.COLLECTED], 0
         return changes
 
-    def _grow(self, op: int) -> None:
-        if view(op, 1)[0] == vm.ROOM:
-            self._program.grow_keys(op)
-            return
-        if view(op, 1)[0] == vm.INTERN:
-            self._program.grow_interner(op)
-            return
-        if view(op, 1)[0] == vm.WATCH:
-            self._program.grow_rows(op)
-            return
-        words = view(op, consolidate_kernel.OUT + 1)
-        need = 2 * (int(words[consolidate_kernel.HELD]) + int(view(int(words[consolidate_kernel.SIZE]), 1)[0]))
-        slots = int(words[consolidate_kernel.MASK]) + 1
-        while slots < need:
-            slots *= 2
-        old, new = int(words[consolidate_kernel.TABLE]), self._program.memory.reserve(slots)
-        self._program.memory.replace(old, new)
-        words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = new, slots - 1
-
     def _answer(self, root: Root, rows: int) -> Batch:
         time, diff, *columns = (view(vector, rows).copy() for vector in root.vectors)
-        return Batch(time, diff, dict(zip(root.names, columns, strict=True)))
+        named = dict(zip(root.names, columns, strict=True))
+        texts = {name: self._read(named[name]) for name in root.names if self.schema[name].kind == "text"}
+        return Batch(time, diff, {**named, **texts})
+
+    def _read(self, numbers: np.ndarray) -> np.ndarray:
+        """Return texts by number; a number stands for its text only until the next feed."""
+        once, places = np.unique(numbers, return_inverse=True)
+        return np.array(self._program.pool.read(once.tolist()), dtype=object)[places]
 
 
 class _Aim:
@@ -130,9 +129,10 @@ class _Aim:
     def __init__(self, node: Node, block: Input) -> None:
         self.names = block.names
         self._node = node
+        self._arrays = block.arrays
         self._words = _words(block.block, vm.POSITION + 1)
-        self._bases = _words(block.bases, len(block.names))
-        self._alive: list[np.ndarray] = []
+        self._bases = _words(block.bases, len(block.arrays))
+        self._alive: list[Column] = []
         self._live = 0
 
     def at(self, batch: Batch, last: int) -> int:
@@ -143,7 +143,7 @@ class _Aim:
         words, bases = self._words, self._bases
         words[vm.TIMES], words[vm.DIFFS] = pointers.time, pointers.diff
         words[vm.ROWS], words[vm.POSITION] = pointers.rows, 0
-        for index, name in enumerate(self.names):
+        for index, name in enumerate(self._arrays):
             bases[index] = pointers.columns[name]
         return pointers.last
 
@@ -169,13 +169,28 @@ class _Aim:
         self._alive = [time, diff, *columns.values()]
         return Pointers(time, diff, columns)
 
-    def _bounded(self, name: str, values: np.ndarray) -> np.ndarray:
+    def _bounded(self, name: str, values: Column) -> Column:
         type_ = self._node.schema[name]
+        if type_.kind == "text":
+            return self._texts(name, values)
         low, high = values.min(), values.max()
         if not (type_.low <= low and high <= type_.high):
             actual = f"{self._node.params}.{name}: {low}..{high}, declared {type_.low}..{type_.high}"
             raise DeltamarkError("a value outside its bounds", actual, "declare wider bounds")
         return _as(values, type_.width)
+
+    def _texts(self, name: str, values: Column) -> pa.StringArray:
+        texts = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
+        if texts.type != pa.string() or texts.null_count:
+            actual = f"{self._node.params}.{name}: {texts.type}, {texts.null_count} of them missing"
+            raise DeltamarkError("not a column of text", actual, "feed Arrow's strings, none missing")
+        return texts
+
+
+def _text_addresses(values: pa.StringArray) -> tuple[int, int]:
+    """Return where the offsets of texts lie, and their bytes."""
+    _, offsets, data = values.buffers()
+    return offsets.address + 4 * values.offset, data.address if data else offsets.address
 
 
 def _as(values: np.ndarray, width: int) -> np.ndarray:

@@ -44,8 +44,7 @@ class Snapshot:
         return in_order(self._schema, order, decoded(self._schema, [row for row in rows for _ in range(row[WEIGHT])]))
 
     def _sum(self) -> None:
-        empty = _table(self._schema, _nothing(self._schema), 0, 0)
-        self._parts, self._waiting = [summed(pa.concat_tables([empty, *self._parts]))], 0
+        self._parts, self._waiting = [summed(pa.concat_tables([_empty(self._schema), *self._parts]))], 0
 
 
 def summed(table: pa.Table) -> pa.Table:
@@ -70,6 +69,7 @@ def stored_array(schema: Schema, name: str, values: np.ndarray) -> pa.Array:
     return pa.array(values, pa.string() if schema[name].kind == "text" else pa.int64())
 
 
-def _nothing(schema: Schema) -> Batch:
+def _empty(schema: Schema) -> pa.Table:
     none = np.empty(0, dtype=np.int64)
-    return Batch(none, none, dict.fromkeys(schema.names, none))
+    columns = {name: none.astype(object) if schema[name].kind == "text" else none for name in schema.names}
+    return stored_table(schema, Batch(none, none, columns))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -75,6 +76,17 @@ def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Re
                 )
             report(number + 1, len(times))
     return ""
+
+
+def check_end(cell: Cell, dataset: Dataset, connection: duckdb.DuckDBPyConnection) -> str:
+    """Compare the final answer with that of a DuckDB that holds all rows."""
+    asked, work = query(cell.query), workload(dataset, cell.workload)
+    with closing(open_answer(cell, dataset, work)) as engine:
+        snapshot = Snapshot(engine.schema)
+        for changes in stream.changes(cell, dataset, engine, stream.after(work, cell.logical)):
+            snapshot.add(changes)
+        wrong = difference(snapshot.answer(asked.order), connection.execute(cell.sql).fetchall())
+    return wrong and f"{cell}: wrong at the end\n{wrong}\n  {cell.command('answer')}"
 
 
 class _Cursor:

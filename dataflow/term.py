@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from dataflow.expr import Expr
 from dataflow.types import BOOL, NULL, SHORT, SHORT_BYTES, Schema, Type, date_type, integer, pack_short
-from deltamark import DeltamarkError, unknown
+from deltamark import DeltamarkError
 
 EPOCH = dt.date(1970, 1, 1)
 
@@ -214,8 +214,8 @@ def _is_in(expr: Expr, schema: Schema) -> Term:
         return _any([_term("match", (term,), BOOL, (_text(value),)) for value in values])
     if term.type.kind == "code":
         for value in values:
-            if value not in term.type.words:
-                raise unknown(f"word of {term}", str(value), term.type.words)
+            if not isinstance(value, str):
+                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {value!r}", "use its own type")
         return _lookup(term, tuple(word in values for word in term.type.words))
     return _member(term, values)
 

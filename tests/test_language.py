@@ -212,7 +212,7 @@ MISUSE = {
     "unknown-extreme": (lambda: items.largest("valeu"), "unknown column: valeu; did you mean value"),
     "unknown-order": (lambda: items.top(3, ["-pric"]), "unknown column: pric; did you mean price"),
     "unknown-limit": (lambda: items.above(others, col.value, "amuont"), "unknown column: amuont; did you mean amount"),
-    "unknown-word": (lambda: texts.where(col.mode.is_in(["SHPI"])), "unknown word of mode: SHPI; did you mean SHIP"),
+    "number-among-words": (lambda: texts.where(col.mode.is_in([5])), "cannot be one of these: mode (code): 5; use its"),
     "float": (lambda: items.where(col.price > 0.5), "not a value of an expression: 0.5 (float); write an int, Dec"),
     "none": (lambda: items.where(col.price == None), "not a value of an expression: None (NoneType)"),  # noqa: E711
     "true": (lambda: items.where(col.price == True), "not a value of an expression: True (bool)"),  # noqa: E712

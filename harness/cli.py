@@ -18,7 +18,7 @@ from deltamark import DeltamarkError, __version__, unknown
 COMMANDS = {
     "answer": "print a query's maintained answer",
     "bench": "run the benchmark",
-    "bench-engine": "measure the engine on query shapes, beside DuckDB",
+    "bench-engine": "measure the engine on the queries, beside DuckDB",
     "bench-feed": "measure what cutting a batch costs",
     "changes": "print how a query's answer changes, or the digest of that",
     "data": "generate TPC-H and pre-batch it into Arrow files",

@@ -1,106 +1,122 @@
-"""The measurer: one cell, measured. Every speed that is ever claimed comes out of here.
+"""The measurer: a cell, run once. Every speed that is ever claimed comes out of here.
 
-Timed is what an engine does, from taking the first batch to having counted the last change: batches are cut before,
-one by one, and their cutting is timed on its own. A run that shows other changes than the first is an error.
+Timed is what an engine does, from taking a batch to having counted the last change: batches are cut before, one by one,
+and their cutting is timed on its own. Of streams that are too long only windows are timed, and between them the engine
+is fed large batches.
 """
 
 from __future__ import annotations
 
-import statistics
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from datagen.dataset import Dataset
-from datagen.feed import Feed
-from datagen.workload import workload
-from deltamark import DeltamarkError
+from datagen.feed import Delta, Feed
+from datagen.schema import RelationName, relation
+from datagen.workload import Workload
+from harness import usage
 from harness.cell import Cell
-from harness.engines import Engine
-from harness.sources import batches
-from harness.stream import wanted
+from harness.windows import Span, spans
+
+FORWARD_ROUNDS = 100_000
+"""In one batch, between windows."""
+
+
+class Subject(Protocol):
+    """What is measured: an engine with a query."""
+
+    @property
+    def inputs(self) -> dict[str, tuple[str, ...]]:
+        """The relations, and the columns that are read from them."""
+        ...
+
+    def prepare(self, deltas: list[Delta]) -> Any:
+        """Make a batch as the engine takes it; not timed."""
+        ...
+
+    def push(self, batch: Any) -> int:
+        """Apply a batch; return how many changes (or rows of an answer) came of it."""
+        ...
+
+    def advance(self, batch: Any) -> None:
+        """Apply a batch of which nobody asks what came."""
+        ...
+
+    def state_rows(self) -> int: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass
-class Record:
-    """What was seen of a cell; times in seconds, latencies of all batches of the fastest run."""
+class Run:
+    """What was seen in a run; times in seconds."""
 
-    cell: Cell
-    walls: list[float] = field(default_factory=list)
-    cuts: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    cpu: float = 0.0
+    cut: float = 0.0
     tuples: int = 0
     changes: int = 0
-    batches: int = 0
-    state_rows: int = 0
     latencies: list[float] = field(default_factory=list)
-
-    @property
-    def best(self) -> float:
-        return min(self.walls)
-
-    def latency(self, percent: float) -> float:
-        """Return a percentile of the latencies."""
-        ordered = sorted(self.latencies)
-        return ordered[min(int(len(ordered) * percent / 100), len(ordered) - 1)]
-
-    @property
-    def spread(self) -> float:
-        """How far the median run lies above the fastest, as a share."""
-        return statistics.median(self.walls) / self.best - 1
+    state_rows: int = 0
+    state_bytes: int = 0
 
 
-def measure(cell: Cell, dataset: Dataset, make: Callable[[], Engine], runs: int) -> Record:
-    """Run a cell once to warm up and then `runs` times."""
-    record = Record(cell)
-    for run in range(runs + 1):
-        engine = make()
-        try:
-            _run(record, dataset, engine, counts=run > 0)
-        finally:
-            engine.close()
-    return record
+def run(cell: Cell, sample: int, dataset: Dataset, work: Workload, make: Callable[[], Subject]) -> Run:
+    """Run a cell to the end of its stream, timing all batches or a sample of them."""
+    gc.collect()
+    before = usage.memory()
+    subject = make()
+    found = Run()
+    try:
+        feed = Feed(dataset, work, wanted(subject), logical=cell.logical)
+        gc.disable()
+        for span in spans(work, subject.inputs, cell.logical * cell.physical, sample):
+            _forward(subject, feed, span[0], cell.logical)
+            _timed(subject, feed, span, cell.physical, found)
+        _forward(subject, feed, work.rounds, cell.logical)
+        found.seconds = sum(found.latencies)
+        found.state_rows = subject.state_rows()
+        found.state_bytes = max(usage.memory() - before, 0)
+    finally:
+        gc.enable()
+        subject.close()
+    return found
 
 
-def _run(record: Record, dataset: Dataset, engine: Engine, *, counts: bool) -> None:
-    cell, clock = record.cell, time.perf_counter
-    feed = Feed(dataset, workload(dataset, cell.workload), wanted(engine), logical=cell.logical)
-    latencies: list[float] = []
-    cut = tuples = changes = 0.0
-    while not feed.done:
+def wanted(subject: Subject) -> dict[RelationName, tuple[str, ...]]:
+    """Return which columns of which relations a subject is fed."""
+    return {relation(name).name: columns for name, columns in subject.inputs.items()}
+
+
+def _forward(subject: Subject, feed: Feed, stop: int, logical: int) -> None:
+    """Feed all rounds before `stop`, untimed."""
+    while not feed.done and feed.round < stop:
+        rounds = min(FORWARD_ROUNDS, stop - feed.round)
+        if deltas := feed.take(max(rounds // logical, 1)):
+            subject.advance(subject.prepare(deltas))
+
+
+def _timed(subject: Subject, feed: Feed, span: Span, physical: int, found: Run) -> None:
+    clock, processor = time.perf_counter, time.process_time
+    others = usage.cpu_of_descendants()
+    while not feed.done and feed.round < span[1]:
         started = clock()
-        taken = batches(feed.take(cell.physical))
-        handed = clock()
-        if taken:
-            changes += engine.push(taken)
-            latencies.append(clock() - handed)
-            tuples += sum(len(batch.time) for batch in taken.values())
-        cut += handed - started
-    if counts and changes != record.changes:
-        raise DeltamarkError(
-            f"another number of changes than before in {cell}", int(changes), f"it was {record.changes}"
-        )
-    record.changes, record.tuples, record.batches = int(changes), int(tuples), len(latencies)
-    record.state_rows = engine.state_rows()
-    if counts:
-        if not record.walls or sum(latencies) < record.best:
-            record.latencies = latencies
-        record.walls.append(sum(latencies))
-        record.cuts.append(cut)
+        deltas = feed.take(physical)
+        batch = subject.prepare(deltas) if deltas else None
+        used, handed = processor(), clock()
+        found.cut += handed - started
+        if batch is None:
+            continue
+        changes = subject.push(batch)
+        found.latencies.append(clock() - handed)
+        found.cpu += processor() - used
+        found.changes += changes
+        found.tuples += _rows(deltas)
+    found.cpu += usage.cpu_of_descendants() - others
 
 
-def measure_rounds(cell: Cell, dataset: Dataset, engine: Engine, rounds: int) -> list[Record]:
-    """Measure single batches over `rounds` rounds at the start, a quarter and the end of the load."""
-    work = workload(dataset, cell.workload)
-    feed = Feed(dataset, work, wanted(engine), logical=cell.logical)
-    records, clock = [], time.perf_counter
-    for start in (0, work.rounds // 4, work.rounds - rounds):
-        while feed.round < start:
-            engine.push(batches(feed.take(min(100_000, start - feed.round))))
-        record = Record(cell)
-        for _ in range(rounds):
-            taken = batches(feed.take(cell.physical))
-            began = clock()
-            record.changes += engine.push(taken)
-            record.latencies.append(clock() - began)
-        records.append(record)
-    return records
+def _rows(deltas: Sequence[Delta]) -> int:
+    return sum(len(delta.time) for delta in deltas)

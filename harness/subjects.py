@@ -1,0 +1,94 @@
+"""Every engine, as it is measured and as it is checked."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any, Protocol
+
+from dataflow.worker import Batch
+from datagen.dataset import Dataset
+from datagen.feed import Delta
+from datagen.workload import Workload
+from deltamark import unknown
+from harness import verify
+from harness.cell import Cell
+from harness.checks import Answers, Row, StreamCheck
+from harness.engines import ENGINES, Engine, open_engine
+from harness.measure import Subject
+from harness.pipes import PREFIX, Pipe, SummedPipe
+from harness.recompute import Recompute
+from harness.sources import batches
+
+DUCKDB = "duckdb"
+MEASURED = (*ENGINES, DUCKDB)
+
+
+class Maintained:
+    """An engine of ours."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.inputs = engine.inputs
+        self.push = engine.push
+        self.state_rows = engine.state_rows
+        self.close = engine.close
+
+    def prepare(self, deltas: list[Delta]) -> dict[str, Batch]:
+        return batches(deltas)
+
+    def advance(self, batch: dict[str, Batch]) -> None:
+        self._engine.push(batch)
+
+
+class Answering(Subject, Protocol):
+    """An engine that can say its answer."""
+
+    def answer(self) -> list[Row]: ...
+
+
+class AnswerCheck:
+    """An engine whose last answer is compared."""
+
+    def __init__(self, engine: Answering, answers: Answers) -> None:
+        self._engine, self._answers = engine, answers
+        self.inputs, self.prepare, self.push = engine.inputs, engine.prepare, engine.push
+        self.advance, self.state_rows = engine.advance, engine.state_rows
+        self.digest = self.wrong = ""
+
+    def close(self) -> None:
+        with closing(self._engine):
+            wanted = self._answers[max(self._answers)]
+            self.wrong = verify.difference(_sorted(self._engine.answer()), _sorted(wanted))
+
+
+def known(engine: str) -> str:
+    """Return an engine's name, if there is one."""
+    if engine not in MEASURED and not engine.startswith(PREFIX):
+        raise unknown("engine", engine, [*MEASURED, f"{PREFIX}PROGRAM"])
+    return engine
+
+
+def has_stream(engine: str) -> bool:
+    """Has an engine a change stream at exact times, so that it can be digested?"""
+    return engine in ENGINES
+
+
+def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Subject:
+    """Open an engine to be timed."""
+    if cell.engine == DUCKDB:
+        return Recompute(cell, dataset)
+    if cell.engine.startswith(PREFIX):
+        return Pipe(cell, dataset)
+    return Maintained(open_engine(cell, dataset, work))
+
+
+def open_check(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> StreamCheck | AnswerCheck:
+    """Open an engine to be checked."""
+    if has_stream(cell.engine):
+        return StreamCheck(cell, dataset, work, answers)
+    engine: Any = Recompute(cell, dataset) if cell.engine == DUCKDB else SummedPipe(cell, dataset)
+    return AnswerCheck(engine, answers)
+
+
+def _sorted(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: [(value is None, str(value)) for value in row])

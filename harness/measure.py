@@ -62,6 +62,7 @@ class Run:
     latencies: list[float] = field(default_factory=list)
     state_rows: int = 0
     state_bytes: int = 0
+    whole: bool = True
 
 
 def run(cell: Cell, sample: int, dataset: Dataset, work: Workload, make: Callable[[], Subject]) -> Run:
@@ -73,7 +74,9 @@ def run(cell: Cell, sample: int, dataset: Dataset, work: Workload, make: Callabl
     try:
         feed = Feed(dataset, work, wanted(subject), logical=cell.logical)
         gc.disable()
-        for span in spans(work, subject.inputs, cell.logical * cell.physical, sample):
+        windows = spans(work, subject.inputs, cell.logical * cell.physical, sample)
+        found.whole = len(windows) == 1
+        for span in windows:
             _forward(subject, feed, span[0], cell.logical)
             _timed(subject, feed, span, cell.physical, found)
         _forward(subject, feed, work.rounds, cell.logical)

@@ -37,6 +37,8 @@ class Record:
     workers: int = 1
     sample: int = 0
     """At most so many batches are timed, spread over the stream; 0: all."""
+    whole: bool = True
+    """Were all batches timed?"""
     suite: str = "tpch"
     status: Status = "ok"
     problem: str = ""

@@ -1,0 +1,73 @@
+"""Records by what tables ask for: the latest of each cell, of one machine and scale factor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from harness.record import MEASURING, Record
+from harness.store import latest
+
+EMBEDDED, DUCKDB = "embedded", "duckdb"
+
+
+class Lookup:
+    def __init__(self, records: Iterable[Record], sf: str) -> None:
+        known = [record for record in records if record.sf == sf and record.measuring == MEASURING]
+        self.sf = sf
+        self.records = list(latest(known).values())
+        self._by_cell: dict[tuple[object, ...], Record] = {}
+        for record in self.records:
+            self._by_cell[_cell(record)] = record
+            if record.default:
+                self._by_cell[*_cell(record)[:-1], ""] = record
+
+    def find(  # noqa: PLR0913 (each is a part of a cell)
+        self,
+        query: str,
+        logical: int,
+        physical: int,
+        *,
+        workers: int = 1,
+        engine: str = EMBEDDED,
+        workload: str = "insert",
+        variant: str = "",
+    ) -> Record | None:
+        """Return the record of a cell; of the default variant where none is named."""
+        return self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
+
+    def recomputed(self, query: str, rounds: int, engine: str = DUCKDB) -> Record | None:
+        """Return what recomputing after every so many rounds takes, however they are divided into L and P."""
+        for logical in (rounds, 1):
+            if found := self.find(query, logical, rounds // logical, engine=engine):
+                return found
+        return None
+
+    @cached_property
+    def queries(self) -> list[str]:
+        return sorted({record.query for record in self.records})
+
+    @cached_property
+    def engines(self) -> list[str]:
+        """The engines, ours first."""
+        return sorted({record.engine for record in self.records}, key=lambda name: (name != EMBEDDED, name))
+
+    def rows(self, columns: Iterable[tuple[int, int]], workers: int = 1) -> list[tuple[str, str]]:
+        """List queries and engines that have a record in one of these columns."""
+        wanted = list(columns)
+        return [
+            (query, engine)
+            for query in self.queries
+            for engine in self.engines
+            if any(self.find(query, *column, workers=workers, engine=engine) for column in wanted)
+        ]
+
+
+def _cell(record: Record) -> tuple[object, ...]:
+    return (
+        record.query, record.logical, record.physical, record.workers, record.engine, record.workload, record.variant,
+    )  # fmt: skip
+
+
+def row_name(query: str, engine: str) -> str:
+    return query if engine == EMBEDDED else f"{query} {engine}"

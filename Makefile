@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify bench bench-engine bench-feed check lint types test format clean
+.PHONY: help setup lock data data-verify bench bench-engine bench-feed soak check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -29,6 +29,9 @@ bench-engine: .venv/ready  ## the engine on the 22 queries, beside DuckDB: make 
 
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)
+
+soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
+	@$(RUN) soak q18 $(MAKEOVERRIDES)
 
 check: lint types test  ## what continuous integration runs
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from dataflow.kernels import run as vm
 from dataflow.operators import group, linear
-from dataflow.operators.arrangement import Arrangement, arrange
+from dataflow.operators.arrangement import Arrangement, Weights, arrange
 from dataflow.operators.bound import bound
 from dataflow.operators.extreme import extreme
 from dataflow.operators.join import join
@@ -228,6 +228,7 @@ class _Compiler:
             size,
             program.table(out),
         )
+        program.keep(Weights())
         made = dict(zip(names, out[2:], strict=True))
         return Stream(program, size, out[0], out[1], made.__getitem__, made)
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "data-verify": "read every byte of the data again and compare digests",
     "explain": "print a query's plan as it runs",
     "golden": "compare the digests of all change streams with those in results/golden",
+    "soak": "run a query through a long sliding window, and watch the memory",
     "sql": "print a query's SQL",
     "verify": "check answers against DuckDB at many times, and that batching does not matter",
 }

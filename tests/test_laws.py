@@ -427,3 +427,25 @@ def test_a_weight_beyond_64_bits_is_an_error():
 def test_a_value_outside_its_bounds_is_an_error_that_names_it():
     with pytest.raises(DeltamarkError, match=r"pairs.*value.*100"):
         at_once(pairs.distinct(), {"pairs": [((1, 100), 0, 1)]})
+
+
+heavy = source("heavy", {"key": integer(0, 2), "value": integer(0, 1)}, 2**62)
+doubled = heavy.join(items.select("key").rename(twice="key"), on={"key": "twice"}).select("key")
+
+
+@pytest.mark.parametrize(
+    "collection",
+    [
+        doubled.consolidate(),
+        doubled,
+        doubled.distinct(),
+        doubled.top(1, []),
+        doubled.largest("key", levels=[2]),
+        doubled.or_null(),
+    ],
+    ids=lambda collection: collection.node.op,
+)
+def test_a_weight_of_more_than_64_bits_is_an_error(collection):
+    streams = {"heavy": [((1, 0), 0, 2**61), ((1, 1), 0, 2**61)], "items": [((1, 0, 0), 0, 2)]}
+    with pytest.raises(DeltamarkError, match="a weight needs more than 64 bits"):
+        at_once(collection, streams)

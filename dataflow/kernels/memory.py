@@ -64,6 +64,13 @@ def load_any(address: int) -> int:
     return _load_any(address, 0)
 
 
+@inline
+def wraps(a: int, b: int) -> int:
+    """Return a negative number where the sum of two needs more than 64 bits."""
+    total = a + b
+    return (a ^ total) & (b ^ total)
+
+
 def _adder() -> Any:
     """Make add_product(address, a, b): add a * b to the 128-bit number at an address, low word first."""
 

@@ -200,7 +200,7 @@ def _step(op: int) -> int:
     elif code == MERGE:
         merge(op)
     elif code == CONSOLIDATE:
-        return GROW if consolidate(op) != 0 else 0
+        return consolidate(op)
     elif code == WATCH:
         return watch(op)
     elif code == BUCKET:

@@ -9,7 +9,7 @@ from dataflow.kernels import order as order_kernel
 from dataflow.kernels import rows as kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
-from dataflow.operators.arrangement import negative
+from dataflow.operators.arrangement import negative, wide_weight
 from dataflow.program import LOOSE, Keys, Program
 from dataflow.stream import Stream
 from deltamark import DeltamarkError
@@ -87,6 +87,8 @@ class Watched:
 
     def problem(self) -> DeltamarkError:
         words = view(self.block, kernel.ERROR_SLOT + 1)
+        if int(words[kernel.ERROR]) == kernel.TOO_HEAVY:
+            return wide_weight()
         is_limit = int(words[kernel.ERROR_SIDE]) == kernel.LIMITS
         row = self.sides[is_limit].row(self._blocks()[is_limit], int(words[kernel.ERROR_SLOT]))
         error, time = int(words[kernel.ERROR]), int(words[kernel.NOW])

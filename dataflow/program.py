@@ -54,7 +54,8 @@ class Keys:
 
 
 class Program:
-    def __init__(self) -> None:
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
         self.memory = Memory()
         self._words = self.memory.reserve(1 << 22)
         self._used = 0
@@ -62,7 +63,10 @@ class Program:
         self.ops: list[int] = []
         self.states: dict[int, State] = {}
         """The operators that can fail or keep rows, by their place in `ops`."""
-        self.frontier = self.words(1)
+        self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
+        """Cells: where the round ends, which worker this is, and how often it looks before it asks why it waits."""
+        self.first_alone: list[int] = []
+        """Words that are set for the first worker, and zero for the others."""
 
     def scratch(self) -> set[int]:
         """Return the reservations that hold the vectors of a slice, and no state."""
@@ -154,7 +158,8 @@ class Program:
         ops = self.memory.reserve(len(self.ops) + 1)
         view(ops, len(self.ops) + 1)[:-1] = self.ops
         blocks = self.table(list(inputs))
-        return self.words(7, [len(inputs), blocks, len(self.ops), ops, self.frontier, SLICE_ROWS, 0])
+        fields = [len(inputs), blocks, len(self.ops), ops, self.frontier, SLICE_ROWS, 0, self.workers, self.worker]
+        return self.table(fields)
 
 
 def key_range(types: Sequence[Type]) -> list[tuple[int, int]]:

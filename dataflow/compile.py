@@ -21,11 +21,12 @@ from dataflow.operators.exchange import Exchange, exchange
 from dataflow.operators.extreme import extreme
 from dataflow.operators.join import join
 from dataflow.operators.or_null import or_null
+from dataflow.operators.scan import scan
 from dataflow.operators.top import top
-from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, by_row, layout
+from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, by_row, delivered, layout
 from dataflow.plan import Node, base_rows, walk
 from dataflow.program import LOOSE, Program, State
-from dataflow.stream import Interner, Stream
+from dataflow.stream import Deal, Interner, Stream
 from dataflow.types import Type
 from deltamark import DeltamarkError
 
@@ -95,7 +96,8 @@ class _Compiler:
         for node in nodes:
             self._layouts[node] = self._layout(node)
             inputs = [self._delivered(*each) for each in zip(node.inputs, self._layouts[node].deliveries, strict=True)]
-            self._streams[node] = self._note(node, None, partial(self._stream, node, inputs))
+            made = self._note(node, None, partial(self._stream, node, inputs))
+            self._streams[node] = self._dealt(made, self._layouts[node].placement)
         for plan in plans:
             self.compiled.roots.append(self._collect(plan))
         for each in self.compiled.arrangements:
@@ -114,8 +116,16 @@ class _Compiler:
             return self._streams[of]
         if (of, delivery) not in self._moved:
             move = partial(self._exchange, self._streams[of], self._layouts[of].placement, delivery, self._owed[of])
-            self._moved[of, delivery] = self._note(of, delivery, move)
+            made = self._note(of, delivery, move)
+            self._moved[of, delivery] = self._dealt(made, delivered(self._layouts[of].placement, delivery))
         return self._moved[of, delivery]
+
+    def _dealt(self, stream: Stream, placement: Placement) -> Stream:
+        """Say of a stream how its rows are dealt."""
+        if placement.low is None:
+            return stream
+        deal = Deal(placement.by[0], placement.low, self._program.workers, self._program.worker)
+        return replace(stream, deal=deal)
 
     def _exchange(self, stream: Stream, origin: Placement, delivery: Delivery, names: Iterable[str]) -> Stream:
         moved, made = exchange(stream, origin, delivery, tuple(names))
@@ -202,7 +212,8 @@ class _Compiler:
             case "concat":
                 return linear.concat(self._program, streams, tuple(self._owed[node]))
             case "aggregate":
-                return group.aggregate(streams[0], node, base_rows(node))
+                append = scan if self._layouts[node].placement.kind == "scanned" else Program.op
+                return group.aggregate(streams[0], node, base_rows(node), append)
             case "threshold":
                 return group.threshold(streams[0], node, base_rows(node))
             case "join":

@@ -19,6 +19,7 @@ from dataflow.collection import Collection
 from dataflow.compile import compile_plans
 from dataflow.explain import explain
 from dataflow.kernels import run as vm
+from dataflow.kernels.deal import MOST_WORKERS
 from dataflow.kernels.memory import view
 from dataflow.operators.exchange import trim
 from dataflow.program import LOOSE
@@ -45,8 +46,8 @@ class Embedded:
     """
 
     def __init__(self, collection: Collection, workers: int, source: Source | None = None) -> None:
-        if workers < 1:
-            raise DeltamarkError("no such number of workers", workers, "give at least 1")
+        if not 1 <= workers <= MOST_WORKERS:
+            raise DeltamarkError("no such number of workers", workers, f"give from 1 to {MOST_WORKERS}")
         vm.run.compile((numba.types.int64, numba.types.int64))
         self._shard = Shard(compile_plans([collection.node], workers))
         self._program = self._shard.compiled.program

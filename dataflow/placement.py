@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Literal
 
+from dataflow.kernels.deal import MOST_KEYS, WIDE
 from dataflow.plan import Node
+from dataflow.program import key_range
 from dataflow.types import Type
 
 Owed = Mapping[Node, Iterable[str]]
 """The columns of each node that anybody uses: as far as anybody knows they are the row."""
 
-WIDE, BLOCK = 1 << 14, 4
-"""Keys of a range from WIDE up are dealt in blocks of 2**BLOCK neighbours: see kernels.exchange."""
+FEW_GROUPS = 4096
+"""Each worker has a copy of so many."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +29,25 @@ class Placement:
 
     sliced    each worker has a slice of each round, and its times follow those of the worker before
     anywhere  equal rows may lie at different workers
-    owned     at the worker that owns the values of the columns `by`, less their lowest `shifts` bits
+    scanned   as sliced; `by` names the aggregate, for the times of others follow other slices
+    owned     at the worker that owns the values of the columns `by`; with `low`, of the one column in `by`, whose
+              values from `low` up are dealt in blocks
     first     at the first worker
     """
 
-    kind: Literal["sliced", "anywhere", "owned", "first"]
+    kind: Literal["sliced", "anywhere", "scanned", "owned", "first"]
     by: tuple[str, ...] = ()
-    shifts: tuple[int, ...] = ()
+    low: int | None = None
 
     @property
     def settled(self) -> bool:
         """Do equal rows lie at one worker?"""
         return self.kind in ("owned", "first")
+
+    @property
+    def in_order(self) -> bool:
+        """Is no row of a worker earlier than one of a worker before it?"""
+        return self.kind in ("sliced", "scanned")
 
 
 SLICED, ANYWHERE, FIRST = Placement("sliced"), Placement("anywhere"), Placement("first")
@@ -49,7 +59,7 @@ class Delivery:
 
     to: Literal["owner", "first", "all"]
     by: tuple[str, ...] = ()
-    shifts: tuple[int, ...] = ()
+    low: int | None = None
 
     def __str__(self) -> str:
         return f"by {', '.join(self.by)}" if self.to == "owner" else f"to {self.to.replace('first', 'one worker')}"
@@ -80,6 +90,8 @@ def layout(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Seque
             return _picked(node, placed[0], owed)
         case "extreme" if not node.params[0]:
             return _picked(node, placed[0], owed)
+        case "aggregate" if placed[0].in_order and _groups(node) <= FEW_GROUPS:
+            return Layout((None,), Placement("scanned", (node.digest.hex(),)))
         case "aggregate" | "extreme":
             keys = node.params[0]
             return _gathered(placed[0], keys, [node.inputs[0].schema[name] for name in keys])
@@ -91,6 +103,10 @@ def layout(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Seque
     return _gathered(placed[0], (), ())
 
 
+def _groups(node: Node) -> int:
+    return prod(radix for _, radix in key_range([node.schema[name] for name in node.params[0]]))
+
+
 def by_row(node: Node, placement: Placement, owed: Owed) -> Delivery | None:
     """Return how equal rows of a node come to lie at one worker."""
     if placement.settled:
@@ -100,16 +116,19 @@ def by_row(node: Node, placement: Placement, owed: Owed) -> Delivery | None:
 
 
 def delivered(placement: Placement, delivery: Delivery | None) -> Placement:
-    """Return where rows lie after a delivery to owners or to the first worker."""
+    """Return where rows lie after a delivery."""
     if delivery is None:
         return placement
-    return FIRST if delivery.to == "first" else Placement("owned", delivery.by, delivery.shifts)
+    if delivery.to == "owner":
+        return Placement("owned", delivery.by, delivery.low)
+    return FIRST if delivery.to == "first" else ANYWHERE
 
 
 def _owner(names: Sequence[str], types: Sequence[Type]) -> Delivery:
     if not names:
         return Delivery("first")
-    return Delivery("owner", tuple(names), tuple(BLOCK if each.high - each.low >= WIDE else 0 for each in types))
+    low, high = (types[0].low, types[0].high) if len(types) == 1 and not types[0].nullable else (0, 0)
+    return Delivery("owner", tuple(names), low if WIDE <= high - low < MOST_KEYS else None)
 
 
 def _gathered(placement: Placement, names: Sequence[str], types: Sequence[Type]) -> Layout:
@@ -138,12 +157,12 @@ def _renamed(placement: Placement, node: Node) -> Placement:
 
 def _concat(placed: Sequence[Placement]) -> Layout:
     """Move the parts to where one of them is already, if its rows are settled."""
-    if len(set(placed)) == 1:
+    if len(set(placed)) == 1 and placed[0].kind != "scanned":
         return Layout((None,) * len(placed), placed[0])
     target = next((each for each in placed if each.kind == "owned"), None)
     if target is None:
         return Layout((None,) * len(placed), ANYWHERE)
-    moved = Delivery("owner", target.by, target.shifts)
+    moved = Delivery("owner", target.by, target.low)
     return Layout(tuple(None if each == target else moved for each in placed), target)
 
 
@@ -158,8 +177,8 @@ def _met(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Sequenc
     for side, other in ((0, 1), (1, 0)):
         if placed[side].kind == "owned" and set(placed[side].by) <= names[side].keys():
             kept = placed[side]
-            moved = Placement("owned", tuple(names[side][name] for name in kept.by), kept.shifts)
-            delivery = None if placed[other] == moved else Delivery("owner", moved.by, moved.shifts)
+            moved = Placement("owned", tuple(names[side][name] for name in kept.by), kept.low)
+            delivery = None if placed[other] == moved else Delivery("owner", moved.by, moved.low)
             deliveries = (None, delivery) if side == 0 else (delivery, None)
             return Layout(deliveries, kept if side == 0 else moved)
     left, right = _owner(mine, key_types), _owner(theirs, key_types)

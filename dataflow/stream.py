@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
-from dataflow.kernels import intern
+from dataflow.kernels import deal, intern
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.program import LOOSE, Program, key_range
@@ -65,6 +65,37 @@ class Interner:
 
 
 @dataclass(frozen=True)
+class Deal:
+    """How the keys in a column, all of which one worker owns, are numbered: see kernels.deal."""
+
+    column: str
+    low: int
+    workers: int
+    worker: int
+
+    def compact(self, stream: Stream) -> int:
+        """Return the cell of the places of a stream's keys."""
+        result, inverse = stream.program.vector(), deal.reciprocal(self.workers)
+        cell = stream.column(self.column)
+        stream.program.op(vm.COMPACT, stream.size, cell, result, self.low, self.workers, inverse)
+        return result
+
+    def expand(self, stream: Stream, cell: int) -> int:
+        """Return the cell of the keys at places that a stream has in a cell."""
+        result = stream.program.vector()
+        stream.program.op(vm.EXPAND, stream.size, cell, result, self.low, self.workers, 0, self.worker)
+        return result
+
+    def key(self, place: int) -> int:
+        worker = int(view(self.worker, 1)[0])
+        return int(deal.key_at(place, self.low, self.workers, worker))
+
+    def largest(self, high: int) -> int:
+        """Return the largest place of a key up to `high`."""
+        return ((high - self.low >> deal.BLOCK) // self.workers + 1 << deal.BLOCK) - 1
+
+
+@dataclass(frozen=True)
 class Key:
     """One number for the key columns of each row: where it lies, and its bounds."""
 
@@ -73,6 +104,7 @@ class Key:
     high: int
     form: Literal["single", "packed", "interned"]
     interner: Interner | None = None
+    deal: Deal | None = None
 
 
 @dataclass
@@ -86,6 +118,8 @@ class Stream:
     made: dict[str, int] = field(default_factory=dict)
     raw: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Columns of an input as they are stored: cell and width."""
+    deal: Deal | None = None
+    """How its rows are dealt to the workers, if it is in blocks of keys."""
 
     def stored(self, name: str) -> tuple[int, int]:
         """Return the cell and width of a column, as it is stored where it is an input's."""
@@ -111,6 +145,9 @@ class Stream:
 
     def key(self, names: Sequence[str], types: Sequence[Type], interner: Interner | None = None) -> Key:
         """Make one number of the key columns: the only one itself, a packed one, or that of an interner."""
+        if self.deal is not None and tuple(names) == (self.deal.column,):
+            largest = self.deal.largest(types[0].high)
+            return Key(self.deal.compact(self), 0, largest, "single", deal=self.deal)
         if len(names) == 1 and not types[0].nullable:
             return Key(self.column(names[0]), types[0].low, types[0].high, "single")
         size = math.prod(radix for _, radix in key_range(types))
@@ -134,6 +171,8 @@ def unpacked(
     stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]
 ) -> Mapping[str, Callable[[], int]]:
     """Return how to make each key column again from a stream's cell of such keys."""
+    if key.deal is not None:
+        return {names[0]: partial(key.deal.expand, stream, cell)}
     if key.form == "single":
         return {names[0]: lambda: cell}
     if key.interner is not None:

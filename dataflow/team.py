@@ -9,7 +9,6 @@ Forking is safe here although other threads may run: a child does nothing but wh
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import pickle
@@ -50,6 +49,7 @@ class Member:
     pid: int
     commands: int
     complaints: int
+    is_dead: bool = False
 
 
 class Team:
@@ -60,6 +60,7 @@ class Team:
         self._stop = self._board + 8 * LINE * workers
         self._worker = self._sent = self._questions = 0
         self._closed = False
+        self._process = os.getpid()
         self._members: dict[int, Member] = {}
         self._spins = spins(workers)
 
@@ -95,7 +96,7 @@ class Team:
             try:
                 os.write(member.commands, len(content).to_bytes(4, "little") + content)
             except BrokenPipeError:
-                self._bury(worker)
+                self._give_up(worker)
         results = [self._carry_out(command)]
         for worker in self._members:
             line = self._board + 8 * LINE * worker
@@ -110,7 +111,8 @@ class Team:
             raise StoppedError
         for worker, member in self._members.items():
             if os.waitpid(member.pid, os.WNOHANG) != (0, 0):
-                self._bury(worker)
+                member.is_dead = True
+                self._give_up(worker)
         self._questions += 1
         if self._questions % IMPATIENT == 0:
             time.sleep(NAP)
@@ -120,13 +122,16 @@ class Team:
     def close(self) -> None:
         """End the other workers; again if need be."""
         self._closed = True
-        while self._members:
+        while self._members and os.getpid() == self._process:
             _, member = self._members.popitem()
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            if not member.is_dead:
                 os.kill(member.pid, signal.SIGKILL)
                 os.waitpid(member.pid, 0)
             os.close(member.commands)
             os.close(member.complaints)
+
+    def __del__(self) -> None:
+        self.close()
 
     def _complaint(self) -> DeltamarkError:
         """Return the error of the worker that has stopped the others."""
@@ -134,8 +139,8 @@ class Team:
         error: DeltamarkError = pickle.loads(_read(member.complaints))  # noqa: S301 (our own process wrote it)
         return error
 
-    def _bury(self, worker: int) -> NoReturn:
-        """Give up: a worker has died."""
+    def _give_up(self, worker: int) -> NoReturn:
+        """Say why a worker is no more."""
         if view(self._stop, 1)[0] != 0:
             raise StoppedError
         raise DeltamarkError(

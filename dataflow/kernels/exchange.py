@@ -5,22 +5,21 @@ receiver, into memory that all of them share, and then publishes the number of t
 mails of all senders and merges their parts by time. A sender has SLOTS mails, and writes one again when all receivers
 have said that they are done with it. So there is no lock, and each word has one writer. Nobody waits for long here:
 after SPINS looks the caller is asked to find out why, and to come back.
-
-The owner of a key is found by multiplication with the golden ratio, which deals runs of neighbours out evenly; keys
-of a wide range go in blocks, for neighbours share the cache lines of what is indexed by key.
 """
 
 from __future__ import annotations
 
+from dataflow.kernels.deal import GOLDEN, owner_of, scaled
 from dataflow.kernels.memory import inline, kernel, load, load_acquire, store, store_release
 
-(SIZE, COLUMNS, INPUTS, KEYS, KEY_CELLS, SHIFTS, WORKER, WORKERS, SENDERS, RECEIVERS, IN_ORDER, ROUND, POST, MAILS,
- ORDER, STARTS, HASHES, PARTS, PLACES, OUT_SIZE, OUT, SPINS, MOST) = range(1, 24)  # fmt: skip
+(SIZE, COLUMNS, INPUTS, KEYS, KEY_CELLS, LOWEST, RECIPROCAL, WORKER, WORKERS, SENDERS, RECEIVERS, IN_ORDER, ROUND,
+ POST, MAILS, ORDER, COUNTS, HASHES, JOINED, PARTS, PLACES, OUT_SIZE, OUT, SPINS, MOST) = range(1, 26)  # fmt: skip
 """COLUMNS counts TIME and DIFF, which come first; INPUTS, OUT: addresses of their cells. KEYS: by how many cells rows
-are dealt, 0: all go to each receiver. The first SENDERS workers send, the first RECEIVERS receive. IN_ORDER: no row of
-a worker is earlier than one of a worker before it. POST: two lines a worker, shared; MAILS: SLOTS addresses a worker.
-ORDER: the rows of the slice, dealt; STARTS: where each receiver's begin, and one more. HASHES, PARTS (two words a
-sender: size and where its columns lie) and PLACES (a word a sender): scratch. SPINS: a cell. MOST: the largest mail."""
+are dealt, 0: all go to each receiver. RECIPROCAL: 0 unless keys from LOWEST up are dealt in blocks. The first SENDERS
+workers send, the first RECEIVERS receive. IN_ORDER: no row of a worker is earlier than one of a worker before it.
+POST: two lines a worker, shared; MAILS: SLOTS addresses a worker. ORDER: for each owner a list of
+rows, as long as the slice may be, of which COUNTS are used. HASHES, JOINED, PARTS (two words a sender: size and where
+its columns lie) and PLACES (two words a sender): scratch. SPINS: a cell. MOST: bytes of the largest mail."""
 
 SLOTS = 2
 PUBLISHED, DONE, LINE = 0, 16, 32
@@ -28,8 +27,6 @@ PUBLISHED, DONE, LINE = 0, 16, 32
 
 WAITING = 1
 """Status: nothing was done; come back."""
-
-GOLDEN = -7046029254386353131
 
 
 @kernel
@@ -75,69 +72,62 @@ def _deal_to_all(op: int) -> None:
     size, order = load(load(op, SIZE), 0), load(op, ORDER)
     for at in range(size):
         store(order, at, at)
+    store(load(op, COUNTS), 0, size)
 
 
 @kernel
 def _deal(op: int) -> None:
     """List the rows of the slice by the worker that owns them, each list in the order of the slice."""
-    size, workers, order, starts = load(load(op, SIZE), 0), load(op, WORKERS), load(op, ORDER), load(op, STARTS)
+    size, workers, order, counts = load(load(op, SIZE), 0), load(op, WORKERS), load(op, ORDER), load(op, COUNTS)
+    inverse, low, values = load(op, RECIPROCAL), load(op, LOWEST), load(load(load(op, KEY_CELLS), 0), 0)
     hashes = load(op, HASHES)
-    _hash(op, size, hashes)
-    if workers == 2:
-        ones = 0
+    if inverse == 0:
+        _hash(op, size, hashes)
+    zeros = ones = 0
+    if workers > 2:
+        for worker in range(workers):
+            store(counts, worker, 0)
         for at in range(size):
-            ones += load(hashes, at)
-        zeros, ones = 0, size - ones
-        store(starts, 0, 0)
-        store(starts, 1, ones)
-        store(starts, 2, size)
+            owner = owner_of(load(values, at), low, workers, inverse) if inverse != 0 else load(hashes, at)
+            place = load(counts, owner)
+            store(order, owner * size + place, at)
+            store(counts, owner, place + 1)
+        return
+    if inverse != 0:
         for at in range(size):
-            owner = load(hashes, at)
-            store(order, ones if owner != 0 else zeros, at)
+            owner = owner_of(load(values, at), low, 2, inverse)
+            store(order, size + ones if owner != 0 else zeros, at)
             ones += owner
             zeros += 1 - owner
-        return
-    for worker in range(workers + 1):
-        store(starts, worker, 0)
-    for at in range(size):
-        owner = load(hashes, at)
-        store(starts, owner + 1, load(starts, owner + 1) + 1)
-    for worker in range(workers):
-        store(starts, worker + 1, load(starts, worker + 1) + load(starts, worker))
-    for at in range(size):
-        owner = load(hashes, at)
-        place = load(starts, owner)
-        store(order, place, at)
-        store(starts, owner, place + 1)
-    for worker in range(workers, 0, -1):
-        store(starts, worker, load(starts, worker - 1))
-    store(starts, 0, 0)
+    else:
+        for at in range(size):
+            owner = load(hashes, at)
+            store(order, size + ones if owner != 0 else zeros, at)
+            ones += owner
+            zeros += 1 - owner
+    store(counts, 0, zeros)
+    store(counts, 1, ones)
 
 
 @kernel
 def _hash(op: int, size: int, hashes: int) -> None:
-    """Write down the owner of each row."""
-    keys, cells, shifts, workers = load(op, KEYS), load(op, KEY_CELLS), load(op, SHIFTS), load(op, WORKERS)
+    """Write down the owner of each row, by a hash of its keys."""
+    keys, cells, workers = load(op, KEYS), load(op, KEY_CELLS), load(op, WORKERS)
     for key in range(keys):
-        values, shift, last = load(load(cells, key), 0), load(shifts, key), key == keys - 1
+        values, last = load(load(cells, key), 0), key == keys - 1
         for at in range(size):
-            before = load(hashes, at) if key > 0 else 0
-            mixed = (before ^ (load(values, at) >> shift)) * GOLDEN
-            owner = ((mixed >> 33) & 0x7FFFFFFF) * workers >> 31
-            store(hashes, at, owner if last else mixed ^ ((mixed >> 32) & 0xFFFFFFFF))
+            mixed = ((load(hashes, at) if key > 0 else 0) ^ load(values, at)) * GOLDEN
+            store(hashes, at, scaled(mixed, workers) if last else mixed ^ ((mixed >> 32) & 0xFFFFFFFF))
 
 
 @kernel
 def _write(op: int, worker: int, mail: int) -> None:
     """Write the parts of the other receivers: for each its place and size, then their columns."""
     receivers, columns, to_all = load(op, RECEIVERS), load(op, COLUMNS), load(op, KEYS) == 0
-    order, starts, place, written = load(op, ORDER), load(op, STARTS), 2 * receivers, False
-    if to_all:
-        store(starts, 0, 0)
-        store(starts, 1, load(load(op, SIZE), 0))
+    order, counts, place, written = load(op, ORDER), load(op, COUNTS), 2 * receivers, False
     for receiver in range(receivers):
-        first = 0 if to_all else load(starts, receiver)
-        size = load(starts, 1) if to_all else load(starts, receiver + 1) - first
+        rows = order + (0 if to_all else 8 * receiver * load(load(op, SIZE), 0))
+        size = load(counts, 0 if to_all else receiver)
         store(mail, 2 * receiver, place)
         store(mail, 2 * receiver + 1, size)
         if receiver == worker or size == 0 or (to_all and written):
@@ -146,7 +136,7 @@ def _write(op: int, worker: int, mail: int) -> None:
         for column in range(columns):
             source, target = load(load(load(op, INPUTS), column), 0), mail + 8 * (place + column * size)
             for at in range(size):
-                store(target, at, load(source, load(order, first + at)))
+                store(target, at, load(source, load(rows, at)))
         if not to_all:
             place += columns * size
     store(op, MOST, max(load(op, MOST), 8 * (2 * receivers + columns * load(load(op, SIZE), 0))))
@@ -183,13 +173,10 @@ def receive(op: int) -> int:
 def _part(op: int, worker: int, sender: int, part: int) -> int:
     """Find a sender's part: its size and where it lies; of one's own, the list of its rows."""
     if sender == worker:
-        starts, first = load(op, STARTS), 0
-        if load(op, KEYS) != 0:
-            first, size = load(starts, worker), load(starts, worker + 1) - load(starts, worker)
-        else:
-            size = load(starts, 1)
+        mine = worker if load(op, KEYS) != 0 else 0
+        size = load(load(op, COUNTS), mine)
         store(part, 0, size)
-        store(part, 1, load(op, ORDER) + 8 * first)
+        store(part, 1, load(op, ORDER) + 8 * mine * load(load(op, SIZE), 0))
         return size
     mail = load(load(op, MAILS), SLOTS * sender + load(op, ROUND) % SLOTS)
     size = load(mail, 2 * worker + 1)
@@ -268,7 +255,7 @@ def _pick(op: int, worker: int, total: int) -> None:
 @kernel
 def _gather(op: int, worker: int, total: int) -> None:
     """Put each column's parts one after the other, and pick from there."""
-    parts, picks, joined = load(op, PARTS), load(op, HASHES), load(op, ORDER) + 8 * load(load(op, SIZE), 0)
+    parts, picks, joined = load(op, PARTS), load(op, HASHES), load(op, JOINED)
     for column in range(load(op, COLUMNS)):
         target, out = joined, load(load(load(op, OUT), column), 0)
         for sender in range(load(op, SENDERS)):

@@ -77,6 +77,25 @@ def _adder() -> Any:
 add_product = _adder()
 
 
+def _wide_adder() -> Any:
+    """Make add_wide(address, other): add the 128-bit number at another address to the one at an address."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer, other = (builder.inttoptr(arg, ir.IntType(128).as_pointer()) for arg in args)
+        total = builder.add(builder.load(pointer, align=8), builder.load(other, align=8))
+        builder.store(total, pointer, align=8)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def add_wide(_typing: Any, _address: Any, _other: Any) -> Any:
+        return types.void(types.int64, types.int64), generate
+
+    return add_wide
+
+
+add_wide = _wide_adder()
+
+
 def _prefetcher() -> Any:
     @intrinsic
     def prefetch(_typing: Any, _address: Any) -> Any:

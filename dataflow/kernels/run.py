@@ -7,23 +7,27 @@ time waits until FRONTIER has passed it.
 
 from __future__ import annotations
 
+from dataflow.kernels import scan as scan_kernel
 from dataflow.kernels import vector
 from dataflow.kernels.aggregate import aggregate
 from dataflow.kernels.arrange import insert, settle
 from dataflow.kernels.consolidate import consolidate
+from dataflow.kernels.deal import compact, expand
 from dataflow.kernels.exchange import receive, send
 from dataflow.kernels.intern import intern
 from dataflow.kernels.join import join
 from dataflow.kernels.keymap import crowded
-from dataflow.kernels.memory import kernel, load, store
+from dataflow.kernels.memory import inline, kernel, load, store
 from dataflow.kernels.merge import merge
 from dataflow.kernels.rows import bucket
+from dataflow.kernels.scan import scan
 from dataflow.kernels.threshold import threshold
 from dataflow.kernels.watch import watch
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
- BUCKET, INTERN, SEND, RECEIVE) = range(32)  # fmt: skip
+ BUCKET, INTERN, SEND, RECEIVE, COMPACT, EXPAND,
+ SCAN) = range(35)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
@@ -151,6 +155,13 @@ def _collect(op: int) -> int:
     return 0
 
 
+@inline
+def _scanned(status: int) -> int:
+    if status == 0:
+        return 0
+    return WAIT if status == scan_kernel.WAITING else FAILED
+
+
 @kernel
 def _step(op: int) -> int:
     """Run one operator."""
@@ -219,4 +230,10 @@ def _step(op: int) -> int:
         return WAIT if send(op) != 0 else 0
     elif code == RECEIVE:
         return WAIT if receive(load(op, EXCHANGE)) != 0 else 0
+    elif code == COMPACT:
+        compact(op)
+    elif code == EXPAND:
+        expand(op)
+    elif code == SCAN:
+        return _scanned(scan(op))
     return 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dataflow.kernels import exchange as kernel
 from dataflow.kernels import run as vm
+from dataflow.kernels.deal import reciprocal
 from dataflow.kernels.memory import view
 from dataflow.placement import Delivery, Placement
 from dataflow.program import LOOSE, Program
@@ -33,9 +34,11 @@ def exchange(stream: Stream, origin: Placement, delivery: Delivery, names: Seque
     mails = tuple(program.memory.share(LOOSE) for _ in range(kernel.SLOTS * workers))
     block = program.op(
         vm.SEND, stream.size, len(inputs), program.table(inputs), len(keys) if owned else 0, program.table(keys),
-        program.table(delivery.shifts), program.worker, workers, senders, receivers, int(origin.kind == "sliced"), 0,
+        delivery.low or 0, 0 if delivery.low is None else reciprocal(workers), program.worker, workers, senders,
+        receivers, int(origin.in_order), 0,
         program.memory.share(kernel.LINE * workers), program.table(mails), program.memory.reserve(LOOSE),
-        program.words(workers + 1), program.memory.reserve(LOOSE), program.words(2 * workers),
+        program.words(workers), program.memory.reserve(LOOSE), program.memory.reserve(LOOSE),
+        program.words(2 * workers),
         program.words(2 * workers), size, program.table(out), program.spins, 0,
     )  # fmt: skip
     program.op(vm.RECEIVE, block)

@@ -24,7 +24,7 @@ data: .venv/ready  ## generate TPC-H and pre-batch it into Arrow files: make dat
 data-verify: .venv/ready  ## read every byte of the data again and compare digests
 	@$(RUN) data-verify $(MAKEOVERRIDES)
 
-bench-engine: .venv/ready  ## the engine on eight query shapes, beside DuckDB: make bench-engine SF=1
+bench-engine: .venv/ready  ## the engine on the 22 queries, beside DuckDB: make bench-engine SF=1
 	@$(RUN) bench-engine $(MAKEOVERRIDES)
 
 bench-feed: .venv/ready  ## what cutting a batch costs

@@ -76,7 +76,7 @@ class Collection:
 
     def _selected(self, terms: Mapping[str, Term]) -> Collection:
         for name, term in terms.items():
-            if term.type.kind == "bool" or (term.op == "literal" and term.type.kind == "text"):
+            if term.type.kind == "bool" or (term.op == "literal" and isinstance(term.value, str)):
                 raise DeltamarkError(
                     "cannot be a column", f"{name} = {term} ({term.type})", "use when(...).otherwise(...)"
                 )
@@ -207,6 +207,8 @@ class Collection:
             self.schema[name]
         if self.schema[of].nullable:
             raise DeltamarkError("a value that may be missing", of, "give it a value by .coalesce(...)")
+        if self.schema[of].kind == "text":
+            raise DeltamarkError("texts have no largest or smallest here", of, "use top(...), which orders them")
         return self._then("extreme", (keys, of, which, tuple(levels)), self.schema)
 
     def top(self, k: int, order: Sequence[str]) -> Collection:

@@ -8,20 +8,21 @@ when all have read them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
 from dataflow.kernels import run as vm
 from dataflow.operators import group, linear
-from dataflow.operators.arrangement import Arrangement, arrange
+from dataflow.operators.arrangement import Arrangement, Weights, arrange
 from dataflow.operators.bound import bound
 from dataflow.operators.exchange import Exchange, exchange
 from dataflow.operators.extreme import extreme
 from dataflow.operators.join import join
 from dataflow.operators.or_null import or_null
 from dataflow.operators.scan import scan
+from dataflow.operators.text import places_of_numbers
 from dataflow.operators.top import top
 from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, by_row, delivered, layout
 from dataflow.plan import Node, base_rows, walk
@@ -40,9 +41,14 @@ CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", 
 
 @dataclass(frozen=True)
 class Root:
-    """A maintained answer: the block that collects it, and where each worker collects its time, diff and columns."""
+    """A maintained answer: the block that collects it, and where each worker collects time, diff and the arrays.
+
+    Of a text the arrays are two: where it starts, and its length.
+    """
 
     names: tuple[str, ...]
+    arrays: tuple[str, ...]
+    texts: tuple[str, ...]
     block: int
     vectors: tuple[tuple[int, ...], ...]
 
@@ -115,7 +121,8 @@ class _Compiler:
         if delivery is None:
             return self._streams[of]
         if (of, delivery) not in self._moved:
-            move = partial(self._exchange, self._streams[of], self._layouts[of].placement, delivery, self._owed[of])
+            columns = {name: of.schema[name] for name in self._owed[of]}
+            move = partial(self._exchange, self._streams[of], self._layouts[of].placement, delivery, columns)
             made = self._note(of, delivery, move)
             self._moved[of, delivery] = self._dealt(made, delivered(self._layouts[of].placement, delivery))
         return self._moved[of, delivery]
@@ -127,8 +134,8 @@ class _Compiler:
         deal = Deal(placement.by[0], placement.low, self._program.workers, self._program.worker)
         return replace(stream, deal=deal)
 
-    def _exchange(self, stream: Stream, origin: Placement, delivery: Delivery, names: Iterable[str]) -> Stream:
-        moved, made = exchange(stream, origin, delivery, tuple(names))
+    def _exchange(self, stream: Stream, origin: Placement, delivery: Delivery, columns: Mapping[str, Type]) -> Stream:
+        moved, made = exchange(stream, origin, delivery, columns)
         self.compiled.exchanges.append(made)
         return moved
 
@@ -137,7 +144,8 @@ class _Compiler:
         delivery = self._layouts[node].again
         if delivery is None:
             return build(stream)
-        return build(self._exchange(build(stream), ANYWHERE, delivery, names))
+        columns = {name: node.schema[name] for name in names}
+        return build(self._exchange(build(stream), ANYWHERE, delivery, columns))
 
     def _note(self, node: Node, how: tuple[str, ...] | Delivery | None, build: Callable[[], T]) -> T:
         """Build something, and write down what belongs to it and not to what it builds on the way."""
@@ -279,6 +287,7 @@ class _Compiler:
             size,
             program.table(out),
         )
+        program.keep(Weights())
         made = dict(zip(names, out[2:], strict=True))
         return Stream(program, size, out[0], out[1], made.__getitem__, made)
 
@@ -288,11 +297,21 @@ class _Compiler:
             stream = self._consolidated(
                 self._delivered(plan, by_row(plan, self._layouts[plan].placement, self._owed)), names
             )
-        inputs = [stream.time, stream.diff, *map(stream.column, names)]
-        reserve = program.memory.reserve if program.workers == 1 else program.memory.share
-        vectors = tuple(tuple(reserve(LOOSE) for _ in inputs) for _ in range(program.workers))
-        block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), program.table(vectors[0]), 0)
-        return Root(names, block, vectors)
+        arrays = {}
+        for name in names:
+            if plan.schema[name].kind == "text":
+                places = places_of_numbers(program, stream.size, stream.column(name))
+                arrays[name], arrays[f"{name}{linear.BYTES}"] = places.start, places.length
+            else:
+                arrays[name] = stream.column(name)
+        inputs = [stream.time, stream.diff, *arrays.values()]
+        vectors = tuple(zip(*(program.for_each_worker(LOOSE) for _ in inputs), strict=True))
+        table = program.table(list(vectors[0]))
+        for place in range(len(inputs)):
+            program.differ(table + 8 * place, [mine[place] for mine in vectors])
+        block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), table, 0)
+        texts = tuple(name for name in names if plan.schema[name].kind == "text")
+        return Root(names, tuple(arrays), texts, block, vectors)
 
 
 def _key_types(node: Node) -> tuple[Type, ...]:

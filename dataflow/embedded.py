@@ -22,9 +22,10 @@ from dataflow.kernels import run as vm
 from dataflow.kernels.deal import MOST_WORKERS
 from dataflow.kernels.memory import view
 from dataflow.operators.exchange import trim
+from dataflow.operators.linear import BYTES
 from dataflow.program import LOOSE
 from dataflow.team import Team, spins
-from dataflow.worker import Batch, Pointers, Shard, answer
+from dataflow.worker import Batch, Pointers, Shard
 from deltamark import DeltamarkError
 
 KEPT = 1 << 26
@@ -59,7 +60,7 @@ class Embedded:
         self.schema = collection.schema
         view(self._program.spins, 1)[0] = spins(workers)
         self._team = Team(workers, self._program.memory)
-        self._team.start(self._prepare, self._carry_out)
+        self._team.start(self._program.become, self._carry_out)
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -68,14 +69,16 @@ class Embedded:
 
     def feed(self, batches: Mapping[str, Batch]) -> Batch:
         """Apply whole logical times, later than all before; return what changed in the answer, in order of time."""
-        root = self._shard.compiled.roots[0]
         counts = self._feed(batches, drop=False)
-        parts = [answer(root, worker, rows) for worker, rows in enumerate(counts) if rows]
+        parts = [self._shard.answer(worker, rows) for worker, rows in enumerate(counts) if rows]
         for worker, rows in enumerate(counts):
             if 8 * rows > KEPT:
-                for vector in root.vectors[worker]:
-                    self._program.memory.clear(vector, 8 * rows)
-        return _merged(parts) if parts else answer(root, 0, 0)
+                self._give_back(worker, 8 * rows)
+        return _merged(parts) if parts else self._shard.answer(0, 0)
+
+    def _give_back(self, worker: int, size: int) -> None:
+        for vector in self._shard.compiled.roots[0].vectors[worker] if self._team.workers > 1 else ():
+            self._program.memory.clear(vector, size)
 
     def push(self, batches: Mapping[str, Batch]) -> int:
         """Do as `feed` does, but only count the changes of the answer."""
@@ -115,26 +118,22 @@ class Embedded:
 
         def copied(address: int, size: int) -> int:
             nonlocal end
-            start, end = end, end + -(-size // ALIGNED) * ALIGNED
+            start, end = end, end + -(-size // ALIGNED) * ALIGNED + ALIGNED
             ctypes.memmove(start, address, size)
             return start
 
         found = {}
         for name, each in pointers.items():
-            widths = self._shard.inputs[name].widths
-            columns = {column: copied(each.columns[column], each.rows * width) for column, width in widths.items()}
+            columns = {}
+            for column, width in self._shard.inputs[name].widths.items():
+                columns[column] = copied(each.columns[column], each.rows * width)
+            for column in self._shard.inputs[name].texts:
+                first, *_, last = (ctypes.c_int32 * (each.rows + 1)).from_address(each.columns[column])
+                columns[column] = copied(each.columns[column], 4 * (each.rows + 1))
+                columns[f"{column}{BYTES}"] = copied(each.columns[f"{column}{BYTES}"] + first, last - first) - first
             time, diff = copied(each.time, 8 * each.rows), copied(each.diff, 8 * each.rows)
             found[name] = Pointers(each.rows, each.last, time, diff, columns)
         return found
-
-    def _prepare(self, worker: int) -> None:
-        """Become another worker than the first."""
-        view(self._program.worker, 1)[0] = worker
-        for word in self._program.first_alone:
-            view(word, 1)[0] = 0
-        for root in self._shard.compiled.roots:
-            table = int(view(root.block, vm.COLLECT_OUT + 1)[vm.COLLECT_OUT])
-            view(table, len(root.vectors[worker]))[:] = root.vectors[worker]
 
     def _carry_out(self, command: tuple[str, Any]) -> int:
         """Do one worker's part of a command."""

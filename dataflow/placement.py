@@ -127,8 +127,13 @@ def delivered(placement: Placement, delivery: Delivery | None) -> Placement:
 def _owner(names: Sequence[str], types: Sequence[Type]) -> Delivery:
     if not names:
         return Delivery("first")
-    low, high = (types[0].low, types[0].high) if len(types) == 1 and not types[0].nullable else (0, 0)
-    return Delivery("owner", tuple(names), low if WIDE <= high - low < MOST_KEYS else None)
+    low = types[0].low if len(types) == 1 and _in_blocks(types[0]) else None
+    return Delivery("owner", tuple(names), low)
+
+
+def _in_blocks(type_: Type) -> bool:
+    """Are keys of a type dealt in blocks? Texts have other numbers at every worker: they are dealt by their bytes."""
+    return type_.kind != "text" and not type_.nullable and WIDE <= type_.high - type_.low < MOST_KEYS
 
 
 def _gathered(placement: Placement, names: Sequence[str], types: Sequence[Type]) -> Layout:

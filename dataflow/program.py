@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from dataflow.kernels import consolidate as consolidate_kernel
 from dataflow.kernels import intern, keymap
 from dataflow.kernels import rows as rows_kernel
 from dataflow.kernels import run as vm
+from dataflow.kernels import text as text_kernel
 from dataflow.kernels.memory import Memory, view
 from dataflow.types import Type
 
@@ -65,8 +67,26 @@ class Program:
         """The operators that can fail or keep rows, by their place in `ops`."""
         self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
         """Cells: where the round ends, which worker this is, and how often it looks before it asks why it waits."""
-        self.first_alone: list[int] = []
-        """Words that are set for the first worker, and zero for the others."""
+        self.nothing = self.cell(self.memory.reserve(LOOSE))
+        """A vector of zeros."""
+        self._differing: list[tuple[int, Sequence[int]]] = []
+        self.pool: Any = None
+        """The texts that are kept, once an operator keeps any: see operators.text."""
+
+    def for_each_worker(self, words: int) -> list[int]:
+        """Reserve memory for each worker, which the others can read."""
+        reserve = self.memory.reserve if self.workers == 1 else self.memory.share
+        return [reserve(words) for _ in range(self.workers)]
+
+    def differ(self, address: int, values: Sequence[int]) -> None:
+        """Say what a word holds in each worker's process; it holds the first value until `become`."""
+        self._differing.append((address, values))
+
+    def become(self, worker: int) -> None:
+        """Turn this process's copy of the program into that of a worker."""
+        view(self.worker, 1)[0] = worker
+        for address, values in self._differing:
+            view(address, 1)[0] = values[worker]
 
     def scratch(self) -> set[int]:
         """Return the reservations that hold the vectors of a slice, and no state."""
@@ -113,7 +133,26 @@ class Program:
         self.op(vm.ROOM, block, coming)
         return Keys(block, LOOSE)
 
-    def grow_keys(self, op: int) -> None:
+    def grow(self, op: int) -> None:
+        """Make the room that an operator has stopped for."""
+        growers = {
+            vm.ROOM: self._grow_keys, vm.INTERN: self._grow_interner, vm.NUMBER: self._grow_texts,
+            vm.WATCH: self._grow_rows, vm.CONSOLIDATE: self._grow_consolidate,
+        }  # fmt: skip
+        growers[int(view(op, 1)[0])](op)
+
+    def _grow_consolidate(self, op: int) -> None:
+        """Make room for the rows of a time of a CONSOLIDATE operator, whose table is empty."""
+        words = view(op, consolidate_kernel.OUT + 1)
+        need = 2 * (int(words[consolidate_kernel.HELD]) + int(view(int(words[consolidate_kernel.SIZE]), 1)[0]))
+        slots, old = int(words[consolidate_kernel.MASK]) + 1, int(words[consolidate_kernel.TABLE])
+        while slots < need:
+            slots *= 2
+        new = self.memory.reserve(slots)
+        self.memory.replace(old, new)
+        words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = new, slots - 1
+
+    def _grow_keys(self, op: int) -> None:
         """Make room for the keys of a ROOM operator."""
         _, block, coming = view(op, 3)
         words = view(int(block), keymap.WORDS)
@@ -126,7 +165,7 @@ class Program:
         keymap.rehash(int(block), new, 2 * slots - 1)
         self.memory.replace(old, new)
 
-    def grow_interner(self, op: int) -> None:
+    def _grow_interner(self, op: int) -> None:
         """Make room for the rows of an INTERN operator."""
         words = view(op, intern.SIZE + 1)
         shared = int(words[intern.SHARED])
@@ -139,7 +178,20 @@ class Program:
         intern.rehash(shared, new, slots - 1)
         self.memory.replace(old, new)
 
-    def grow_rows(self, op: int) -> None:
+    def _grow_texts(self, op: int) -> None:
+        """Make room for the texts of a NUMBER operator."""
+        words = view(op, text_kernel.DIFF + 1)
+        block = int(words[text_kernel.POOL])
+        pool = view(block, text_kernel.POOL_WORDS)
+        need = 2 * (int(pool[text_kernel.USED]) + int(view(int(words[text_kernel.SIZE]), 1)[0]))
+        slots, old = int(pool[text_kernel.MASK]) + 1, int(pool[text_kernel.TABLE])
+        while slots < need:
+            slots *= 2
+        new = self.memory.reserve(2 * slots)
+        text_kernel.rehash(block, new, 2 * slots - 1)
+        self.memory.replace(old, new)
+
+    def _grow_rows(self, op: int) -> None:
         """Make room for the rows of a WATCH operator."""
         for block in view(op, rows_kernel.LIMITS + 1)[rows_kernel.ROWS :].tolist():
             if block == 0 or not rows_kernel.crowded(block):

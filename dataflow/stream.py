@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from dataflow.kernels import deal, intern
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
+from dataflow.operators.text import Fed, Places, matched, numbered, places_of_numbers, substring
 from dataflow.program import LOOSE, Program, key_range
 from dataflow.term import Term
 from dataflow.types import NULL, Type
@@ -49,7 +50,8 @@ class Interner:
         """Number the rows of a stream; return the cell of the ids."""
         program, result = stream.program, stream.program.vector()
         inputs = program.table([stream.column(name) for name in names])
-        program.op(vm.INTERN, self.block, stream.size, stream.time, stream.diff, inputs, result)
+        leads = self not in program.states.values()
+        program.op(vm.INTERN, self.block, stream.size, stream.time, stream.diff, inputs, result, leads)
         program.keep(self)
         return result
 
@@ -120,6 +122,8 @@ class Stream:
     """Columns of an input as they are stored: cell and width."""
     deal: Deal | None = None
     """How its rows are dealt to the workers, if it is in blocks of keys."""
+    fed: Callable[[str], Fed | None] = lambda _: None
+    """A column of text as the feed has it, if it does."""
 
     def stored(self, name: str) -> tuple[int, int]:
         """Return the cell and width of a column, as it is stored where it is an input's."""
@@ -130,6 +134,22 @@ class Stream:
         if name not in self.made:
             self.made[name] = self.make(name)
         return self.made[name]
+
+    def places(self, term: Term) -> Places:
+        """Return where the texts of a term lie; those that only the feed has are not numbered for it."""
+        name = term.value
+        fed = self.fed(name) if term.op == "column" and name not in self.made else None
+        if fed is not None:
+            return fed.places(self.program, self.size)
+        return places_of_numbers(self.program, self.size, self.evaluate(term))
+
+    def numbered(self, fed: Fed) -> int:
+        """Number a column of text; return its cell.
+
+        With several workers its rows only pass here: those who keep them, elsewhere, count them.
+        """
+        diff = self.diff if self.program.workers == 1 else self.program.nothing
+        return numbered(self.program, self.size, diff, fed.places(self.program, self.size))
 
     def take(self, source: int, selection: int, width: int = 8) -> int:
         """Return the cell of a source's values at a selection (0: all) as large as this stream."""
@@ -256,11 +276,19 @@ class Evaluator:
             case "when":
                 test, yes, no = map(self.cell, term.args)
                 program.op(vm.CHOOSE, size, yes, no, 0, result, test)
+            case "match" | "substring":
+                return self._of_text(term)
             case op if op in self.BINARY:
                 self._binary(term, result)
             case _:
                 raise DeltamarkError("this engine cannot compute", term, "leave it out")
         return result
+
+    def _of_text(self, term: Term) -> int:
+        places, size = self._stream.places(term.args[0]), self._stream.size
+        if term.op == "match":
+            return matched(self._program, size, places, term.value)
+        return substring(self._program, size, places, *term.value)
 
     def _binary(self, term: Term, result: int) -> None:
         program, size = self._program, self._stream.size

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from dataflow.expr import Expr
 from dataflow.types import BOOL, NULL, SHORT, SHORT_BYTES, Schema, Type, date_type, integer, pack_short
-from deltamark import DeltamarkError, unknown
+from deltamark import DeltamarkError
 
 EPOCH = dt.date(1970, 1, 1)
 
@@ -165,7 +165,7 @@ def _comparison(expr: Expr, schema: Schema) -> Term:
         return _with_word(expr.op, left, right.value, lambda word, other: word < other)
     if left.op == "literal" and left.type.kind == "text":
         return _with_word(expr.op, right, left.value, lambda word, other: word > other)
-    if left.type.comparable != right.type.comparable or left.type.kind == "text":
+    if left.type.comparable != right.type.comparable or (left.type.kind == "text" and expr.op != "equal"):
         raise DeltamarkError("cannot be compared", f"{left} is {left.type}, {right} is {right.type}", "convert one")
     if left.type.kind == "int":
         left, right = _aligned(left, right)
@@ -209,13 +209,29 @@ def _member(term: Term, values: tuple[Any, ...]) -> Term:
 
 def _is_in(expr: Expr, schema: Schema) -> Term:
     term, values = bind(expr.args[0], schema), expr.args[1]
-    _must_be(term, ("int", "date", "code", "short"), expr)
+    _must_be(term, ("int", "date", "code", "short", "text"), expr)
+    if term.type.kind == "text":
+        return _any([_term("match", (term,), BOOL, (_text(value),)) for value in values])
     if term.type.kind == "code":
         for value in values:
-            if value not in term.type.words:
-                raise unknown(f"word of {term}", str(value), term.type.words)
+            if not isinstance(value, str):
+                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {value!r}", "use its own type")
         return _lookup(term, tuple(word in values for word in term.type.words))
     return _member(term, values)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise DeltamarkError("not a text", repr(value), "write a str")
+    return value
+
+
+def _any(terms: list[Term]) -> Term:
+    """Is one of these conditions true?"""
+    found = terms[0] if terms else _term("equal", (number(0), number(1)), BOOL)
+    for term in terms[1:]:
+        found = _term("or", (found, term), BOOL)
+    return found
 
 
 def _like(expr: Expr, schema: Schema) -> Term:

@@ -5,7 +5,7 @@ int      a number times 10**scale; every value lies in low..high
 date     days since 1970
 code     an index into a sorted list of words, so that the order of codes is that of words
 short    text of at most seven bytes, packed so that integer order is byte order
-text     a reference to stored bytes
+text     the number of a stored text; equal texts have one number (of an input: offsets and bytes)
 bool     a condition; never stored
 """
 
@@ -46,7 +46,7 @@ class Type:
     @property
     def width(self) -> int:
         """Bytes of a value in the columns of an input."""
-        return 4 if self.kind in ("date", "code") else 8
+        return 4 if self.kind in ("date", "code", "text") else 8
 
     def or_null(self) -> Type:
         return replace(self, nullable=True)
@@ -74,7 +74,7 @@ def code_type(words: tuple[str, ...]) -> Type:
     return Type("code", 0, 0, max(len(words) - 1, 0), words)
 
 
-TEXT = Type("text", 0, 0, LARGEST)
+TEXT = Type("text", 0, 0, 2**31 - 1)
 SHORT = Type("short", 0, 0, LARGEST)
 
 

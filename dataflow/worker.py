@@ -5,26 +5,33 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from dataflow.collection import Collection
-from dataflow.compile import Compiled, Root, compile_plans
+from dataflow.compile import Compiled, compile_plans
 from dataflow.explain import explain
-from dataflow.kernels import consolidate as consolidate_kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
-from dataflow.operators.linear import Input
+from dataflow.operators.linear import BYTES, Input
+from dataflow.operators.text import texts_at
 from dataflow.plan import Node
 from deltamark import DeltamarkError, unknown
 
+Column: TypeAlias = "np.ndarray | pa.StringArray"
+
 
 class Batch:
-    """Changes of a collection: times are non-decreasing; columns are int64, those of dates and codes int32."""
+    """Changes of a collection: times are non-decreasing; columns are int64, those of dates and codes int32.
+
+    Text is an Arrow array (or a sequence of str) going in, and an array of str and None coming out.
+    """
 
     __slots__ = ("columns", "diff", "pointers", "time")
 
-    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> None:
         self.time, self.diff, self.columns = time, diff, columns
         self.pointers: Pointers | None = None
 
@@ -40,12 +47,17 @@ class Pointers:
     columns: dict[str, int]
 
 
-def pointers_to(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, np.ndarray]) -> Pointers:
-    places = {name: _address(values) for name, values in columns.items()}
+def pointers_to(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> Pointers:
+    places = {}
+    for name, values in columns.items():
+        if isinstance(values, np.ndarray):
+            places[name] = _address(values)
+        else:
+            places[name], places[f"{name}{BYTES}"] = _text_addresses(values)
     return Pointers(len(time), int(time[-1]), _address(time), _address(diff), places)
 
 
-def trusted(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, np.ndarray]) -> Batch:
+def trusted(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> Batch:
     """Make a batch whose order and bounds are known to hold, of contiguous arrays of the right types; not empty."""
     batch = Batch(time, diff, columns)
     batch.pointers = pointers_to(time, diff, columns)
@@ -85,7 +97,7 @@ class Shard:
             if reason == vm.WAIT:
                 wait()
             else:
-                self._grow(self._program.ops[at])
+                self._program.grow(self._program.ops[at])
             stopped = vm.run(self.compiled.block, at)
         for name in pointers:
             self.inputs[name].nowhere()
@@ -96,24 +108,14 @@ class Shard:
         """Count what is kept between feeds: rows, groups and keys."""
         return sum(state.rows() for state in {id(each): each for each in self._program.states.values()}.values())
 
-    def _grow(self, op: int) -> None:
-        if view(op, 1)[0] == vm.ROOM:
-            self._program.grow_keys(op)
-            return
-        if view(op, 1)[0] == vm.INTERN:
-            self._program.grow_interner(op)
-            return
-        if view(op, 1)[0] == vm.WATCH:
-            self._program.grow_rows(op)
-            return
-        words = view(op, consolidate_kernel.OUT + 1)
-        need = 2 * (int(words[consolidate_kernel.HELD]) + int(view(int(words[consolidate_kernel.SIZE]), 1)[0]))
-        slots = int(words[consolidate_kernel.MASK]) + 1
-        while slots < need:
-            slots *= 2
-        old, new = int(words[consolidate_kernel.TABLE]), self._program.memory.reserve(slots)
-        self._program.memory.replace(old, new)
-        words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = new, slots - 1
+    def answer(self, worker: int, rows: int) -> Batch:
+        """Copy what a worker has collected; its texts can be read until the next feed."""
+        root = self.compiled.roots[0]
+        time, diff, *columns = (view(vector, rows).copy() for vector in root.vectors[worker])
+        named = dict(zip(root.arrays, columns, strict=True))
+        for name in root.texts:
+            named[name] = texts_at(named[name], named.pop(f"{name}{BYTES}"))
+        return Batch(time, diff, {name: named[name] for name in root.names})
 
 
 class Worker:
@@ -131,8 +133,7 @@ class Worker:
 
     def feed(self, batches: Mapping[str, Batch]) -> Batch:
         """Apply whole logical times, later than all before; return what changed in the answer, in order of time."""
-        rows = self._run(batches, drop=False)
-        return answer(self._shard.compiled.roots[0], 0, rows)
+        return self._shard.answer(0, self._run(batches, drop=False))
 
     def push(self, batches: Mapping[str, Batch]) -> int:
         """Do as `feed` does, but only count the changes of the answer."""
@@ -155,12 +156,6 @@ class Worker:
         self._shard.compiled.program.memory.close()
 
 
-def answer(root: Root, worker: int, rows: int) -> Batch:
-    """Copy what a worker has collected."""
-    time, diff, *columns = (view(vector, rows).copy() for vector in root.vectors[worker])
-    return Batch(time, diff, dict(zip(root.names, columns, strict=True)))
-
-
 def _nobody() -> None:
     raise AssertionError("a worker that is alone waits for nobody")
 
@@ -170,18 +165,20 @@ class Aim:
 
     def __init__(self, node: Node, block: Input) -> None:
         self.names = block.names
-        self.widths = {name: node.schema[name].width for name in block.names}
+        self.texts = [name for name in block.names if node.schema[name].kind == "text"]
+        self.widths = {name: node.schema[name].width for name in block.names if name not in self.texts}
         self._node = node
+        self._arrays = block.arrays
         self._words = _words(block.block, vm.POSITION + 1)
-        self._bases = _words(block.bases, len(block.names))
-        self._alive: list[np.ndarray] = []
+        self._bases = _words(block.bases, len(block.arrays))
+        self._alive: list[Column] = []
         self._live = 0
 
     def aim(self, pointers: Pointers) -> None:
         words, bases = self._words, self._bases
         words[vm.TIMES], words[vm.DIFFS] = pointers.time, pointers.diff
         words[vm.ROWS], words[vm.POSITION] = pointers.rows, 0
-        for index, name in enumerate(self.names):
+        for index, name in enumerate(self._arrays):
             bases[index] = pointers.columns[name]
 
     def nowhere(self) -> None:
@@ -206,13 +203,28 @@ class Aim:
         self._alive = [time, diff, *columns.values()]
         return pointers_to(time, diff, columns)
 
-    def _bounded(self, name: str, values: np.ndarray) -> np.ndarray:
+    def _bounded(self, name: str, values: Column) -> Column:
         type_ = self._node.schema[name]
+        if type_.kind == "text":
+            return self._texts(name, values)
         low, high = values.min(), values.max()
         if not (type_.low <= low and high <= type_.high):
             actual = f"{self._node.params}.{name}: {low}..{high}, declared {type_.low}..{type_.high}"
             raise DeltamarkError("a value outside its bounds", actual, "declare wider bounds")
         return _as(values, type_.width)
+
+    def _texts(self, name: str, values: Column) -> pa.StringArray:
+        texts = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
+        if texts.type != pa.string() or texts.null_count:
+            actual = f"{self._node.params}.{name}: {texts.type}, {texts.null_count} of them missing"
+            raise DeltamarkError("not a column of text", actual, "feed Arrow's strings, none missing")
+        return texts
+
+
+def _text_addresses(values: pa.StringArray) -> tuple[int, int]:
+    """Return where the offsets of texts lie, and their bytes."""
+    _, offsets, data = values.buffers()
+    return offsets.address + 4 * values.offset, data.address if data else offsets.address
 
 
 def _as(values: np.ndarray, width: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -15,11 +16,17 @@ from typing import NoReturn
 from deltamark import DeltamarkError, __version__, unknown
 
 COMMANDS = {
+    "answer": "print a query's maintained answer",
     "bench": "run the benchmark",
-    "bench-engine": "measure the engine on query shapes, beside DuckDB",
+    "bench-engine": "measure the engine on the queries, beside DuckDB",
     "bench-feed": "measure what cutting a batch costs",
+    "changes": "print how a query's answer changes, or the digest of that",
     "data": "generate TPC-H and pre-batch it into Arrow files",
     "data-verify": "read every byte of the data again and compare digests",
+    "explain": "print a query's plan as it runs",
+    "golden": "compare the digests of all change streams with those in results/golden",
+    "sql": "print a query's SQL",
+    "verify": "check answers against DuckDB at many times, and that batching does not matter",
 }
 
 
@@ -37,6 +44,11 @@ class Parser(argparse.ArgumentParser):
             if option.startswith("--") and action.nargs != 0
         )
 
+    @property
+    def words(self) -> list[str]:
+        """What is given without its name, as make spells it."""
+        return [action.dest.upper() for action in self._actions if not action.option_strings]
+
 
 def main(words: Sequence[str]) -> int:
     """Run a command; return its exit code: 0 done, 1 found wrong, 2 could not, 130 interrupted."""
@@ -47,6 +59,9 @@ def main(words: Sequence[str]) -> int:
             traceback.print_exc()
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever reads what we print has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         print("interrupted: what is finished is kept, the same command goes on from there", file=sys.stderr)
         return 130
@@ -62,7 +77,7 @@ def _run(words: list[str]) -> int:
     parser = Parser(prog=f"python -m harness {name}", description=module.__doc__, allow_abbrev=False)
     parser.add_argument("--debug", action="store_true", help="show where an error comes from")
     module.options(parser)
-    return int(module.run(parser.parse_args(with_options(rest, parser.settings))))
+    return int(module.run(parser.parse_args(with_options(rest, parser.settings, parser.words))))
 
 
 def _top(words: list[str]) -> int:
@@ -78,15 +93,17 @@ def _top(words: list[str]) -> int:
     return 0
 
 
-def with_options(words: Iterable[str], settings: Sequence[str]) -> list[str]:
-    """Turn `SF=1` into `--sf=1`."""
+def with_options(words: Iterable[str], settings: Sequence[str], unnamed: Sequence[str] = ()) -> list[str]:
+    """Turn `SF=1` into `--sf=1`, and `QUERIES=q01,q02` into the words q01 and q02."""
     turned = []
     for word in words:
         name, equals, value = word.partition("=")
         if not (equals and name.isupper()):
             turned.append(word)
+        elif name in unnamed:
+            turned += value.split(",")
         elif name in settings:
             turned.append(f"--{name.lower()}={value}")
         elif name != "PYTHON":  # which is make's own: the interpreter that .venv is made with
-            raise unknown("setting", name, settings)
+            raise unknown("setting", name, [*settings, *unnamed])
     return turned

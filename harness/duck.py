@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import time
-from collections import Counter
 from collections.abc import Iterable
-from decimal import Decimal
-from typing import Any
 
 import duckdb
 
-from dataflow.term import EPOCH
-from dataflow.types import NULL, Schema, Type
 from datagen.dataset import Dataset
 from datagen.schema import RELATIONS, Relation, RelationName
 
@@ -25,13 +19,16 @@ SPELLED = {
 }
 
 
-def load(dataset: Dataset, names: Iterable[RelationName], threads: int = 1) -> duckdb.DuckDBPyConnection:
+def load(
+    dataset: Dataset, names: Iterable[RelationName], *, threads: int = 1, schema: str = "main"
+) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB in memory that holds these relations."""
     connection = duckdb.connect(config={"threads": threads})
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for name in names:
         relation = RELATIONS[name]
         connection.register("stored", dataset.table(name))
-        connection.execute(f"CREATE TABLE {name} AS SELECT {_columns(relation)} FROM stored")  # noqa: S608
+        connection.execute(f"CREATE TABLE {schema}.{name} AS SELECT {_columns(relation)} FROM stored")  # noqa: S608
         connection.unregister("stored")
     return connection
 
@@ -49,20 +46,3 @@ def best_seconds(connection: duckdb.DuckDBPyConnection, sql: str, runs: int) -> 
         connection.execute(sql).fetchall()
         seconds.append(time.perf_counter() - started)
     return min(seconds[1:])
-
-
-def answer(connection: duckdb.DuckDBPyConnection, sql: str, schema: Schema) -> Counter[tuple[int, ...]]:
-    """Return the rows of a query as the engine holds them: scaled, days, codes."""
-    types = [field.type for field in schema.fields]
-    rows = connection.execute(sql).fetchall()
-    return Counter(tuple(_held(value, type_) for value, type_ in zip(row, types, strict=True)) for row in rows)
-
-
-def _held(value: Any, type_: Type) -> int:
-    if value is None:
-        return NULL
-    if isinstance(value, str):
-        return type_.words.index(value)
-    if isinstance(value, dt.date):
-        return (value - EPOCH).days
-    return int(Decimal(value).scaleb(type_.scale))

@@ -8,29 +8,17 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from dataflow.worker import Batch, Worker
 from datagen.dataset import Dataset
 from datagen.feed import Feed
-from datagen.schema import RelationName, relation
 from datagen.workload import workload
 from deltamark import DeltamarkError
+from harness.cell import Cell
+from harness.engines import Engine
 from harness.sources import batches
-
-
-@dataclass(frozen=True)
-class Cell:
-    query: str
-    sf: str
-    workload: str
-    logical: int
-    physical: int
-    engine: str = "embedded"
-    workers: int = 1
+from harness.stream import wanted
 
 
 @dataclass
@@ -61,19 +49,6 @@ class Record:
         return statistics.median(self.walls) / self.best - 1
 
 
-class Engine(Protocol):
-    """What the measurer drives."""
-
-    @property
-    def inputs(self) -> dict[str, tuple[str, ...]]: ...
-
-    def push(self, batches: dict[str, Batch]) -> int: ...
-
-    def state_rows(self) -> int: ...
-
-    def close(self) -> None: ...
-
-
 def measure(cell: Cell, dataset: Dataset, make: Callable[[], Engine], runs: int) -> Record:
     """Run a cell once to warm up and then `runs` times."""
     record = Record(cell)
@@ -88,7 +63,7 @@ def measure(cell: Cell, dataset: Dataset, make: Callable[[], Engine], runs: int)
 
 def _run(record: Record, dataset: Dataset, engine: Engine, *, counts: bool) -> None:
     cell, clock = record.cell, time.perf_counter
-    feed = Feed(dataset, workload(dataset, cell.workload), _wanted(engine), logical=cell.logical)
+    feed = Feed(dataset, workload(dataset, cell.workload), wanted(engine), logical=cell.logical)
     latencies: list[float] = []
     cut = tuples = changes = 0.0
     while not feed.done:
@@ -113,21 +88,10 @@ def _run(record: Record, dataset: Dataset, engine: Engine, *, counts: bool) -> N
         record.cuts.append(cut)
 
 
-def snapshot(cell: Cell, dataset: Dataset, worker: Worker) -> Counter[tuple[int, ...]]:
-    """Add up all changes: the answer at the end."""
-    feed = Feed(dataset, workload(dataset, cell.workload), _wanted(worker), logical=cell.logical)
-    found: Counter[tuple[int, ...]] = Counter()
-    for deltas in feed.batches(cell.physical):
-        out = worker.feed(batches(deltas))
-        for diff, *row in zip(out.diff.tolist(), *(each.tolist() for each in out.columns.values()), strict=True):
-            found[tuple(row)] += diff
-    return Counter({row: weight for row, weight in found.items() if weight})
-
-
 def measure_rounds(cell: Cell, dataset: Dataset, engine: Engine, rounds: int) -> list[Record]:
     """Measure single batches over `rounds` rounds at the start, a quarter and the end of the load."""
     work = workload(dataset, cell.workload)
-    feed = Feed(dataset, work, _wanted(engine), logical=cell.logical)
+    feed = Feed(dataset, work, wanted(engine), logical=cell.logical)
     records, clock = [], time.perf_counter
     for start in (0, work.rounds // 4, work.rounds - rounds):
         while feed.round < start:
@@ -140,7 +104,3 @@ def measure_rounds(cell: Cell, dataset: Dataset, engine: Engine, rounds: int) ->
             record.latencies.append(clock() - began)
         records.append(record)
     return records
-
-
-def _wanted(engine: Engine) -> dict[RelationName, tuple[str, ...]]:
-    return {relation(name).name: columns for name, columns in engine.inputs.items()}

@@ -8,6 +8,10 @@ from pathlib import Path
 
 from datagen.make import Wanted
 from datagen.schema import scale_factor
+from deltamark import DeltamarkError
+from harness.cell import ALL, Cell
+from harness.engines import ENGINES
+from queries.catalogue import QUERIES, query
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -19,3 +23,60 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 def wanted(chosen: argparse.Namespace) -> Wanted:
     return Wanted(chosen.data, chosen.sf, chosen.master)
+
+
+def add_query(parser: argparse.ArgumentParser) -> None:
+    """Add what names a query's answer, wherever it is computed."""
+    add = parser.add_argument
+    add("query", help=f"{min(QUERIES)} to {max(QUERIES)}")
+    add("--seed", type=int, help="draw the parameters from the specification's ranges (default: those for validation)")
+    add("--param", action="append", default=[], metavar="NAME=VALUE", help="give a parameter; may be repeated")
+
+
+def add_cell(parser: argparse.ArgumentParser) -> None:
+    """Add what names a cell."""
+    add = parser.add_argument
+    add_data(parser)
+    add_query(parser)
+    add("--workload", default="insert", help="insert, window:N or refresh:K (default insert)")
+    add("--logical", type=at_least_one, default=1, metavar="L", help="rounds that share a time (default 1)")
+    add("--physical", type=physical, default=ALL, metavar="P", help="logical batches at once (default all)")
+    add("--variant", default="", help="which dataflow (default the fastest)")
+    add("--workers", type=at_least_one, default=1, metavar="W", help="how many (default 1)")
+    add("--engine", default=ENGINES[0], help=f"{' or '.join(ENGINES)} (default {ENGINES[0]})")
+
+
+def add_end(parser: argparse.ArgumentParser) -> None:
+    """Add where a stream is to end."""
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument("--rounds", type=int, metavar="N", help="stop after N rounds (default all)")
+    end.add_argument("--at", type=int, metavar="TIME", help="stop with a logical time")
+
+
+def cell_of(chosen: argparse.Namespace) -> Cell:
+    """Return the cell that a command asks for."""
+    asked = query(chosen.query)
+    variant = chosen.variant and asked.known(chosen.variant)
+    return Cell(
+        chosen.query, str(chosen.sf), chosen.workload, chosen.logical, chosen.physical, variant,
+        chosen.workers, chosen.engine, chosen.seed, given(chosen.param),
+    )  # fmt: skip
+
+
+def given(words: list[str]) -> tuple[tuple[str, str], ...]:
+    """Read NAME=VALUE words."""
+    pairs = [word.partition("=") for word in words]
+    for word, (name, equals, _) in zip(words, pairs, strict=True):
+        if not (name and equals):
+            raise DeltamarkError("not a parameter", repr(word), "write --param name=value")
+    return tuple((name, value) for name, _, value in pairs)
+
+
+def at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise DeltamarkError("not a whole number from 1 up", repr(text), "write one such as 1000")
+    return int(text)
+
+
+def physical(text: str) -> int:
+    return ALL if text == "all" else at_least_one(text)

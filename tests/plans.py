@@ -20,7 +20,7 @@ from dataflow.collection import Aggregate, Collection, average, count, source, t
 from dataflow.expr import Expr, col, when
 from dataflow.plan import Node, walk
 from dataflow.term import EPOCH, bind
-from dataflow.types import SHORT, Field, Schema, Type, code_type, date_type, integer, pack_short
+from dataflow.types import SHORT, TEXT, Field, Schema, Type, code_type, date_type, integer, pack_short
 from deltamark import DeltamarkError
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -28,6 +28,7 @@ Streams = Mapping[str, Sequence[Update]]
 
 WORDS = ("ant", "bee", "cat")
 SHORTS = ("", "a", "ab", "b")
+TEXTS = ("", "b", "a long text", "a long text too", "a long été", "\U0001f600")
 NEW_YEAR = (dt.date(1992, 1, 1) - EPOCH).days
 TYPES = [
     integer(-2, 3),
@@ -36,6 +37,7 @@ TYPES = [
     date_type(NEW_YEAR - 2, NEW_YEAR + 2),
     code_type(WORDS),
     SHORT,
+    TEXT,
 ]
 ROWS = 100_000
 WIDEST = 7
@@ -69,9 +71,11 @@ def spelled(params: Any) -> str:
     return f"({', '.join(map(spelled, params))})" if isinstance(params, tuple) else str(params)
 
 
-def values(type_: Type) -> st.SearchStrategy[int]:
+def values(type_: Type) -> st.SearchStrategy[int | str]:
     if type_.kind == "short":
         return st.sampled_from([pack_short(text) for text in SHORTS])
+    if type_.kind == "text":
+        return st.sampled_from(TEXTS)
     return st.integers(type_.low, type_.high)
 
 
@@ -254,7 +258,7 @@ def half_join(draw: Draw, pool: list[Grown]) -> Grown | None:
 
 def extreme(draw: Draw, pool: list[Grown]) -> Grown | None:
     rows = states(draw, pool)
-    there = [field.name for field in rows.schema.fields if not field.type.nullable]
+    there = [field.name for field in rows.schema.fields if not field.type.nullable and field.type.kind != "text"]
     if not there:
         return None
     by = draw(st.lists(st.sampled_from(rows.schema.names), unique=True, max_size=2))
@@ -429,4 +433,6 @@ def conditions_on(field: Field) -> list[Expr]:
             return [it == "bee", it > "ant", it.is_in(["ant", "cat"]), it.like("_e%"), it.contains("a")]
         case "short":
             return [it == "a", it != "", it.is_in(["ab", "b", "unknown"])]
+        case "text":
+            return [it == "b", it.is_in(["", "a long text"]), it.like("a%x%t%"), it.substring(2, 3) == " lo", it == it]  # noqa: PLR0124
     return [it.is_in([0, 2]), it <= 1]

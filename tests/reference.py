@@ -204,8 +204,8 @@ OPERATORS: dict[str, Callable[..., Rows]] = {
 
 
 def ordered(value: Any) -> Any:
-    """Order text by its bytes."""
-    return value.encode() if isinstance(value, str) else value
+    """Order text by its bytes, and what is missing first."""
+    return value != NULL, value.encode() if isinstance(value, str) else value
 
 
 def evaluate(term: Term, row: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from reference import Stream, Update, answer, changes
 from dataflow.collection import Collection, average, count, source, total
 from dataflow.expr import col, when
 from dataflow.plan import walk
-from dataflow.types import SHORT, Schema, Type, code_type, date_type, integer, pack_short
+from dataflow.types import NULL, SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
 from dataflow.worker import Batch, Worker
 from deltamark import DeltamarkError
 
@@ -31,7 +32,9 @@ many = settings(max_examples=60)
 ROWS = 100_000
 items = source("items", {"key": integer(0, 2), "value": integer(-2, 3), "word": code_type(("ant", "bee", "cat"))}, ROWS)
 others = source("others", {"key": integer(0, 2), "amount": integer(-1, 2), "day": date_type(8034, 8038)}, ROWS)
+wide = source("wide", {"key": integer(0, 2), "name": SHORT}, ROWS)
 labels = source("labels", {"name": SHORT, "price": integer(-1, 2, scale=2)}, ROWS)
+notes = source("notes", {"key": integer(0, 2), "text": TEXT, "other": TEXT}, ROWS)
 renamed = items.rename(value2="value", word2="word")
 lone = items.antijoin(others, on="key")
 padded = items.left_join(others, on="key")
@@ -42,6 +45,15 @@ OPERATORS = {
     "where-of-several": items.where((col.word == "bee") | ~(col.value * col.key < 2)),
     "where-on-words": items.where(col.word.like("_e%") | col.word.is_in(["cat"])),
     "where-on-dates": others.where(col.day.year() == 1992),
+    "where-on-text": notes.where(col.text.like("a%x%t%") | (col.other == "b")).select("key"),
+    "where-on-text-of-what-is-filtered": notes.where(col.key > 0).where(col.text == col.other),
+    "select-parts-of-text": notes.select(x=col.text.substring(2, 3), y=col.other.substring(1, 1)),
+    "group-by-text": notes.count(by=("text", "other")),
+    "distinct-text": notes.distinct("text"),
+    "join-on-text": notes.select("key", "text").join(notes.select("other", n=col.key), on={"text": "other"}),
+    "text-after-a-join": items.join(notes, on="key").where(col.text.contains("x")).select("value", "text"),
+    "top-by-text": notes.top(3, ["-text", "other"]),
+    "top-by-missing-text": items.left_join(notes, on="key").top(4, ["text", "-other"]),
     "where-on-short-text": labels.where(col.name.is_in(["a", "b"])),
     "select": items.select("word", "key"),
     "select-that-merges-rows": items.select("key"),
@@ -96,6 +108,10 @@ OPERATORS = {
     "below-the-sum-of-others": items.below(
         others.rename(n="key").aggregate("n", sum=total(col.amount)), 2 * col.value, "sum", on={"key": "n"}
     ),
+    "above-the-sum-of-a-wide-key": wide.above(
+        wide.aggregate(("key", "name"), sum=total(col.key)), col.key, "sum", on=("key", "name")
+    ),
+    "join-on-a-wide-key": wide.join(wide.select("key", "name", x=col.key * 2), on=("key", "name")),
     "above-the-largest": items.above(others.largest("amount").distinct("amount"), col.value, "amount"),
     "or-null": items.or_null(),
     "or-null-of-a-sum": items.aggregate(sum=total(col.value), n=count()).or_null(),
@@ -108,21 +124,30 @@ each_operator = pytest.mark.parametrize("name", OPERATORS)
 def arrays(schema: Schema, updates: Sequence[Update]) -> Batch:
     rows, time, diff = zip(*updates, strict=True) if updates else ((), (), ())
     columns = zip(*rows, strict=True) if rows else [()] * len(schema.names)
-    found = {name: np.array(each, dtype=np.int64) for name, each in zip(schema.names, columns, strict=True)}
+    found = {name: values(schema[name], each) for name, each in zip(schema.names, columns, strict=True)}
     return Batch(np.array(time, dtype=np.int64), np.array(diff, dtype=np.int64), found)
+
+
+def values(type_: Type, column: Sequence[int | str]) -> np.ndarray | pa.StringArray:
+    return pa.array(column, pa.string()) if type_.kind == "text" else np.array(column, dtype=np.int64)
 
 
 def feed(worker: Worker, collection: Collection, streams: Streams) -> Stream:
     """Feed all of these updates at once; check the form of what comes out."""
     schemas = inputs_of(collection)
     out = worker.feed({name: arrays(schemas[name], stream) for name, stream in streams.items() if stream})
-    rows = list(zip(*(out.columns[name].tolist() for name in collection.schema.names), strict=True))
+    rows = list(zip(*(missing(out.columns[name].tolist()) for name in collection.schema.names), strict=True))
     times, diffs = out.time.tolist(), out.diff.tolist()
     assert times == sorted(times)
     assert 0 not in diffs
     stream = dict(zip(zip(times, rows, strict=True), diffs, strict=True))
     assert len(stream) == len(diffs) == len(rows), "an update for each row and time"
     return stream
+
+
+def missing(column: list[int | str | None]) -> list[int | str]:
+    """Write what is missing as the reference does."""
+    return [NULL if value is None else value for value in column]
 
 
 def maintained(collection: Collection, streams: Streams, feeds: Iterable[Iterable[int]]) -> Stream:
@@ -192,6 +217,7 @@ def check_nothing_is_left(case: Case, seed: int) -> None:
     first = set(times[: random.Random(seed).randint(0, len(times))])
     with closing(Worker(collection)) as worker:
         parts = [feed(worker, collection, between(streams, each)) for each in (first, set(times) - first)]
+        feed(worker, collection, {})  # which gives back the texts that were handed out
         left = worker.state_rows()
     total_of = Counter()
     for (_, row), diff in added(parts).items():
@@ -267,7 +293,9 @@ def test_plans_forget_what_has_gone(case, seed):
     check_nothing_is_left(case, seed)
 
 
-def any_value(order: random.Random, type_: Type) -> int:
+def any_value(order: random.Random, type_: Type) -> int | str:
+    if type_.kind == "text":
+        return order.choice(["a text", "a text too", "b", "x and t"])
     return pack_short(order.choice("ab")) if type_.kind == "short" else order.randint(type_.low, type_.high)
 
 
@@ -276,12 +304,7 @@ def long_stream(schema: Schema, seed: int, times: int) -> list[Update]:
     order = random.Random(seed)
     live, updates = [], []
     for time in range(times):
-        row = tuple(
-            pack_short(order.choice("ab"))
-            if each.type.kind == "short"
-            else order.randint(each.type.low, each.type.high)
-            for each in schema.fields
-        )
+        row = tuple(any_value(order, each.type) for each in schema.fields)
         live.append(row)
         updates.append((live[-1], time, 1))
         if order.random() < 0.5 or len(live) > 10:
@@ -300,10 +323,10 @@ def with_one_key(schema: Schema, seed: int, rows: int) -> list[Update]:
     """Insert many rows with equal keys at three times, and delete half of them at a fourth."""
     order = random.Random(seed)
 
-    def value(name: str, low: int, high: int) -> int:
-        return 1 if name == "key" else order.randint(low, high)
+    def value(name: str, type_: Type) -> int | str:
+        return 1 if name == "key" else any_value(order, type_)
 
-    drawn_rows = [tuple(value(each.name, each.type.low, each.type.high) for each in schema.fields) for _ in range(rows)]
+    drawn_rows = [tuple(value(each.name, each.type) for each in schema.fields) for _ in range(rows)]
     inserted = [(row, 3 * place // rows, 1) for place, row in enumerate(drawn_rows)]
     return inserted + [(row, 5, -1) for row in drawn_rows[::2]]
 
@@ -404,3 +427,25 @@ def test_a_weight_beyond_64_bits_is_an_error():
 def test_a_value_outside_its_bounds_is_an_error_that_names_it():
     with pytest.raises(DeltamarkError, match=r"pairs.*value.*100"):
         at_once(pairs.distinct(), {"pairs": [((1, 100), 0, 1)]})
+
+
+heavy = source("heavy", {"key": integer(0, 2), "value": integer(0, 1)}, 2**62)
+doubled = heavy.join(items.select("key").rename(twice="key"), on={"key": "twice"}).select("key")
+
+
+@pytest.mark.parametrize(
+    "collection",
+    [
+        doubled.consolidate(),
+        doubled,
+        doubled.distinct(),
+        doubled.top(1, []),
+        doubled.largest("key", levels=[2]),
+        doubled.or_null(),
+    ],
+    ids=lambda collection: collection.node.op,
+)
+def test_a_weight_of_more_than_64_bits_is_an_error(collection):
+    streams = {"heavy": [((1, 0), 0, 2**61), ((1, 1), 0, 2**61)], "items": [((1, 0, 0), 0, 2)]}
+    with pytest.raises(DeltamarkError, match="a weight needs more than 64 bits"):
+        at_once(collection, streams)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import cases, cuts, times_of
 from reference import changes
-from test_laws import HUGE_KEY, OPERATORS, added, arrays, between, inputs_of, long_stream, undone, with_one_key
+from test_laws import HUGE_KEY, OPERATORS, added, arrays, between, feed, inputs_of, long_stream, undone, with_one_key
 
 from dataflow.collection import average, count, source, total
 from dataflow.embedded import Embedded
@@ -36,18 +36,6 @@ WORKERS = (2, 3, 5)
 def small_slices(monkeypatch):
     """Have several rounds in a feed, and times that are larger than a slice."""
     monkeypatch.setattr("dataflow.program.SLICE_ROWS", 3)
-
-
-def feed(engine, collection, streams):
-    schemas = inputs_of(collection)
-    out = engine.feed({name: arrays(schemas[name], stream) for name, stream in streams.items() if stream})
-    rows = list(zip(*(out.columns[name].tolist() for name in collection.schema.names), strict=True))
-    times, diffs = out.time.tolist(), out.diff.tolist()
-    assert times == sorted(times)
-    assert 0 not in diffs
-    stream = dict(zip(zip(times, rows, strict=True), diffs, strict=True))
-    assert len(stream) == len(diffs) == len(rows), "an update for each row and time"
-    return stream
 
 
 def sharded(collection, streams, feeds, workers):

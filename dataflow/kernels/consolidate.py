@@ -6,14 +6,14 @@ visiting the same rows again; equality compares the words.
 
 from __future__ import annotations
 
-from dataflow.kernels.memory import kernel, load, store
+from dataflow.kernels.memory import kernel, load, store, wraps
 
 SIZE, COLUMNS, INPUTS, FRONTIER, HELD, BUFFER, TABLE, MASK, OUT_SIZE, OUT = range(1, 11)
 """COLUMNS counts TIME and DIFF, which come first. INPUTS: the address of their cells; BUFFER: of their addresses, which
 hold HELD rows; OUT: of cells. TABLE: MASK + 1 words, 1 + row."""
 
-CROWDED = 3
-"""Status: a time has more rows than half the table; nothing was done."""
+CROWDED, OVERFLOW = 1, 2
+"""Statuses: a time has more rows than half the table, nothing was done; a weight needs more than 64 bits."""
 
 
 @kernel
@@ -28,28 +28,30 @@ def consolidate(op: int) -> int:
     held += size
     times, frontier = load(load(op, BUFFER), 0), load(load(op, FRONTIER), 0)
     store(load(op, OUT_SIZE), 0, 0)
-    start = 0
+    start, wrapped = 0, 0
     while start < held and load(times, start) < frontier:
         stop = start + 1
         while stop < held and load(times, stop) == load(times, start):
             stop += 1
-        _one_time(op, start, stop)
+        wrapped |= _one_time(op, start, stop)
         start = stop
     for column in range(columns):
         rows = load(load(op, BUFFER), column)
         for at in range(held - start):
             store(rows, at, load(rows, start + at))
     store(op, HELD, held - start)
-    return 0
+    return OVERFLOW if wrapped < 0 else 0
 
 
 @kernel
-def _one_time(op: int, start: int, stop: int) -> None:
-    diffs = load(load(op, BUFFER), 1)
+def _one_time(op: int, start: int, stop: int) -> int:
+    """Hand out what is left of a time; return a negative number where a weight needs more than 64 bits."""
+    diffs, wrapped = load(load(op, BUFFER), 1), 0
     if stop - start > 1:
         for row in range(start, stop):
             other = _place(op, row)
             if other != row:
+                wrapped |= wraps(load(diffs, other), load(diffs, row))
                 store(diffs, other, load(diffs, other) + load(diffs, row))
                 store(diffs, row, 0)
         for row in range(start, stop):
@@ -61,6 +63,7 @@ def _one_time(op: int, start: int, stop: int) -> None:
                 store(load(load(load(op, OUT), column), 0), out, load(load(load(op, BUFFER), column), row))
             out += 1
     store(load(op, OUT_SIZE), 0, out)
+    return wrapped
 
 
 @kernel

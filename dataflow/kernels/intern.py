@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataflow.kernels.memory import inline, kernel, load, store
 
-SHARED, SIZE, TIME, DIFF, INPUTS, RESULT = range(1, 7)
-"""The operator: INPUTS are cells, RESULT is the cell of the ids."""
+SHARED, SIZE, TIME, DIFF, INPUTS, RESULT, LEADS = range(1, 8)
+"""The operator: INPUTS are cells, RESULT is the cell of the ids. LEADS: is it the first of the table's users? Where
+that one runs, a slice begins, and no vector holds an id yet."""
 
 COLUMNS, TABLE, MASK, USED, NEXT, FREE, FREED, STORED, COUNT, SINCE, WAITING, WAIT, LIVE, FRONTIER, ENDED, KEEP = range(
     16
@@ -27,8 +28,10 @@ def intern(op: int) -> int:
     shared, size = load(op, SHARED), load(load(op, SIZE), 0)
     if 2 * (load(shared, USED) + size) > load(shared, MASK) + 1:
         return CROWDED
-    if load(shared, KEEP) == 0:
-        _give_back(shared)
+    if load(op, LEADS) == 1:
+        if load(shared, KEEP) == 0:
+            _give_back(shared)
+        store(shared, ENDED, load(load(shared, FRONTIER), 0))
     times, diffs = load(load(op, TIME), 0), load(load(op, DIFF), 0)
     counts, result, live = load(shared, COUNT), load(load(op, RESULT), 0), load(shared, LIVE)
     for at in range(size):
@@ -44,7 +47,6 @@ def intern(op: int) -> int:
                 store(shared, WAIT, load(shared, WAIT) + 1)
             store(load(shared, SINCE), row, load(times, at) + 1)
     store(shared, LIVE, live)
-    store(shared, ENDED, load(load(shared, FRONTIER), 0))
     return 0
 
 

@@ -23,12 +23,12 @@ kernel = njit(cache=True, error_model="numpy")
 inline = njit(cache=True, error_model="numpy", inline="always")
 
 
-def _loader(bits: int) -> Any:
+def _loader(bits: int, align: int | None = None) -> Any:
     @intrinsic
     def load(_typing: Any, _address: Any, _index: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
-            value = builder.load(builder.gep(pointer, [args[1]]))
+            value = builder.load(builder.gep(pointer, [args[1]]), align=align)
             if bits == 8:
                 return builder.zext(value, ir.IntType(64))
             return value if bits == 64 else builder.sext(value, ir.IntType(64))
@@ -55,6 +55,20 @@ def _storer(bits: int) -> Any:
 load, store = _loader(64), _storer(64)
 load32, store32 = _loader(32), _storer(32)
 load8 = _loader(8)
+_load_any = _loader(64, align=1)
+
+
+@inline
+def load_any(address: int) -> int:
+    """Load the eight bytes at any address."""
+    return _load_any(address, 0)
+
+
+@inline
+def wraps(a: int, b: int) -> int:
+    """Return a negative number where the sum of two needs more than 64 bits."""
+    total = a + b
+    return (a ^ total) & (b ^ total)
 
 
 def _adder() -> Any:

@@ -7,11 +7,14 @@ is freed; leaves are linked both ways.
 
 from __future__ import annotations
 
+from dataflow.kernels import text
 from dataflow.kernels.memory import inline, kernel, load, store
+from dataflow.types import NULL
 
-RECORDS, WORDS, FIELD, FIELDS, NODES, ROOT, DEPTH, NEXT, FREE, PATH = range(10)
-BLOCK = 10
-"""Rows compare by FIELDS words from FIELD on. DEPTH: levels above the leaves. NEXT, FREE: nodes never used, free again
+RECORDS, WORDS, FIELD, FIELDS, NODES, ROOT, DEPTH, NEXT, FREE, PATH, TEXTS, POOL = range(12)
+BLOCK = 12
+"""Rows compare by FIELDS words from FIELD on; those whose bit of TEXTS is set are numbers of texts in POOL, and come
+after the first bytes of the same text. DEPTH: levels above the leaves. NEXT, FREE: nodes never used, free again
 (nodes count from 1). PATH: scratch, the place in each node on the way down and the node, two words a level."""
 
 FANOUT = 32
@@ -36,8 +39,15 @@ def precedes(order: int, a: int, b: int) -> bool:
     for index in range(field, field + load(order, FIELDS)):
         left, right = load(mine, index), load(theirs, index)
         if left != right:
+            if load(order, TEXTS) >> (index - field) & 1 and not (_missing(left) or _missing(right)):
+                return text.precedes(load(order, POOL), left, right)
             return left < right
     return a < b
+
+
+@inline
+def _missing(value: int) -> bool:
+    return value == NULL or value == -1 - NULL
 
 
 @kernel

@@ -10,7 +10,7 @@ on the way, as it should be.
 from __future__ import annotations
 
 from dataflow.kernels.keymap import HASHED, LOW, add
-from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store, store32
+from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store, store32, wraps
 
 SIZE, TIME, DIFF, KEY, COLUMNS, INPUTS, RESOLVED, HASHES, TABLE, MASK, USED, RECORDS, WORDS, NEXT, FREE, CHAIN = range(
     16
@@ -38,7 +38,7 @@ OUT_TIME, OUT_DIFF: addresses; OUT: the address of an address a column. The last
 IS_OPEN, GROUP_CHAIN, LIMIT_CHAIN, BEST, HEAD, REST = range(6)
 GROUP_WORDS = 6
 
-NEGATIVE, TWO_LIMITS, NO_LIMIT = 1, 2, 3
+NEGATIVE, TWO_LIMITS, NO_LIMIT, TOO_HEAVY = 1, 2, 3, 4
 """Errors: of the row in ERROR_SLOT of the side ERROR_SIDE."""
 
 
@@ -97,12 +97,12 @@ def crowded(rows: int) -> bool:
 
 @kernel
 def absorb(op: int, rows: int, at: int) -> int:
-    """Add the updates of one time, from `at` on; return where the next time begins."""
+    """Add the updates of one time, from `at` on; return where the next time begins, -1 if a weight is too large."""
     size, times, diffs = load(load(rows, SIZE), 0), load(load(rows, TIME), 0), load(load(rows, DIFF), 0)
     hashes, table, mask, records = load(rows, HASHES), load(rows, TABLE), load(rows, MASK), load(rows, RECORDS)
     words, columns, resolved = 8 * load(rows, WORDS), load(rows, COLUMNS), load(rows, RESOLVED)
     groups, chain, touched, opened = load(op, GROUPS), load(rows, CHAIN), load(op, TOUCHED), load(op, OPEN)
-    time = load(times, at)
+    time, wrapped = load(times, at), 0
     while at < size and load(times, at) == time:
         prefetch(table + 8 * (load(hashes, at + FAR) & mask))
         prefetch(records + words * (load(table, load(hashes, at + NEAR) & mask) & 0xFFFFFFFF))
@@ -136,9 +136,13 @@ def absorb(op: int, rows: int, at: int) -> int:
             store(touched, opened, group_id)
             opened += load(group, IS_OPEN) == 0
             store(group, IS_OPEN, 1)
+        wrapped |= wraps(weight, load(diffs, at))
         store(record, WEIGHT, weight + load(diffs, at))
         at += 1
     store(op, OPEN, opened)
+    if wrapped < 0:
+        store(op, ERROR, TOO_HEAVY)
+        return -1
     return at
 
 

@@ -8,7 +8,7 @@ time waits until FRONTIER has passed it.
 from __future__ import annotations
 
 from dataflow.kernels import scan as scan_kernel
-from dataflow.kernels import vector
+from dataflow.kernels import text, vector
 from dataflow.kernels.aggregate import aggregate
 from dataflow.kernels.arrange import insert, settle
 from dataflow.kernels.consolidate import consolidate
@@ -26,8 +26,8 @@ from dataflow.kernels.watch import watch
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
- BUCKET, INTERN, SEND, RECEIVE, COMPACT, EXPAND,
- SCAN) = range(35)  # fmt: skip
+ BUCKET, INTERN, RECLAIM, REFER, REFER_NUMBERS, NUMBER, MATCH, SUBSTRING, PREFIX, HASH, SEND, RECEIVE, COMPACT,
+ EXPAND, SCAN) = range(43)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
@@ -41,6 +41,7 @@ TIMES, DIFFS, ROWS, POSITION, SIZE, TIME, DIFF, COLUMNS, BASES, WIDTHS, CELLS = 
 """Where the feed's rows lie, how many, how far we are; the cells of the slice; and the same for each column."""
 
 # the blocks of operators that are only here
+POOL = 1
 KEYS, COMING = 1, 2
 """ROOM: a map of keys, and the cell of how many may come."""
 ARRANGEMENT = EXCHANGE = 1
@@ -202,6 +203,22 @@ def _step(op: int) -> int:
         vector.pack(op)
     elif code == UNPACK:
         vector.unpack(op)
+    elif code == REFER:
+        text.refer(op)
+    elif code == REFER_NUMBERS:
+        text.refer_numbers(op)
+    elif code == NUMBER:
+        return GROW if text.number(op) != 0 else 0
+    elif code == MATCH:
+        text.match(op)
+    elif code == SUBSTRING:
+        return FAILED if text.substring(op) != 0 else 0
+    elif code == PREFIX:
+        text.prefix(op)
+    elif code == HASH:
+        text.hashes(op)
+    elif code == RECLAIM:
+        text.reclaim(load(op, POOL))
     elif code == ROOM:
         return GROW if crowded(load(op, KEYS), load(load(op, COMING), 0)) else 0
     elif code == INTERN:
@@ -219,7 +236,7 @@ def _step(op: int) -> int:
     elif code == MERGE:
         merge(op)
     elif code == CONSOLIDATE:
-        return GROW if consolidate(op) != 0 else 0
+        return consolidate(op)
     elif code == WATCH:
         return watch(op)
     elif code == BUCKET:

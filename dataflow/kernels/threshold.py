@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataflow.kernels.keymap import HASHED, LOW, add, key_of, remove
-from dataflow.kernels.memory import kernel, load, store
+from dataflow.kernels.memory import kernel, load, store, wraps
 
 SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LEAST, STATE, SAVED, TOUCHED, OPEN, NOW = range(1, 13)
-OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_KEY, LIVE, ERROR_KEY = range(13, 19)
-"""STATE: the count of an id, and 1 + its place in TOUCHED; SAVED: the counts of the OPEN touched ids before NOW."""
+OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_KEY, LIVE, ERROR_KEY, OVERFLOW = range(13, 20)
+"""STATE: the count of an id, and 1 + its place in TOUCHED; SAVED: the counts of the OPEN touched ids before NOW.
+OVERFLOW: negative where a count needs more than 64 bits."""
 
-NEGATIVE = 1
+FAILED = 1
 
 
 @kernel
@@ -17,7 +18,7 @@ def threshold(op: int) -> int:
     size, times, diffs = load(load(op, SIZE), 0), load(load(op, TIME), 0), load(load(op, DIFF), 0)
     key, keys, state = load(load(op, KEY), 0), load(op, KEYS), load(op, STATE)
     saved, touched = load(op, SAVED), load(op, TOUCHED)
-    opened, now, rows, frontier = load(op, OPEN), load(op, NOW), 0, load(load(op, FRONTIER), 0)
+    opened, now, rows, frontier, wrapped = load(op, OPEN), load(op, NOW), 0, load(load(op, FRONTIER), 0), 0
     hashed, low = load(keys, HASHED) != 0, load(keys, LOW)
     for at in range(size):
         time = load(times, at)
@@ -26,7 +27,8 @@ def threshold(op: int) -> int:
                 rows = _flush(op, rows, opened)
                 opened = 0
                 if rows < 0:
-                    return NEGATIVE
+                    store(op, OVERFLOW, wrapped)
+                    return FAILED
             now = time
             store(op, NOW, now)
         key_id = add(keys, load(key, at)) if hashed else load(key, at) - low  # after the flush, which frees ids
@@ -35,15 +37,18 @@ def threshold(op: int) -> int:
         store(touched, opened, key_id)
         opened += place == 0
         store(state, 2 * key_id + 1, place if place != 0 else opened)
+        wrapped |= wraps(count, load(diffs, at))
         store(state, 2 * key_id, count + load(diffs, at))
     if opened > 0 and now < frontier:
         rows = _flush(op, rows, opened)
         opened = 0
         if rows < 0:
-            return NEGATIVE
+            store(op, OVERFLOW, wrapped)
+            return FAILED
     store(op, OPEN, opened)
+    store(op, OVERFLOW, wrapped)
     store(load(op, OUT_SIZE), 0, rows)
-    return 0
+    return FAILED if wrapped < 0 else 0
 
 
 @kernel

@@ -60,6 +60,8 @@ def watch(op: int) -> int:
             at = absorb(op, rows, at)
         if other_time == now:
             other = absorb(op, limits, other)
+        if at < 0 or other < 0:
+            return FAILED
     if load(op, OPEN) > 0 and load(op, NOW) < frontier and _end(op) != 0:
         return FAILED
     return 0

@@ -37,6 +37,21 @@ def negative(row: Mapping[str, int], time: int) -> DeltamarkError:
     return DeltamarkError("a negative multiplicity", actual, "retract only what was inserted before")
 
 
+def wide_weight() -> DeltamarkError:
+    """Return the error for a row that is there too often."""
+    return DeltamarkError("a weight needs more than 64 bits", "a sum or a product of weights", "feed smaller weights")
+
+
+class Weights:
+    """What can go wrong in an operator that keeps no rows."""
+
+    def rows(self) -> int:
+        return 0
+
+    def problem(self) -> DeltamarkError:
+        return wide_weight()
+
+
 def arrange(stream: Stream, key: int, keys: Keys, names: Sequence[str]) -> Arrangement:
     """Append the insertion of a stream into an arrangement that stores the columns `names`."""
     program = stream.program

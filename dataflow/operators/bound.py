@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataflow.kernels import run as vm
 from dataflow.kernels.rows import GROUP, VALUES
 from dataflow.kernels.watch import BOUND
-from dataflow.operators.rows import NEGATED, Column, Side, columns, turn, watch
+from dataflow.operators.rows import NEGATED, Column, Order, Side, columns, turn, watch
 from dataflow.plan import Node, base_rows
 from dataflow.stream import Stream
 from dataflow.term import number
@@ -28,7 +28,7 @@ def bound(stream: Stream, limits: Stream, node: Node, types: Sequence[Type], owe
         Side(stream, key.cell, [compared, *columns(stream, (*mine, *owed))]),
         Side(limits, limit_key.cell, [divided, by, *columns(limits, theirs)]),
     )
-    return watch(BOUND, keys, sides, (GROUP, 2) if mine else (VALUES, 1))
+    return watch(BOUND, keys, sides, Order(GROUP, 2) if mine else Order(VALUES, 1))
 
 
 def _both(stream: Stream, other: Stream) -> int:

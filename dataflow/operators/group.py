@@ -10,7 +10,7 @@ from dataflow.kernels import keymap
 from dataflow.kernels import run as vm
 from dataflow.kernels import threshold as threshold_kernel
 from dataflow.kernels.memory import view
-from dataflow.operators.arrangement import negative
+from dataflow.operators.arrangement import negative, wide_weight
 from dataflow.plan import Node, walk
 from dataflow.program import LOOSE, Program, key_range
 from dataflow.stream import Key, Stream, unpacked
@@ -36,6 +36,8 @@ class Groups:
         return self._word(self.live)
 
     def problem(self) -> DeltamarkError:
+        if self._word(0) == vm.THRESHOLD and self._word(threshold_kernel.OVERFLOW) < 0:
+            return wide_weight()
         row = self.row(self._word(self.error_key))
         time = self._word(self.now)
         if self._overflowed():
@@ -115,7 +117,7 @@ def threshold(stream: Stream, node: Node, rows: int) -> Stream:
     saved, touched = program.memory.reserve(LOOSE), program.memory.reserve(LOOSE)
     block = program.op(
         vm.THRESHOLD, stream.size, stream.time, stream.diff, key.cell, keys.block, program.frontier, node.params,
-        counts, saved, touched, 0, 0, size, time, diff, out_key, 0, 0,
+        counts, saved, touched, 0, 0, size, time, diff, out_key, 0, 0, 0,
     )  # fmt: skip
     program.keep(_groups(threshold_kernel, block, names, types, key))
     return _grouped(Stream(program, size, time, diff, lambda _: 0), out_key, key, names, types)

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dataflow.kernels import run as vm
-from dataflow.operators.arrangement import Arrangement
+from dataflow.operators.arrangement import Arrangement, Weights
 from dataflow.program import Program
 from dataflow.stream import Stream
-from deltamark import DeltamarkError
-
-
-class Weights:
-    """What can go wrong in a join, which keeps nothing itself."""
-
-    def rows(self) -> int:
-        return 0
-
-    def problem(self) -> DeltamarkError:
-        return DeltamarkError("a weight needs more than 64 bits", "a product of two in a join", "feed smaller weights")
 
 
 def join(program: Program, left: Arrangement, right: Arrangement, sides: Mapping[str, tuple[bool, str]]) -> Stream:

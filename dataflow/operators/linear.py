@@ -3,34 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dataflow.kernels import run as vm
+from dataflow.operators.text import Fed
 from dataflow.plan import Node
 from dataflow.program import Program
 from dataflow.stream import Stream
 from dataflow.term import Term, conjuncts
-from dataflow.types import LARGEST
+from dataflow.types import LARGEST, Type
+
+BYTES = " bytes"
+"""What is added to a column's name for the array that its texts lie in."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input's block, and the columns that are read from it."""
+    """An input's block, the columns that are read from it, and the arrays that they lie in."""
 
     block: int
     names: tuple[str, ...]
+    arrays: tuple[str, ...]
     bases: int
 
 
 def source(program: Program, node: Node, names: Sequence[str]) -> tuple[Stream, Input]:
     """Read an input: its cells are aimed at each slice, so its columns cost nothing."""
-    raw = {name: (program.cell(), node.schema[name].width) for name in names}
+    arrays = {array: (program.cell(), width) for name in names for array, width in _arrays(name, node.schema[name])}
     size, time, diff = program.cell(), program.cell(), program.cell()
-    cells = program.table([cell for cell, _ in raw.values()])
-    bases, widths = program.words(max(len(names), 1)), program.table([width for _, width in raw.values()])
-    block = program.words(11, [0, 0, 0, 0, size, time, diff, len(names), bases, widths, cells])
-    stream = Stream(program, size, time, diff, lambda name: _widened(stream, *raw[name]), raw=raw)
-    return stream, Input(block, tuple(names), bases)
+    cells = program.table([cell for cell, _ in arrays.values()])
+    bases, widths = program.words(max(len(arrays), 1)), program.table([width for _, width in arrays.values()])
+    block = program.words(11, [0, 0, 0, 0, size, time, diff, len(arrays), bases, widths, cells])
+    texts = {name: Fed(arrays[name][0], arrays[f"{name}{BYTES}"][0], 0) for name in names if _is_text(node, name)}
+    raw = {name: arrays[name] for name in names if name not in texts}
+    stream = Stream(program, size, time, diff, lambda name: _read(stream, name), raw=raw, fed=texts.get)
+    return stream, Input(block, tuple(names), tuple(arrays), bases)
+
+
+def _is_text(node: Node, name: str) -> bool:
+    return node.schema[name].kind == "text"
+
+
+def _arrays(name: str, type_: Type) -> list[tuple[str, int]]:
+    """List the arrays of a column, and how far apart their elements are: all texts share one array of bytes."""
+    return [(name, type_.width), *([(f"{name}{BYTES}", 0)] if type_.kind == "text" else [])]
+
+
+def _read(stream: Stream, name: str) -> int:
+    fed = stream.fed(name)
+    return _widened(stream, *stream.raw[name]) if fed is None else stream.numbered(fed)
 
 
 def _widened(stream: Stream, cell: int, width: int) -> int:
@@ -56,15 +77,27 @@ def _filter(program: Program, code: int, size: int, fields: tuple[int, int, int,
 
 
 def _selected(stream: Stream, size: int, selected: int) -> Stream:
-    narrowed = Stream(stream.program, size, 0, 0, lambda name: _taken(narrowed, stream.stored(name), selected))
+    narrowed = Stream(stream.program, size, 0, 0, lambda name: _narrow(stream, narrowed, selected, name))
+    narrowed.fed = lambda name: _narrowed(stream, narrowed, selected, name)
     narrowed.time = narrowed.take(stream.time, selected)
     narrowed.diff = narrowed.take(stream.diff, selected)
     return narrowed
 
 
-def _taken(stream: Stream, stored: tuple[int, int], selected: int) -> int:
-    cell, width = stored
-    return stream.take(cell, selected, width)
+def _narrow(stream: Stream, narrowed: Stream, selected: int, name: str) -> int:
+    """Take a column at a selection; number a text only now, and only once."""
+    fed = _narrowed(stream, narrowed, selected, name)
+    if fed is not None:
+        return narrowed.numbered(fed)
+    cell, width = stream.stored(name)
+    return narrowed.take(cell, selected, width)
+
+
+def _narrowed(stream: Stream, narrowed: Stream, selected: int, name: str) -> Fed | None:
+    fed = None if name in stream.made else stream.fed(name)
+    if fed is None:
+        return None
+    return replace(fed, rows=narrowed.take(fed.rows, selected) if fed.rows else selected)
 
 
 def _range(term: Term) -> tuple[str, int, int] | None:
@@ -101,7 +134,13 @@ def _others(terms: Sequence[Term]) -> list[Term]:
 def select(stream: Stream, node: Node) -> Stream:
     """Compute columns when they are asked for."""
     terms = dict(node.params)
-    return Stream(stream.program, stream.size, stream.time, stream.diff, lambda name: stream.evaluate(terms[name]))
+    same = {name: term.value for name, term in terms.items() if term.op == "column"}
+    raw = {name: stream.raw[theirs] for name, theirs in same.items() if theirs in stream.raw}
+    made = Stream(
+        stream.program, stream.size, stream.time, stream.diff, lambda name: stream.evaluate(terms[name]), raw=raw
+    )
+    made.fed = lambda name: stream.fed(same[name]) if name in same and same[name] not in stream.made else None
+    return made
 
 
 def negate(stream: Stream) -> Stream:

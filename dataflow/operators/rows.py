@@ -9,7 +9,7 @@ from dataflow.kernels import order as order_kernel
 from dataflow.kernels import rows as kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
-from dataflow.operators.arrangement import negative
+from dataflow.operators.arrangement import negative, wide_weight
 from dataflow.program import LOOSE, Keys, Program
 from dataflow.stream import Stream
 from deltamark import DeltamarkError
@@ -87,6 +87,8 @@ class Watched:
 
     def problem(self) -> DeltamarkError:
         words = view(self.block, kernel.ERROR_SLOT + 1)
+        if int(words[kernel.ERROR]) == kernel.TOO_HEAVY:
+            return wide_weight()
         is_limit = int(words[kernel.ERROR_SIDE]) == kernel.LIMITS
         row = self.sides[is_limit].row(self._blocks()[is_limit], int(words[kernel.ERROR_SLOT]))
         error, time = int(words[kernel.ERROR]), int(words[kernel.NOW])
@@ -101,10 +103,17 @@ class Watched:
         return view(self.block, kernel.LIMITS + 1)[kernel.ROWS :].tolist()[: len(self.sides)]
 
 
-def watch(
-    kind: int, keys: Keys, sides: Sequence[Side], order: tuple[int, int] | None = None, places: int = 0
-) -> Stream:
-    """Append the operator. order: the first field by which its rows are in order, and how many."""
+@dataclass(frozen=True)
+class Order:
+    """The first field by which rows are in order, and how many; which of them are numbers of texts."""
+
+    field: int
+    fields: int
+    texts: Sequence[int] = ()
+
+
+def watch(kind: int, keys: Keys, sides: Sequence[Side], order: Order | None = None, places: int = 0) -> Stream:
+    """Append the operator."""
     program, stored = sides[0].stream.program, sides[0].columns
     chains = (kernel.GROUP_CHAIN, kernel.LIMIT_CHAIN)
     rows, *limits = (side.block(program, chain) for side, chain in zip(sides, chains, strict=False))
@@ -113,7 +122,7 @@ def watch(
     block = program.op(
         vm.WATCH, kind, rows, *(limits or [0]), keys.block, groups, program.frontier, 0, 0, touched,
         size, _address(time), _address(diff), program.table(list(map(_address, out))), 0, 0, 0,
-        _ordered(program, rows, *order) if order else 0, 0, places, places, program.memory.reserve(LOOSE),
+        _ordered(program, rows, order) if order else 0, 0, places, places, program.memory.reserve(LOOSE),
     )  # fmt: skip
     program.keep(Watched(block, tuple(sides)))
     made = {each.name: (cell, each.turned) for each, cell in zip(stored, out, strict=True)}
@@ -121,11 +130,14 @@ def watch(
     return stream
 
 
-def _ordered(program: Program, rows: int, field: int, fields: int) -> int:
+def _ordered(program: Program, rows: int, order: Order) -> int:
     """Make an empty order of rows: a root, which is a leaf."""
+    texts, pool = sum(1 << each for each in order.texts), program.pool.block if order.texts else 0
     records, words = (int(view(rows, kernel.CHAIN + 1)[each]) for each in (kernel.RECORDS, kernel.WORDS))
     nodes = program.memory.reserve(LOOSE)
-    return program.words(order_kernel.BLOCK, [records, words, field, fields, nodes, 1, 0, 2, 0, program.words(64)])
+    path = program.words(64)
+    fields = [records, words, order.field, order.fields, nodes, 1, 0, 2, 0, path, texts, pool]
+    return program.words(order_kernel.BLOCK, fields)
 
 
 def _address(cell: int) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dataflow.kernels.rows import VALUES
 from dataflow.kernels.watch import TOP
-from dataflow.operators.rows import Side, columns, watch
+from dataflow.operators.rows import Column, Order, Side, columns, turn, watch
+from dataflow.operators.text import prefix
 from dataflow.plan import Node
 from dataflow.stream import Stream
 
@@ -14,5 +17,21 @@ def top(stream: Stream, node: Node) -> Stream:
     turned = [name for name, direction in order if direction == "descending"]
     key = stream.key((), ())
     keys = stream.program.keys(key, 1, stream.size)
-    side = Side(stream, key.cell, columns(stream, dict.fromkeys(name for name, _ in order), turned))
-    return watch(TOP, keys, [side], (VALUES, len(side.columns)), places)
+    stored = columns(stream, dict.fromkeys(name for name, _ in order), turned)
+    stored, texts = _with_prefixes(
+        stream, stored, [each.name for each in stored if node.schema[each.name].kind == "text"]
+    )
+    return watch(TOP, keys, [Side(stream, key.cell, stored)], Order(VALUES, len(stored), texts), places)
+
+
+def _with_prefixes(stream: Stream, stored: Sequence[Column], texts: Sequence[str]) -> tuple[list[Column], list[int]]:
+    """Put the first bytes of each text before its number; return the columns, and the places of the numbers."""
+    found: list[Column] = []
+    places = []
+    for each in stored:
+        if each.name in texts:
+            first = prefix(stream.program, stream.size, stream.column(each.name))
+            found.append(Column("", turn(stream, first, each.turned), each.turned))
+            places.append(len(found))
+        found.append(each)
+    return found, places

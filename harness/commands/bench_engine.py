@@ -1,6 +1,6 @@
-"""Measure the engine on eight query shapes, beside DuckDB recomputing with one thread in the same run.
+"""Measure the engine on the 22 queries, beside DuckDB recomputing with one thread in the same run.
 
-Every shape's final answer is compared with DuckDB's before anything is timed; a shape that is wrong has no times.
+Every final answer is compared with DuckDB's before anything is timed; a query that is wrong has no times.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import resource
 import sys
 from typing import Any
 
-import duckdb
 from tabulate import tabulate
 
 from dataflow.kernels import compiled_before
-from dataflow.worker import Worker
 from datagen.dataset import Dataset
+from datagen.schema import relation
 from datagen.workload import workload
-from deltamark import DeltamarkError, unknown
+from harness.cell import Cell
 from harness.commands.data import ensure
-from harness.duck import answer, best_seconds, load
-from harness.measure import Cell, Record, measure, measure_rounds, snapshot
-from harness.options import add_data
-from harness.shapes import SHAPES, Shape
-from harness.sources import relation_source
+from harness.duck import best_seconds, load
+from harness.engines import Engine, open_engine
+from harness.measure import Record, measure, measure_rounds
+from harness.options import add_data, at_least_one
+from harness.verify import check_end
+from queries.catalogue import QUERIES, query
 
 GRID = ((100_000, 1), (1, 100_000), (1, 1000))
 ROUNDS = 20_000
@@ -32,76 +32,71 @@ ROUNDS = 20_000
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
-    parser.add_argument("--queries", default=",".join(shape.name for shape in SHAPES), help="which (default all eight)")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each cell after one to warm up (default 3)")
+    parser.add_argument("queries", nargs="*", help="which, perhaps with a variant: q15:flat (default all)")
+    parser.add_argument(
+        "--runs", type=at_least_one, default=3, help="runs of each cell after one to warm up (default 3)"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
     dataset = ensure(chosen)
     if not compiled_before():
         print("compiling the kernels, once on this machine: about a minute", file=sys.stderr, flush=True)
-    shapes = _chosen(chosen.queries)
-    connection = load(dataset, sorted({name for shape in shapes for name in shape.relations}))
-    loads, rounds = [], []
-    for shape in shapes:
-        _verify(dataset, shape, connection)
-        duck = best_seconds(connection, shape.sql, chosen.runs)
-        records = [_measure(dataset, shape, logical, physical, chosen.runs) for logical, physical in GRID]
-        loads.append(_load_row(shape, duck, records))
-        rounds.append(_round_row(dataset, shape))
-        print(f"{shape.name} measured", flush=True)
-    _print(loads, rounds)
-    return 0
+    cells = [_cell(dataset, words) for words in chosen.queries or QUERIES]
+    names = sorted({name for cell in cells for name in query(cell.query).relations})
+    connection = load(dataset, [relation(name).name for name in names])
+    loads, rounds, wrong = [], [], []
+    for cell in cells:
+        found = check_end(cell, dataset, connection)
+        if found:
+            wrong.append(cell)
+            print(f"WRONG {found}", flush=True)
+            continue
+        duck = best_seconds(connection, cell.sql, chosen.runs)
+        records = [_measure(cell.but(logical=each[0], physical=each[1]), dataset, chosen.runs) for each in GRID]
+        loads.append(_load_row(cell, duck, records))
+        rounds.append(_round_row(cell, dataset))
+        print(f"{_name(cell)} measured", flush=True)
+    if loads:
+        _print(loads, rounds)
+    return 1 if wrong else 0
 
 
-def _chosen(text: str) -> list[Shape]:
-    known = {shape.name: shape for shape in SHAPES}
-    for name in text.split(","):
-        if name not in known:
-            raise unknown("query", name, known)
-    return [known[name] for name in text.split(",")]
+def _cell(dataset: Dataset, words: str) -> Cell:
+    name, _, variant = words.partition(":")
+    asked = query(name)
+    return Cell(name, dataset.manifest.sf, logical=100_000, physical=1, variant=variant and asked.known(variant))
 
 
-def _worker(dataset: Dataset, shape: Shape) -> Worker:
-    work = workload(dataset, "insert")
-    return Worker(shape.plan({name: relation_source(dataset, name, work) for name in shape.relations}))
+def _name(cell: Cell) -> str:
+    return f"{cell.query}:{cell.variant}" if cell.variant else cell.query
 
 
-def _verify(dataset: Dataset, shape: Shape, connection: duckdb.DuckDBPyConnection) -> None:
-    worker = _worker(dataset, shape)
-    try:
-        found = snapshot(Cell(shape.name, dataset.manifest.sf, "insert", 100_000, 1), dataset, worker)
-        wanted = answer(connection, shape.sql, worker.schema)
-    finally:
-        worker.close()
-    if found != wanted:
-        actual = f"{len(found)} rows, of which DuckDB lacks {sorted((found - wanted).items())[:1]}"
-        raise DeltamarkError(f"{shape.name} is WRONG", actual, f"it has {sorted((wanted - found).items())[:1]}")
+def _engine(cell: Cell, dataset: Dataset) -> Engine:
+    return open_engine(cell, dataset, workload(dataset, cell.workload))
 
 
-def _measure(dataset: Dataset, shape: Shape, logical: int, physical: int, runs: int) -> Record:
-    cell = Cell(shape.name, dataset.manifest.sf, "insert", logical, physical)
-    return measure(cell, dataset, lambda: _worker(dataset, shape), runs)
+def _measure(cell: Cell, dataset: Dataset, runs: int) -> Record:
+    return measure(cell, dataset, lambda: _engine(cell, dataset), runs)
 
 
-def _load_row(shape: Shape, duck: float, records: list[Record]) -> list[Any]:
+def _load_row(cell: Cell, duck: float, records: list[Record]) -> list[Any]:
     coarse, fine, small = records
     a_batch = (small.best - fine.best) / max(small.batches, 1)
     return [
-        shape.name, duck * 1e3, coarse.best * 1e3, coarse.best / duck, fine.best * 1e3, fine.best / duck,
+        _name(cell), duck * 1e3, coarse.best * 1e3, coarse.best / duck, fine.best * 1e3, fine.best / duck,
         small.best * 1e3, a_batch * 1e6, fine.tuples / fine.best / 1e6, fine.changes, fine.state_rows,
     ]  # fmt: skip
 
 
-def _round_row(dataset: Dataset, shape: Shape) -> list[Any]:
-    engine = _worker(dataset, shape)
+def _round_row(cell: Cell, dataset: Dataset) -> list[Any]:
+    engine = _engine(cell, dataset)
     try:
-        cell = Cell(shape.name, dataset.manifest.sf, "insert", 1, 1)
         rounds = min(ROUNDS, dataset.rows("lineitem") // 4)
-        records = measure_rounds(cell, dataset, engine, rounds)
+        records = measure_rounds(cell.but(logical=1, physical=1), dataset, engine, rounds)
     finally:
         engine.close()
-    return [shape.name, *(record.latency(percent) * 1e6 for record in records for percent in (50, 99))]
+    return [_name(cell), *(record.latency(percent) * 1e6 for record in records for percent in (50, 99))]
 
 
 def _print(loads: list[list[Any]], rounds: list[list[Any]]) -> None:

@@ -19,6 +19,12 @@ def run(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def quietly(chosen: argparse.Namespace) -> Dataset:
+    """Open the data that a command asks for, making it if need be; what the command prints is its own."""
+    with ProgressLine() as progress:
+        return make_data(wanted(chosen), progress.report)[0]
+
+
 def ensure(chosen: argparse.Namespace) -> Dataset:
     """Open the data that a command asks for, making it if need be, and say what it is."""
     started = time.monotonic()

@@ -1,0 +1,140 @@
+"""Text: the pool of a program's texts, and streams as vectors of where texts lie."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dataflow.kernels import run as vm
+from dataflow.kernels import text as kernel
+from dataflow.kernels.memory import view
+from dataflow.program import LOOSE, Program
+from deltamark import DeltamarkError
+
+SLOTS = 1024
+"""Of the table of texts before it grows."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The texts that have a number."""
+
+    block: int
+
+    @classmethod
+    def of(cls, program: Program) -> Pool:
+        """Return the one pool of a program; with it comes the operator that reclaims texts, ahead of all users."""
+        if program.pool is None:
+            reserve = program.memory.reserve
+            starts, lengths, live, waiting, waits, free = (reserve(LOOSE) for _ in range(6))
+            heaps = program.for_each_worker(LOOSE)
+            fields = [
+                reserve(SLOTS), SLOTS - 1, 0, 0, free, 0, starts, lengths, live, waiting, waits, 0, heaps[0],
+                program.words(kernel.SIZES), program.frontier, kernel.FOREVER,
+            ]  # fmt: skip
+            program.pool = cls(program.words(kernel.POOL_WORDS, fields))
+            program.differ(program.pool.block + 8 * kernel.HEAP, heaps)
+            program.op(vm.RECLAIM, program.pool.block)
+            program.keep(program.pool)
+        return program.pool
+
+    def rows(self) -> int:
+        return int(view(self.block, kernel.POOL_WORDS)[kernel.USED])
+
+    def problem(self) -> DeltamarkError:
+        raise AssertionError("a pool does not fail")
+
+
+def texts_at(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Read the texts that lie at addresses; those of negative length are missing."""
+    once, first, places = np.unique(starts, return_index=True, return_inverse=True)
+    found = [
+        None if length < 0 else ctypes.string_at(start, length).decode()
+        for start, length in zip(once.tolist(), lengths[first].tolist(), strict=True)
+    ]
+    return np.array(found, dtype=object)[places]
+
+
+class LongSubstring:
+    """What can go wrong in a substring, which keeps nothing."""
+
+    def rows(self) -> int:
+        return 0
+
+    def problem(self) -> DeltamarkError:
+        return DeltamarkError(
+            "a substring of more than seven bytes", "characters of several bytes", "take fewer characters"
+        )
+
+
+@dataclass(frozen=True)
+class Places:
+    """Cells of the vectors that say where the texts of a slice lie."""
+
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A column of text as the feed has it: cells of offsets, bytes and (0: all) of the rows that are taken."""
+
+    offsets: int
+    bytes: int
+    rows: int
+
+    def places(self, program: Program, size: int) -> Places:
+        found = Places(program.vector(), program.vector())
+        program.op(vm.REFER, size, self.offsets, self.bytes, self.rows, found.start, found.length)
+        return found
+
+
+def places_of_numbers(program: Program, size: int, numbers: int) -> Places:
+    found = Places(program.vector(), program.vector())
+    program.op(vm.REFER_NUMBERS, size, Pool.of(program).block, numbers, 0, found.start, found.length)
+    return found
+
+
+def numbered(program: Program, size: int, diff: int, places: Places) -> int:
+    """Return the cell of the numbers of texts, of rows that come and go by `diff`."""
+    pool, result = Pool.of(program), program.vector()
+    program.op(vm.NUMBER, size, places.start, places.length, result, pool.block, diff)
+    return result
+
+
+def hashed(program: Program, size: int, places: Places) -> int:
+    """Return the cell of a hash of texts, the same in all processes."""
+    result = program.vector()
+    program.op(vm.HASH, size, places.start, places.length, result)
+    return result
+
+
+def matched(program: Program, size: int, places: Places, pieces: Iterable[str]) -> int:
+    """Return the cell of a condition: a text consists of the pieces, with anything between them."""
+    result, raw = program.vector(), [piece.encode() for piece in pieces]
+    table = program.table([word for piece in raw for word in (_stored(program, piece), len(piece))])
+    program.op(vm.MATCH, size, places.start, places.length, result, table, len(raw))
+    return result
+
+
+def _stored(program: Program, piece: bytes) -> int:
+    padded = piece.ljust((len(piece) // 8 + 1) * 8, b"\0")
+    return program.words(len(padded) // 8, [int.from_bytes(padded[at : at + 8], "little", signed=True)
+                                            for at in range(0, len(padded), 8)])  # fmt: skip
+
+
+def substring(program: Program, size: int, places: Places, start: int, count: int) -> int:
+    result = program.vector()
+    program.op(vm.SUBSTRING, size, places.start, places.length, result, start, count)
+    program.keep(LongSubstring())
+    return result
+
+
+def prefix(program: Program, size: int, numbers: int) -> int:
+    """Return the cell of the first bytes of texts, as numbers in the same order."""
+    result, places = program.vector(), places_of_numbers(program, size, numbers)
+    program.op(vm.PREFIX, size, places.start, places.length, result)
+    return result

@@ -1,0 +1,66 @@
+"""A cell: what is maintained, over which stream, in which batches, by which engine. Whatever is measured or checked is
+one, and can say the command that repeats it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from queries.catalogue import query
+from queries.parameters import parameters
+from queries.query import Parameters
+
+ALL = 1 << 40
+"""More logical batches than any stream has: all at once."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    query: str
+    sf: str
+    workload: str = "insert"
+    logical: int = 1
+    physical: int = ALL
+    variant: str = ""
+    """The default one where it is empty."""
+    workers: int = 1
+    engine: str = "embedded"
+    seed: int | None = None
+    given: tuple[tuple[str, str], ...] = ()
+    """Parameters as they were written."""
+
+    @property
+    def parameters(self) -> Parameters:
+        return parameters(self.query, Decimal(self.sf), self.seed, dict(self.given))
+
+    @property
+    def sql(self) -> str:
+        return query(self.query).oracle(self.parameters)
+
+    def but(self, **changed: Any) -> Cell:
+        return replace(self, **changed)
+
+    def command(self, name: str, *more: str) -> str:
+        """Return the command that does something with this cell."""
+        said = {
+            "sf": self.sf, "workload": self.workload, "logical": str(self.logical), "physical": batch(self.physical),
+            "variant": self.variant, "workers": "" if self.workers == 1 else str(self.workers),
+            "engine": "" if self.engine == "embedded" else self.engine,
+            "seed": "" if self.seed is None else str(self.seed),
+        }  # fmt: skip
+        words = [word for setting, value in said.items() if value for word in (f"--{setting}", value)]
+        words += [word for name, value in self.given for word in ("--param", f"'{name}={value}'")]
+        return " ".join(["python -m harness", name, self.query, *words, *more])
+
+    def __str__(self) -> str:
+        variant = f" ({self.variant})" if self.variant else ""
+        return (
+            f"{self.query}{variant}, {self.workload}, L={self.logical}, P={batch(self.physical)}, "
+            f"{self.workers} worker{'s' if self.workers != 1 else ''}, {self.engine}"
+        )
+
+
+def batch(physical: int) -> str:
+    return "all" if physical == ALL else str(physical)

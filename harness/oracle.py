@@ -1,0 +1,73 @@
+"""The oracle: DuckDB over exactly the rows that are live at a logical time.
+
+In every workload the live rows of a relation lie together, so a relation is a view of consecutive rows of a table, and
+moving on in time is another view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from datagen.dataset import Dataset
+from datagen.feed import TIMES_A_ROUND
+from datagen.schema import RelationName, relation
+from datagen.workload import Workload
+from harness import duck
+
+WHOLE = "whole"
+"""The schema of the tables that have all rows."""
+
+
+class Oracle:
+    """Answers at times that never go back."""
+
+    def __init__(self, dataset: Dataset, work: Workload, names: Iterable[str], logical: int) -> None:
+        relations = [relation(name).name for name in names]
+        self._connection = duck.load(dataset, relations, schema=WHOLE)
+        self._live = [Live(work, name, logical) for name in relations]
+        for each in self._live:
+            self._show(each)
+
+    def at(self, time: int) -> None:
+        """Move on to the state at the end of a time."""
+        for each in self._live:
+            if each.move(time):
+                self._show(each)
+
+    def answer(self, sql: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(sql).fetchall()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _show(self, live: Live) -> None:
+        self._connection.execute(
+            f"CREATE OR REPLACE VIEW {live.name} AS SELECT * FROM {WHOLE}.{live.name} "  # noqa: S608
+            f"WHERE rowid >= {live.first} AND rowid < {live.last}"
+        )
+
+
+class Live:
+    """Which rows of a relation are live: `first` to `last` - 1."""
+
+    def __init__(self, work: Workload, name: RelationName, logical: int) -> None:
+        self.name: RelationName = name
+        self.first = self.last = 0
+        self._work, self._logical = work, logical
+        self._round = 0
+
+    def move(self, time: int) -> bool:
+        """Move on to the end of a time; return if that changes anything."""
+        batch, rank = divmod(time, TIMES_A_ROUND)
+        here = relation(self.name).rank <= rank
+        before, stop = (self.first, self.last), min((batch + here) * self._logical, self._work.rounds)
+        for piece in self._work.pieces(self.name, self._round, stop) if self._round < stop else ():
+            if piece.start != (self.last if piece.diff > 0 else self.first):
+                raise AssertionError(f"{self.name}: {piece} does not follow {self.first}..{self.last}")
+            if piece.diff > 0:
+                self.last = piece.stop
+            else:
+                self.first = piece.stop
+        self._round = max(self._round, stop)
+        return before != (self.first, self.last)

@@ -1,0 +1,41 @@
+"""Q12, shipping modes: late lines of urgent and of other orders, by shipping mode, that were received in a year."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from dataflow.collection import Collection, total
+from dataflow.expr import col, when
+from queries.query import Query, Tables, months_later
+
+SQL = """
+SELECT l_shipmode,
+       sum(CASE WHEN o_orderpriority = '1-URGENT' OR o_orderpriority = '2-HIGH' THEN 1 ELSE 0 END) AS high_line_count,
+       sum(CASE WHEN o_orderpriority <> '1-URGENT' AND o_orderpriority <> '2-HIGH' THEN 1 ELSE 0 END) AS low_line_count
+FROM orders, lineitem
+WHERE o_orderkey = l_orderkey AND l_shipmode IN {modes}
+  AND l_commitdate < l_receiptdate AND l_shipdate < l_commitdate
+  AND l_receiptdate >= {date} AND l_receiptdate < CAST({date} + INTERVAL 1 YEAR AS DATE)
+GROUP BY l_shipmode
+ORDER BY l_shipmode
+"""
+
+
+def plain(tpch: Tables, *, modes: tuple[str, ...], date: dt.date) -> Collection:
+    lines = tpch["lineitem"].where(
+        (col.receiptdate >= date)
+        & (col.receiptdate < months_later(date, 12))
+        & col.shipmode.is_in(modes)
+        & (col.commitdate < col.receiptdate)
+        & (col.shipdate < col.commitdate)
+    )
+    urgent = col.orderpriority.is_in(["1-URGENT", "2-HIGH"])
+    orders = tpch["orders"].select("orderkey", high=when(urgent, 1).otherwise(0))
+    return (
+        lines.select("orderkey", "shipmode")
+        .join(orders, on="orderkey")
+        .aggregate(by="shipmode", high_line_count=total(col.high), low_line_count=total(1 - col.high))
+    )
+
+
+Q12 = Query(SQL, relations=("lineitem", "orders"), variants={"plain": plain}, order=("shipmode",))

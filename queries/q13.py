@@ -1,0 +1,46 @@
+"""Q13, customer distribution: how many customers have how many orders, leaving out orders with certain comments."""
+
+from __future__ import annotations
+
+from dataflow.collection import Collection, total
+from dataflow.expr import col
+from queries.query import Query, Tables
+
+SQL = """
+SELECT c_count, count(*) AS custdist
+FROM (
+    SELECT c_custkey, count(o_orderkey) AS c_count
+    FROM customer LEFT OUTER JOIN orders
+      ON c_custkey = o_custkey AND o_comment NOT LIKE '%' || {word1} || '%' || {word2} || '%'
+    GROUP BY c_custkey) AS c_orders
+GROUP BY c_count
+ORDER BY custdist DESC, c_count DESC
+"""
+
+SPREAD = 1 << 31
+"""Keys so far apart are hashed, as those of any type would be."""
+
+
+def _distribution(tpch: Tables, word1: str, word2: str, spread: int) -> Collection:
+    """Count customers and orders by the same key, side by side: that needs no outer join."""
+    key = col.custkey * spread
+    customers = tpch["customer"].select(custkey=key, customers=1, orders=0)
+    orders = tpch["orders"].where(~col.comment.like(f"%{word1}%{word2}%")).select(custkey=key, customers=0, orders=1)
+    counted = customers.concat(orders).aggregate(by="custkey", customers=total(col.customers), orders=total(col.orders))
+    return counted.where(col.customers > 0).select(c_count=col.orders).count(by="c_count").rename(custdist="count")
+
+
+def integer_keys(tpch: Tables, *, word1: str, word2: str) -> Collection:
+    return _distribution(tpch, word1, word2, spread=1)
+
+
+def general_keys(tpch: Tables, *, word1: str, word2: str) -> Collection:
+    return _distribution(tpch, word1, word2, SPREAD)
+
+
+Q13 = Query(
+    SQL,
+    relations=("customer", "orders"),
+    variants={"integer-keys": integer_keys, "general-keys": general_keys},
+    order=("-custdist", "-c_count"),
+)

@@ -1,0 +1,38 @@
+"""Q16, parts and suppliers: how many suppliers without complaints offer parts of which brand, type and size."""
+
+from __future__ import annotations
+
+from dataflow.collection import Collection
+from dataflow.expr import col
+from queries.query import Query, Tables
+
+SQL = """
+SELECT p_brand, p_type, p_size, count(DISTINCT ps_suppkey) AS supplier_cnt
+FROM partsupp, part
+WHERE p_partkey = ps_partkey AND p_brand <> {brand} AND p_type NOT LIKE {type} || '%' AND p_size IN {sizes}
+  AND ps_suppkey NOT IN (SELECT s_suppkey FROM supplier WHERE s_comment LIKE '%Customer%Complaints%')
+GROUP BY p_brand, p_type, p_size
+ORDER BY supplier_cnt DESC, p_brand, p_type, p_size
+"""
+
+
+def plain(tpch: Tables, *, brand: str, type: str, sizes: tuple[int, ...]) -> Collection:  # noqa: A002 (the column's name)
+    parts = tpch["part"].where((col.brand != brand) & ~col.type.starts_with(type) & col.size.is_in(sizes))
+    complaints = tpch["supplier"].where(col.comment.like("%Customer%Complaints%")).select("suppkey")
+    return (
+        tpch["partsupp"]
+        .select("partkey", "suppkey")
+        .join(parts.select("partkey", "brand", "type", "size"), on="partkey")
+        .antijoin(complaints, on="suppkey")
+        .distinct("brand", "type", "size", "suppkey")
+        .count(by=("brand", "type", "size"))
+        .rename(supplier_cnt="count")
+    )
+
+
+Q16 = Query(
+    SQL,
+    relations=("part", "partsupp", "supplier"),
+    variants={"plain": plain},
+    order=("-supplier_cnt", "brand", "type", "size"),
+)

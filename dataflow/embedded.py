@@ -9,7 +9,7 @@ to a source that every worker has a copy of; the changes that each has collected
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numba
@@ -43,16 +43,21 @@ class Source(Protocol):
 class Embedded:
     """A dataflow on several workers, with the interface of `Worker`. Once it has raised an error, only close it.
 
-    source: what `take` takes from. Each worker has a copy of it, as it is now.
+    source: makes, given the inputs and the columns that are read, what `take` takes from; each worker has a copy.
     """
 
-    def __init__(self, collection: Collection, workers: int, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        workers: int,
+        source: Callable[[Mapping[str, tuple[str, ...]]], Source] | None = None,
+    ) -> None:
         if not 1 <= workers <= MOST_WORKERS:
             raise DeltamarkError("no such number of workers", workers, f"give from 1 to {MOST_WORKERS}")
         vm.run.compile((numba.types.int64, numba.types.int64))
         self._shard = Shard(compile_plans([collection.node], workers))
         self._program = self._shard.compiled.program
-        self._source = source
+        self._source = source and source(self.inputs)
         self._taken: dict[str, Pointers] = {}
         self._batches: Mapping[str, Batch] = {}
         self._arena = self._program.memory.share(LOOSE)

@@ -178,7 +178,7 @@ def test_a_fault_of_ours_says_where():
 
     parent = os.getpid()
     with (
-        closing(Embedded(left, 2, Source())) as engine,
+        closing(Embedded(left, 2, lambda _: Source())) as engine,
         pytest.raises(DeltamarkError, match=r"worker 1 has failed: .*ValueError: 7"),
     ):
         engine.take(7)
@@ -232,7 +232,7 @@ def test_a_source_is_taken_from_by_every_worker():
             return {"left": arrays(left.schema, [((5 + 16 * row, 1), self.time, 1) for row in range(rows)])}
 
     for workers in (1, 2, 3):
-        with closing(Embedded(left.count(by="id"), workers, Source())) as engine:
+        with closing(Embedded(left.count(by="id"), workers, lambda _: Source())) as engine:
             assert [(engine.take(rows), engine.push_taken()) for rows in (40, 30)] == [(40, 40), (30, 60)]
             assert engine.state_rows() == 40
 

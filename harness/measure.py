@@ -11,14 +11,25 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dataflow.embedded import Embedded
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness.cell import Cell
-from harness.engines import Engine
+from harness.engines import Engine, open_taking
 from harness.sources import batches
 from harness.stream import wanted
+
+
+@dataclass
+class Run:
+    """One run of a cell; times in seconds."""
+
+    latencies: list[float]
+    cut: float = 0.0
+    tuples: int = 0
+    changes: int = 0
 
 
 @dataclass
@@ -75,17 +86,48 @@ def _run(record: Record, dataset: Dataset, engine: Engine, *, counts: bool) -> N
             latencies.append(clock() - handed)
             tuples += sum(len(batch.time) for batch in taken.values())
         cut += handed - started
-    if counts and changes != record.changes:
+    _write_down(record, engine, Run(latencies, cut, int(tuples), int(changes)), counts=counts)
+
+
+def measure_workers(cells: list[Cell], dataset: Dataset, runs: int) -> list[Record]:
+    """Run cells that differ in their workers by turns, once to warm up and then `runs` times."""
+    records = [Record(cell) for cell in cells]
+    for run in range(runs + 1):
+        for record in records:
+            engine, feed = open_taking(record.cell, dataset, workload(dataset, record.cell.workload))
+            try:
+                _run_taking(record, engine, feed, counts=run > 0)
+            finally:
+                engine.close()
+    return records
+
+
+def _run_taking(record: Record, engine: Embedded, feed: Feed, *, counts: bool) -> None:
+    clock, run = time.perf_counter, Run([])
+    while not feed.done:
+        started = clock()
+        rows = engine.take(record.cell.physical)
+        handed = clock()
+        if rows:
+            run.changes += engine.push_taken()
+            run.latencies.append(clock() - handed)
+            run.tuples += rows
+        run.cut += handed - started
+    _write_down(record, engine, run, counts=counts)
+
+
+def _write_down(record: Record, engine: Engine, run: Run, *, counts: bool) -> None:
+    if counts and run.changes != record.changes:
         raise DeltamarkError(
-            f"another number of changes than before in {cell}", int(changes), f"it was {record.changes}"
+            f"another number of changes than before in {record.cell}", run.changes, f"it was {record.changes}"
         )
-    record.changes, record.tuples, record.batches = int(changes), int(tuples), len(latencies)
+    record.changes, record.tuples, record.batches = run.changes, run.tuples, len(run.latencies)
     record.state_rows = engine.state_rows()
     if counts:
-        if not record.walls or sum(latencies) < record.best:
-            record.latencies = latencies
-        record.walls.append(sum(latencies))
-        record.cuts.append(cut)
+        if not record.walls or sum(run.latencies) < record.best:
+            record.latencies = run.latencies
+        record.walls.append(sum(run.latencies))
+        record.cuts.append(run.cut)
 
 
 def measure_rounds(cell: Cell, dataset: Dataset, engine: Engine, rounds: int) -> list[Record]:

@@ -78,5 +78,9 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def numbers(text: str) -> tuple[int, ...]:
+    return tuple(at_least_one(each) for each in text.split(","))
+
+
 def physical(text: str) -> int:
     return ALL if text == "all" else at_least_one(text)

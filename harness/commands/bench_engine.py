@@ -21,8 +21,8 @@ from harness.cell import Cell
 from harness.commands.data import ensure
 from harness.duck import best_seconds, load
 from harness.engines import Engine, open_engine
-from harness.measure import Record, measure, measure_rounds
-from harness.options import add_data, at_least_one
+from harness.measure import Record, measure, measure_rounds, measure_workers
+from harness.options import add_data, at_least_one, numbers
 from harness.verify import check_end
 from queries.catalogue import QUERIES, query
 
@@ -33,6 +33,10 @@ ROUNDS = 20_000
 def options(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     parser.add_argument("queries", nargs="*", help="which, perhaps with a variant: q15:flat (default all)")
+    parser.add_argument(
+        "--workers", type=numbers, default=(1,), metavar="W,W",
+        help="also compare so many workers with one: 1,2 (default 1: do not)",
+    )  # fmt: skip
     parser.add_argument(
         "--runs", type=at_least_one, default=3, help="runs of each cell after one to warm up (default 3)"
     )
@@ -45,7 +49,8 @@ def run(chosen: argparse.Namespace) -> int:
     cells = [_cell(dataset, words) for words in chosen.queries or QUERIES]
     names = sorted({name for cell in cells for name in query(cell.query).relations})
     connection = load(dataset, [relation(name).name for name in names])
-    loads, rounds, wrong = [], [], []
+    loads, rounds, shared, wrong = [], [], [], []
+    several = [workers for workers in chosen.workers if workers > 1]
     for cell in cells:
         found = check_end(cell, dataset, connection)
         if found:
@@ -56,9 +61,12 @@ def run(chosen: argparse.Namespace) -> int:
         records = [_measure(cell.but(logical=each[0], physical=each[1]), dataset, chosen.runs) for each in GRID]
         loads.append(_load_row(cell, duck, records))
         rounds.append(_round_row(cell, dataset))
+        shared += [_workers_row(cell, dataset, workers, chosen.runs) for workers in several]
         print(f"{_name(cell)} measured", flush=True)
     if loads:
         _print(loads, rounds)
+    if shared:
+        _print_workers(shared)
     return 1 if wrong else 0
 
 
@@ -97,6 +105,26 @@ def _round_row(cell: Cell, dataset: Dataset) -> list[Any]:
     finally:
         engine.close()
     return [_name(cell), *(record.latency(percent) * 1e6 for record in records for percent in (50, 99))]
+
+
+def _workers_row(cell: Cell, dataset: Dataset, workers: int, runs: int) -> list[Any]:
+    row: list[Any] = [_name(cell), workers]
+    for physical in (100_000, 1000):
+        at = cell.but(logical=1, physical=physical)
+        one, all_of_them = measure_workers([at, at.but(workers=workers)], dataset, runs)
+        row += [one.best * 1e3, all_of_them.best * 1e3, one.best / all_of_them.best]
+    return row
+
+
+def _print_workers(rows: list[list[Any]]) -> None:
+    print("\nSeveral workers against one by turns, L x P, each worker cutting the mapped data for itself:\n")
+    headers = ["query", "workers", "1x100000 ms, one", "all", "ratio", "1x1000 ms, one", "all", "ratio"]
+    geomeans = ["geomean", "", *(_geomean([row[at] for row in rows]) for at in range(2, 8))]
+    print(tabulate([*rows, geomeans], headers, floatfmt=".2f"))
+    print(
+        "\nWhat stands in the way at 1x1000: a command to every worker and an answer from it for each batch, and a wait"
+        "\nfor the slowest at each exchange of each round, where a worker's share of a batch is but some hundred rows."
+    )
 
 
 def _print(loads: list[list[Any]], rounds: list[list[Any]]) -> None:

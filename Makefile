@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify bench bench-engine bench-feed check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed clean-results soak check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -24,11 +24,32 @@ data: .venv/ready  ## generate TPC-H and pre-batch it into Arrow files: make dat
 data-verify: .venv/ready  ## read every byte of the data again and compare digests
 	@$(RUN) data-verify $(MAKEOVERRIDES)
 
-bench-engine: .venv/ready  ## the engine on the 22 queries, beside DuckDB: make bench-engine SF=1
-	@$(RUN) bench-engine $(MAKEOVERRIDES)
+answer: .venv/ready  ## a query's maintained answer: make answer QUERY=q05 SF=0.01
+	@$(RUN) answer $(MAKEOVERRIDES)
+
+changes: .venv/ready  ## how it changes, as CSV: make changes QUERY=q05 SF=0.01
+	@$(RUN) changes $(MAKEOVERRIDES)
+
+verify: .venv/ready  ## check all queries against DuckDB at many times: make verify SF=0.01 QUERIES=q05,q18
+	@$(RUN) verify $(MAKEOVERRIDES)
+
+golden: .venv/ready  ## compare the digests of all change streams with results/golden
+	@$(RUN) golden $(MAKEOVERRIDES)
+
+plan: .venv/ready  ## what bench would measure with the same settings, and about how long that takes
+	@$(RUN) plan $(MAKEOVERRIDES)
+
+tables: .venv/ready  ## the tables of what is measured: make tables SF=1 FORMAT=markdown TABLE=product
+	@$(RUN) tables $(MAKEOVERRIDES)
+
+clean-results: .venv/ready  ## remove the records of this machine
+	@$(RUN) clean-results $(MAKEOVERRIDES)
 
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)
+
+soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
+	@$(RUN) soak q18 $(MAKEOVERRIDES)
 
 check: lint types test  ## what continuous integration runs
 

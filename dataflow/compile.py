@@ -1,13 +1,14 @@
 """Plans -> a program: one operator a node, one arrangement a collection and key, however many use them.
 
 Two passes: what columns does each node owe to those above it, and which of them must be stored; then the operators,
-inputs first. Arrangements settle at the end, when all have read them.
+inputs first, each after the exchanges that it needs where there are several workers. Arrangements settle at the end,
+when all have read them.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -16,17 +17,23 @@ from dataflow.kernels import run as vm
 from dataflow.operators import group, linear
 from dataflow.operators.arrangement import Arrangement, Weights, arrange
 from dataflow.operators.bound import bound
+from dataflow.operators.exchange import Exchange, exchange
 from dataflow.operators.extreme import extreme
 from dataflow.operators.join import join
 from dataflow.operators.or_null import or_null
+from dataflow.operators.scan import scan
+from dataflow.operators.text import places_of_numbers
 from dataflow.operators.top import top
+from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, by_row, delivered, layout
 from dataflow.plan import Node, base_rows, walk
 from dataflow.program import LOOSE, Program, State
-from dataflow.stream import Interner, Stream
+from dataflow.stream import Deal, Interner, Stream
 from dataflow.types import Type
 from deltamark import DeltamarkError
 
 T = TypeVar("T")
+
+Arranged = tuple[Node, Delivery | None, tuple[str, ...], tuple[Type, ...]]
 
 CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", "consolidate")
 """Operators whose output has one update a row and time."""
@@ -34,19 +41,24 @@ CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", 
 
 @dataclass(frozen=True)
 class Root:
-    """A maintained answer: the block that collects it, and where its time, diff and columns are collected."""
+    """A maintained answer: the block that collects it, and where each worker collects time, diff and the arrays.
+
+    Of a text the arrays are two: where it starts, and its length.
+    """
 
     names: tuple[str, ...]
+    arrays: tuple[str, ...]
+    texts: tuple[str, ...]
     block: int
-    vectors: tuple[int, ...]
+    vectors: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class Built:
-    """What was built for a node, or for an arrangement of it: the states, and the memory behind them."""
+    """What was built for a node, its arrangement or its delivery: the states, and the memory behind them."""
 
     node: Node
-    keys: tuple[str, ...] | None
+    how: tuple[str, ...] | Delivery | None
     states: tuple[State, ...]
     memory: tuple[int, ...]
 
@@ -60,23 +72,27 @@ class Compiled:
     built: list[Built] = field(default_factory=list)
     readers: dict[int, list[Node]] = field(default_factory=lambda: defaultdict(list))
     """The joins that read an arrangement, by its place in `built`."""
+    exchanges: list[Exchange] = field(default_factory=list)
     block: int = 0
 
 
-def compile_plans(plans: Sequence[Node]) -> Compiled:
-    return _Compiler(plans).compiled
+def compile_plans(plans: Sequence[Node], workers: int = 1) -> Compiled:
+    """Compile plans to the program that each of so many workers runs."""
+    return _Compiler(plans, workers).compiled
 
 
 class _Compiler:
-    def __init__(self, plans: Sequence[Node]) -> None:
-        self.compiled = Compiled(Program())
+    def __init__(self, plans: Sequence[Node], workers: int) -> None:
+        self.compiled = Compiled(Program(workers))
         self._program = self.compiled.program
         nodes = list(dict.fromkeys(node for plan in plans for node in walk(plan)))
         self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
         self._stored: dict[tuple[Node, tuple[str, ...]], dict[str, None]] = defaultdict(dict)
         self._streams: dict[Node, Stream] = {}
-        self._arranged: dict[tuple[Node, tuple[str, ...], tuple[Type, ...]], Arrangement] = {}
-        self._places: dict[tuple[Node, tuple[str, ...], tuple[Type, ...]], int] = {}
+        self._layouts: dict[Node, Layout] = {}
+        self._moved: dict[tuple[Node, Delivery], Stream] = {}
+        self._arranged: dict[Arranged, Arrangement] = {}
+        self._places: dict[Arranged, int] = {}
         self._interners: dict[tuple[Type, ...], Interner] = {}
         """Of the keys of joins: both sides must number rows alike."""
         for plan in plans:
@@ -84,14 +100,54 @@ class _Compiler:
         for node in reversed(nodes):
             self._ask(node)
         for node in nodes:
-            self._streams[node] = self._note(node, None, partial(self._stream, node))
+            self._layouts[node] = self._layout(node)
+            inputs = [self._delivered(*each) for each in zip(node.inputs, self._layouts[node].deliveries, strict=True)]
+            made = self._note(node, None, partial(self._stream, node, inputs))
+            self._streams[node] = self._dealt(made, self._layouts[node].placement)
         for plan in plans:
             self.compiled.roots.append(self._collect(plan))
         for each in self.compiled.arrangements:
             self._settle(each)
         self.compiled.block = self._program.start([each.block for _, each in self.compiled.inputs.values()])
 
-    def _note(self, node: Node, keys: tuple[str, ...] | None, build: Callable[[], T]) -> T:
+    def _layout(self, node: Node) -> Layout:
+        if self._program.workers == 1:
+            return Layout((None,) * len(node.inputs), FIRST)
+        types = _key_types(node) if node.op in ("join", "bound") else ()
+        return layout(node, [self._layouts[each].placement for each in node.inputs], self._owed, types)
+
+    def _delivered(self, of: Node, delivery: Delivery | None) -> Stream:
+        """Return a node's stream where it is needed."""
+        if delivery is None:
+            return self._streams[of]
+        if (of, delivery) not in self._moved:
+            columns = {name: of.schema[name] for name in self._owed[of]}
+            move = partial(self._exchange, self._streams[of], self._layouts[of].placement, delivery, columns)
+            made = self._note(of, delivery, move)
+            self._moved[of, delivery] = self._dealt(made, delivered(self._layouts[of].placement, delivery))
+        return self._moved[of, delivery]
+
+    def _dealt(self, stream: Stream, placement: Placement) -> Stream:
+        """Say of a stream how its rows are dealt."""
+        if placement.low is None:
+            return stream
+        deal = Deal(placement.by[0], placement.low, self._program.workers, self._program.worker)
+        return replace(stream, deal=deal)
+
+    def _exchange(self, stream: Stream, origin: Placement, delivery: Delivery, columns: Mapping[str, Type]) -> Stream:
+        moved, made = exchange(stream, origin, delivery, columns)
+        self.compiled.exchanges.append(made)
+        return moved
+
+    def _again(self, node: Node, build: Callable[[Stream], Stream], stream: Stream, names: Iterable[str]) -> Stream:
+        """Let one worker do again, with what all workers have found, what each of them did with its own rows."""
+        delivery = self._layouts[node].again
+        if delivery is None:
+            return build(stream)
+        columns = {name: node.schema[name] for name in names}
+        return build(self._exchange(build(stream), ANYWHERE, delivery, columns))
+
+    def _note(self, node: Node, how: tuple[str, ...] | Delivery | None, build: Callable[[], T]) -> T:
         """Build something, and write down what belongs to it and not to what it builds on the way."""
         memory, states = set(self._program.memory.reservations()), set(self._program.states)
         before = len(self.compiled.built)
@@ -101,7 +157,7 @@ class _Compiler:
             states |= {at for at, state in self._program.states.items() if state in each.states}
         mine = [at for at in self._program.memory.reservations() if at not in memory | self._program.scratch()]
         kept = [state for at, state in self._program.states.items() if at not in states]
-        self.compiled.built.append(Built(node, keys, tuple(kept), tuple(mine)))
+        self.compiled.built.append(Built(node, how, tuple(kept), tuple(mine)))
         return made
 
     def _owe(self, node: Node, names: Sequence[str]) -> None:
@@ -147,8 +203,7 @@ class _Compiler:
         left, right = node.inputs
         return {name: (name in left.schema, name) for name in node.schema.names} if right else {}
 
-    def _stream(self, node: Node) -> Stream:
-        streams = [self._streams[each] for each in node.inputs]
+    def _stream(self, node: Node, streams: Sequence[Stream]) -> Stream:
         match node.op:
             case "input":
                 if node.params in self.compiled.inputs:
@@ -165,16 +220,19 @@ class _Compiler:
             case "concat":
                 return linear.concat(self._program, streams, tuple(self._owed[node]))
             case "aggregate":
-                return group.aggregate(streams[0], node, base_rows(node))
+                append = scan if self._layouts[node].placement.kind == "scanned" else Program.op
+                return group.aggregate(streams[0], node, base_rows(node), append)
             case "threshold":
                 return group.threshold(streams[0], node, base_rows(node))
             case "join":
                 left, right = (self._arrangement(node, side) for side in (0, 1))
                 return join(self._program, left, right, self._sides(node))
             case "extreme":
-                return extreme(streams[0], node, tuple(self._owed[node]))
+                owed = tuple(self._owed[node])
+                names = dict.fromkeys([node.params[1], *owed])
+                return self._again(node, lambda stream: extreme(stream, node, owed), streams[0], names)
             case "top":
-                return top(streams[0], node)
+                return self._again(node, lambda stream: top(stream, node), streams[0], node.schema.names)
             case "bound":
                 return bound(streams[0], streams[1], node, _key_types(node), tuple(self._owed[node]))
             case "or_null":
@@ -185,16 +243,17 @@ class _Compiler:
 
     def _arrangement(self, node: Node, side: int) -> Arrangement:
         """Return the arrangement of one side of a join, whose keys span those of both."""
-        of, names = node.inputs[side], node.params[side]
-        types = _key_types(node)
-        if (of, names, types) not in self._arranged:
-            self._arranged[of, names, types] = self._note(of, names, partial(self._arrange, of, names, types))
-            self._places[of, names, types] = len(self.compiled.built) - 1
-        self.compiled.readers[self._places[of, names, types]].append(node)
-        return self._arranged[of, names, types]
+        delivery = self._layouts[node].deliveries[side]
+        what = (node.inputs[side], delivery, node.params[side], _key_types(node))
+        if what not in self._arranged:
+            self._arranged[what] = self._note(node.inputs[side], node.params[side], partial(self._arrange, what))
+            self._places[what] = len(self.compiled.built) - 1
+        self.compiled.readers[self._places[what]].append(node)
+        return self._arranged[what]
 
-    def _arrange(self, of: Node, names: tuple[str, ...], types: tuple[Type, ...]) -> Arrangement:
-        stream = self._streams[of]
+    def _arrange(self, what: Arranged) -> Arrangement:
+        of, delivery, names, types = what
+        stream = self._delivered(of, delivery)
         key = stream.key(names, types, self._interners.get(types))
         if key.interner is not None:
             self._interners[types] = key.interner
@@ -235,13 +294,24 @@ class _Compiler:
     def _collect(self, plan: Node) -> Root:
         program, names, stream = self._program, plan.schema.names, self._streams[plan]
         if not _consolidated(plan):
-            stream = self._consolidated(stream, names)
-        inputs = [stream.time, stream.diff, *map(stream.column, names)]
-        vectors = tuple(program.memory.reserve(LOOSE) for _ in inputs)
-        block = program.op(
-            vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), program.table(list(vectors)), 0
-        )
-        return Root(names, block, vectors)
+            stream = self._consolidated(
+                self._delivered(plan, by_row(plan, self._layouts[plan].placement, self._owed)), names
+            )
+        arrays = {}
+        for name in names:
+            if plan.schema[name].kind == "text":
+                places = places_of_numbers(program, stream.size, stream.column(name))
+                arrays[name], arrays[f"{name}{linear.BYTES}"] = places.start, places.length
+            else:
+                arrays[name] = stream.column(name)
+        inputs = [stream.time, stream.diff, *arrays.values()]
+        vectors = tuple(zip(*(program.for_each_worker(LOOSE) for _ in inputs), strict=True))
+        table = program.table(list(vectors[0]))
+        for place in range(len(inputs)):
+            program.differ(table + 8 * place, [mine[place] for mine in vectors])
+        block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), table, 0)
+        texts = tuple(name for name in names if plan.schema[name].kind == "text")
+        return Root(names, tuple(arrays), texts, block, vectors)
 
 
 def _key_types(node: Node) -> tuple[Type, ...]:

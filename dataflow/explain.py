@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataflow.compile import Built, Compiled
+from dataflow.placement import Delivery
 from dataflow.plan import Node
 from dataflow.term import Term
 
@@ -15,7 +16,14 @@ def explain(compiled: Compiled) -> str:
     lines = []
     for place, each in enumerate(compiled.built):
         readers = [numbers[node] for node in compiled.readers.get(place, [])]
-        what = _arrangement(each, numbers, readers) if each.keys is not None else _operator(each.node, numbers)
+        match each.how:
+            case None:
+                what = _operator(each.node, numbers)
+            case Delivery() as delivery:
+                what = f"      exchange of {numbers[each.node]} {delivery}"
+            case keys:
+                by = ", ".join(keys) or "nothing"
+                what = f"      arrangement of {numbers[each.node]} by {by}, read by {', '.join(map(str, readers))}"
         lines.append(f"{what}{_kept(compiled, each)}")
     return "\n".join(lines)
 
@@ -23,11 +31,6 @@ def explain(compiled: Compiled) -> str:
 def _operator(node: Node, numbers: dict[Node, int]) -> str:
     inputs = f" of {', '.join(str(numbers[each]) for each in node.inputs)}" if node.inputs else ""
     return f"{numbers[node]:>3} {node.op}{inputs}: {_words(node.params)} -> {', '.join(node.schema.names)}"
-
-
-def _arrangement(each: Built, numbers: dict[Node, int], readers: list[int]) -> str:
-    by = ", ".join(each.keys or ()) or "nothing"
-    return f"      arrangement of {numbers[each.node]} by {by}, read by {', '.join(map(str, readers))}"
 
 
 def _words(value: object) -> str:

@@ -56,7 +56,8 @@ class Keys:
 
 
 class Program:
-    def __init__(self) -> None:
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
         self.memory = Memory()
         self._words = self.memory.reserve(1 << 22)
         self._used = 0
@@ -64,9 +65,28 @@ class Program:
         self.ops: list[int] = []
         self.states: dict[int, State] = {}
         """The operators that can fail or keep rows, by their place in `ops`."""
-        self.frontier = self.words(1)
+        self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
+        """Cells: where the round ends, which worker this is, and how often it looks before it asks why it waits."""
+        self.nothing = self.cell(self.memory.reserve(LOOSE))
+        """A vector of zeros."""
+        self._differing: list[tuple[int, Sequence[int]]] = []
         self.pool: Any = None
         """The texts that are kept, once an operator keeps any: see operators.text."""
+
+    def for_each_worker(self, words: int) -> list[int]:
+        """Reserve memory for each worker, which the others can read."""
+        reserve = self.memory.reserve if self.workers == 1 else self.memory.share
+        return [reserve(words) for _ in range(self.workers)]
+
+    def differ(self, address: int, values: Sequence[int]) -> None:
+        """Say what a word holds in each worker's process; it holds the first value until `become`."""
+        self._differing.append((address, values))
+
+    def become(self, worker: int) -> None:
+        """Turn this process's copy of the program into that of a worker."""
+        view(self.worker, 1)[0] = worker
+        for address, values in self._differing:
+            view(address, 1)[0] = values[worker]
 
     def scratch(self) -> set[int]:
         """Return the reservations that hold the vectors of a slice, and no state."""
@@ -190,7 +210,8 @@ class Program:
         ops = self.memory.reserve(len(self.ops) + 1)
         view(ops, len(self.ops) + 1)[:-1] = self.ops
         blocks = self.table(list(inputs))
-        return self.words(7, [len(inputs), blocks, len(self.ops), ops, self.frontier, SLICE_ROWS, 0])
+        fields = [len(inputs), blocks, len(self.ops), ops, self.frontier, SLICE_ROWS, 0, self.workers, self.worker]
+        return self.table(fields)
 
 
 def key_range(types: Sequence[Type]) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
-from dataflow.kernels import intern
+from dataflow.kernels import deal, intern
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.operators.text import Fed, Places, matched, numbered, places_of_numbers, substring
@@ -67,6 +67,37 @@ class Interner:
 
 
 @dataclass(frozen=True)
+class Deal:
+    """How the keys in a column, all of which one worker owns, are numbered: see kernels.deal."""
+
+    column: str
+    low: int
+    workers: int
+    worker: int
+
+    def compact(self, stream: Stream) -> int:
+        """Return the cell of the places of a stream's keys."""
+        result, inverse = stream.program.vector(), deal.reciprocal(self.workers)
+        cell = stream.column(self.column)
+        stream.program.op(vm.COMPACT, stream.size, cell, result, self.low, self.workers, inverse)
+        return result
+
+    def expand(self, stream: Stream, cell: int) -> int:
+        """Return the cell of the keys at places that a stream has in a cell."""
+        result = stream.program.vector()
+        stream.program.op(vm.EXPAND, stream.size, cell, result, self.low, self.workers, 0, self.worker)
+        return result
+
+    def key(self, place: int) -> int:
+        worker = int(view(self.worker, 1)[0])
+        return int(deal.key_at(place, self.low, self.workers, worker))
+
+    def largest(self, high: int) -> int:
+        """Return the largest place of a key up to `high`."""
+        return ((high - self.low >> deal.BLOCK) // self.workers + 1 << deal.BLOCK) - 1
+
+
+@dataclass(frozen=True)
 class Key:
     """One number for the key columns of each row: where it lies, and its bounds."""
 
@@ -75,6 +106,7 @@ class Key:
     high: int
     form: Literal["single", "packed", "interned"]
     interner: Interner | None = None
+    deal: Deal | None = None
 
 
 @dataclass
@@ -88,6 +120,8 @@ class Stream:
     made: dict[str, int] = field(default_factory=dict)
     raw: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Columns of an input as they are stored: cell and width."""
+    deal: Deal | None = None
+    """How its rows are dealt to the workers, if it is in blocks of keys."""
     fed: Callable[[str], Fed | None] = lambda _: None
     """A column of text as the feed has it, if it does."""
 
@@ -110,8 +144,12 @@ class Stream:
         return places_of_numbers(self.program, self.size, self.evaluate(term))
 
     def numbered(self, fed: Fed) -> int:
-        """Number a column of text; return its cell."""
-        return numbered(self.program, self.size, self.diff, fed.places(self.program, self.size))
+        """Number a column of text; return its cell.
+
+        With several workers its rows only pass here: those who keep them, elsewhere, count them.
+        """
+        diff = self.diff if self.program.workers == 1 else self.program.nothing
+        return numbered(self.program, self.size, diff, fed.places(self.program, self.size))
 
     def take(self, source: int, selection: int, width: int = 8) -> int:
         """Return the cell of a source's values at a selection (0: all) as large as this stream."""
@@ -127,6 +165,9 @@ class Stream:
 
     def key(self, names: Sequence[str], types: Sequence[Type], interner: Interner | None = None) -> Key:
         """Make one number of the key columns: the only one itself, a packed one, or that of an interner."""
+        if self.deal is not None and tuple(names) == (self.deal.column,):
+            largest = self.deal.largest(types[0].high)
+            return Key(self.deal.compact(self), 0, largest, "single", deal=self.deal)
         if len(names) == 1 and not types[0].nullable:
             return Key(self.column(names[0]), types[0].low, types[0].high, "single")
         size = math.prod(radix for _, radix in key_range(types))
@@ -150,6 +191,8 @@ def unpacked(
     stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]
 ) -> Mapping[str, Callable[[], int]]:
     """Return how to make each key column again from a stream's cell of such keys."""
+    if key.deal is not None:
+        return {names[0]: partial(key.deal.expand, stream, cell)}
     if key.form == "single":
         return {names[0]: lambda: cell}
     if key.interner is not None:

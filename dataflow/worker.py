@@ -1,20 +1,22 @@
-"""One shard of a compiled dataflow: feed it changes, get the answer's changes."""
+"""A dataflow in one process: feed it changes, get the answer's changes."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from dataflow.collection import Collection
-from dataflow.compile import Root, compile_plans
+from dataflow.compile import Compiled, compile_plans
 from dataflow.explain import explain
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.operators.linear import BYTES, Input
+from dataflow.operators.text import texts_at
 from dataflow.plan import Node
 from deltamark import DeltamarkError, unknown
 
@@ -34,100 +36,137 @@ class Batch:
         self.pointers: Pointers | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Pointers:
-    """Where the arrays of a batch lie."""
+    """Where the arrays of a batch lie, which is not empty."""
 
-    __slots__ = ("columns", "diff", "last", "rows", "time")
+    rows: int
+    last: int
+    time: int
+    diff: int
+    columns: dict[str, int]
 
-    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> None:
-        self.rows, self.last = len(time), int(time[-1])
-        self.time, self.diff = _address(time), _address(diff)
-        self.columns = {}
-        for name, values in columns.items():
-            if isinstance(values, np.ndarray):
-                self.columns[name] = _address(values)
-            else:
-                self.columns[name], self.columns[f"{name}{BYTES}"] = _text_addresses(values)
+
+def pointers_to(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> Pointers:
+    places = {}
+    for name, values in columns.items():
+        if isinstance(values, np.ndarray):
+            places[name] = _address(values)
+        else:
+            places[name], places[f"{name}{BYTES}"] = _text_addresses(values)
+    return Pointers(len(time), int(time[-1]), _address(time), _address(diff), places)
 
 
 def trusted(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> Batch:
     """Make a batch whose order and bounds are known to hold, of contiguous arrays of the right types; not empty."""
     batch = Batch(time, diff, columns)
-    batch.pointers = Pointers(time, diff, columns)
+    batch.pointers = pointers_to(time, diff, columns)
     return batch
 
 
+class Shard:
+    """What one process runs of a compiled plan."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self.inputs = {name: Aim(node, block) for name, (node, block) in compiled.inputs.items()}
+        self._program = compiled.program
+        self._collected = _words(compiled.roots[0].block, vm.DROP + 1)
+
+    def checked(self, batches: Mapping[str, Batch], last: int) -> dict[str, Pointers]:
+        """Find where batches lie that come after the time `last`; those without rows are left out."""
+        found = {}
+        for name, batch in batches.items():
+            if name not in self.inputs:
+                raise unknown("input", name, self.inputs)
+            pointers = batch.pointers or self.inputs[name].check(batch, last)
+            if pointers is not None:
+                found[name] = pointers
+        return found
+
+    def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> int:
+        """Run the program over batches; return how many changes it has collected, or counted where they drop."""
+        self._collected[vm.DROP] = drop
+        for name, each in pointers.items():
+            self.inputs[name].aim(each)
+        stopped = vm.run(self.compiled.block, -1)
+        while stopped != vm.DONE:
+            at, reason = divmod(stopped, 4)
+            if reason == vm.FAILED:
+                raise self._program.states[at].problem()
+            if reason == vm.WAIT:
+                wait()
+            else:
+                self._program.grow(self._program.ops[at])
+            stopped = vm.run(self.compiled.block, at)
+        for name in pointers:
+            self.inputs[name].nowhere()
+        changes, self._collected[vm.COLLECTED] = self._collected[vm.COLLECTED], 0
+        return changes
+
+    def state_rows(self) -> int:
+        """Count what is kept between feeds: rows, groups and keys."""
+        return sum(state.rows() for state in {id(each): each for each in self._program.states.values()}.values())
+
+    def answer(self, worker: int, rows: int) -> Batch:
+        """Copy what a worker has collected; its texts can be read until the next feed."""
+        root = self.compiled.roots[0]
+        time, diff, *columns = (view(vector, rows).copy() for vector in root.vectors[worker])
+        named = dict(zip(root.arrays, columns, strict=True))
+        for name in root.texts:
+            named[name] = texts_at(named[name], named.pop(f"{name}{BYTES}"))
+        return Batch(time, diff, {name: named[name] for name in root.names})
+
+
 class Worker:
+    """The only worker of a dataflow."""
+
     def __init__(self, collection: Collection) -> None:
-        self._compiled = compile_plans([collection.node])
-        self._program = self._compiled.program
-        self._inputs = {name: _Aim(node, block) for name, (node, block) in self._compiled.inputs.items()}
-        self._collected = _words(self._compiled.roots[0].block, vm.DROP + 1)
+        self._shard = Shard(compile_plans([collection.node]))
         self._last = -1
         self.schema = collection.schema
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
         """The inputs, and the columns that are read from them."""
-        return {name: aim.names for name, aim in self._inputs.items()}
+        return {name: aim.names for name, aim in self._shard.inputs.items()}
 
     def feed(self, batches: Mapping[str, Batch]) -> Batch:
         """Apply whole logical times, later than all before; return what changed in the answer, in order of time."""
-        self._collected[vm.DROP] = 0
-        return self._answer(self._compiled.roots[0], self._run(batches))
+        return self._shard.answer(0, self._run(batches, drop=False))
 
     def push(self, batches: Mapping[str, Batch]) -> int:
         """Do as `feed` does, but only count the changes of the answer."""
-        self._collected[vm.DROP] = 1
-        return self._run(batches)
+        return self._run(batches, drop=True)
+
+    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> int:
+        pointers = self._shard.checked(batches, self._last)
+        self._last = max([self._last, *(each.last for each in pointers.values())])
+        return self._shard.run(pointers, _nobody, drop=drop)
 
     def state_rows(self) -> int:
         """Count what is kept between feeds: rows, groups and keys."""
-        return sum(state.rows() for state in {id(each): each for each in self._program.states.values()}.values())
+        return self._shard.state_rows()
 
     def explain(self) -> str:
         """Describe the plan as it runs: operators, arrangements and who shares them, rows and bytes."""
-        return explain(self._compiled)
+        return explain(self._shard.compiled)
 
     def close(self) -> None:
-        self._program.memory.close()
-
-    def _run(self, batches: Mapping[str, Batch]) -> int:
-        last = self._last
-        for name, batch in batches.items():
-            if name not in self._inputs:
-                raise unknown("input", name, self._inputs)
-            last = max(last, self._inputs[name].at(batch, self._last))
-        self._last = last
-        stopped = vm.run(self._compiled.block, -1)
-        while stopped != vm.DONE:
-            at, reason = divmod(stopped, 4)
-            if reason == vm.FAILED:
-                raise self._program.states[at].problem()
-            self._program.grow(self._program.ops[at])
-            stopped = vm.run(self._compiled.block, at)
-        for name in batches:
-            self._inputs[name].nowhere()
-        changes, self._collected[vm.COLLECTED] = self._collected[vm.COLLECTED], 0
-        return changes
-
-    def _answer(self, root: Root, rows: int) -> Batch:
-        time, diff, *columns = (view(vector, rows).copy() for vector in root.vectors)
-        named = dict(zip(root.names, columns, strict=True))
-        texts = {name: self._read(named[name]) for name in root.names if self.schema[name].kind == "text"}
-        return Batch(time, diff, {**named, **texts})
-
-    def _read(self, numbers: np.ndarray) -> np.ndarray:
-        """Return texts by number; a number stands for its text only until the next feed."""
-        once, places = np.unique(numbers, return_inverse=True)
-        return np.array(self._program.pool.read(once.tolist()), dtype=object)[places]
+        self._shard.compiled.program.memory.close()
 
 
-class _Aim:
+def _nobody() -> None:
+    raise AssertionError("a worker that is alone waits for nobody")
+
+
+class Aim:
     """Points an input of the program at a batch."""
 
     def __init__(self, node: Node, block: Input) -> None:
         self.names = block.names
+        self.texts = [name for name in block.names if node.schema[name].kind == "text"]
+        self.widths = {name: node.schema[name].width for name in block.names if name not in self.texts}
         self._node = node
         self._arrays = block.arrays
         self._words = _words(block.block, vm.POSITION + 1)
@@ -135,23 +174,18 @@ class _Aim:
         self._alive: list[Column] = []
         self._live = 0
 
-    def at(self, batch: Batch, last: int) -> int:
-        """Aim; return the batch's last time, or `last` if it is empty."""
-        pointers = batch.pointers or self._checked(batch, last)
-        if pointers is None:
-            return last
+    def aim(self, pointers: Pointers) -> None:
         words, bases = self._words, self._bases
         words[vm.TIMES], words[vm.DIFFS] = pointers.time, pointers.diff
         words[vm.ROWS], words[vm.POSITION] = pointers.rows, 0
         for index, name in enumerate(self._arrays):
             bases[index] = pointers.columns[name]
-        return pointers.last
 
     def nowhere(self) -> None:
         self._words[vm.ROWS] = self._words[vm.POSITION] = 0
 
-    def _checked(self, batch: Batch, last: int) -> Pointers | None:
-        """Check order, types and bounds; None for a batch without rows."""
+    def check(self, batch: Batch, last: int) -> Pointers | None:
+        """Check order, types and bounds, and keep the arrays alive until the next batch; None for one without rows."""
         if len(batch.time) == 0:
             return None
         time, diff = _as(batch.time, 8), _as(batch.diff, 8)
@@ -167,7 +201,7 @@ class _Aim:
         self._live = int(live[-1])
         columns = {name: self._bounded(name, batch.columns[name]) for name in self.names}
         self._alive = [time, diff, *columns.values()]
-        return Pointers(time, diff, columns)
+        return pointers_to(time, diff, columns)
 
     def _bounded(self, name: str, values: Column) -> Column:
         type_ = self._node.schema[name]

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+import numpy as np
+
 from dataflow.collection import Collection, source
+from dataflow.embedded import Embedded
 from dataflow.types import Schema
 from dataflow.worker import Batch, Worker
 from datagen.dataset import Dataset
+from datagen.feed import Feed
 from datagen.schema import relation
 from datagen.workload import Workload
-from deltamark import DeltamarkError, unknown
+from deltamark import unknown
 from harness.cell import Cell
-from harness.sources import relation_source
+from harness.sources import batches, relation_source
 from queries.catalogue import query
 
 ENGINES = ("embedded",)
@@ -57,9 +61,40 @@ def collection(cell: Cell, dataset: Dataset, work: Workload) -> Collection:
 def open_engine(cell: Cell, dataset: Dataset, work: Workload) -> Engine:
     if cell.engine not in ENGINES:
         raise unknown("engine", cell.engine, ENGINES)
-    if cell.workers != 1:
-        raise DeltamarkError("the embedded engine has one worker", cell.workers, "leave --workers at 1")
-    return Worker(collection(cell, dataset, work))
+    plan = collection(cell, dataset, work)
+    return Worker(plan) if cell.workers == 1 else Embedded(plan, cell.workers)
+
+
+class Cut:
+    """What the workers of an engine take from: each cuts the same batches of the mapped data, and maps their pages."""
+
+    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, inputs: Mapping[str, tuple[str, ...]]) -> None:
+        wanted = {relation(name).name: columns for name, columns in inputs.items()}
+        self.feed = Feed(dataset, work, wanted, logical=cell.logical)
+
+    def take(self, physical: int) -> dict[str, Batch]:
+        taken = batches(self.feed.take(physical))
+        for batch in taken.values():
+            for column in batch.columns.values():
+                if isinstance(column, np.ndarray):
+                    column[::PAGE].max()
+        return taken
+
+
+PAGE = 512
+"""At least one of so many values lies in each page."""
+
+
+def open_taking(cell: Cell, dataset: Dataset, work: Workload) -> tuple[Embedded, Feed]:
+    """Open an engine whose workers take batches by themselves; return it and the feed that the first takes from."""
+    made: list[Cut] = []
+
+    def cut(inputs: Mapping[str, tuple[str, ...]]) -> Cut:
+        made.append(Cut(cell, dataset, work, inputs))
+        return made[0]
+
+    engine = Embedded(collection(cell, dataset, work), cell.workers, cut)
+    return engine, made[0].feed
 
 
 def open_answer(cell: Cell, dataset: Dataset, work: Workload) -> Engine:

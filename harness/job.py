@@ -11,7 +11,7 @@ from datagen.workload import Workload, workload
 from harness import measure, usage
 from harness.cell import Cell
 from harness.checks import Answers
-from harness.measure import Run, Subject
+from harness.measure import Drive, Handed, Run
 from harness.stats import percentile
 from harness.subjects import DUCKDB, open_check, open_subject
 
@@ -55,7 +55,7 @@ def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
     runs: list[Run] = []
     while len(runs) < job.runs and (not runs or sum(each.seconds + each.cut for each in runs) < PATIENCE):
         stage()
-        runs.append(measure.run(job.cell, job.sample, dataset, work, _timed(job, dataset, work)))
+        runs.append(measure.run(job.cell, job.sample, work, _timed(job, dataset, work)))
         expected = runs[-1].changes if expected is None else expected
         if runs[-1].changes != expected:
             raise WrongError(f"{runs[-1].changes} changes in run {len(runs)}, where another has shown {expected}")
@@ -65,19 +65,20 @@ def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
 def _checked(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int]:
     """Run a cell untimed; return its digest and how many changes its timed part shows."""
     check = open_check(job.cell, dataset, work, job.answers)
-    run = measure.run(job.cell, job.sample, dataset, work, lambda: check)
+    run = measure.run(job.cell, job.sample, work, lambda: Handed(check, job.cell, dataset, work))
     if check.wrong:
         raise WrongError(check.wrong)
     return str(check.digest), run.changes
 
 
-def _timed(job: Job, dataset: Dataset, work: Workload) -> Callable[[], Subject]:
+def _timed(job: Job, dataset: Dataset, work: Workload) -> Callable[[], Drive]:
     """Say how to open what is timed. DuckDB's last answer, which is there anyway, is compared after the timing."""
     if job.cell.engine != DUCKDB or not job.answers:
         return lambda: open_subject(job.cell, dataset, work)
 
-    def make() -> Subject:
-        return _Insisting(open_check(job.cell, dataset, work, job.answers))
+    def make() -> Drive:
+        subject = _Insisting(open_check(job.cell, dataset, work, job.answers))
+        return Handed(subject, job.cell, dataset, work)
 
     return make
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from datagen.workload import Workload
 from harness import usage
 from harness.cell import Cell
 from harness.windows import Span, spans
+from queries.catalogue import query
 
 FORWARD_ROUNDS = 100_000
 """In one batch, between windows."""
@@ -50,6 +51,49 @@ class Subject(Protocol):
     def close(self) -> None: ...
 
 
+class Drive(Protocol):
+    """A subject and the feed of its stream: take a batch, then push it."""
+
+    feed: Feed
+
+    def take(self, physical: int) -> int:
+        """Cut the next logical batches; return how many rows they have."""
+        ...
+
+    def push(self) -> int: ...
+
+    def advance(self) -> None: ...
+
+    def state_rows(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Handed:
+    """A subject that is handed its batches."""
+
+    def __init__(self, subject: Subject, cell: Cell, dataset: Dataset, work: Workload) -> None:
+        self.feed = Feed(dataset, work, wanted(subject), logical=cell.logical)
+        self._subject, self._batch = subject, None
+        self.state_rows, self.close = subject.state_rows, subject.close
+
+    def take(self, physical: int) -> int:
+        deltas = self.feed.take(physical)
+        self._batch = self._subject.prepare(deltas) if deltas else None
+        return sum(len(delta.time) for delta in deltas)
+
+    def push(self) -> int:
+        return self._subject.push(self._batch)
+
+    def advance(self) -> None:
+        self._subject.advance(self._batch)
+
+
+def wanted(subject: Subject) -> dict[RelationName, tuple[str, ...]]:
+    """Return which columns of which relations a subject is fed."""
+    return {relation(name).name: columns for name, columns in subject.inputs.items()}
+
+
 @dataclass
 class Run:
     """What was seen in a run; times in seconds."""
@@ -65,61 +109,47 @@ class Run:
     whole: bool = True
 
 
-def run(cell: Cell, sample: int, dataset: Dataset, work: Workload, make: Callable[[], Subject]) -> Run:
+def run(cell: Cell, sample: int, work: Workload, make: Callable[[], Drive]) -> Run:
     """Run a cell to the end of its stream, timing all batches or a sample of them."""
     gc.collect()
     before = usage.memory()
-    subject = make()
-    found = Run()
+    drive, found = make(), Run()
     try:
-        feed = Feed(dataset, work, wanted(subject), logical=cell.logical)
         gc.disable()
-        windows = spans(work, subject.inputs, cell.logical * cell.physical, sample)
+        windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)
         found.whole = len(windows) == 1
-        for span in windows:
-            _forward(subject, feed, span[0], cell.logical)
-            _timed(subject, feed, span, cell.physical, found)
-        _forward(subject, feed, work.rounds, cell.logical)
+        for window in windows:
+            _forward(drive, window[0], cell.logical)
+            _timed(drive, window, cell.physical, found)
+        _forward(drive, work.rounds, cell.logical)
         found.seconds = sum(found.latencies)
-        found.state_rows = subject.state_rows()
+        found.state_rows = drive.state_rows()
         found.state_bytes = max(usage.memory() - before, 0)
     finally:
         gc.enable()
-        subject.close()
+        drive.close()
     return found
 
 
-def wanted(subject: Subject) -> dict[RelationName, tuple[str, ...]]:
-    """Return which columns of which relations a subject is fed."""
-    return {relation(name).name: columns for name, columns in subject.inputs.items()}
-
-
-def _forward(subject: Subject, feed: Feed, stop: int, logical: int) -> None:
+def _forward(drive: Drive, stop: int, logical: int) -> None:
     """Feed all rounds before `stop`, untimed."""
-    while not feed.done and feed.round < stop:
-        rounds = min(FORWARD_ROUNDS, stop - feed.round)
-        if deltas := feed.take(max(rounds // logical, 1)):
-            subject.advance(subject.prepare(deltas))
+    while not drive.feed.done and drive.feed.round < stop:
+        rounds = min(FORWARD_ROUNDS, stop - drive.feed.round)
+        if drive.take(max(rounds // logical, 1)):
+            drive.advance()
 
 
-def _timed(subject: Subject, feed: Feed, span: Span, physical: int, found: Run) -> None:
-    clock, processor = time.perf_counter, time.process_time
+def _timed(drive: Drive, window: Span, physical: int, found: Run) -> None:
+    clock, processor, feed = time.perf_counter, time.process_time, drive.feed
     others = usage.cpu_of_descendants()
-    while not feed.done and feed.round < span[1]:
+    while not feed.done and feed.round < window[1]:
         started = clock()
-        deltas = feed.take(physical)
-        batch = subject.prepare(deltas) if deltas else None
+        rows = drive.take(physical)
         used, handed = processor(), clock()
         found.cut += handed - started
-        if batch is None:
-            continue
-        changes = subject.push(batch)
-        found.latencies.append(clock() - handed)
-        found.cpu += processor() - used
-        found.changes += changes
-        found.tuples += _rows(deltas)
+        if rows:
+            found.changes += drive.push()
+            found.latencies.append(clock() - handed)
+            found.cpu += processor() - used
+            found.tuples += rows
     found.cpu += usage.cpu_of_descendants() - others
-
-
-def _rows(deltas: Sequence[Delta]) -> int:
-    return sum(len(delta.time) for delta in deltas)

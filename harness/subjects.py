@@ -5,16 +5,17 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any, Protocol
 
+from dataflow.embedded import Embedded
 from dataflow.worker import Batch
 from datagen.dataset import Dataset
-from datagen.feed import Delta
+from datagen.feed import Delta, Feed
 from datagen.workload import Workload
 from deltamark import unknown
 from harness import verify
 from harness.cell import Cell
 from harness.checks import Answers, Row, StreamCheck
-from harness.engines import ENGINES, Engine, open_engine
-from harness.measure import Subject
+from harness.engines import ENGINES, Engine, open_engine, open_taking
+from harness.measure import Drive, Handed, Subject
 from harness.pipes import PREFIX, Pipe, SummedPipe
 from harness.recompute import Recompute
 from harness.sources import batches
@@ -38,6 +39,18 @@ class Maintained:
 
     def advance(self, batch: dict[str, Batch]) -> None:
         self._engine.push(batch)
+
+
+class Taken:
+    """Several workers of ours, of which each cuts its batches."""
+
+    def __init__(self, engine: Embedded, feed: Feed) -> None:
+        self.feed = feed
+        self.take, self.push = engine.take, engine.push_taken
+        self.state_rows, self.close = engine.state_rows, engine.close
+
+    def advance(self) -> None:
+        self.push()
 
 
 class Answering(Subject, Protocol):
@@ -73,8 +86,14 @@ def has_stream(engine: str) -> bool:
     return engine in ENGINES
 
 
-def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Subject:
+def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
     """Open an engine to be timed."""
+    if has_stream(cell.engine) and cell.workers > 1:
+        return Taken(*open_taking(cell, dataset, work))
+    return Handed(_subject(cell, dataset, work), cell, dataset, work)
+
+
+def _subject(cell: Cell, dataset: Dataset, work: Workload) -> Subject:
     if cell.engine == DUCKDB:
         return Recompute(cell, dataset)
     if cell.engine.startswith(PREFIX):

@@ -42,10 +42,10 @@ Report = Callable[[int, int], None]
 
 def random_times(work: Workload, names: Iterable[str], logical: int, count: int, chance: Random) -> list[int]:
     """Draw times: the first and the last, and of the others half at the end of a round and half in the middle."""
-    ranks = [relation(name).rank for name in names]
+    ranks = sorted({relation(name).rank for name in names})
     last = (work.rounds - 1) // logical
     times = {0, last * TIMES_A_ROUND + TIMES_A_ROUND - 1}
-    wanted = min(count, (last + 1) * (len(ranks) + 1))
+    wanted = min(count, (last + 1) * len({*ranks, TIMES_A_ROUND - 1}))
     while len(times) < wanted:
         middle = chance.choice([TIMES_A_ROUND - 1, chance.choice(ranks)])
         times.add(chance.randint(0, last) * TIMES_A_ROUND + middle)

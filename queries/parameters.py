@@ -141,14 +141,14 @@ def drawn(query: str, chance: Random) -> Parameters:
         region = chance.choice(tuple(NATIONS))
         nation = chance.choice(NATIONS[region])
         return {"nation": nation, "region": region, "type": _joined(KINDS, FINISHES, METALS)(chance)}
-    return {name: draw(chance) for name, draw in SUBSTITUTION[query].items()}
+    return {name: draw(chance) for name, draw in SUBSTITUTION.get(query, {}).items()}
 
 
 def parameters(
     query: str, scale_factor: Decimal, seed: int | None = None, given: Mapping[str, str] | None = None
 ) -> Parameters:
     """Return a query's parameters: for validation, or drawn by a seed, and in both cases with those given as text."""
-    values = dict(VALIDATION[query])
+    values = dict(VALIDATION.get(query, {}))
     if query == "q11":
         values["inverse_fraction"] = 10000 * scale_factor
     if seed is not None:

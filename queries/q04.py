@@ -40,6 +40,6 @@ def joined(tpch: Tables, *, date: dt.date) -> Collection:
 Q04 = Query(
     SQL,
     relations=("lineitem", "orders"),
-    variants={"plain": plain, "joined": joined},
+    variants={"joined": joined, "plain": plain},
     order=("orderpriority",),
 )

@@ -38,8 +38,8 @@ def plain(tpch: Tables, *, nation: str, region: str, type: str) -> Collection:  
     volumes = (
         tpch["lineitem"]
         .select("orderkey", "partkey", "suppkey", volume=col.extendedprice * (1 - col.discount))
-        .join(tpch["part"].where(col.type == type).select("partkey"), on="partkey")
         .join(orders, on="orderkey")
+        .join(tpch["part"].where(col.type == type).select("partkey"), on="partkey")
         .join(suppliers, on="suppkey")
     )
     shares = {"mkt_share.num": total(col.ours * col.volume), "mkt_share.den": total(col.volume)}

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import numpy as np
 
+import queries.parameters
+from harness.cli import main
+from queries import catalogue
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_example_runs():
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def example(start):
+    (code,) = (each for each in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if start in each)
+    return code
+
+
+def test_your_own_relation():
     given = {
         "time": np.array([0, 0, 1]), "diff": np.array([1, 1, -1]),
         "shops": np.array([7, 7, 7]), "cents": np.array([900, 250, 900]),
     }  # fmt: skip
-    exec(code, given)
+    exec(example("sales = source("), given)
     out = given["out"]
     assert out.time.tolist() == [0, 1]
     assert out.diff.tolist() == [1, -1]
     assert out.columns["revenue"].tolist() == [900, 900]
+
+
+def test_your_own_query(monkeypatch, capsys, data):
+    given = {}
+    exec(example("MODES = Query("), given)
+    ((name, key),) = re.findall(r'`"(\w+)": (\w+)`', README)
+    ((_, parameters),) = re.findall(r'`"(\w+)": (\{.*?\})`', README)
+    monkeypatch.setitem(catalogue.QUERIES, name, given[key])
+    monkeypatch.setitem(queries.parameters.VALIDATION, name, ast.literal_eval(parameters))
+    words = ["verify", name, "--data", str(data), "--logical", "1,7", "--physical", "13,all", "--times", "10"]
+    assert main(words) == 0
+    assert "6 checked, 0 wrong" in capsys.readouterr().out
 
 
 def test_the_files_that_it_names_are_there():

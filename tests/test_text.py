@@ -84,7 +84,7 @@ def test_the_pool_follows_the_live_rows():
             texts = [f"{time}-{number}-{'x' * (number * time % 90)}" for number in range(10)]
             worker.feed(batch(texts, 2 * time))
             worker.feed(batch(texts, 2 * time + 1, -1))
-            pool = view(worker._program.pool.block, kernel.POOL_WORDS)
+            pool = view(worker._shard.compiled.program.pool.block, kernel.POOL_WORDS)
             sizes.append((pool[kernel.NEXT], pool[kernel.HEAP]))
         worker.feed({})
         assert worker.state_rows() == 0

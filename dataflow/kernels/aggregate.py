@@ -25,7 +25,7 @@ NEGATIVE, OVERFLOW = 1, 2
 def aggregate(op: int) -> int:
     size, times, diffs = load(load(op, SIZE), 0), load(load(op, TIME), 0), load(load(op, DIFF), 0)
     key, keys, sums, state = load(load(op, KEY), 0), load(op, KEYS), load(op, SUMS), load(op, STATE)
-    saved, touched, values, out = load(op, SAVED), load(op, TOUCHED), load(op, RESOLVED), _resolve(op)
+    saved, touched, values, out = load(op, SAVED), load(op, TOUCHED), load(op, RESOLVED), resolve(op)
     words, frontier = 2 * sums + 4, load(load(op, FRONTIER), 0)
     opened, now, rows, live, status = load(op, OPEN), load(op, NOW), 0, load(op, LIVE), 0
     hashed, low = load(keys, HASHED) != 0, load(keys, LOW)
@@ -33,7 +33,7 @@ def aggregate(op: int) -> int:
         time = load(times, at)
         if time != now:
             if opened > 0:
-                rows, live, status = _flush(op, out, rows, live, opened)
+                rows, live, status = flush(op, out, rows, live, opened)
                 opened = 0
                 if status != 0:
                     break
@@ -80,7 +80,7 @@ def aggregate(op: int) -> int:
                 store(op, ERROR_KEY, key_id)
                 break
     if status == 0 and opened > 0 and now < frontier:
-        rows, live, status = _flush(op, out, rows, live, opened)
+        rows, live, status = flush(op, out, rows, live, opened)
         opened = 0
     store(load(op, OUT_SIZE), 0, rows)
     store(op, OPEN, opened)
@@ -89,7 +89,7 @@ def aggregate(op: int) -> int:
 
 
 @kernel
-def _resolve(op: int) -> int:
+def resolve(op: int) -> int:
     """Write down where the values and the outputs of this slice lie; return the address of the outputs."""
     sums, resolved = load(op, SUMS), load(op, RESOLVED)
     for index in range(sums):
@@ -102,7 +102,7 @@ def _resolve(op: int) -> int:
 
 
 @kernel
-def _flush(op: int, out: int, rows: int, live: int, opened: int) -> tuple[int, int, int]:
+def flush(op: int, out: int, rows: int, live: int, opened: int) -> tuple[int, int, int]:
     """End a time: hand out what changed."""
     sums, keys, now = load(op, SUMS), load(op, KEYS), load(op, NOW)
     words = 2 * sums + 4

@@ -91,6 +91,25 @@ def _adder() -> Any:
 add_product = _adder()
 
 
+def _wide_adder() -> Any:
+    """Make add_wide(address, other): add the 128-bit number at another address to the one at an address."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer, other = (builder.inttoptr(arg, ir.IntType(128).as_pointer()) for arg in args)
+        total = builder.add(builder.load(pointer, align=8), builder.load(other, align=8))
+        builder.store(total, pointer, align=8)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def add_wide(_typing: Any, _address: Any, _other: Any) -> Any:
+        return types.void(types.int64, types.int64), generate
+
+    return add_wide
+
+
+add_wide = _wide_adder()
+
+
 def _prefetcher() -> Any:
     @intrinsic
     def prefetch(_typing: Any, _address: Any) -> Any:
@@ -110,7 +129,34 @@ prefetch = _prefetcher()
 """Have the cache fetch what lies at an address; any address will do."""
 
 
-NORESERVE, HUGE_PAGES = 0x4000, 14
+def _published() -> tuple[Any, Any]:
+    """Make a load and a store of words that other processes write and read."""
+
+    @intrinsic
+    def load_acquire(_typing: Any, _address: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+            return builder.load_atomic(pointer, "acquire", 8)
+
+        return types.int64(types.int64), generate
+
+    @intrinsic
+    def store_release(_typing: Any, _address: Any, _value: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+            builder.store_atomic(args[1], pointer, "release", 8)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return load_acquire, store_release
+
+
+load_acquire, store_release = _published()
+"""Whoever loads what was so stored sees all that was stored before it; and a loop that waits loads it each time."""
+
+
+NORESERVE, HUGE_PAGES, GIVE_BACK = 0x4000, 14, 9
 SMALL_PAGES = 1 << 18
 """Bytes at the start of a reservation in small pages: zeroing a huge one costs more than a small array is worth."""
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -131,19 +177,33 @@ class Memory:
 
     def reserve(self, words: int) -> int:
         """Return the address of so many int64, all zero, none of them costing memory yet."""
+        return self._map(words, mmap.MAP_PRIVATE)
+
+    def share(self, words: int) -> int:
+        """Reserve what processes that are forked later have in common."""
+        return self._map(words, mmap.MAP_SHARED)
+
+    def _map(self, words: int, kind: int) -> int:
         # arrays that begin at the same place in their pages fight for the same lines of the cache
         offset = len(self._held) * STAGGER % STAGGER_WITHIN
         size = -(-(words * 8 + offset) // mmap.PAGESIZE) * mmap.PAGESIZE
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
+        flags = kind | mmap.MAP_ANONYMOUS | NORESERVE
         address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
         if address in (None, 2**64 - 1):
             raise DeltamarkError(
                 "no address space", f"{size / 1e9:.1f} GB", "lower the bounds on rows, or lift ulimit -v"
             )
-        if size > SMALL_PAGES:
+        if size > SMALL_PAGES and kind == mmap.MAP_PRIVATE:
             _libc.madvise(address + SMALL_PAGES, size - SMALL_PAGES, HUGE_PAGES)
         self._held[address + offset] = (address, size)
         return int(address + offset)
+
+    def clear(self, address: int, used: int) -> None:
+        """Give back the memory of a shared reservation of which so many bytes were used; it reads as zeros again."""
+        start, size = self._held[address]
+        whole = -(-(address - start + used) // mmap.PAGESIZE) * mmap.PAGESIZE
+        if _libc.madvise(start, min(whole, size), GIVE_BACK) != 0:
+            raise OSError(ctypes.get_errno(), "madvise")
 
     def replace(self, address: int, by: int) -> None:
         """Give a reservation back, whose content has moved to another."""

@@ -7,27 +7,34 @@ time waits until FRONTIER has passed it.
 
 from __future__ import annotations
 
+from dataflow.kernels import scan as scan_kernel
 from dataflow.kernels import text, vector
 from dataflow.kernels.aggregate import aggregate
 from dataflow.kernels.arrange import insert, settle
 from dataflow.kernels.consolidate import consolidate
+from dataflow.kernels.deal import compact, expand
+from dataflow.kernels.exchange import receive, send
 from dataflow.kernels.intern import intern
 from dataflow.kernels.join import join
 from dataflow.kernels.keymap import crowded
-from dataflow.kernels.memory import kernel, load, store
+from dataflow.kernels.memory import inline, kernel, load, store
 from dataflow.kernels.merge import merge
 from dataflow.kernels.rows import bucket
+from dataflow.kernels.scan import scan
 from dataflow.kernels.threshold import threshold
 from dataflow.kernels.watch import watch
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
- BUCKET, INTERN, RECLAIM, REFER, REFER_NUMBERS, NUMBER, MATCH, SUBSTRING, PREFIX) = range(37)  # fmt: skip
+ BUCKET, INTERN, RECLAIM, REFER, REFER_NUMBERS, NUMBER, MATCH, SUBSTRING, PREFIX, HASH, SEND, RECEIVE, COMPACT,
+ EXPAND, SCAN) = range(43)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
-INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE = range(7)
-"""FRONTIER: a cell. MORE: whether rows are left after this slice."""
+INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE, WORKERS, WORKER = range(9)
+"""FRONTIER, WORKER: cells. MORE: whether rows are left after this slice. Of WORKERS that run the same program over the
+same feed, number WORKER takes every WORKERS-th slice; together such slices are a round, and FRONTIER is where it ends.
+"""
 
 # an input's block
 TIMES, DIFFS, ROWS, POSITION, SIZE, TIME, DIFF, COLUMNS, BASES, WIDTHS, CELLS = range(11)
@@ -37,11 +44,11 @@ TIMES, DIFFS, ROWS, POSITION, SIZE, TIME, DIFF, COLUMNS, BASES, WIDTHS, CELLS = 
 POOL = 1
 KEYS, COMING = 1, 2
 """ROOM: a map of keys, and the cell of how many may come."""
-ARRANGEMENT = 1
+ARRANGEMENT = EXCHANGE = 1
 COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT, DROP = range(1, 7)
 """COLLECT: counts the answer's changes, and keeps them unless DROP is set."""
 
-DONE, GROW, FAILED = 0, 1, 2
+DONE, GROW, FAILED, WAIT = 0, 1, 2, 3
 FOREVER = 2**62
 
 
@@ -68,8 +75,27 @@ def run(program: int, start: int) -> int:
 
 @kernel
 def _cut(program: int) -> None:
-    """Take the next slice of every input: all rows before a horizon that keeps each to SLICE rows."""
-    inputs, most, horizon, first = load(program, INPUTS), load(program, SLICE), FOREVER, FOREVER
+    """Take the next round: a slice for each worker, of which ours is the one that is run."""
+    workers, worker = load(program, WORKERS), load(load(program, WORKER), 0)
+    most = load(program, SLICE) if workers == 1 else _share(program, workers)
+    for turn in range(workers):
+        _cut_slice(program, most, turn == worker)
+
+
+@kernel
+def _share(program: int, workers: int) -> int:
+    """Return how many rows of an input a slice may have for the last round to occupy all workers."""
+    longest = 1
+    for index in range(load(program, INPUTS)):
+        block = load(load(program, INPUT_BLOCKS), index)
+        longest = max(longest, load(block, ROWS) - load(block, POSITION))
+    return min(load(program, SLICE), -(-longest // workers))
+
+
+@kernel
+def _cut_slice(program: int, most: int, mine: bool) -> None:
+    """Take the next slice of every input, or pass it: all rows before a horizon that keeps each to `most` rows."""
+    inputs, horizon, first = load(program, INPUTS), FOREVER, FOREVER
     for index in range(inputs):
         block = load(load(program, INPUT_BLOCKS), index)
         position, rows, times = load(block, POSITION), load(block, ROWS), load(block, TIMES)
@@ -86,7 +112,9 @@ def _cut(program: int) -> None:
         position, rows, times = load(block, POSITION), load(block, ROWS), load(block, TIMES)
         size = _before(times, position, rows, horizon) - position
         size = min(size, most)
-        _aim(block, position, size)
+        if mine:
+            _aim(block, position, size)
+        store(block, POSITION, position + size)
         more |= position + size < rows
     store(load(program, FRONTIER), 0, frontier if more != 0 else FOREVER)
     store(program, MORE, more)
@@ -113,7 +141,6 @@ def _aim(block: int, position: int, size: int) -> None:
     for column in range(load(block, COLUMNS)):
         cell = load(load(block, CELLS), column)
         store(cell, 0, load(load(block, BASES), column) + load(load(block, WIDTHS), column) * position)
-    store(block, POSITION, position + size)
 
 
 @kernel
@@ -127,6 +154,13 @@ def _collect(op: int) -> int:
             store(target, at, load(source, at))
     store(op, COLLECTED, collected + size)
     return 0
+
+
+@inline
+def _scanned(status: int) -> int:
+    if status == 0:
+        return 0
+    return WAIT if status == scan_kernel.WAITING else FAILED
 
 
 @kernel
@@ -181,6 +215,8 @@ def _step(op: int) -> int:
         return FAILED if text.substring(op) != 0 else 0
     elif code == PREFIX:
         text.prefix(op)
+    elif code == HASH:
+        text.hashes(op)
     elif code == RECLAIM:
         text.reclaim(load(op, POOL))
     elif code == ROOM:
@@ -207,4 +243,14 @@ def _step(op: int) -> int:
         bucket(op)
     elif code == COLLECT:
         _collect(op)
+    elif code == SEND:
+        return WAIT if send(op) != 0 else 0
+    elif code == RECEIVE:
+        return WAIT if receive(load(op, EXCHANGE)) != 0 else 0
+    elif code == COMPACT:
+        compact(op)
+    elif code == EXPAND:
+        expand(op)
+    elif code == SCAN:
+        return _scanned(scan(op))
     return 0

@@ -218,6 +218,16 @@ def number(op: int) -> int:
 
 
 @kernel
+def hashes(op: int) -> int:
+    """Hash the bytes of texts."""
+    size, result = load(load(op, SIZE), 0), load(load(op, RESULT), 0)
+    starts, lengths = load(load(op, A_START), 0), load(load(op, A_LENGTH), 0)
+    for at in range(size):
+        store(result, at, _hash(load(starts, at), load(lengths, at)))
+    return 0
+
+
+@kernel
 def _hash(start: int, length: int) -> int:
     """Hash to 31 bits."""
     mixed, left = length, length

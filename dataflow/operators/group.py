@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dataflow.kernels import aggregate as sums_kernel
@@ -12,7 +12,7 @@ from dataflow.kernels import threshold as threshold_kernel
 from dataflow.kernels.memory import view
 from dataflow.operators.arrangement import negative, wide_weight
 from dataflow.plan import Node, walk
-from dataflow.program import LOOSE, key_range
+from dataflow.program import LOOSE, Program, key_range
 from dataflow.stream import Key, Stream, unpacked
 from dataflow.term import Term
 from dataflow.types import NULL, Type
@@ -48,7 +48,7 @@ class Groups:
     def row(self, key_id: int) -> dict[str, int]:
         key = int(keymap.key_of(self._word(self.keys), key_id))
         if self.key.form == "single":
-            return {self.names[0]: key}
+            return {self.names[0]: key if self.key.deal is None else self.key.deal.key(key)}
         if self.key.interner is not None:
             stored = zip(self.names, self.key.interner.stored, strict=True)
             return {name: int(view(int(view(cell, 1)[0]) + 8 * key, 1)[0]) for name, cell in stored}
@@ -74,7 +74,11 @@ class Groups:
         return int(view(state + 8 * words * key_id, 2)[1]) >= 0
 
 
-def aggregate(stream: Stream, node: Node, rows: int) -> Stream:
+Append = Callable[..., int]
+"""Appends an operator to a program, given its opcode and fields, and returns its block."""
+
+
+def aggregate(stream: Stream, node: Node, rows: int, append: Append = Program.op) -> Stream:
     """Keep the sums of each group, and hand out what changed when a time ends."""
     program = stream.program
     names, sums = node.params
@@ -90,8 +94,8 @@ def aggregate(stream: Stream, node: Node, rows: int) -> Stream:
     words = 2 * len(sums) + 4
     state, saved = program.memory.reserve(keys.capacity * words), program.memory.reserve(LOOSE)
     touched, resolved = program.memory.reserve(LOOSE), program.words(max(3 * len(sums), 1))
-    block = program.op(
-        vm.AGGREGATE, stream.size, stream.time, stream.diff, key.cell, keys.block, program.frontier, len(sums),
+    block = append(
+        program, vm.AGGREGATE, stream.size, stream.time, stream.diff, key.cell, keys.block, program.frontier, len(sums),
         program.table(cells), state, saved, touched, 0, 0, resolved, size, time, diff, out_key, out, 0, 0,
     )  # fmt: skip
     program.keep(_groups(sums_kernel, block, names, types, key))

@@ -22,4 +22,5 @@ def or_null(stream: Stream, node: Node) -> Stream:
     rows, group = view(int(operator[kernel.ROWS]), kernel.CHAIN + 1), view(int(operator[kernel.GROUPS]), 1)
     view(int(rows[kernel.RECORDS]), int(rows[kernel.WORDS]))[kernel.VALUES :] = NULL
     operator[kernel.OPEN], group[kernel.IS_OPEN] = 1, 1
+    program.differ(program.ops[-1] + 8 * kernel.OPEN, [1] + [0] * (program.workers - 1))
     return found

@@ -6,11 +6,12 @@ import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from dataflow.kernels import run as vm
 from dataflow.kernels import text as kernel
 from dataflow.kernels.memory import view
 from dataflow.program import LOOSE, Program
-from dataflow.types import NULL
 from deltamark import DeltamarkError
 
 SLOTS = 1024
@@ -29,11 +30,13 @@ class Pool:
         if program.pool is None:
             reserve = program.memory.reserve
             starts, lengths, live, waiting, waits, free = (reserve(LOOSE) for _ in range(6))
+            heaps = program.for_each_worker(LOOSE)
             fields = [
-                reserve(SLOTS), SLOTS - 1, 0, 0, free, 0, starts, lengths, live, waiting, waits, 0, reserve(LOOSE),
+                reserve(SLOTS), SLOTS - 1, 0, 0, free, 0, starts, lengths, live, waiting, waits, 0, heaps[0],
                 program.words(kernel.SIZES), program.frontier, kernel.FOREVER,
             ]  # fmt: skip
             program.pool = cls(program.words(kernel.POOL_WORDS, fields))
+            program.differ(program.pool.block + 8 * kernel.HEAP, heaps)
             program.op(vm.RECLAIM, program.pool.block)
             program.keep(program.pool)
         return program.pool
@@ -44,14 +47,15 @@ class Pool:
     def problem(self) -> DeltamarkError:
         raise AssertionError("a pool does not fail")
 
-    def read(self, numbers: Iterable[int]) -> list[str | None]:
-        """Return texts by number, None where one is missing."""
-        words = view(self.block, kernel.POOL_WORDS)
-        starts, lengths = (view(int(words[each]), int(words[kernel.NEXT])) for each in (kernel.STARTS, kernel.LENGTHS))
-        return [
-            None if number == NULL else ctypes.string_at(int(starts[number]), int(lengths[number])).decode()
-            for number in numbers
-        ]
+
+def texts_at(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Read the texts that lie at addresses; those of negative length are missing."""
+    once, first, places = np.unique(starts, return_index=True, return_inverse=True)
+    found = [
+        None if length < 0 else ctypes.string_at(start, length).decode()
+        for start, length in zip(once.tolist(), lengths[first].tolist(), strict=True)
+    ]
+    return np.array(found, dtype=object)[places]
 
 
 class LongSubstring:
@@ -98,6 +102,13 @@ def numbered(program: Program, size: int, diff: int, places: Places) -> int:
     """Return the cell of the numbers of texts, of rows that come and go by `diff`."""
     pool, result = Pool.of(program), program.vector()
     program.op(vm.NUMBER, size, places.start, places.length, result, pool.block, diff)
+    return result
+
+
+def hashed(program: Program, size: int, places: Places) -> int:
+    """Return the cell of a hash of texts, the same in all processes."""
+    result = program.vector()
+    program.op(vm.HASH, size, places.start, places.length, result)
     return result
 
 

@@ -15,7 +15,7 @@ from random import Random
 from datagen.dataset import Dataset
 from datagen.workload import workload
 from harness import verify
-from harness.cell import ALL, Cell
+from harness.cell import Cell
 from harness.commands.data import quietly
 from harness.options import add_data, at_least_one, physical
 from harness.progress import ProgressLine
@@ -102,8 +102,9 @@ def _check(cell: Cell, asked: Asked, dataset: Dataset) -> Iterator[str]:
         if asked.times
         else verify.every_time(dataset, work, relations, cell.logical)
     )
-    for variant in query(cell.query).variants:
-        each = cell.but(variant=variant, physical=chance.choice([13, 1000, ALL]), workers=chance.choice(asked.workers))
+    answers = query(cell.query)
+    for variant in (answers.default, *answers.accumulated):  # the others have the same stream, or are found below
+        each = cell.but(variant=variant, physical=chance.choice(asked.physical), workers=chance.choice(asked.workers))
         yield from _problem(verify.check_answers(each, dataset, times))
     reference = verify.run_stream(cell, dataset)
     if cell.logical > 1:

@@ -32,7 +32,7 @@ def crossover(known: Lookup) -> Table:
     return Table(
         "crossover", "Maintaining against recomputing with DuckDB: what a batch takes, P = 1, L = batch size",
         ["query", *headers, "crossover"], rows,
-        ["crossover: the batch size in rounds from which on recomputing takes less, read off between sizes on log axes"],
+        ["crossover: the batch size in rounds from which on recomputing takes less, read off on log axes"],
         mean_foot(rows, [brief] * len(headers) + [None]),
     )  # fmt: skip
 

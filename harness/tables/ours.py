@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from harness import published
 from harness.record import Record
 from harness.tables.entry import (
-    NOTHING, Entry, Table, brief, count, mean_foot, megabytes, of, rate, ratio, whole, words,
+    NOTHING,
+    Entry,
+    Table,
+    brief,
+    count,
+    mean_foot,
+    megabytes,
+    of,
+    rate,
+    ratio,
+    whole,
+    words,
 )  # fmt: skip
 from harness.tables.lookup import Lookup, row_name
 
@@ -27,17 +39,21 @@ def small(known: Lookup) -> Table:
         one, theirs = found[0], hot_dog.get(query, math.nan)
         rows.append([
             words(row_name(query, engine)), *(of(record, lambda each: rate(each.rate)) for record in found),
-            rate(theirs), of(one, lambda each, theirs=theirs: ratio(each.rate / theirs)),
+            rate(theirs), of(one, partial(_against, theirs)),
         ])  # fmt: skip
     return Table(
         "small", "Small batches: tuples a second, L = 1",
         ["query", *(f"{size:,}" for size in SMALL), "hot dog", "ratio"], rows,
         [
-            "windows spread over the stream are timed, not all of it; "
-            f"ratio: ours at 1 against {published.sources()['hot-dog'].label}"
+            "windows spread over the stream are timed, not all of it",
+            f"ratio: ours at 1 against {published.sources()['hot-dog'].label}",
         ],
         mean_foot(rows, [rate] * 4 + [ratio]),
     )  # fmt: skip
+
+
+def _against(theirs: float, record: Record) -> Entry:
+    return ratio(record.rate / theirs)
 
 
 def deletions(known: Lookup) -> Table:
@@ -70,13 +86,17 @@ def latency(known: Lookup) -> Table:
         row = [words(row_name(query, engine))]
         for column in LATENCY:
             record = known.find(query, *column, engine=engine)
-            row += [of(record, lambda each, at=at: brief(each.latency[at])) for at in ("p50", "p95", "p99", "max")]
+            row += [of(record, partial(_latency, at)) for at in ("p50", "p95", "p99", "max")]
         rows.append(row)
     headers = [f"{part} {size:,}" for _, size in LATENCY for part in ("p50", "p95", "p99", "max")]
     return Table(
         "latency", "Latency of a batch of 1, 1,000 and 100,000 rounds, L = 1", ["query", *headers], rows, [SPREAD],
         mean_foot(rows, [brief] * len(headers)),
     )  # fmt: skip
+
+
+def _latency(at: str, record: Record) -> Entry:
+    return brief(record.latency[at])
 
 
 def state(known: Lookup) -> Table:
@@ -93,8 +113,8 @@ def state(known: Lookup) -> Table:
         "state", "State and memory at the end of the stream, 1 x 100000 (where recomputed, 100000 x 1)",
         ["query", "tuples in", "state rows", "state MB", "bytes a row", "peak MB", "changes out"], rows,
         [
-            "state MB: memory that the run has added, kept rows included; peak MB: of the whole process, "
-            "some 350 MB of Python and compiled kernels and the mapped files included"
+            "state MB: memory that the run has added, kept rows included",
+            "peak MB: of the whole process, of which some 350 MB are Python and compiled kernels, and the mapped files",
         ],
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ def comma_separated(table: Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["table", *table.headers])
     for row in table.rows:
-        writer.writerow([table.name, *(entry.text if entry.value != entry.value else entry.value for entry in row)])  # noqa: PLR0124 (NaN)
+        writer.writerow([table.name, *(entry.text if entry.value != entry.value else entry.value for entry in row)])
     return out.getvalue()
 
 

@@ -1,0 +1,89 @@
+"""Exchange: a stream's rows go to the workers that must have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dataflow.kernels import exchange as kernel
+from dataflow.kernels import run as vm
+from dataflow.kernels.deal import reciprocal
+from dataflow.kernels.memory import view
+from dataflow.operators.text import Places, hashed, numbered, places_of_numbers
+from dataflow.placement import Delivery, Placement
+from dataflow.program import LOOSE, Program
+from dataflow.stream import Stream
+from dataflow.types import Type
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Its block, and its mails: SLOTS addresses a worker."""
+
+    block: int
+    mails: tuple[int, ...]
+
+
+def exchange(
+    stream: Stream, origin: Placement, delivery: Delivery, columns: Mapping[str, Type]
+) -> tuple[Stream, Exchange]:
+    """Append the sending of a stream's columns, and their receiving.
+
+    A text travels as the place where its sender has it, which all can read until the next feed.
+    """
+    program = stream.program
+    texts = {name: _places(stream, name) for name, type_ in columns.items() if type_.kind == "text"}
+    keys = [hashed(program, stream.size, texts[name]) if name in texts else stream.column(name) for name in delivery.by]
+    inputs = [stream.time, stream.diff]
+    for name in columns:
+        inputs += [texts[name].start, texts[name].length] if name in texts else [stream.column(name)]
+    out, size = [program.vector() for _ in inputs], program.cell()
+    made = Exchange(*_append(program, stream.size, origin, delivery, keys, inputs, size, out))
+    arrived = Stream(program, size, out[0], out[1], lambda name: arrived.made[name])
+    rest = iter(out[2:])
+    for name in columns:
+        arrived.made[name] = (
+            numbered(program, size, arrived.diff, Places(next(rest), next(rest))) if name in texts else next(rest)
+        )
+    return arrived, made
+
+
+def _places(stream: Stream, name: str) -> Places:
+    return places_of_numbers(stream.program, stream.size, stream.column(name))
+
+
+def _append(  # noqa: PLR0913, PLR0917 (the fields of a block)
+    program: Program,
+    rows: int,
+    origin: Placement,
+    delivery: Delivery,
+    keys: list[int],
+    inputs: list[int],
+    size: int,
+    out: list[int],
+) -> tuple[int, tuple[int, ...]]:
+    workers, reserve = program.workers, program.memory.reserve
+    senders = 1 if origin.kind == "first" else workers
+    receivers = 1 if delivery.to == "first" else workers
+    inverse = 0 if delivery.low is None else reciprocal(workers)
+    mails = tuple(program.memory.share(LOOSE) for _ in range(kernel.SLOTS * workers))
+    block = program.op(
+        vm.SEND, rows, len(inputs), program.table(inputs), len(keys) if delivery.to == "owner" else 0,
+        program.table(keys), delivery.low or 0, inverse, program.worker, workers, senders, receivers,
+        int(origin.in_order), 0, program.memory.share(kernel.LINE * workers), program.table(mails), reserve(LOOSE),
+        program.words(workers), reserve(LOOSE), reserve(LOOSE), program.words(2 * workers), program.words(2 * workers),
+        size, program.table(out), program.spins, 0,
+    )  # fmt: skip
+    program.op(vm.RECEIVE, block)
+    return block, mails
+
+
+def trim(program: Program, made: Exchange, limit: int) -> None:
+    """Give back what a worker's mails have grown to beyond a limit in bytes. Nobody may still read them."""
+    words = view(made.block, kernel.MOST + 1)
+    if words[kernel.MOST] <= limit:
+        return
+    worker = int(view(program.worker, 1)[0])
+    for mail in made.mails[kernel.SLOTS * worker : kernel.SLOTS * (worker + 1)]:
+        program.memory.clear(mail, int(words[kernel.MOST]))
+    words[kernel.MOST] = 0

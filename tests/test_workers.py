@@ -1,0 +1,242 @@
+"""Any number of workers makes the changes of one, whatever the slices; and their faults, each caused for real."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plans import cases, cuts, times_of
+from reference import changes
+from test_laws import HUGE_KEY, OPERATORS, added, arrays, between, feed, inputs_of, long_stream, undone, with_one_key
+
+from dataflow.collection import average, count, source, total
+from dataflow.embedded import Embedded
+from dataflow.expr import col
+from dataflow.types import integer
+from dataflow.worker import Batch, Worker
+from deltamark import DeltamarkError
+
+ROOT = Path(__file__).parent.parent
+
+WORKERS = (2, 3, 5)
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch):
+    """Have several rounds in a feed, and times that are larger than a slice."""
+    monkeypatch.setattr("dataflow.program.SLICE_ROWS", 3)
+
+
+def sharded(collection, streams, feeds, workers):
+    with closing(Embedded(collection, workers)) as engine:
+        return added(feed(engine, collection, between(streams, set(times))) for times in feeds)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_feed_of_many_rounds(name, workers):
+    collection = OPERATORS[name]
+    streams = undone({each: long_stream(schema, len(each), 40) for each, schema in inputs_of(collection).items()})
+    times = times_of(streams)
+    assert sharded(collection, streams, [times[:20], times[20:]], workers) == changes(collection.node, streams)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@settings(max_examples=25)
+@given(cases(), st.data())
+def test_plans_equal_their_recomputation(workers, case, data):
+    feeds = data.draw(cuts(case.streams))
+    assert sharded(case.collection, case.streams, feeds, workers) == changes(case.collection.node, case.streams)
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+@pytest.mark.parametrize("name", HUGE_KEY)
+def test_all_rows_may_have_one_key(name, workers):
+    collection = HUGE_KEY[name]
+    streams = {each: with_one_key(schema, len(each), 200) for each, schema in inputs_of(collection).items()}
+    assert sharded(collection, streams, [[0, 1, 2, 5]], workers) == changes(collection.node, streams)
+
+
+left = source("left", {"id": integer(5, 1 << 20), "value": integer(0, 9)}, 1000)
+right = source("right", {"id": integer(5, 1 << 18), "amount": integer(0, 9)}, 1000)
+SPREAD = {
+    "join": left.join(right, on="id"),
+    "join-then-count": left.join(right, on="id").count(by="id"),
+    "join-then-sum-by-another-key": left.join(right, on="id").aggregate(by="value", sum=total(col.amount)),
+    "renamed-before-and-after": left.rename(key="id").join(right, on={"key": "id"}).rename(id="key").distinct("id"),
+    "antijoin": left.antijoin(right, on="id"),
+    "left-join": left.left_join(right, on="id"),
+    "sum": left.aggregate("id", sum=total(col.value)),
+    "sum-of-sums": left.aggregate("id", sum=total(col.value)).aggregate("sum", n=count()),
+    "distinct": left.distinct("id"),
+    "largest": left.largest("value", by="id"),
+    "above": left.above(right.aggregate("id", mean=average(col.amount)), col.value, "mean.num", "mean.den", on="id"),
+    "two-keys": left.join(right.rename(value="amount"), on=("id", "value")).count(by="id"),
+    "concat": left.select("id").concat(right.select("id")).distinct(),
+    "concat-of-sums": left.count(by="value").concat(right.rename(value="amount").count(by="value")),
+    "sum-beside-its-input": left.count(by="value").concat(left.select("value", count=col.value)),
+    "top": left.join(right, on="id").top(3, ["-amount"]),
+}
+
+
+def spread_stream(seed, times):
+    """Insert and delete rows of a dozen keys that lie far apart or side by side, within the bounds of both sides."""
+    order = random.Random(seed)
+    keys = [5, 6, 20, 21, 22, 53, 1000, 1016, 1032, 5000, 77_777, 1 << 18]
+    live, updates, time = [], [], 0
+    for _ in range(times):
+        time += order.choice([0, 0, 1, 1, 2])
+        if live and order.random() < 0.4:
+            updates.append((live.pop(order.randrange(len(live))), time, -1))
+        else:
+            live.append((order.choice(keys), order.randint(0, 9)))
+            updates.append((live[-1], time, 1))
+    return updates
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", SPREAD)
+def test_keys_of_a_wide_range_are_dealt_in_blocks(name, workers):
+    collection = SPREAD[name]
+    streams = undone({each: spread_stream(len(each), 150) for each in inputs_of(collection)})
+    times = times_of(streams)
+    assert sharded(collection, streams, [times[:20], times[20:]], workers) == changes(collection.node, streams)
+
+
+def children():
+    """List the processes that this one has started and that have not ended."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+
+def long_feed():
+    """Make a feed that takes a while: a cross join."""
+    rows = 1000
+    numbers, zeros = np.arange(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
+    collection = left.select("id").cross(right.select(other=col.id)).aggregate(sum=total(col.id - col.other))
+    return collection, {
+        name: Batch(numbers, np.ones(rows, dtype=np.int64), {"id": numbers + 5, "value": zeros, "amount": zeros})
+        for name in ("left", "right")
+    }
+
+
+def push_forever(engine, batches):
+    while True:
+        engine.push(batches)
+        batches = {name: Batch(each.time + 1000, -each.diff, each.columns) for name, each in batches.items()}
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01, 0.1])
+@pytest.mark.parametrize("victim", [1, 2])
+def test_a_worker_that_is_killed_ends_all(victim, seconds):
+    collection, batches = long_feed()
+    before = set(children())
+    with closing(Embedded(collection, 3)) as engine:
+        pid = sorted(set(children()) - before)[victim - 1]
+        timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
+        timer.start()
+        with pytest.raises(DeltamarkError, match=rf"worker {victim} of 3 has died: process {pid}.*; .*start again"):
+            push_forever(engine, batches)
+        timer.join()
+        assert set(children()) == before
+        with pytest.raises(DeltamarkError, match="no workers any more"):
+            engine.push({})
+    engine.close()
+
+
+@pytest.mark.parametrize("key", range(4))
+@pytest.mark.parametrize("name", ["distinct", "join", "sum", "top"])
+def test_an_error_of_any_worker_is_that_of_one(name, key):
+    collection = SPREAD[name]
+    streams = {"left": [((16 * key + 5, 1), 3, 1), ((16 * key + 5, 1), 9, -2)], "right": [((1 << 18, 1), 9, 1)]}
+    found = []
+    for engine in (Worker(collection), Embedded(collection, 3)):
+        with closing(engine), pytest.raises(DeltamarkError) as error:
+            feed(engine, collection, {each: streams[each] for each in inputs_of(collection)})
+        found.append(str(error.value))
+    assert found[0] == found[1]
+    assert "time 9" in found[0]
+
+
+def test_a_fault_of_ours_says_where():
+    class Source:
+        def take(self, message):
+            if os.getpid() != parent:
+                raise ValueError(message)
+            return {}
+
+    parent = os.getpid()
+    with (
+        closing(Embedded(left, 2, lambda _: Source())) as engine,
+        pytest.raises(DeltamarkError, match=r"worker 1 has failed: .*ValueError: 7"),
+    ):
+        engine.take(7)
+
+
+def test_a_wrong_batch_is_refused_and_does_no_harm():
+    with closing(Embedded(left.distinct("id"), 2)) as engine:
+        wrong = {"left": arrays(left.schema, [((1, 1), 0, 1)])}
+        with pytest.raises(DeltamarkError, match=r"left.id: 1..1, declared 5"):
+            engine.feed(wrong)
+        assert feed(engine, left.distinct("id"), {"left": [((7, 1), 0, 1)]}) == {(0, (7,)): 1}
+
+
+SCRIPT = """
+from tests.test_workers import Embedded, children, long_feed, push_forever
+collection, batches = long_feed()
+engine = Embedded(collection, 3)
+print(*children(), flush=True)
+push_forever(engine, batches)
+"""
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_worker_outlives_the_first(stop):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, env={**os.environ, "PYTHONPATH": ".:tests"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    pids = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(pids) == 2
+    time.sleep(0.2)
+    if stop == signal.SIGINT:
+        os.killpg(process.pid, stop)
+    else:
+        process.send_signal(stop)
+    _, errors = process.communicate(timeout=60)
+    assert ("KeyboardInterrupt" in errors) == (stop == signal.SIGINT)
+    until = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_source_is_taken_from_by_every_worker():
+    class Source:
+        def __init__(self):
+            self.time = 0
+
+        def take(self, rows):
+            self.time += 1
+            return {"left": arrays(left.schema, [((5 + 16 * row, 1), self.time, 1) for row in range(rows)])}
+
+    for workers in (1, 2, 3):
+        with closing(Embedded(left.count(by="id"), workers, lambda _: Source())) as engine:
+            assert [(engine.take(rows), engine.push_taken()) for rows in (40, 30)] == [(40, 40), (30, 60)]
+            assert engine.state_rows() == 40
+
+
+def test_workers_are_at_least_one():
+    with pytest.raises(DeltamarkError, match="no such number of workers: 0; give from 1 to 64"):
+        Embedded(left, 0)

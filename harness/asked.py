@@ -21,11 +21,11 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
     add("--physical", type=numbers, default=(), metavar="P,P", help="logical batches at once")
     add("--product", type=numbers, default=(), metavar="N", help="all L x P = N in powers of ten")
     add("--workers", type=numbers, default=(), metavar="W,W", help="numbers of workers")
-    add("--engines", type=engines, default=("embedded", DUCKDB), metavar="E,E",
-        help="embedded, duckdb (recomputes), exec:PROGRAM (harness/pipes.py says how); default embedded,duckdb")  # fmt: skip
+    text = "embedded, duckdb (recomputes), exec:PROGRAM (see harness/pipes.py); default embedded,duckdb"
+    add("--engines", type=engines, default=("embedded", DUCKDB), metavar="E,E", help=text)
     add("--workload", type=words, default=(), metavar="W,W", help="insert, window:N, refresh:K")
-    add("--sample", type=int, metavar="N", help="time at most N batches, spread over the stream; 0: all "
-        "(default 20000, and 15 where recomputed)")  # fmt: skip
+    text = "time at most N batches, spread over the stream; 0: all (default 20000, and 15 where recomputed)"
+    add("--sample", type=int, metavar="N", help=text)
     add_runs(parser)
     add_results(parser)
 

@@ -35,7 +35,8 @@ def header(session: dict[str, Any]) -> str:
     facts = session["machine"]
     return (
         f"{facts['cpu']}, {facts['cores']} cores ({facts['usable']} usable), {facts['memory_gb']} GB, "
-        f"{facts['caches']}; {facts['system']}, limits {facts['limits']}, governor {facts['governor']}, load {facts['load']:.1f}\n"
+        f"{facts['caches']}; {facts['system']}, limits {facts['limits']}, "
+        f"governor {facts['governor']}, load {facts['load']:.1f}\n"
         f"{session['versions']}, java {session['java']}; commit {session['commit']}"
     )
 

@@ -44,6 +44,8 @@ def words(text: str) -> Entry:
 def seconds(value: float) -> Entry:
     if math.isnan(value):
         return NOTHING
+    if value < 0.01:
+        return Entry(f"{value * 1e3:.2f}ms", value)
     return Entry(f"{value:.2f}s" if value >= 1 else f"{value:.3f}s", value)
 
 
@@ -103,8 +105,9 @@ def peak(records: Iterable[Record | None]) -> Entry:
     return rate(max(found)) if found else NOTHING
 
 
-def mean_foot(rows: Sequence[Row], write: Sequence[Callable[[float], Entry] | None]) -> Row | None:
-    """Make a last row of geometric means, in columns where every row has a number; None of fewer than two rows."""
+def mean_foot(table: Sequence[Row], write: Sequence[Callable[[float], Entry] | None]) -> Row | None:
+    """Make a last row of our geometric means, in columns where every row has a number; None of fewer than two rows."""
+    rows = [row for row in table if " " not in row[0].text]
     if len(rows) < 2:
         return None
     foot = [words("geomean")]

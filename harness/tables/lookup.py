@@ -53,13 +53,17 @@ class Lookup:
         return sorted({record.engine for record in self.records}, key=lambda name: (name != EMBEDDED, name))
 
     def rows(self, columns: Iterable[tuple[int, int]], workers: int = 1) -> list[tuple[str, str]]:
-        """List queries and engines that have a record in one of these columns."""
+        """List engines and queries that have records in these columns: ours in any, others in two, if there are two."""
         wanted = list(columns)
+
+        def known(query: str, engine: str) -> int:
+            return sum(self.find(query, *each, workers=workers, engine=engine) is not None for each in wanted)
+
         return [
             (query, engine)
-            for query in self.queries
             for engine in self.engines
-            if any(self.find(query, *column, workers=workers, engine=engine) for column in wanted)
+            for query in self.queries
+            if known(query, engine) >= (1 if engine == EMBEDDED else min(2, len(wanted)))
         ]
 
 

@@ -46,7 +46,7 @@ def small(known: Lookup) -> Table:
         ["query", *(f"{size:,}" for size in SMALL), "hot dog", "ratio"], rows,
         [
             "windows spread over the stream are timed, not all of it",
-            f"ratio: ours at 1 against {published.sources()['hot-dog'].label}",
+            f"ratio: ours at 1 to {published.sources()['hot-dog'].label}",
         ],
         mean_foot(rows, [rate] * 4 + [ratio]),
     )  # fmt: skip

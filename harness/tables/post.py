@@ -30,7 +30,7 @@ def physical(known: Lookup) -> Table:
     return Table(
         "physical", "Physical batches: seconds for the whole stream, L = 1",
         ["query", *(f"{size:,}" for size in PHYSICAL), "peak rate", "hot dog"], rows,
-        [f"{SECONDS}; hot dog: {published.sources()['hot-dog'].label}"],
+        [SECONDS, published.sources()["hot-dog"].label],
         mean_foot(rows, [None] * len(columns) + [rate, rate]),
     )  # fmt: skip
 
@@ -62,7 +62,7 @@ def workers(known: Lookup) -> Table:
     return Table(
         "workers", "Workers: seconds for the whole stream, 100000 x 1",
         ["query", *headers, "peak rate", "improvement", "COST"], rows,
-        [f"{SECONDS}; COST: how many workers it takes to beat one thread of DuckDB that recomputes after each batch"],
+        [SECONDS, "COST: how many workers it takes to beat one thread of DuckDB that recomputes after each batch"],
         mean_foot(rows, [None] * len(numbers) + [rate, ratio, None]),
     )  # fmt: skip
 

@@ -63,6 +63,17 @@ class Built:
     memory: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Met:
+    """What a join meets on one side: a node, and the names there of the columns that it needs."""
+
+    node: Node
+    names: Mapping[str, str]
+
+    def of(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.names[name] for name in names)
+
+
 @dataclass
 class Compiled:
     program: Program
@@ -88,6 +99,7 @@ class _Compiler:
         nodes = list(dict.fromkeys(node for plan in plans for node in walk(plan)))
         self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
         self._stored: dict[tuple[Node, tuple[str, ...]], dict[str, None]] = defaultdict(dict)
+        self._met: dict[tuple[Node, int], Met] = {}
         self._streams: dict[Node, Stream] = {}
         self._layouts: dict[Node, Layout] = {}
         self._moved: dict[tuple[Node, Delivery], Stream] = {}
@@ -177,14 +189,12 @@ class _Compiler:
                 used = [name for _, _, term in sums if term is not None for name in sorted(term.columns)]
                 self._owe(node.inputs[0], [*keys, *used])
             case "join":
-                for name, (is_left, theirs) in self._sides(node).items():
-                    if name in owed:
-                        side = 0 if is_left else 1
-                        self._stored[node.inputs[side], node.params[side]][theirs] = None
                 for side in (0, 1):
-                    self._owe(
-                        node.inputs[side], [*node.params[side], *self._stored[node.inputs[side], node.params[side]]]
-                    )
+                    mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
+                    self._owe(node.inputs[side], [*node.params[side], *mine])
+                    met = self._below(node.inputs[side], [*node.params[side], *mine])
+                    self._stored[met.node, met.of(node.params[side])].update(dict.fromkeys(met.of(mine)))
+                    self._met[node, side] = met
             case "extreme":
                 keys, of, _, _ = node.params
                 self._owe(node.inputs[0], [of, *keys, *owed])
@@ -198,10 +208,21 @@ class _Compiler:
                 for each in node.inputs:
                     self._owe(each, owed)
 
+    def _below(self, node: Node, names: Sequence[str]) -> Met:
+        """Look through what only picks columns: joins of the same rows by the same key share an arrangement."""
+        found = {name: name for name in names}
+        while self._program.workers == 1 and node.op == "select":
+            terms = dict(node.params)
+            if any(terms[name].op != "column" for name in found.values()):
+                break
+            found = {name: terms[below].value for name, below in found.items()}
+            node = node.inputs[0]
+        return Met(node, found)
+
     def _sides(self, node: Node) -> dict[str, tuple[bool, str]]:
-        """Where each column of a join comes from."""
-        left, right = node.inputs
-        return {name: (name in left.schema, name) for name in node.schema.names} if right else {}
+        """Where each column that a join owes comes from."""
+        left = node.inputs[0].schema
+        return {name: (name in left, self._met[node, int(name not in left)].names[name]) for name in self._owed[node]}
 
     def _stream(self, node: Node, streams: Sequence[Stream]) -> Stream:
         match node.op:
@@ -244,9 +265,11 @@ class _Compiler:
     def _arrangement(self, node: Node, side: int) -> Arrangement:
         """Return the arrangement of one side of a join, whose keys span those of both."""
         delivery = self._layouts[node].deliveries[side]
-        what = (node.inputs[side], delivery, node.params[side], _key_types(node))
+        met = self._met[node, side]
+        keys = met.of(node.params[side])
+        what = (met.node, delivery, keys, _key_types(node))
         if what not in self._arranged:
-            self._arranged[what] = self._note(node.inputs[side], node.params[side], partial(self._arrange, what))
+            self._arranged[what] = self._note(met.node, keys, partial(self._arrange, what))
             self._places[what] = len(self.compiled.built) - 1
         self.compiled.readers[self._places[what]].append(node)
         return self._arranged[what]

@@ -76,6 +76,9 @@ SPREAD = {
     "join-then-sum-by-another-key": left.join(right, on="id").aggregate(by="value", sum=total(col.amount)),
     "renamed-before-and-after": left.rename(key="id").join(right, on={"key": "id"}).rename(id="key").distinct("id"),
     "antijoin": left.antijoin(right, on="id"),
+    "antijoin-by-a-key-that-goes": left.join(right, on="id")
+    .antijoin(right.select(value=col.amount), on="value")
+    .count(by="value"),
     "left-join": left.left_join(right, on="id"),
     "sum": left.aggregate("id", sum=total(col.value)),
     "sum-of-sums": left.aggregate("id", sum=total(col.value)).aggregate("sum", n=count()),
@@ -240,3 +243,17 @@ def test_a_source_is_taken_from_by_every_worker():
 def test_workers_are_at_least_one():
     with pytest.raises(DeltamarkError, match="no such number of workers: 0; give from 1 to 64"):
         Embedded(left, 0)
+
+
+def test_what_moves_is_explained():
+    collection = left.join(right, on="id").count(by="id").top(3, ["-count"])
+    with closing(Embedded(collection, 2)) as engine:
+        lines = [line.strip() for line in engine.explain().splitlines()]
+    assert [line for line in lines if line.startswith("exchange")] == [
+        "exchange of 0 by id, for 2",
+        "exchange of 1 by id, for 2",
+    ]
+    assert "one of what they picked" in lines[-1]
+    with closing(Embedded(left.count(by="value"), 2)) as engine:
+        assert "sums its slices and tells the others" in engine.explain()
+        assert "exchange" not in engine.explain()

@@ -196,6 +196,8 @@ def test_a_wrong_batch_is_refused_and_does_no_harm():
 
 
 SCRIPT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
 from tests.test_workers import Embedded, children, long_feed, push_forever
 collection, batches = long_feed()
 engine = Embedded(collection, 3)
@@ -204,20 +206,28 @@ push_forever(engine, batches)
 """
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_no_worker_outlives_the_first(stop):
+@pytest.fixture
+def program():
+    """Start a program that feeds three workers until it is stopped, in a group of its own."""
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, env={**os.environ, "PYTHONPATH": ".:tests"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    pids = [int(pid) for pid in process.stdout.readline().split()]
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_worker_outlives_the_first(program, stop):
+    pids = [int(pid) for pid in program.stdout.readline().split()]
     assert len(pids) == 2
     time.sleep(0.2)
     if stop == signal.SIGINT:
-        os.killpg(process.pid, stop)
+        os.killpg(program.pid, stop)
     else:
-        process.send_signal(stop)
-    _, errors = process.communicate(timeout=60)
+        program.send_signal(stop)
+    _, errors = program.communicate(timeout=60)
     assert ("KeyboardInterrupt" in errors) == (stop == signal.SIGINT)
     until = time.monotonic() + 10
     while any(Path(f"/proc/{pid}").exists() for pid in pids):

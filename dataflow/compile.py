@@ -82,7 +82,9 @@ class Compiled:
     arrangements: list[Arrangement] = field(default_factory=list)
     built: list[Built] = field(default_factory=list)
     readers: dict[int, list[Node]] = field(default_factory=lambda: defaultdict(list))
-    """The joins that read an arrangement, by its place in `built`."""
+    """The nodes that read an arrangement or a delivery, by its place in `built`."""
+    shared: dict[Node, str] = field(default_factory=dict)
+    """How several workers do without moving rows what they do together."""
     exchanges: list[Exchange] = field(default_factory=list)
     block: int = 0
 
@@ -103,6 +105,7 @@ class _Compiler:
         self._streams: dict[Node, Stream] = {}
         self._layouts: dict[Node, Layout] = {}
         self._moved: dict[tuple[Node, Delivery], Stream] = {}
+        self._arrivals: dict[tuple[Node, Delivery], int] = {}
         self._arranged: dict[Arranged, Arrangement] = {}
         self._places: dict[Arranged, int] = {}
         self._interners: dict[tuple[Type, ...], Interner] = {}
@@ -113,7 +116,8 @@ class _Compiler:
             self._ask(node)
         for node in nodes:
             self._layouts[node] = self._layout(node)
-            inputs = [self._delivered(*each) for each in zip(node.inputs, self._layouts[node].deliveries, strict=True)]
+            deliveries = zip(node.inputs, self._layouts[node].deliveries, strict=True)
+            inputs = [self._delivered(of, delivery, node) for of, delivery in deliveries]
             made = self._note(node, None, partial(self._stream, node, inputs))
             self._streams[node] = self._dealt(made, self._layouts[node].placement)
         for plan in plans:
@@ -128,8 +132,8 @@ class _Compiler:
         types = _key_types(node) if node.op in ("join", "bound") else ()
         return layout(node, [self._layouts[each].placement for each in node.inputs], self._owed, types)
 
-    def _delivered(self, of: Node, delivery: Delivery | None) -> Stream:
-        """Return a node's stream where it is needed."""
+    def _delivered(self, of: Node, delivery: Delivery | None, reader: Node | None = None) -> Stream:
+        """Return a node's stream where a reader needs it."""
         if delivery is None:
             return self._streams[of]
         if (of, delivery) not in self._moved:
@@ -137,6 +141,9 @@ class _Compiler:
             move = partial(self._exchange, self._streams[of], self._layouts[of].placement, delivery, columns)
             made = self._note(of, delivery, move)
             self._moved[of, delivery] = self._dealt(made, delivered(self._layouts[of].placement, delivery))
+            self._arrivals[of, delivery] = len(self.compiled.built) - 1
+        if reader is not None:
+            self.compiled.readers[self._arrivals[of, delivery]].append(reader)
         return self._moved[of, delivery]
 
     def _dealt(self, stream: Stream, placement: Placement) -> Stream:
@@ -156,6 +163,7 @@ class _Compiler:
         delivery = self._layouts[node].again
         if delivery is None:
             return build(stream)
+        self.compiled.shared[node] = "each worker picks of its rows, and one of what they picked"
         columns = {name: node.schema[name] for name in names}
         return build(self._exchange(build(stream), ANYWHERE, delivery, columns))
 
@@ -241,7 +249,10 @@ class _Compiler:
             case "concat":
                 return linear.concat(self._program, streams, tuple(self._owed[node]))
             case "aggregate":
-                append = scan if self._layouts[node].placement.kind == "scanned" else Program.op
+                append: group.Append = Program.op
+                if self._layouts[node].placement.kind == "scanned":
+                    append = scan
+                    self.compiled.shared[node] = "each worker sums its slices and tells the others"
                 return group.aggregate(streams[0], node, base_rows(node), append)
             case "threshold":
                 return group.threshold(streams[0], node, base_rows(node))

@@ -63,6 +63,17 @@ class Built:
     memory: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Met:
+    """What a join meets on one side: a node, and the names there of the columns that it needs."""
+
+    node: Node
+    names: Mapping[str, str]
+
+    def of(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.names[name] for name in names)
+
+
 @dataclass
 class Compiled:
     program: Program
@@ -71,7 +82,9 @@ class Compiled:
     arrangements: list[Arrangement] = field(default_factory=list)
     built: list[Built] = field(default_factory=list)
     readers: dict[int, list[Node]] = field(default_factory=lambda: defaultdict(list))
-    """The joins that read an arrangement, by its place in `built`."""
+    """The nodes that read an arrangement or a delivery, by its place in `built`."""
+    shared: dict[Node, str] = field(default_factory=dict)
+    """How several workers do without moving rows what they do together."""
     exchanges: list[Exchange] = field(default_factory=list)
     block: int = 0
 
@@ -88,9 +101,11 @@ class _Compiler:
         nodes = list(dict.fromkeys(node for plan in plans for node in walk(plan)))
         self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
         self._stored: dict[tuple[Node, tuple[str, ...]], dict[str, None]] = defaultdict(dict)
+        self._met: dict[tuple[Node, int], Met] = {}
         self._streams: dict[Node, Stream] = {}
         self._layouts: dict[Node, Layout] = {}
         self._moved: dict[tuple[Node, Delivery], Stream] = {}
+        self._arrivals: dict[tuple[Node, Delivery], int] = {}
         self._arranged: dict[Arranged, Arrangement] = {}
         self._places: dict[Arranged, int] = {}
         self._interners: dict[tuple[Type, ...], Interner] = {}
@@ -101,7 +116,8 @@ class _Compiler:
             self._ask(node)
         for node in nodes:
             self._layouts[node] = self._layout(node)
-            inputs = [self._delivered(*each) for each in zip(node.inputs, self._layouts[node].deliveries, strict=True)]
+            deliveries = zip(node.inputs, self._layouts[node].deliveries, strict=True)
+            inputs = [self._delivered(of, delivery, node) for of, delivery in deliveries]
             made = self._note(node, None, partial(self._stream, node, inputs))
             self._streams[node] = self._dealt(made, self._layouts[node].placement)
         for plan in plans:
@@ -116,8 +132,8 @@ class _Compiler:
         types = _key_types(node) if node.op in ("join", "bound") else ()
         return layout(node, [self._layouts[each].placement for each in node.inputs], self._owed, types)
 
-    def _delivered(self, of: Node, delivery: Delivery | None) -> Stream:
-        """Return a node's stream where it is needed."""
+    def _delivered(self, of: Node, delivery: Delivery | None, reader: Node | None = None) -> Stream:
+        """Return a node's stream where a reader needs it."""
         if delivery is None:
             return self._streams[of]
         if (of, delivery) not in self._moved:
@@ -125,6 +141,9 @@ class _Compiler:
             move = partial(self._exchange, self._streams[of], self._layouts[of].placement, delivery, columns)
             made = self._note(of, delivery, move)
             self._moved[of, delivery] = self._dealt(made, delivered(self._layouts[of].placement, delivery))
+            self._arrivals[of, delivery] = len(self.compiled.built) - 1
+        if reader is not None:
+            self.compiled.readers[self._arrivals[of, delivery]].append(reader)
         return self._moved[of, delivery]
 
     def _dealt(self, stream: Stream, placement: Placement) -> Stream:
@@ -144,6 +163,7 @@ class _Compiler:
         delivery = self._layouts[node].again
         if delivery is None:
             return build(stream)
+        self.compiled.shared[node] = "each worker picks of its rows, and one of what they picked"
         columns = {name: node.schema[name] for name in names}
         return build(self._exchange(build(stream), ANYWHERE, delivery, columns))
 
@@ -177,14 +197,12 @@ class _Compiler:
                 used = [name for _, _, term in sums if term is not None for name in sorted(term.columns)]
                 self._owe(node.inputs[0], [*keys, *used])
             case "join":
-                for name, (is_left, theirs) in self._sides(node).items():
-                    if name in owed:
-                        side = 0 if is_left else 1
-                        self._stored[node.inputs[side], node.params[side]][theirs] = None
                 for side in (0, 1):
-                    self._owe(
-                        node.inputs[side], [*node.params[side], *self._stored[node.inputs[side], node.params[side]]]
-                    )
+                    mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
+                    self._owe(node.inputs[side], [*node.params[side], *mine])
+                    met = self._below(node.inputs[side], [*node.params[side], *mine])
+                    self._stored[met.node, met.of(node.params[side])].update(dict.fromkeys(met.of(mine)))
+                    self._met[node, side] = met
             case "extreme":
                 keys, of, _, _ = node.params
                 self._owe(node.inputs[0], [of, *keys, *owed])
@@ -198,10 +216,21 @@ class _Compiler:
                 for each in node.inputs:
                     self._owe(each, owed)
 
+    def _below(self, node: Node, names: Sequence[str]) -> Met:
+        """Look through what only picks columns: joins of the same rows by the same key share an arrangement."""
+        found = {name: name for name in names}
+        while self._program.workers == 1 and node.op == "select":
+            terms = dict(node.params)
+            if any(terms[name].op != "column" for name in found.values()):
+                break
+            found = {name: terms[below].value for name, below in found.items()}
+            node = node.inputs[0]
+        return Met(node, found)
+
     def _sides(self, node: Node) -> dict[str, tuple[bool, str]]:
-        """Where each column of a join comes from."""
-        left, right = node.inputs
-        return {name: (name in left.schema, name) for name in node.schema.names} if right else {}
+        """Where each column that a join owes comes from."""
+        left = node.inputs[0].schema
+        return {name: (name in left, self._met[node, int(name not in left)].names[name]) for name in self._owed[node]}
 
     def _stream(self, node: Node, streams: Sequence[Stream]) -> Stream:
         match node.op:
@@ -220,7 +249,10 @@ class _Compiler:
             case "concat":
                 return linear.concat(self._program, streams, tuple(self._owed[node]))
             case "aggregate":
-                append = scan if self._layouts[node].placement.kind == "scanned" else Program.op
+                append: group.Append = Program.op
+                if self._layouts[node].placement.kind == "scanned":
+                    append = scan
+                    self.compiled.shared[node] = "each worker sums its slices and tells the others"
                 return group.aggregate(streams[0], node, base_rows(node), append)
             case "threshold":
                 return group.threshold(streams[0], node, base_rows(node))
@@ -244,9 +276,11 @@ class _Compiler:
     def _arrangement(self, node: Node, side: int) -> Arrangement:
         """Return the arrangement of one side of a join, whose keys span those of both."""
         delivery = self._layouts[node].deliveries[side]
-        what = (node.inputs[side], delivery, node.params[side], _key_types(node))
+        met = self._met[node, side]
+        keys = met.of(node.params[side])
+        what = (met.node, delivery, keys, _key_types(node))
         if what not in self._arranged:
-            self._arranged[what] = self._note(node.inputs[side], node.params[side], partial(self._arrange, what))
+            self._arranged[what] = self._note(met.node, keys, partial(self._arrange, what))
             self._places[what] = len(self.compiled.built) - 1
         self.compiled.readers[self._places[what]].append(node)
         return self._arranged[what]

@@ -150,7 +150,7 @@ class Embedded:
             case (what, pointers):
                 for each in self._shard.compiled.exchanges:
                     trim(self._program, each, KEPT)
-                return self._shard.run(pointers or self._taken, self._team.wait, drop=what == "push")
+                return self._shard.run(pointers or self._taken, self._team.wait, drop=what == "push")[0]
         raise AssertionError(command)
 
     def _take(self, message: Any) -> int:

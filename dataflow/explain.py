@@ -19,8 +19,11 @@ def explain(compiled: Compiled) -> str:
         match each.how:
             case None:
                 what = _operator(each.node, numbers)
+                if each.node in compiled.shared:
+                    what += f"   ({compiled.shared[each.node]})"
             case Delivery() as delivery:
-                what = f"      exchange of {numbers[each.node]} {delivery}"
+                why = f", for {', '.join(map(str, readers))}" if readers else ", for the answer"
+                what = f"      exchange of {numbers[each.node]} {delivery}{why}"
             case keys:
                 by = ", ".join(keys) or "nothing"
                 what = f"      arrangement of {numbers[each.node]} by {by}, read by {', '.join(map(str, readers))}"

@@ -85,7 +85,7 @@ def layout(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Seque
         case "select":
             return Layout((None,), _renamed(placed[0], node))
         case "concat":
-            return _concat(placed)
+            return _concat(placed, set(owed[node]))
         case "top":
             return _picked(node, placed[0], owed)
         case "extreme" if not node.params[0]:
@@ -160,11 +160,14 @@ def _renamed(placement: Placement, node: Node) -> Placement:
     return replace(placement, by=tuple(new[name] for name in placement.by))
 
 
-def _concat(placed: Sequence[Placement]) -> Layout:
-    """Move the parts to where one of them is already, if its rows are settled."""
+def _concat(placed: Sequence[Placement], names: set[str]) -> Layout:
+    """Move the parts to where one of them is already, if its rows are settled and all have the columns.
+
+    It is the last such part, for an antijoin subtracts what has met by the very key to which its rows went before.
+    """
     if len(set(placed)) == 1 and placed[0].kind != "scanned":
         return Layout((None,) * len(placed), placed[0])
-    target = next((each for each in placed if each.kind == "owned"), None)
+    target = next((each for each in reversed(placed) if each.kind == "owned" and set(each.by) <= names), None)
     if target is None:
         return Layout((None,) * len(placed), ANYWHERE)
     moved = Delivery("owner", target.by, target.low)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dataflow.kernels import arrange, find, intern, keymap
 from dataflow.kernels import consolidate as consolidate_kernel
-from dataflow.kernels import intern, keymap
 from dataflow.kernels import rows as rows_kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels import text as text_kernel
@@ -137,7 +137,7 @@ class Program:
         """Make the room that an operator has stopped for."""
         growers = {
             vm.ROOM: self._grow_keys, vm.INTERN: self._grow_interner, vm.NUMBER: self._grow_texts,
-            vm.WATCH: self._grow_rows, vm.CONSOLIDATE: self._grow_consolidate,
+            vm.WATCH: self._grow_rows, vm.CONSOLIDATE: self._grow_consolidate, vm.SETTLE: self._grow_found,
         }  # fmt: skip
         growers[int(view(op, 1)[0])](op)
 
@@ -151,6 +151,21 @@ class Program:
         new = self.memory.reserve(slots)
         self.memory.replace(old, new)
         words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = new, slots - 1
+
+    def _grow_found(self, op: int) -> None:
+        """Make room for finding the rows of an arrangement, or let them be found from now on."""
+        block = int(view(op, vm.ARRANGEMENT + 1)[vm.ARRANGEMENT])
+        words = view(block, arrange.SLOW + 1)
+        need = 4 * (int(words[arrange.LIVE]) + int(view(int(words[arrange.SIZE]), 1)[0]))
+        slots = 1 << max(need, 1024).bit_length()
+        new, found = self.memory.reserve(slots), int(words[arrange.FOUND])
+        if found == 0:
+            fields = [new, slots - 1, 0, self.memory.reserve(LOOSE)]
+            arrange.index(block, self.words(find.WORDS, fields))
+            return
+        old = int(view(found, find.WORDS)[find.TABLE])
+        find.rehash(found, new, slots - 1)
+        self.memory.replace(old, new)
 
     def _grow_keys(self, op: int) -> None:
         """Make room for the keys of a ROOM operator."""

@@ -71,7 +71,7 @@ class Shard:
         self.compiled = compiled
         self.inputs = {name: Aim(node, block) for name, (node, block) in compiled.inputs.items()}
         self._program = compiled.program
-        self._collected = _words(compiled.roots[0].block, vm.DROP + 1)
+        self._collected = [_words(root.block, vm.DROP + 1) for root in compiled.roots]
 
     def checked(self, batches: Mapping[str, Batch], last: int) -> dict[str, Pointers]:
         """Find where batches lie that come after the time `last`; those without rows are left out."""
@@ -84,9 +84,10 @@ class Shard:
                 found[name] = pointers
         return found
 
-    def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> int:
-        """Run the program over batches; return how many changes it has collected, or counted where they drop."""
-        self._collected[vm.DROP] = drop
+    def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> list[int]:
+        """Run the program over batches; return how many changes of each answer it has collected, or only counted."""
+        for collected in self._collected:
+            collected[vm.DROP] = drop
         for name, each in pointers.items():
             self.inputs[name].aim(each)
         stopped = vm.run(self.compiled.block, -1)
@@ -101,16 +102,18 @@ class Shard:
             stopped = vm.run(self.compiled.block, at)
         for name in pointers:
             self.inputs[name].nowhere()
-        changes, self._collected[vm.COLLECTED] = self._collected[vm.COLLECTED], 0
+        changes = [collected[vm.COLLECTED] for collected in self._collected]
+        for collected in self._collected:
+            collected[vm.COLLECTED] = 0
         return changes
 
     def state_rows(self) -> int:
         """Count what is kept between feeds: rows, groups and keys."""
         return sum(state.rows() for state in {id(each): each for each in self._program.states.values()}.values())
 
-    def answer(self, worker: int, rows: int) -> Batch:
-        """Copy what a worker has collected; its texts can be read until the next feed."""
-        root = self.compiled.roots[0]
+    def answer(self, worker: int, rows: int, place: int = 0) -> Batch:
+        """Copy what a worker has collected of an answer; its texts can be read until the next feed."""
+        root = self.compiled.roots[place]
         time, diff, *columns = (view(vector, rows).copy() for vector in root.vectors[worker])
         named = dict(zip(root.arrays, columns, strict=True))
         for name in root.texts:
@@ -118,28 +121,29 @@ class Shard:
         return Batch(time, diff, {name: named[name] for name in root.names})
 
 
-class Worker:
-    """The only worker of a dataflow."""
+class Together:
+    """Several dataflows maintained as one: what their plans have in common is computed once, and kept once."""
 
-    def __init__(self, collection: Collection) -> None:
-        self._shard = Shard(compile_plans([collection.node]))
+    def __init__(self, collections: Mapping[str, Collection]) -> None:
+        self._shard = Shard(compile_plans([each.node for each in collections.values()]))
         self._last = -1
-        self.schema = collection.schema
+        self.schemas = {name: each.schema for name, each in collections.items()}
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
         """The inputs, and the columns that are read from them."""
         return {name: aim.names for name, aim in self._shard.inputs.items()}
 
-    def feed(self, batches: Mapping[str, Batch]) -> Batch:
-        """Apply whole logical times, later than all before; return what changed in the answer, in order of time."""
-        return self._shard.answer(0, self._run(batches, drop=False))
+    def feed_all(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
+        """Apply whole logical times, later than all before; return what changed in each answer, in order of time."""
+        changes = self._run(batches, drop=False)
+        return {name: self._shard.answer(0, changes[place], place) for place, name in enumerate(self.schemas)}
 
-    def push(self, batches: Mapping[str, Batch]) -> int:
-        """Do as `feed` does, but only count the changes of the answer."""
-        return self._run(batches, drop=True)
+    def push_all(self, batches: Mapping[str, Batch]) -> dict[str, int]:
+        """Do as `feed_all` does, but only count the changes of the answers."""
+        return dict(zip(self.schemas, self._run(batches, drop=True), strict=True))
 
-    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> int:
+    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> list[int]:
         pointers = self._shard.checked(batches, self._last)
         self._last = max([self._last, *(each.last for each in pointers.values())])
         return self._shard.run(pointers, _nobody, drop=drop)
@@ -148,12 +152,34 @@ class Worker:
         """Count what is kept between feeds: rows, groups and keys."""
         return self._shard.state_rows()
 
+    def state_bytes(self) -> int:
+        """Count the memory of what is kept between feeds."""
+        program = self._shard.compiled.program
+        kept = [each for each in program.memory.reservations() if each not in program.scratch()]
+        return sum(map(program.memory.resident, kept))
+
     def explain(self) -> str:
-        """Describe the plan as it runs: operators, arrangements and who shares them, rows and bytes."""
+        """Describe the plans as they run: operators, arrangements and who shares them, rows and bytes."""
         return explain(self._shard.compiled)
 
     def close(self) -> None:
         self._shard.compiled.program.memory.close()
+
+
+class Worker(Together):
+    """The only worker of one dataflow."""
+
+    def __init__(self, collection: Collection) -> None:
+        super().__init__({"answer": collection})
+        self.schema = collection.schema
+
+    def feed(self, batches: Mapping[str, Batch]) -> Batch:
+        """Apply whole logical times, later than all before; return what changed in the answer, in order of time."""
+        return self._shard.answer(0, self._run(batches, drop=False)[0])
+
+    def push(self, batches: Mapping[str, Batch]) -> int:
+        """Do as `feed` does, but only count the changes of the answer."""
+        return self._run(batches, drop=True)[0]
 
 
 def _nobody() -> None:

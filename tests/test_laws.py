@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import Case, Streams, cases, cuts, inputs_of, streams_of, times_of
-from reference import Stream, Update, answer, changes
+from reference import Row, Stream, Update, answer, changes
 
 from dataflow.collection import Collection, average, count, source, total
 from dataflow.expr import col, when
@@ -449,3 +449,34 @@ def test_a_weight_of_more_than_64_bits_is_an_error(collection):
     streams = {"heavy": [((1, 0), 0, 2**61), ((1, 1), 0, 2**61)], "items": [((1, 0, 0), 0, 2)]}
     with pytest.raises(DeltamarkError, match="a weight needs more than 64 bits"):
         at_once(collection, streams)
+
+
+def churned(schema: Schema, seed: int, times: int) -> list[Update]:
+    """Insert rows, nearly all with one key and some of them twice, and delete rows in any order."""
+    order = random.Random(seed)
+    live: list[Row] = []
+    updates: list[Update] = []
+    for time in range(times):
+        for _ in range(order.randrange(40)):
+            if live and order.random() < 0.45:
+                place = order.randrange(len(live))
+                live[place], live[-1] = live[-1], live[place]
+                updates.append((live.pop(), time, -1))
+            else:
+                row = (int(order.random() < 0.9), *(any_value(order, each.type) for each in schema.fields[1:]))
+                times_here = order.choice([1, 1, 2])
+                live += [row] * times_here
+                updates.append((row, time, times_here))
+    return updates
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_a_huge_key_may_go_in_any_order(seed):
+    joined = items.join(others, on="key")
+    schemas = inputs_of(joined)
+    streams = {
+        "items": churned(schemas["items"], seed, 60),
+        "others": [((key, 1, 8034), 9 * key, 1) for key in range(3)],
+    }
+    feeds = [[time for time in range(60) if time // 7 == part] for part in range(9)]
+    assert maintained(joined, streams, feeds) == changes(joined.node, streams)

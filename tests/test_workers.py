@@ -76,6 +76,9 @@ SPREAD = {
     "join-then-sum-by-another-key": left.join(right, on="id").aggregate(by="value", sum=total(col.amount)),
     "renamed-before-and-after": left.rename(key="id").join(right, on={"key": "id"}).rename(id="key").distinct("id"),
     "antijoin": left.antijoin(right, on="id"),
+    "antijoin-by-a-key-that-goes": left.join(right, on="id")
+    .antijoin(right.select(value=col.amount), on="value")
+    .count(by="value"),
     "left-join": left.left_join(right, on="id"),
     "sum": left.aggregate("id", sum=total(col.value)),
     "sum-of-sums": left.aggregate("id", sum=total(col.value)).aggregate("sum", n=count()),
@@ -193,6 +196,8 @@ def test_a_wrong_batch_is_refused_and_does_no_harm():
 
 
 SCRIPT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
 from tests.test_workers import Embedded, children, long_feed, push_forever
 collection, batches = long_feed()
 engine = Embedded(collection, 3)
@@ -201,20 +206,28 @@ push_forever(engine, batches)
 """
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_no_worker_outlives_the_first(stop):
+@pytest.fixture
+def program():
+    """Start a program that feeds three workers until it is stopped, in a group of its own."""
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, env={**os.environ, "PYTHONPATH": ".:tests"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    pids = [int(pid) for pid in process.stdout.readline().split()]
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_worker_outlives_the_first(program, stop):
+    pids = [int(pid) for pid in program.stdout.readline().split()]
     assert len(pids) == 2
     time.sleep(0.2)
     if stop == signal.SIGINT:
-        os.killpg(process.pid, stop)
+        os.killpg(program.pid, stop)
     else:
-        process.send_signal(stop)
-    _, errors = process.communicate(timeout=60)
+        program.send_signal(stop)
+    _, errors = program.communicate(timeout=60)
     assert ("KeyboardInterrupt" in errors) == (stop == signal.SIGINT)
     until = time.monotonic() + 10
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
@@ -240,3 +253,17 @@ def test_a_source_is_taken_from_by_every_worker():
 def test_workers_are_at_least_one():
     with pytest.raises(DeltamarkError, match="no such number of workers: 0; give from 1 to 64"):
         Embedded(left, 0)
+
+
+def test_what_moves_is_explained():
+    collection = left.join(right, on="id").count(by="id").top(3, ["-count"])
+    with closing(Embedded(collection, 2)) as engine:
+        lines = [line.strip() for line in engine.explain().splitlines()]
+    assert [line for line in lines if line.startswith("exchange")] == [
+        "exchange of 0 by id, for 2",
+        "exchange of 1 by id, for 2",
+    ]
+    assert "one of what they picked" in lines[-1]
+    with closing(Embedded(left.count(by="value"), 2)) as engine:
+        assert "sums its slices and tells the others" in engine.explain()
+        assert "exchange" not in engine.explain()

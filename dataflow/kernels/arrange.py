@@ -2,7 +2,8 @@
 
 A settled row lies in a slot; the slots of a key form two lists, NEW (newest first, where rows are added) and OLD
 (oldest first, where retractions look). A search that runs off the end of OLD turns NEW around and appends it, so each
-row is turned around at most once, and rows that leave in the order they came are found at once.
+row is turned around at most once, and rows that leave in the order they came are found at once. Where a search takes
+LONG nevertheless, rows are found by a hash of their values from the next slice on: see kernels.find.
 
 The updates of the current slice lie behind the settled rows, from MARK on, in the order in which they came: update i
 in slot MARK + i, linked into NEW like a row, with its time and diff in the slice's own vectors. So readers need no
@@ -15,14 +16,22 @@ row of negative weight until the time ends; one that is left then is an error.
 
 from __future__ import annotations
 
-from dataflow.kernels.keymap import HASHED, LOW, add, find, remove
+from dataflow.kernels import find as found_by
+from dataflow.kernels.keymap import HASHED, HIGH, LOW, add, find, remove
+from dataflow.kernels.keymap import NEXT as NEXT_ID
 from dataflow.kernels.memory import kernel, load, load32, store, store32
 
 SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LISTS, NEXT, MARK, FREE, LIVE, WEIGHTED, WEIGHT, PLAIN = range(1, 15)
-DEBTS, DEBT_TIME, DEBT, SCRATCH, HOLES, COLUMNS, INPUTS, STORED, SETTLED, STAMP = range(15, 25)
+DEBTS, DEBT_TIME, DEBT, SCRATCH, HOLES, COLUMNS, INPUTS, STORED, SETTLED, STAMP, FOUND, SLOW = range(15, 27)
 """LISTS: int32 pairs (NEW, OLD) an id, holding slot + 1, as NEXT and FREE do. DEBTS: rows of negative weight, the last
 of them in slot DEBT since DEBT_TIME. INPUTS: the address of COLUMNS cells; STORED: of as many addresses. SETTLED: holds
-STAMP for the updates that are done."""
+STAMP for the updates that are done. FOUND: the block of kernels.find, 0 until it is needed, which SLOW says."""
+
+LONG = 64
+"""Rows that a search may pass."""
+
+CROWDED, FAILED = 1, 2
+"""Statuses of `settle`: the table of FOUND is missing or must grow, nothing was done; a multiplicity is negative."""
 
 
 @kernel
@@ -48,27 +57,34 @@ def insert(op: int) -> int:
 
 @kernel
 def settle(op: int) -> int:
-    """Make rows of the slice's updates, after the last reader. Status 1: a multiplicity is negative (see DEBT)."""
-    size, mark = load(load(op, SIZE), 0), load(op, MARK)
+    """Make rows of the slice's updates, after the last reader."""
+    size, mark, found = load(load(op, SIZE), 0), load(op, MARK), load(op, FOUND)
+    if found == 0 and load(op, SLOW) != 0:
+        return CROWDED
+    if found != 0 and 2 * (load(found, found_by.USED) + size) > load(found, found_by.MASK) + 1:
+        return CROWDED
     if load(op, PLAIN) == 1 and load(op, FREE) == 0 and load(op, DEBTS) == 0:
         store(op, MARK, mark + size)
         store(op, LIVE, load(op, LIVE) + size)
         if load(op, WEIGHTED) != 0:
             for at in range(size):
                 store(load(op, WEIGHT), mark + at, 1)
+        if found != 0:
+            for at in range(size):
+                _enter(op, found, mark + at, _key_id(op, at))
         return 0
     key, keys, lists = load(load(op, KEY), 0), load(op, KEYS), load(op, LISTS)
     store(load(op, HOLES), 0, 0)
     stamp = load(op, STAMP) + 1
     store(op, STAMP, stamp)
-    end, hashed, low = mark, load(keys, HASHED) != 0, load(keys, LOW)
+    end = mark
     for at in range(size):
         if load(load(op, SETTLED), at) == stamp:
             continue
-        key_id = find(keys, load(key, at)) if hashed else load(key, at) - low
+        key_id = _key_id(op, at)
         end = max(end, _settle_key(op, key_id))
         if end > mark + size:
-            return 1
+            return FAILED
         if load(lists, key_id) == 0:
             remove(keys, load(key, at))
     store(op, MARK, end)
@@ -76,7 +92,21 @@ def settle(op: int) -> int:
     for index in range(1, load(holes, 0) + 1):
         if load(holes, index) < end:
             _free(op, load(holes, index))
-    return 1 if load(op, DEBTS) > 0 and load(op, DEBT_TIME) < load(load(op, FRONTIER), 0) else 0
+    return FAILED if load(op, DEBTS) > 0 and load(op, DEBT_TIME) < load(load(op, FRONTIER), 0) else 0
+
+
+@kernel
+def _key_id(op: int, at: int) -> int:
+    """Return the id of an update's key."""
+    key, keys = load(load(load(op, KEY), 0), at), load(op, KEYS)
+    return find(keys, key) if load(keys, HASHED) != 0 else key - load(keys, LOW)
+
+
+@kernel
+def _enter(op: int, found: int, slot: int, key_id: int) -> None:
+    """Let a row, the first of its list, be found."""
+    found_by.first(found, slot, key_id, load(op, NEXT))
+    found_by.enter(found, slot, found_by.hash_of(key_id, slot, load(op, COLUMNS), load(op, STORED)))
 
 
 @kernel
@@ -91,6 +121,8 @@ def _settle_key(op: int, key_id: int) -> int:
         updates += 1
         link = load32(following, link - 1)
     store32(lists, 2 * key_id, link)
+    if load(op, FOUND) != 0 and link != 0:
+        found_by.follow(load(op, FOUND), link - 1, 0)
     debts = _debts(op, key_id) if load(op, DEBTS) > 0 else 0
     time, end = load(op, DEBT_TIME), mark
     for index in range(updates - 1, -1, -1):
@@ -113,6 +145,8 @@ def _settle_key(op: int, key_id: int) -> int:
             store(op, DEBT, slot)
         store32(following, slot, load32(lists, 2 * key_id))
         store32(lists, 2 * key_id, slot + 1)
+        if load(op, FOUND) != 0:
+            _enter(op, load(op, FOUND), slot, key_id)
         end = max(end, slot + 1)
     if debts > 0:
         store(op, DEBT_TIME, time)
@@ -153,8 +187,10 @@ def _cancel(op: int, key_id: int, slot: int, diff: int) -> int:
     """Cancel an update against equal rows of the other sign, oldest first; return what is left of it."""
     if diff > 0 and load(op, DEBTS) == 0:
         return diff
+    if load(op, FOUND) != 0:
+        return _cancel_found(op, load(op, FOUND), key_id, slot, diff)
     lists, following = load(op, LISTS), load(op, NEXT)
-    previous, link = 0, load32(lists, 2 * key_id + 1)
+    previous, link, passed = 0, load32(lists, 2 * key_id + 1), 0
     while diff != 0:
         if link == 0:
             link = _turn_around(op, key_id, previous)
@@ -165,6 +201,7 @@ def _cancel(op: int, key_id: int, slot: int, diff: int) -> int:
         link = load32(following, row)
         if (weight > 0) == (diff > 0) or not _equal(op, row, slot):
             previous = row + 1
+            passed += 1
             continue
         if abs(weight) > abs(diff):
             store(load(op, WEIGHT), row, weight + diff)
@@ -177,7 +214,62 @@ def _cancel(op: int, key_id: int, slot: int, diff: int) -> int:
             store32(following, previous - 1, link)
         _free(op, row)
         store(op, LIVE, load(op, LIVE) - 1)
+    if passed > LONG:
+        store(op, SLOW, 1)
     return diff
+
+
+@kernel
+def _cancel_found(op: int, found: int, key_id: int, slot: int, diff: int) -> int:
+    """Cancel an update against equal rows of the other sign that are found by their hash."""
+    hashed = found_by.hash_of(key_id, slot, load(op, COLUMNS), load(op, STORED))
+    place = hashed & load(found, found_by.MASK)
+    while diff != 0:
+        entry = load(load(found, found_by.TABLE), place)
+        if entry == 0:
+            break
+        row = (entry & 0xFFFFFFFF) - 1
+        place = (place + 1) & load(found, found_by.MASK)
+        if entry >> 32 != hashed or found_by.key_of(found, row) != key_id or not _equal(op, row, slot):
+            continue
+        weight = _weight(op, row)
+        if (weight > 0) == (diff > 0):
+            continue
+        if abs(weight) > abs(diff):
+            store(load(op, WEIGHT), row, weight + diff)
+            return 0
+        diff += weight
+        store(op, DEBTS, load(op, DEBTS) - (weight < 0))
+        found_by.leave(found, row, hashed)
+        found_by.unlink(found, row, load(op, LISTS), load(op, NEXT))
+        _free(op, row)
+        store(op, LIVE, load(op, LIVE) - 1)
+        place = hashed & load(found, found_by.MASK)  # those behind it have moved up
+    return diff
+
+
+@kernel
+def index(op: int, found: int) -> None:
+    """Let all settled rows be found by a new block of kernels.find, whose table has room for them."""
+    keys, lists, following, mark = load(op, KEYS), load(op, LISTS), load(op, NEXT), load(op, MARK)
+    ids = load(keys, NEXT_ID) if load(keys, HASHED) != 0 else load(keys, HIGH) - load(keys, LOW) + 1
+    for key_id in range(ids):
+        last, link = 0, load32(lists, 2 * key_id)
+        while link != 0:
+            last, link = link, load32(following, link - 1)
+        older = load32(lists, 2 * key_id + 1)
+        if last == 0:
+            store32(lists, 2 * key_id, older)
+        else:
+            store32(following, last - 1, older)
+        store32(lists, 2 * key_id + 1, 0)
+        previous, link = 0, load32(lists, 2 * key_id)
+        while link != 0:
+            if link <= mark:
+                _enter(op, found, link - 1, key_id)
+                found_by.follow(found, link - 1, previous)
+            previous, link = link, load32(following, link - 1)
+    store(op, FOUND, found)
 
 
 @kernel

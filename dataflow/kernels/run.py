@@ -226,7 +226,7 @@ def _step(op: int) -> int:
     elif code == INSERT:
         insert(op)
     elif code == SETTLE:
-        return FAILED if settle(load(op, ARRANGEMENT)) != 0 else 0
+        return settle(load(op, ARRANGEMENT))
     elif code == JOIN:
         return FAILED if join(op) != 0 else 0
     elif code == AGGREGATE:

@@ -62,7 +62,7 @@ def arrange(stream: Stream, key: int, keys: Keys, names: Sequence[str]) -> Arran
     block = program.op(
         vm.INSERT, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, lists, following,
         0, 0, 0, 0, program.memory.reserve(LOOSE), 0, 0, 0, 0, program.memory.reserve(LOOSE),
-        program.memory.reserve(LOOSE), len(names), inputs, addresses, program.memory.reserve(LOOSE), 0,
+        program.memory.reserve(LOOSE), len(names), inputs, addresses, program.memory.reserve(LOOSE), 0, 0, 0,
     )  # fmt: skip
     made = Arrangement(block, stored)
     program.keep(made)

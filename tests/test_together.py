@@ -1,0 +1,43 @@
+"""Laws of several dataflows in one: each has the changes that it has alone, and what they share is kept once."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plans import cases, inputs_of, times_of
+from test_laws import arrays, items, maintained, others
+
+from dataflow.expr import col
+from dataflow.plan import walk
+from dataflow.worker import Together
+
+
+@settings(max_examples=40)
+@given(cases(), st.data())
+def test_together_each_has_the_changes_that_it_has_alone(case, data):
+    whole = case.collection
+    parts = [type(whole)(node) for node in walk(whole.node)]
+    chosen = data.draw(st.lists(st.sampled_from(parts), min_size=1, max_size=3))
+    collections = {str(place): each for place, each in enumerate([whole, *chosen])}
+    schemas = inputs_of(whole)
+    with closing(Together(collections)) as together:
+        batches = {name: arrays(schemas[name], stream) for name, stream in case.streams.items() if stream}
+        out = together.feed_all({name: batch for name, batch in batches.items() if name in together.inputs})
+    for name, each in collections.items():
+        found = out[name]
+        columns = (
+            [-(2**63) if value is None else value for value in found.columns[column].tolist()]
+            for column in each.schema.names
+        )
+        rows = list(zip(*columns, strict=True)) if each.schema.names else [()] * len(found.time)
+        stream = dict(zip(zip(found.time.tolist(), rows, strict=True), found.diff.tolist(), strict=True))
+        assert stream == maintained(each, {key: case.streams[key] for key in inputs_of(each)}, [times_of(case.streams)])
+
+
+def test_joins_of_the_same_rows_share_an_arrangement_whatever_columns_they_read():
+    by_value = items.select("key", "value").join(others.select("key", "amount"), on="key")
+    by_word = items.select("word", k=col.key).join(others.select("key", "day"), on={"k": "key"})
+    with closing(Together({"value": by_value, "word": by_word})) as together:
+        assert together.explain().count("arrangement of") == 2

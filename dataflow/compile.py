@@ -86,6 +86,8 @@ class Compiled:
     shared: dict[Node, str] = field(default_factory=dict)
     """How several workers do without moving rows what they do together."""
     exchanges: list[Exchange] = field(default_factory=list)
+    owed: dict[Node, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    """The columns of each node that anybody uses."""
     block: int = 0
 
 
@@ -99,7 +101,7 @@ class _Compiler:
         self.compiled = Compiled(Program(workers))
         self._program = self.compiled.program
         nodes = list(dict.fromkeys(node for plan in plans for node in walk(plan)))
-        self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
+        self._owed = self.compiled.owed
         self._stored: dict[tuple[Node, tuple[str, ...]], dict[str, None]] = defaultdict(dict)
         self._met: dict[tuple[Node, int], Met] = {}
         self._streams: dict[Node, Stream] = {}
@@ -129,7 +131,7 @@ class _Compiler:
     def _layout(self, node: Node) -> Layout:
         if self._program.workers == 1:
             return Layout((None,) * len(node.inputs), FIRST)
-        types = _key_types(node) if node.op in ("join", "bound") else ()
+        types = key_types(node) if node.op in ("join", "bound") else ()
         return layout(node, [self._layouts[each].placement for each in node.inputs], self._owed, types)
 
     def _delivered(self, of: Node, delivery: Delivery | None, reader: Node | None = None) -> Stream:
@@ -266,7 +268,7 @@ class _Compiler:
             case "top":
                 return self._again(node, lambda stream: top(stream, node), streams[0], node.schema.names)
             case "bound":
-                return bound(streams[0], streams[1], node, _key_types(node), tuple(self._owed[node]))
+                return bound(streams[0], streams[1], node, key_types(node), tuple(self._owed[node]))
             case "or_null":
                 return or_null(streams[0], node)
             case "consolidate":
@@ -278,7 +280,7 @@ class _Compiler:
         delivery = self._layouts[node].deliveries[side]
         met = self._met[node, side]
         keys = met.of(node.params[side])
-        what = (met.node, delivery, keys, _key_types(node))
+        what = (met.node, delivery, keys, key_types(node))
         if what not in self._arranged:
             self._arranged[what] = self._note(met.node, keys, partial(self._arrange, what))
             self._places[what] = len(self.compiled.built) - 1
@@ -348,7 +350,7 @@ class _Compiler:
         return Root(names, tuple(arrays), texts, block, vectors)
 
 
-def _key_types(node: Node) -> tuple[Type, ...]:
+def key_types(node: Node) -> tuple[Type, ...]:
     """Return the types of the keys that two inputs meet by, spanning those of both."""
     pairs = zip(*(tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1)), strict=True)
     return tuple(replace(a, low=min(a.low, b.low), high=max(a.high, b.high)) for a, b in pairs)

@@ -37,6 +37,9 @@ class Term:
             inner[0] if self.op in ("column", "literal") else f"{self.op}({', '.join([*map(str, self.args), *inner])})"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _term, (self.op, self.args, self.type, self.value)
+
     @property
     def columns(self) -> frozenset[str]:
         if self.op == "column":

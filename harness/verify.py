@@ -24,10 +24,10 @@ from datagen.workload import Workload, workload
 from harness import stream
 from harness.cell import ALL, Cell
 from harness.decode import Value
-from harness.engines import open_answer, open_engine
+from harness.engines import open_answer, open_stream
 from harness.lines import Digest, Lines
 from harness.oracle import Oracle
-from harness.snapshot import WEIGHT, Snapshot, stored_table, summed
+from harness.snapshot import WEIGHT, Snapshot, nothing, stored_table, summed
 from queries.catalogue import query
 
 TOLERANCE = 1e-14
@@ -148,21 +148,21 @@ class Stream:
 def run_stream(cell: Cell, dataset: Dataset, report: Report = stream.nothing) -> Stream:
     """Run a cell to its end, and keep its changes."""
     work = workload(dataset, cell.workload)
-    with closing(open_engine(cell, dataset, work)) as engine:
+    with closing(open_stream(cell, dataset, work)) as engine:
         lines, digest = Lines(engine.schema), Digest()
         changes = stream.changes(cell, dataset, engine, stream.after(work, cell.logical), report)
         tables = []
         for each in stream.gathered(changes, GATHERED):
             lines.digest(each, digest)
             tables.append(_timed(engine.schema, each))
-        tables = tables or [_timed(engine.schema, engine.feed({}))]
+        tables = tables or [_timed(engine.schema, nothing(engine.schema))]
         return Stream(cell, engine.schema, pa.concat_tables(tables), str(digest))
 
 
 def digest_of(cell: Cell, dataset: Dataset, report: Report = stream.nothing) -> str:
     """Run a cell to its end; return the digest of its changes."""
     work = workload(dataset, cell.workload)
-    with closing(open_engine(cell, dataset, work)) as engine:
+    with closing(open_stream(cell, dataset, work)) as engine:
         lines, digest = Lines(engine.schema), Digest()
         changes = stream.changes(cell, dataset, engine, stream.after(work, cell.logical), report)
         for each in stream.gathered(changes, GATHERED):

@@ -19,6 +19,7 @@ COMMANDS = {
     "answer": "print a query's maintained answer",
     "bench": "run the benchmark",
     "bench-feed": "measure what cutting a batch costs",
+    "chaos": "kill what runs queries on Spark, and compare their change streams",
     "changes": "print how a query's answer changes, or the digest of that",
     "clean-results": "remove the records of this machine",
     "data": "generate TPC-H and pre-batch it into Arrow files",

@@ -21,6 +21,7 @@ from datagen.feed import Feed
 from datagen.schema import RelationName, relation
 from datagen.spark import session
 from datagen.workload import Workload, workload
+from deltamark import DeltamarkError
 from harness import machine
 from harness.cell import Cell
 from harness.sources import batches
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 SPARK = "spark"
 SETTINGS = {"spark.driver.maxResultSize": "0"}
+EXECUTOR_MB = 1024
 PIECE_ROWS = 1 << 20
 """Changes that are handed on at once."""
 
@@ -120,17 +122,20 @@ class Sessions:
 SESSIONS = Sessions()
 
 
+def on_master(cell: Cell) -> SparkSession:
+    """Open a session where a cell is to run."""
+    return SESSIONS.on(cell.master or f"local-cluster[{cell.workers},1,{EXECUTOR_MB}]")
+
+
 def open_query(cell: Cell, dataset: Dataset, plan: Collection, rounds: int, directory: str) -> Query:
     """Start a cell's query, or let it go on, to the end of so many rounds."""
     from dataflow.spark.query import Query  # noqa: PLC0415 (most commands need no Spark)
 
-    names = tuple(relation(name).name for name in query(cell.query).relations)
     source = FeedSource(
         str(dataset.directory.resolve()), machine.data(dataset.directory), cell.workload, cell.logical,
-        cell.physical, rounds, names,
+        cell.physical, rounds, _relations(cell),
     )  # fmt: skip
-    spark = SESSIONS.on(cell.master or f"local-cluster[{cell.workers},1,1024]")
-    return Query(spark, plan, source, shards=cell.workers, directory=directory)
+    return Query(on_master(cell), plan, source, shards=cell.workers, directory=directory)
 
 
 class Distributed:
@@ -160,3 +165,47 @@ class Distributed:
     def close(self) -> None:
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class Streamed:
+    """A query that Spark maintains, batch by batch, as it is measured.
+
+    Spark goes from batch to batch by itself: a batch takes from the end of the one before to its own.
+    """
+
+    def __init__(self, cell: Cell, dataset: Dataset, plan: Collection) -> None:
+        work = workload(dataset, cell.workload)
+        self._physical = cell.physical
+        self._scratch = tempfile.mkdtemp(prefix="deltamark-")
+        self.feed = Feed(dataset, work, dict.fromkeys(_relations(cell), ()), logical=cell.logical)
+        self._query = open_query(cell, dataset, plan, work.rounds, self._scratch)
+        self._done = self._query.progress()
+        self._changes = next(self._done).changes
+
+    def take(self, physical: int) -> int:
+        if physical != self._physical:
+            remedy = "time all of them: SAMPLE=0"
+            raise DeltamarkError("Spark's batches are all of one size", f"{physical}, not {self._physical}", remedy)
+        rows = sum(len(delta.time) for delta in self.feed.take(physical))
+        if not rows:
+            self._changes += next(self._done).changes
+        return rows
+
+    def push(self) -> int:
+        found, self._changes = self._changes + next(self._done).changes, 0
+        return found
+
+    def advance(self) -> None:
+        self._changes += next(self._done).changes
+
+    def state_rows(self) -> int:
+        """Return 0: what the executors keep is not counted."""
+        return 0
+
+    def close(self) -> None:
+        self._query.stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _relations(cell: Cell) -> tuple[RelationName, ...]:
+    return tuple(relation(name).name for name in query(cell.query).relations)

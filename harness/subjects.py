@@ -14,14 +14,16 @@ from deltamark import unknown
 from harness import verify
 from harness.cell import Cell
 from harness.checks import Answers, Row, StreamCheck
-from harness.engines import ENGINES, Engine, open_engine, open_taking
+from harness.distributed import SPARK, Streamed
+from harness.engines import ENGINES, Engine, collection, open_engine, open_taking
 from harness.measure import Drive, Handed, Subject
 from harness.pipes import PREFIX, Pipe, SummedPipe
 from harness.recompute import Recompute
 from harness.sources import batches
+from harness.sparksql import SPARK_SQL, SparkRecompute
 
 DUCKDB = "duckdb"
-MEASURED = (*ENGINES, DUCKDB)
+MEASURED = (*ENGINES, DUCKDB, SPARK_SQL)
 
 
 class Maintained:
@@ -88,6 +90,8 @@ def has_stream(engine: str) -> bool:
 
 def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
     """Open an engine to be timed."""
+    if cell.engine == SPARK:
+        return Streamed(cell, dataset, collection(cell, dataset, work))
     if has_stream(cell.engine) and cell.workers > 1:
         return Taken(*open_taking(cell, dataset, work))
     return Handed(_subject(cell, dataset, work), cell, dataset, work)
@@ -96,6 +100,8 @@ def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
 def _subject(cell: Cell, dataset: Dataset, work: Workload) -> Subject:
     if cell.engine == DUCKDB:
         return Recompute(cell, dataset)
+    if cell.engine == SPARK_SQL:
+        return SparkRecompute(cell, dataset)
     if cell.engine.startswith(PREFIX):
         return Pipe(cell, dataset)
     return Maintained(open_engine(cell, dataset, work))
@@ -105,8 +111,13 @@ def open_check(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -
     """Open an engine to be checked."""
     if has_stream(cell.engine):
         return StreamCheck(cell, dataset, work, answers)
-    engine: Any = Recompute(cell, dataset) if cell.engine == DUCKDB else SummedPipe(cell, dataset)
-    return AnswerCheck(engine, answers)
+    return AnswerCheck(_answering(cell, dataset), answers)
+
+
+def _answering(cell: Cell, dataset: Dataset) -> Any:
+    if cell.engine == DUCKDB:
+        return Recompute(cell, dataset)
+    return SparkRecompute(cell, dataset) if cell.engine == SPARK_SQL else SummedPipe(cell, dataset)
 
 
 def _sorted(rows: list[Row]) -> list[Row]:

@@ -35,7 +35,7 @@ class Chain:
     def feed(self, *pieces):
         """Feed a batch that comes in pieces."""
         mails = defaultdict(list)
-        for stage, reading in self.readings.items():
+        for reading in self.readings.values():
             for piece in pieces:
                 for shard, edge, content in reading.sent(piece):
                     mails[shard, edge].append(content)
@@ -57,6 +57,8 @@ class Chain:
         what = stage, number
         if what in self.live and not self.forget():
             return self.live[what]
+        if what in self.live:
+            self.live.pop(what).close()
         made = self.live[what] = Shard(self.plan, stage, number, self.shards)
         if self.logs[what] and self.compact():
             self.logs[what] = [to_bytes(together(made.edges, map(from_bytes, self.logs[what])))]
@@ -65,7 +67,7 @@ class Chain:
         return made
 
     def close(self):
-        for each in self.live.values():
+        for each in (*self.live.values(), *self.readings.values()):
             each.close()
 
 

@@ -20,7 +20,7 @@ from dataflow.compile import compile_plans, key_types
 from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, layout
 from dataflow.plan import Node, base_rows, node, walk
 from dataflow.program import key_range
-from dataflow.term import column
+from dataflow.term import column, column_or_null
 from dataflow.types import Field, Schema, Type, integer
 
 SMALL_ROWS, SMALL_SHARE = 1 << 18, 8
@@ -33,6 +33,9 @@ ROW = "place in the batch"
 """The name of a column that no schema has: by it a text that is only passed on is found again."""
 
 ANSWER = "answer"
+MISSING = "\0missing"
+"""Is added to the name of a text for the column that says where it is missing."""
+
 RANGED = ("int", "date", "code")
 PLACE, SUM = integer(0, 1 << 31), "sum\0"
 
@@ -113,7 +116,9 @@ class _Cutter:
     def __init__(self, root: Node, shards: int) -> None:
         self._root, self._shards = root, shards
         self._nodes = list(walk(root))
-        self._owed = compile_plans([root]).owed
+        compiled = compile_plans([root])
+        compiled.program.memory.close()
+        self._owed = compiled.owed
         self._largest = max(each.schema.rows for each in self._nodes if each.op == "input")
         self._wishes = _wishes(self._nodes)
         self._spots: dict[Node, Spot] = {}
@@ -223,6 +228,8 @@ class _Cutter:
         if at.op in ("threshold", "consolidate") and found.deliveries != (None,) and _many(at, wish):
             return Layout((Delivery("owner", wish),), Placement("owned", wish))
         deliveries = tuple(each and replace(each, low=None) for each in found.deliveries)
+        if found.placement == FIRST:  # nobody else needs what is sent to all
+            deliveries = tuple(each and Delivery("first") for each in deliveries)
         return Layout(deliveries, replace(found.placement, low=None), found.again)
 
     def _not_everywhere(self, at: Node) -> Spot:
@@ -242,7 +249,7 @@ class _Cutter:
 
     def _can_go(self, at: Node, delivery: Delivery) -> bool:
         """Can loose rows be sent by these columns, before they meet what is everywhere?"""
-        if _is_chain(at) or delivery == BY_ROW:
+        if _is_chain(at) or delivery == BY_ROW or self._shards == 1:
             return True
         if delivery.to != "owner":
             return False
@@ -290,16 +297,17 @@ class _Cutter:
         """Send a node's rows to a later stage; return the input that they are there."""
         what = (spot.local or at, stage, delivery)
         if what not in self._sources:
-            fields = tuple(Field(name, at.schema[name]) for name in self._owed[at])
+            columns = {name: at.schema[name] for name in self._owed[at]}
+            fields = tuple(field for name, type_ in columns.items() for field in _travelling(name, type_))
             to = delivery.to if delivery else "first" if spot.placement == FIRST else "here"
             by = delivery.by if delivery else ()
             if delivery == BY_ROW:
                 by = _widest(fields)
             edge = Edge(f"{len(self._sources)}-{at.digest.hex()[:8]}", stage, to, by, fields, at in self._sums)
-            self._outputs.append((spot.stage, _output(edge, spot)))
+            self._outputs.append((spot.stage, _output(edge, spot, columns)))
             rows = min(at.schema.rows, base_rows(at))
             rows = rows // self._shards + 1 if to == "owner" else rows
-            self._sources[what] = node("input", (), edge.name, Schema(fields, rows))
+            self._sources[what] = _arrived(node("input", (), edge.name, Schema(fields, rows)), columns)
         return self._sources[what]
 
     def _answer(self) -> int:
@@ -312,7 +320,7 @@ class _Cutter:
             local = self._at(root, spot, delivery, spot.stage + 1)
             spot = Spot("placed", spot.stage + 1, ANYWHERE, local)
         edge = Edge(ANSWER, spot.stage + 1, "here", (), root.schema.fields)
-        self._outputs.append((spot.stage, _output(edge, spot)))
+        self._outputs.append((spot.stage, _output(edge, spot, {name: root.schema[name] for name in root.schema.names})))
         return spot.stage
 
 
@@ -372,15 +380,36 @@ def _wished(at: Node, mine: tuple[str, ...]) -> Iterable[tuple[Node, tuple[str, 
     return []
 
 
-def _output(edge: Edge, spot: Spot) -> Output:
+def _output(edge: Edge, spot: Spot, columns: Mapping[str, Type]) -> Output:
     """Say how a stage computes an edge: its columns alone, and in stage 0 a row's place for its texts."""
     local = spot.local
     assert local is not None
     if spot.stage > 0:
-        return Output(edge, _picked(local, {each.name: each.type for each in edge.fields}), spot.placement == FIRST)
-    kept = {each.name: each.type for each in edge.fields if each.type.kind != "text"}
+        return Output(edge, _picked(local, columns), spot.placement == FIRST)
+    kept = {name: type_ for name, type_ in columns.items() if type_.kind != "text"}
     texts = {name: _origin(local, name) for name in edge.texts}
     return Output(edge, _picked(_placed(local), kept | ({ROW: PLACE} if texts else {})), first=False, texts=texts)
+
+
+def _travelling(name: str, type_: Type) -> list[Field]:
+    """Return the columns that a column travels as: a text that may be missing, with a flag."""
+    if type_.kind == "text" and type_.nullable:
+        return [Field(name, replace(type_, nullable=False)), Field(f"{name}{MISSING}", integer(0, 1))]
+    return [Field(name, type_)]
+
+
+def _arrived(rows: Node, columns: Mapping[str, Type]) -> Node:
+    """Make of what has travelled what was sent."""
+    if rows.schema.names == tuple(columns):
+        return rows
+    terms = {
+        name: column_or_null(name, rows.schema[name], f"{name}{MISSING}")
+        if f"{name}{MISSING}" in rows.schema
+        else column(name, type_)
+        for name, type_ in columns.items()
+    }
+    fields = tuple(Field(name, term.type) for name, term in terms.items())
+    return node("select", (rows,), tuple(terms.items()), Schema(fields, rows.schema.rows))
 
 
 def _picked(at: Node, columns: Mapping[str, Type]) -> Node:

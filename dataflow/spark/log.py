@@ -76,7 +76,7 @@ def _net(edge: Edge, batch: Batch) -> pa.Table:
 
 def _summed(edge: Edge, table: pa.Table) -> pa.Table:
     """Add up equal rows, and leave out what is nothing."""
-    if not edge.summed and not pc.any(pc.less(table[WEIGHT], 0)).as_py():
+    if not table.num_rows or (not edge.summed and not pc.any(pc.less(table[WEIGHT], 0)).as_py()):
         return table
     keys = [str(number) for number, each in enumerate(edge.fields) if not _is_sum(edge, each)]
     added = [name for name in table.column_names if name not in keys]

@@ -75,6 +75,10 @@ class Reading:
             if len(found.time):
                 yield from sent(output, with_texts(output, found, batches[output.input]), self._shards)
 
+    def close(self) -> None:
+        if self._program:
+            self._program.close()
+
     def _rowed(self, name: str, batch: Batch) -> Batch | None:
         """Leave out what the program does not read, and add a row's place where it is asked for."""
         assert self._program

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.collection import Collection
-from dataflow.spark.cut import ANSWER, Cut, Edge
+from dataflow.spark.cut import ANSWER, MISSING, Cut, Edge
 from dataflow.spark.log import Net, net, replayed
 from dataflow.spark.mail import unpack
 from dataflow.spark.reading import Sent, sent
@@ -22,7 +22,6 @@ class Shard:
         self._program = Together({each.edge.name: Collection(each.node) for each in self._outputs})
         self._edges = {name: edge for name, edge in plan.arriving(stage).items() if name in self._program.inputs}
         self._time = -1
-        self._begun = False
 
     @property
     def edges(self) -> Mapping[str, Edge]:
@@ -32,19 +31,15 @@ class Shard:
         """Apply a batch; return what changes, and what is to be remembered of the batch."""
         arrived = {name: unpack(edge.fields, mails.get(name, ())) for name, edge in self._edges.items()}
         batches = {name: batch for name, batch in arrived.items() if batch is not None}
-        started = {} if self._begun else self._program.feed_all({})
-        self._begun = True
         changes = self._program.feed_all(batches)
         self._time = max([self._time, *(int(each.time[-1]) for each in batches.values())])
-        for name, before in started.items():
-            changes[name] = _joined(before, changes[name])
         return {name: each for name, each in changes.items() if len(each.time)}, net(self._edges, batches)
 
     def remember(self, what: Net) -> None:
-        """Make the state of batches again of what was to be remembered of them."""
-        if not self._begun:
-            self._program.push_all({})
-            self._begun = True
+        """Make the state of batches again of what was to be remembered of them.
+
+        Each batch had at least one time of its own, so this one is no later than the last that it had.
+        """
         self._time += 1
         self._program.push_all(replayed(self._edges, what, self._time))
 
@@ -65,13 +60,11 @@ class Shard:
 
 
 def as_arrow(edge: Edge, changes: Batch) -> Batch:
-    """Make of texts what an input takes."""
-    columns = dict(changes.columns) | {name: pa.array(changes.columns[name], pa.string()) for name in edge.texts}
+    """Make of texts what an input takes: none is missing, but flagged if it was."""
+    columns = dict(changes.columns)
+    for name in edge.texts:
+        texts = pa.array(changes.columns[name], pa.string())
+        columns[name] = texts.fill_null("")
+        columns[f"{name}{MISSING}"] = texts.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
     return Batch(changes.time, changes.diff, columns)
 
-
-def _joined(first: Batch, second: Batch) -> Batch:
-    if not len(first.time):
-        return second
-    columns = {name: np.concatenate([first.columns[name], second.columns[name]]) for name in first.columns}
-    return Batch(np.concatenate([first.time, second.time]), np.concatenate([first.diff, second.diff]), columns)

@@ -82,7 +82,7 @@ def _run(command: Sequence[str], victim: Victim, tale: Tale, kills: int, pause: 
         while kills > 0 and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(chance.uniform(0, 2 * pause))
-            found = list(_victims(process.pid, victim))
+            found = list(victims(process.pid, victim))
             if process.poll() is None and found:
                 mine = chance.choice(found)
                 with suppress(ProcessLookupError):
@@ -94,7 +94,8 @@ def _run(command: Sequence[str], victim: Victim, tale: Tale, kills: int, pause: 
         return said.strip() if process.returncode == 0 else ""
 
 
-def _victims(driver: int, victim: Victim) -> Iterator[int]:
+def victims(driver: int, victim: Victim) -> Iterator[int]:
+    """List the processes that may be killed."""
     if victim == "driver":
         yield driver
         return

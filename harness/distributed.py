@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -180,7 +180,10 @@ class Streamed:
         self.feed = Feed(dataset, work, dict.fromkeys(_relations(cell), ()), logical=cell.logical)
         self._query = open_query(cell, dataset, plan, work.rounds, self._scratch)
         self._done = self._query.progress()
-        self._changes = next(self._done).changes
+        self.stages = self._query.stages
+        self.reports: list[dict[str, Any]] = []
+        """Spark's, of the batches that are done."""
+        self._changes = self._next()
 
     def take(self, physical: int) -> int:
         if physical != self._physical:
@@ -188,15 +191,20 @@ class Streamed:
             raise DeltamarkError("Spark's batches are all of one size", f"{physical}, not {self._physical}", remedy)
         rows = sum(len(delta.time) for delta in self.feed.take(physical))
         if not rows:
-            self._changes += next(self._done).changes
+            self._changes += self._next()
         return rows
 
     def push(self) -> int:
-        found, self._changes = self._changes + next(self._done).changes, 0
+        found, self._changes = self._changes + self._next(), 0
         return found
 
     def advance(self) -> None:
-        self._changes += next(self._done).changes
+        self._changes += self._next()
+
+    def _next(self) -> int:
+        done = next(self._done)
+        self.reports.append(done.report)
+        return done.changes
 
     def state_rows(self) -> int:
         """Return 0: what the executors keep is not counted."""

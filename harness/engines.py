@@ -73,6 +73,13 @@ def collection(cell: Cell, dataset: Dataset, work: Workload) -> Collection:
     return asked.plan(cell.variant or asked.default, tables, cell.parameters)
 
 
+def known(engine: str) -> str:
+    """Return the name of an engine of ours, if it is one."""
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    return engine
+
+
 def open_stream(cell: Cell, dataset: Dataset, work: Workload) -> Engine | Whole:
     """Open any engine of ours."""
     if cell.engine == SPARK:
@@ -82,9 +89,7 @@ def open_stream(cell: Cell, dataset: Dataset, work: Workload) -> Engine | Whole:
 
 def open_engine(cell: Cell, dataset: Dataset, work: Workload) -> Engine:
     """Open an engine that is fed."""
-    if cell.engine not in ENGINES:
-        raise unknown("engine", cell.engine, ENGINES)
-    if cell.engine == SPARK:
+    if known(cell.engine) == SPARK:
         raise DeltamarkError("an engine that feeds itself", cell.engine, "use embedded")
     plan = collection(cell, dataset, work)
     return Worker(plan) if cell.workers == 1 else Embedded(plan, cell.workers)

@@ -41,6 +41,9 @@ SETTINGS = {
 """What a session needs, beside as many spark.sql.shuffle.partitions as there are shards."""
 
 OBSERVED = "changes"
+UNREADABLE = r"Checksum|[Mm]alformed|JsonParse|JsonMapping|CANNOT_LOAD_STATE_STORE|log (file|version)|EOFException"
+"""What Spark says where it cannot read a checkpoint."""
+
 POLL = 0.01
 """Seconds between looks for what is done."""
 
@@ -146,5 +149,7 @@ def _said(error: PySparkException) -> DeltamarkError:
     ours = re.findall(r"DeltamarkError: (.+?): (.+); (.+)", text)
     if ours:
         return DeltamarkError(*ours[-1])
-    lines = [line.strip() for line in text.splitlines() if re.search(r"(Error|Exception)\b", line)]
-    return DeltamarkError("the query has failed", (lines or [text])[-1], "see --debug for all that Spark says")
+    reasons = [line.strip() for line in text.splitlines() if re.search(r"(Error|Exception)\b", line)] or [text]
+    if any(re.search(UNREADABLE, line) for line in reasons):
+        return DeltamarkError("a corrupt checkpoint", reasons[-1], "remove its directory and start again")
+    return DeltamarkError("the query has failed", reasons[-1], "see --debug for all that Spark says")

@@ -67,4 +67,3 @@ def as_arrow(edge: Edge, changes: Batch) -> Batch:
         columns[name] = texts.fill_null("")
         columns[f"{name}{MISSING}"] = texts.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
     return Batch(changes.time, changes.diff, columns)
-

@@ -26,6 +26,7 @@ from dataflow.operators.top import top
 from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, by_row, delivered, layout
 from dataflow.plan import Node, base_rows, walk
 from dataflow.program import LOOSE, Op, Part, Program
+from dataflow.reuse import reuse
 from dataflow.stream import Deal, Stream
 from dataflow.types import Type
 from deltamark import DeltamarkError
@@ -62,10 +63,13 @@ class Added:
 
 def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
     """Compile more plans. They share the arrangements that are there, and among themselves all that is equal."""
-    before = len(compiled.program.ops)
+    program = compiled.program
+    before, vectors = len(program.ops), program.vectors()
     compiler = _Compiler(compiled, plans)
     compiler.compile()
-    return Added(compiled.program.ops[before:], compiler.read)
+    added = program.ops[before:]
+    reuse(program, added, program.vectors() - vectors)
+    return Added(added, compiler.read)
 
 
 class _Compiler:

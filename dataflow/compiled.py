@@ -78,8 +78,7 @@ class Compiled:
         """Take an answer away, and all that no other answer uses."""
         del self.roots[name]
         alive = reachable(root.part for root in self.roots.values())
-        program, gone = self.program, {each for each in self.built if each not in alive}
-        self.program.drop({each.part for each in program.ops} - alive - {program.base} | gone)
+        self.program.drop(self.program.parts() - alive - {self.program.base})
         self.built = [each for each in self.built if each in alive]
         self.arranged = {what: made for what, made in self.arranged.items() if made[1] in alive}
         self.interners = {types: each for types, each in self.interners.items() if each.part in alive}

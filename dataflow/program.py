@@ -93,7 +93,10 @@ class Program:
         self.memory.owner = self.base = Part()
         """What belongs to the program as a whole."""
         self._words = self._end = 0
-        self._vectors: set[int] = set()
+        self._vectors: dict[int, int] = {}
+        """The cell of each reservation that is a vector's own."""
+        self.tables: dict[int, int] = {}
+        """How many words lie at an address: blocks, tables and cells."""
         self.ops: list[Op] = []
         self.states: dict[int, State] = {}
         """Of the operators that can fail or keep rows, by their blocks."""
@@ -142,7 +145,11 @@ class Program:
         """Return the reservations that hold state, and no vectors of a slice, with the parts that they belong to."""
         return {at: part for at, part in self.memory.reservations().items() if at not in self._vectors}
 
-    def drop(self, parts: set[Part]) -> None:
+    def parts(self) -> set[object]:
+        """Return all parts that operators or memory belong to."""
+        return {each.part for each in self.ops} | set(self.memory.reservations().values())
+
+    def drop(self, parts: set[object]) -> None:
         """Forget parts, which none of the others uses, and give their memory back."""
         for each in self.ops:
             if each.part in parts:
@@ -150,7 +157,7 @@ class Program:
         self.ops = [each for each in self.ops if each.part not in parts]
         for address, part in list(self.memory.reservations().items()):
             if part in parts:
-                self._vectors.discard(address)
+                self._vectors.pop(address, None)
                 self.memory.release(address)
 
     def run(self, loop: Loop, start: int, wait: Callable[[], None]) -> None:
@@ -175,6 +182,7 @@ class Program:
             self._end = self._words + 8 * size
         address = self._words
         self._words += 8 * count
+        self.tables[address] = count
         if values:
             view(address, len(values))[:] = values
         return address
@@ -185,8 +193,23 @@ class Program:
     def vector(self) -> int:
         """Return the cell of a vector with as much room as is ever needed."""
         address = self.memory.reserve(LOOSE)
-        self._vectors.add(address)
-        return self.cell(address)
+        self._vectors[address] = self.cell(address)
+        return self._vectors[address]
+
+    def vectors(self) -> set[int]:
+        """Return the cells of all vectors that have memory of their own."""
+        return set(self._vectors.values())
+
+    def address(self, cell: int) -> int:
+        return int(view(cell, 1)[0])
+
+    def move(self, cell: int, address: int) -> None:
+        """Let a vector lie where another one lies."""
+        own = self.address(cell)
+        if own != address:
+            view(cell, 1)[0] = address
+            del self._vectors[own]
+            self.memory.release(own)
 
     def table(self, values: Sequence[int]) -> int:
         return self.words(max(len(values), 1), values)
@@ -307,8 +330,8 @@ class Program:
             self.memory.replace(old, new)
 
     def loop(self, inputs: Sequence[int], ops: Sequence[Op]) -> Loop:
-        """Make the loop that runs operators over inputs: the late ones last, the others in their order."""
-        blocks = [each.block for each in sorted(ops, key=lambda op: op.late)]
+        """Make the loop that runs operators over inputs."""
+        blocks = [each.block for each in in_order(ops)]
         with self.building(self.base):
             memory = self.memory.reserve(LOOP_WORDS + len(inputs) + len(blocks))
         table = memory + 8 * LOOP_WORDS
@@ -319,6 +342,11 @@ class Program:
         view(memory, len(words))[:] = words
         view(table, len(inputs) + len(blocks))[:] = [*inputs, *blocks]
         return Loop(memory, blocks)
+
+
+def in_order(ops: Sequence[Op]) -> list[Op]:
+    """Return operators in the order in which they run."""
+    return sorted(ops, key=lambda op: op.late)
 
 
 def nobody() -> None:

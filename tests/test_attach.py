@@ -13,7 +13,6 @@ from reference import Stream, answer, changes
 from test_laws import OPERATORS, arrays, between, each_operator, items, missing, others
 
 from dataflow.collection import Collection
-from dataflow.expr import col
 from dataflow.plan import walk
 from dataflow.together import Together
 from dataflow.worker import Batch

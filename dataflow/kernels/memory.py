@@ -219,6 +219,10 @@ class Memory:
         del self._owners[address]
         _libc.munmap(*self._held.pop(address))
 
+    def give(self, address: int, owner: object) -> None:
+        """Let a reservation belong to another owner."""
+        self._owners[address] = owner
+
     def reservations(self) -> dict[int, object]:
         """Return whom each reservation was made for, in the order in which they were made."""
         return self._owners

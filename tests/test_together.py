@@ -11,7 +11,7 @@ from test_laws import arrays, items, maintained, others
 
 from dataflow.expr import col
 from dataflow.plan import walk
-from dataflow.worker import Together
+from dataflow.together import Together
 
 
 @settings(max_examples=40)

@@ -16,10 +16,11 @@ from math import prod
 from typing import Literal
 
 from dataflow.collection import Collection
-from dataflow.compile import compile_plans, key_types
+from dataflow.compile import compile_into, key_types
+from dataflow.compiled import Compiled
 from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, layout
 from dataflow.plan import Node, base_rows, node, walk
-from dataflow.program import key_range
+from dataflow.program import Program, key_range
 from dataflow.term import column, column_or_null
 from dataflow.types import Field, Schema, Type, integer
 
@@ -116,9 +117,10 @@ class _Cutter:
     def __init__(self, root: Node, shards: int) -> None:
         self._root, self._shards = root, shards
         self._nodes = list(walk(root))
-        compiled = compile_plans([root])
+        compiled = Compiled(Program())
+        owed = compile_into(compiled, {ANSWER: root}).owed
         compiled.program.memory.close()
-        self._owed = compiled.owed
+        self._owed: dict[Node, dict[str, None]] = {each: dict(owed.get(each, {})) for each in self._nodes}
         self._largest = max(each.schema.rows for each in self._nodes if each.op == "input")
         self._wishes = _wishes(self._nodes)
         self._spots: dict[Node, Spot] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataflow.collection import Collection
 from dataflow.spark.cut import ANSWER, Cut, Edge
-from dataflow.worker import Together
+from dataflow.together import Together
 
 
 def staged(plan: Cut) -> str:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from dataflow.collection import Collection
 from dataflow.spark.cut import ROW, Cut, Output
 from dataflow.spark.mail import deal, pack
-from dataflow.worker import Batch, Column, Together, trusted
+from dataflow.together import Together
+from dataflow.worker import Batch, Column, trusted
 
 Wanted = Mapping[str, tuple[str, ...]]
 """The columns that are read, input by input."""

@@ -12,7 +12,8 @@ from dataflow.spark.cut import ANSWER, MISSING, Cut, Edge
 from dataflow.spark.log import Net, net, replayed
 from dataflow.spark.mail import unpack
 from dataflow.spark.reading import Sent, sent
-from dataflow.worker import Batch, Together
+from dataflow.together import Together
+from dataflow.worker import Batch
 
 
 class Shard:

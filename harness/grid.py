@@ -21,7 +21,7 @@ DELETIONS = ("window:100000", "refresh:10")
 VARIED = ("q04", "q13", "q15", "q18")
 """The queries that the post has several dataflows for."""
 
-SAMPLE, RECOMPUTED = 20_000, 15
+SAMPLE, RECOMPUTED = 10_000, 15
 """Batches that are timed at most, of an engine that maintains and of one that recomputes."""
 
 EVERY = "all"

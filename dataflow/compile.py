@@ -55,7 +55,7 @@ def compile_plans(plans: Mapping[str, Node], workers: int = 1) -> Compiled:
 
 @dataclass(frozen=True)
 class Added:
-    """What was compiled into a program: its operators, the columns of inputs that they read, and of nodes that are used."""
+    """What was compiled into a program: its operators, and the columns of inputs, and of nodes, that they read."""
 
     ops: Sequence[Op]
     read: Mapping[str, tuple[str, ...]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 from dataflow.types import Schema
@@ -13,8 +14,9 @@ from datagen.feed import TIMES_A_ROUND, Delta
 from datagen.workload import Workload
 from harness import stream, verify
 from harness.cell import Cell
-from harness.engines import Engine, Whole, open_answer, open_stream
-from harness.lines import Digest, Lines
+from harness.duck import reads
+from harness.engines import open_engine, open_stream, open_sums
+from harness.lines import Digester, Lines
 from harness.oracle import Oracle
 from harness.snapshot import Snapshot
 from harness.sources import batches
@@ -28,36 +30,43 @@ Answers = Mapping[int, list[Row]]
 """DuckDB's, after so many rounds."""
 
 
-def checkpoints(rounds: int, logical: int) -> list[int]:
-    """Return after how many rounds answers are compared: the last boundary in the first half, and the end."""
-    half = rounds // 2 // logical * logical
-    return [half, rounds] if half else [rounds]
+@dataclass(frozen=True)
+class Asked:
+    """What DuckDB says."""
+
+    answers: Answers
+    once: float
+    """Seconds that the query takes it, over the rows of the last answer, with one thread."""
 
 
-def ask(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequence[int]) -> dict[int, list[Row]]:
+def ask(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequence[int]) -> Asked:
     """Have DuckDB answer a query over the rows that are live after some numbers of rounds, in order."""
-    oracle = Oracle(dataset, work, query(cell.query).relations, 1)
     answers = {}
-    for each in rounds:
-        oracle.at(TIMES_A_ROUND * each - 1)
-        answers[each] = oracle.answer(cell.sql)
-    oracle.close()
-    return answers
+    with closing(Oracle(dataset, work, reads(cell.sql, query(cell.query).relations), 1)) as oracle:
+        for each in rounds:
+            oracle.at(TIMES_A_ROUND * each - 1)
+            answers[each] = oracle.answer(cell.sql)
+        return Asked(answers, oracle.seconds(cell.sql))
 
 
 class Told:
     """What an engine says of a cell, digested; where there are answers, also added up and compared with them."""
 
     def __init__(self, cell: Cell, schema: Schema, answers: Answers) -> None:
-        self._lines, self.digest = Lines(schema), Digest()
-        self._snapshot, self._since = Snapshot(schema), -1
+        self._digester, self.digest = Digester(Lines(schema)), ""
+        self._sums = open_sums(cell, schema)
+        self._snapshot, self._since = Snapshot(self._sums.schema if self._sums else schema), -1
         self._order, self._answers, self._cell = query(cell.query).order, answers, cell
         self._left = [(rounds, _last_time(rounds, cell.logical)) for rounds in sorted(answers)]
+        self.changes = 0
         self.wrong = ""
 
     def add(self, changes: Batch) -> None:
         """Take changes that come after all before."""
-        self._lines.digest(changes, self.digest)
+        self.changes += len(changes.time)
+        self._digester.add(changes)
+        if self._left and self._sums is not None:
+            changes = self._sums.feed({"diffs": changes})
         while self._left:
             until = self._left[0][1]
             self._snapshot.add(changes, since=self._since, until=until)
@@ -65,9 +74,13 @@ class Told:
                 break
             self._compare()
 
-    def end(self) -> None:
+    def close(self) -> None:
+        """Compare what is left, and make the digest."""
         while self._left:
             self._compare()
+        self.digest = str(self._digester.close())
+        if self._sums is not None:
+            self._sums.close()
 
     def _compare(self) -> None:
         """Compare the answer, now that all changes up to it are there."""
@@ -81,14 +94,15 @@ class StreamCheck:
     """An engine that is fed, and what it says."""
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> None:
-        engine = _open(cell, dataset, work, answers)
-        assert not isinstance(engine, Whole)
-        self._engine = engine
+        self._engine = open_engine(cell, dataset, work)
         self.inputs = self._engine.inputs
-        self._told = Told(cell, engine.schema, answers)
-        self.digest = self._told.digest
+        self._told = Told(cell, self._engine.schema, answers)
         self._waiting: list[Batch] = []
         self._held = 0
+
+    @property
+    def digest(self) -> str:
+        return self._told.digest
 
     @property
     def wrong(self) -> str:
@@ -115,7 +129,7 @@ class StreamCheck:
     def close(self) -> None:
         """Take what is left."""
         self._take()
-        self._told.end()
+        self._told.close()
         self._engine.close()
 
     def _take(self) -> None:
@@ -126,18 +140,10 @@ class StreamCheck:
 
 def told_whole(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> Told:
     """Have an engine that feeds itself say all."""
-    with closing(_open(cell, dataset, work, answers)) as engine:
-        told = Told(cell, engine.schema, answers)
+    with closing(open_stream(cell, dataset, work)) as engine, closing(Told(cell, engine.schema, answers)) as told:
         for changes in stream.changes(cell, dataset, engine, stream.after(work, cell.logical)):
             told.add(changes)
-        told.end()
     return told
-
-
-def _open(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> Engine | Whole:
-    """Open an engine; one whose rows are those of the answer, where there are answers."""
-    summed = answers and cell.variant in query(cell.query).accumulated
-    return open_answer(cell, dataset, work) if summed else open_stream(cell, dataset, work)
 
 
 def _last_time(rounds: int, logical: int) -> int:

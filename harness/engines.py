@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -130,19 +130,27 @@ def open_taking(cell: Cell, dataset: Dataset, work: Workload) -> tuple[Embedded,
 def open_answer(cell: Cell, dataset: Dataset, work: Workload) -> Engine | Whole:
     """Open an engine whose rows are those of the answer, whatever the variant hands out."""
     engine = open_stream(cell, dataset, work)
-    sums = query(cell.query).accumulated.get(cell.variant)
+    sums = open_sums(cell, engine.schema)
     if sums is None:
         return engine
     return AccumulatedWhole(engine, sums) if isinstance(engine, Whole) else Accumulated(engine, sums)
 
 
-class Accumulated:
-    """An engine that sums what another one hands out."""
+def open_sums(cell: Cell, schema: Schema) -> Worker | None:
+    """Open what adds up the changes that a variant hands out, its input `diffs`; None where those are the answer's."""
+    sums = query(cell.query).accumulated.get(cell.variant)
+    if sums is None:
+        return None
+    columns = {field.name: field.type for field in schema.fields}
+    return Worker(sums(source("diffs", columns, schema.rows)))
 
-    def __init__(self, engine: Engine, sums: Callable[[Collection], Collection]) -> None:
-        self._engine = engine
-        self._sums = _summing(engine.schema, sums)
-        self.schema = self._sums.schema
+
+class Accumulated:
+    """An engine whose changes are added up."""
+
+    def __init__(self, engine: Engine, sums: Worker) -> None:
+        self._engine, self._sums = engine, sums
+        self.schema = sums.schema
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -168,10 +176,9 @@ class Accumulated:
 class AccumulatedWhole:
     """The same for a stream that is computed as a whole."""
 
-    def __init__(self, engine: Whole, sums: Callable[[Collection], Collection]) -> None:
-        self._engine = engine
-        self._sums = _summing(engine.schema, sums)
-        self.schema = self._sums.schema
+    def __init__(self, engine: Whole, sums: Worker) -> None:
+        self._engine, self._sums = engine, sums
+        self.schema = sums.schema
 
     def changes(self, rounds: int) -> Iterator[Batch]:
         for each in self._engine.changes(rounds):
@@ -180,8 +187,3 @@ class AccumulatedWhole:
     def close(self) -> None:
         self._engine.close()
         self._sums.close()
-
-
-def _summing(schema: Schema, sums: Callable[[Collection], Collection]) -> Worker:
-    columns = {field.name: field.type for field in schema.fields}
-    return Worker(sums(source("diffs", columns, schema.rows)))

@@ -8,13 +8,13 @@ from typing import Any
 
 from datagen.dataset import Dataset
 from datagen.workload import Workload, workload
-from harness import measure, usage
+from harness import control, measure, usage
 from harness.cell import Cell
 from harness.checks import Answers, told_whole
 from harness.distributed import SPARK
 from harness.measure import Drive, Handed, Run
 from harness.stats import percentile
-from harness.subjects import DUCKDB, open_check, open_subject
+from harness.subjects import RECOMPUTING, open_check, open_subject
 
 PATIENCE = 1.5
 """Seconds of timed runs after which no further one is begun."""
@@ -48,10 +48,11 @@ def measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
 
 def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
     work = workload(dataset, job.cell.workload)
-    found = {"digest": "", "verified": "oracle" if job.answers else ""}
+    found: dict[str, Any] = {"digest": "", "verified": "oracle" if job.answers else ""}
     expected: int | None = None
-    if job.checked and job.cell.engine != DUCKDB:
+    if job.checked and job.cell.engine not in RECOMPUTING:
         found["digest"], expected = _checked(job, dataset, work)
+    found["control"] = control.seconds()
     usage.reset_peak()
     runs: list[Run] = []
     while len(runs) < job.runs and (not runs or sum(each.seconds + each.cut for each in runs) < PATIENCE):
@@ -69,17 +70,17 @@ def _checked(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int]:
         told = told_whole(job.cell, dataset, work, job.answers)
         if told.wrong:
             raise WrongError(told.wrong)
-        return str(told.digest), told.digest.updates
+        return told.digest, told.changes
     check = open_check(job.cell, dataset, work, job.answers)
     run = measure.run(job.cell, job.sample, work, lambda: Handed(check, job.cell, dataset, work))
     if check.wrong:
         raise WrongError(check.wrong)
-    return str(check.digest), run.changes
+    return check.digest, run.changes
 
 
 def _timed(job: Job, dataset: Dataset, work: Workload) -> Callable[[], Drive]:
     """Say how to open what is timed. DuckDB's last answer, which is there anyway, is compared after the timing."""
-    if job.cell.engine != DUCKDB or not job.answers:
+    if job.cell.engine not in RECOMPUTING or not job.answers:
         return lambda: open_subject(job.cell, dataset, work)
 
     def make() -> Drive:

@@ -21,8 +21,10 @@ from datagen.feed import Delta
 from datagen.schema import RELATIONS, Kind, RelationName, relation
 from harness.cell import Cell
 from harness.distributed import on_master
-from harness.recompute import NUMBER, columns_of
+from harness.duck import reads
+from harness.recompute import NUMBER
 from harness.typed import Typed
+from queries.catalogue import query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,6 +33,10 @@ SPARK_SQL = "spark-sql"
 TYPES: dict[Kind, str] = {
     "int": "bigint", "decimal": "decimal(15,2)", "date": "date", "code": "string", "text": "string",
 }  # fmt: skip
+
+
+DIGITS = 1e-4
+"""Spark divides decimals to few places: how far its quotients may lie from DuckDB's, as a share."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ def _opened(directory: str) -> Dataset:
 
 class SparkRecompute:
     def __init__(self, cell: Cell, dataset: Dataset) -> None:
-        self.inputs = columns_of(cell)
+        self.inputs = reads(cell.sql, query(cell.query).relations)
         self._directory, self._sql, self._tasks = str(dataset.directory.resolve()), cell.sql, cell.workers
         self._spark = on_master(cell)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(cell.workers))
@@ -133,3 +139,9 @@ def _step(delta: Delta) -> Step:
     rows = np.asarray(delta.rows)[came]
     arriving = range(int(rows.min()), int(rows.max()) + 1) if len(rows) else range(0)
     return Step(delta.relation, arriving, int((~came).sum()))
+
+
+def like(mine: list[tuple[Any, ...]], wanted: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Make doubles of Spark's decimals in columns where DuckDB has doubles."""
+    doubles = {at for row in wanted for at, value in enumerate(row) if isinstance(value, float)}
+    return [tuple(float(v) if v is not None and at in doubles else v for at, v in enumerate(row)) for row in mine]

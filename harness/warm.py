@@ -18,9 +18,9 @@ from typing import Any
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.workload import workload
-from harness import fork
+from harness import control, fork
 from harness.cell import Cell
-from harness.checks import Answers, StreamCheck, ask
+from harness.checks import Answers, Asked, StreamCheck, ask
 from harness.job import Job, measured
 from harness.measure import wanted
 
@@ -28,17 +28,20 @@ Key = tuple[str, str, str, str]
 
 
 class Parent:
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
+    """watched: a file whose end means that nobody waits for a reply any more."""
+
+    def __init__(self, dataset: Dataset, watched: int | None = None) -> None:
+        self._dataset, self._watched = dataset, watched
         self._answers: dict[Key, Answers] = {}
 
     def warm(self) -> dict[str, Any]:
-        """Compile or load the kernels, by feeding a query a few rows."""
+        """Compile or load the kernels, by feeding a query a few rows, and make what cells have in common."""
         cell = Cell("q06", self._dataset.manifest.sf)
         work = workload(self._dataset, "insert")
         with closing(StreamCheck(cell, self._dataset, work, {})) as subject:
             feed = Feed(self._dataset, work, wanted(subject), until=100)
             subject.push(subject.prepare(feed.take(100)))
+        control.seconds()
         gc.freeze()  # collecting what is here would copy it, in every child
         return {"status": "ok"}
 
@@ -46,11 +49,11 @@ class Parent:
         """Have DuckDB answer a cell's query after some numbers of rounds, and keep the answers."""
         cell = _cell(request)
         work = workload(self._dataset, cell.workload)
-        answers = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
-        if isinstance(answers, dict) and "status" in answers:
-            return answers
-        self._answers[_key(cell)] = answers
-        return {"status": "ok", "rows": len(answers[max(answers)])}
+        asked = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
+        if not isinstance(asked, Asked):
+            return {**asked}
+        self._answers[_key(cell)] = asked.answers
+        return {"status": "ok", "once": asked.once}
 
     def cell(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a cell."""
@@ -63,7 +66,7 @@ class Parent:
 
     def _forked(self, request: dict[str, Any], work: Any) -> Any:
         try:
-            return fork.forked(work, request["limit"], sys.stdin.fileno())
+            return fork.forked(work, request["limit"], self._watched)
         except fork.LimitError as error:
             return {"status": "timeout", "problem": str(error)}
         except ChildProcessError as error:
@@ -80,7 +83,7 @@ def _key(cell: Cell) -> Key:
 
 
 def main() -> None:
-    parent = Parent(Dataset.open(Path(sys.argv[1])))
+    parent = Parent(Dataset.open(Path(sys.argv[1])), sys.stdin.fileno())
     for line in sys.stdin:
         request = json.loads(line)
         try:

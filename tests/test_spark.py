@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -71,7 +70,7 @@ def test_a_corrupt_checkpoint_is_an_error(part, finished, chunked):
     content = path.read_bytes()
     path.write_bytes(b"not what was written")
     try:
-        with pytest.raises(DeltamarkError, match="a corrupt checkpoint: .*; remove"):
+        with pytest.raises(DeltamarkError, match=r"a corrupt checkpoint: .*; remove"):
             verify.digest_of(finished[0], chunked)
     finally:
         path.write_bytes(content)

@@ -10,12 +10,17 @@ from harness.store import latest
 
 EMBEDDED, DUCKDB = "embedded", "duckdb"
 
+SIZES = (1000, 100_000, 1_000_000)
+CROSSOVER = tuple((size, 1) for size in SIZES)
+"""Where maintaining is compared with recomputing: one answer a batch."""
+
 
 class Lookup:
     def __init__(self, records: Iterable[Record], sf: str) -> None:
         known = [record for record in records if record.sf == sf and record.measuring == MEASURING]
         self.sf = sf
         self.records = list(latest(known).values())
+        self._defaults = {record.query: record.variant for record in self.records if record.default}
         self._by_cell: dict[tuple[object, ...], Record] = {}
         for record in self.records:
             self._by_cell[_cell(record)] = record
@@ -36,12 +41,26 @@ class Lookup:
         """Return the record of a cell; of the default variant where none is named."""
         return self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
 
+    def once(self, query: str) -> float:
+        """Return the seconds that DuckDB takes for a query over all rows, once; 0 where nobody has asked."""
+        found = [record for record in self.records if (record.query, record.workload) == (query, "insert")]
+        return next((record.once for record in reversed(found) if record.once), 0.0)
+
+    def name(self, query: str, variant: str) -> str:
+        """Name a dataflow: a query's default one as the query."""
+        return query if variant in ("", self._defaults.get(query)) else f"{query} {variant}"
+
     def recomputed(self, query: str, rounds: int, engine: str = DUCKDB) -> Record | None:
         """Return what recomputing after every so many rounds takes, however they are divided into L and P."""
         for logical in (rounds, 1):
             if found := self.find(query, logical, rounds // logical, engine=engine):
                 return found
         return None
+
+    @cached_property
+    def several(self) -> list[Record]:
+        """The records of several workers on queries' default dataflows."""
+        return [each for each in self.records if each.workers > 1 and each.default and each.workload == "insert"]
 
     @cached_property
     def queries(self) -> list[str]:
@@ -52,18 +71,15 @@ class Lookup:
         """The engines, ours first."""
         return sorted({record.engine for record in self.records}, key=lambda name: (name != EMBEDDED, name))
 
-    def rows(self, columns: Iterable[tuple[int, int]], workers: int = 1) -> list[tuple[str, str]]:
-        """List engines and queries that have records in these columns: ours in any, others in two, if there are two."""
+    def rows(self, columns: Iterable[tuple[int, int]]) -> list[tuple[str, str]]:
+        """List queries and engines with records in these columns: of other engines, more than the crossover shows."""
         wanted = list(columns)
-
-        def known(query: str, engine: str) -> int:
-            return sum(self.find(query, *each, workers=workers, engine=engine) is not None for each in wanted)
-
+        others = [column for column in wanted if column not in CROSSOVER]
         return [
             (query, engine)
             for engine in self.engines
             for query in self.queries
-            if known(query, engine) >= (1 if engine == EMBEDDED else min(2, len(wanted)))
+            if any(self.find(query, *each, engine=engine) for each in (wanted if engine == EMBEDDED else others))
         ]
 
 

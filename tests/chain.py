@@ -6,7 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from dataflow.spark.cut import ANSWER, cut
+from dataflow.spark.cut import cut
+from dataflow.spark.edges import ANSWER
 from dataflow.spark.log import from_bytes, to_bytes, together
 from dataflow.spark.reading import Reading
 from dataflow.spark.shard import Shard

@@ -11,8 +11,11 @@ import threading
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
+from dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
+from dataflow.worker import Batch
 from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import verify
@@ -49,6 +52,28 @@ def test_the_stream_of_one_worker(finished, chunked):
 def test_a_query_that_has_ended_says_the_same_again(finished, chunked):
     cell, digest = finished
     assert verify.digest_of(cell, chunked) == digest
+
+
+KINDS = {
+    "number": integer(-9, 9), "money": integer(-(2**62), 2**62, scale=4), "day": date_type(-9, 9000),
+    "code": code_type(("ant", "bee")), "short": SHORT, "text": TEXT, "Text": TEXT,
+}  # fmt: skip
+
+
+def test_values_come_back_from_spark_as_they_were():
+    from dataflow.spark import sink  # noqa: PLC0415
+
+    schema = Schema(tuple(Field(name, type_.or_null()) for name, type_ in KINDS.items()), 3)
+    columns = {
+        "number": [-9, NULL, 0], "money": [2**62, NULL, -1], "day": [-9, NULL, 9000], "code": [1, NULL, 0],
+        "short": [pack_short("ab"), NULL, pack_short("")], "text": ["a", None, ""], "Text": ["", "é", None],
+    }  # fmt: skip
+    arrays = {name: np.array(each, dtype=object if "ext" in name else np.int64) for name, each in columns.items()}
+    changes = Batch(np.array([7, 8, 9]), np.array([1, -2, 3]), arrays)
+    handed = SESSIONS.on(CELL.master).createDataFrame(sink.handed(schema, changes), sink.handed_types(schema))
+    found = sink.stored(schema, handed.select(*sink.values(schema)).orderBy(f"{sink.TIME}").toArrow())
+    assert (found.time.tolist(), found.diff.tolist()) == ([7, 8, 9], [1, -2, 3])
+    assert {name: each.tolist() for name, each in found.columns.items()} == columns
 
 
 OTHERS = {"plan": {"query": "q18"}, "shards": {"workers": 3}, "workload": {"workload": "window:50"},

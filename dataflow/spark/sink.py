@@ -63,17 +63,20 @@ def stored(schema: Schema, table: pa.Table) -> Batch:
 def _value(column: Column, type_: Type) -> Column:
     if type_.kind in ("short", "text"):
         return column
-    there = f.when(column != f.lit(NULL), column)
+    return f.when(column != f.lit(NULL), _there(column, type_))
+
+
+def _there(column: Column, type_: Type) -> Column:
+    """Make a value of what is not missing."""
     match type_.kind:
         case "date":
-            return f.date_from_unix_date(there.cast("int"))
+            return f.date_from_unix_date(column.cast("int"))
         case "code":
-            words = f.array(*(f.lit(word) for word in type_.words))
-            return f.element_at(words, there.cast("int") + 1)
+            return f.element_at(f.array(*(f.lit(word) for word in type_.words)), column.cast("int") + 1)
         case "int" if type_.scale:
             unit = f.lit(f"1e-{type_.scale}").cast(f"decimal({type_.scale},{type_.scale})")
-            return (there.cast(f"decimal({DIGITS},0)") * unit).cast(f"decimal({DIGITS + type_.scale},{type_.scale})")
-    return there
+            return (column.cast(f"decimal({DIGITS},0)") * unit).cast(f"decimal({DIGITS + type_.scale},{type_.scale})")
+    return column
 
 
 def _stored(array: pa.Array, type_: Type) -> np.ndarray:

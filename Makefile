@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench bench-engine bench-feed soak check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed clean-results soak check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -36,8 +36,14 @@ verify: .venv/ready  ## check all queries against DuckDB at many times: make ver
 golden: .venv/ready  ## compare the digests of all change streams with results/golden
 	@$(RUN) golden $(MAKEOVERRIDES)
 
-bench-engine: .venv/ready  ## the engine on the 22 queries, beside DuckDB: make bench-engine SF=1
-	@$(RUN) bench-engine $(MAKEOVERRIDES)
+plan: .venv/ready  ## what bench would measure with the same settings, and about how long that takes
+	@$(RUN) plan $(MAKEOVERRIDES)
+
+tables: .venv/ready  ## the tables of what is measured: make tables SF=1 FORMAT=markdown TABLE=product
+	@$(RUN) tables $(MAKEOVERRIDES)
+
+clean-results: .venv/ready  ## remove the records of this machine
+	@$(RUN) clean-results $(MAKEOVERRIDES)
 
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)

@@ -18,15 +18,17 @@ from deltamark import DeltamarkError, __version__, unknown
 COMMANDS = {
     "answer": "print a query's maintained answer",
     "bench": "run the benchmark",
-    "bench-engine": "measure the engine on the queries, beside DuckDB",
     "bench-feed": "measure what cutting a batch costs",
     "changes": "print how a query's answer changes, or the digest of that",
+    "clean-results": "remove the records of this machine",
     "data": "generate TPC-H and pre-batch it into Arrow files",
     "data-verify": "read every byte of the data again and compare digests",
     "explain": "print a query's plan as it runs",
     "golden": "compare the digests of all change streams with those in results/golden",
     "soak": "run a query through a long sliding window, and watch the memory",
+    "plan": "say what bench would measure, and about how long that takes",
     "sql": "print a query's SQL",
+    "tables": "print the tables of what is measured",
     "verify": "check answers against DuckDB at many times, and that batching does not matter",
 }
 

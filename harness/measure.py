@@ -1,148 +1,155 @@
-"""The measurer: one cell, measured. Every speed that is ever claimed comes out of here.
+"""The measurer: a cell, run once. Every speed that is ever claimed comes out of here.
 
-Timed is what an engine does, from taking the first batch to having counted the last change: batches are cut before,
-one by one, and their cutting is timed on its own. A run that shows other changes than the first is an error.
+Timed is what an engine does, from taking a batch to having counted the last change: batches are cut before, one by one,
+and their cutting is timed on its own. Of streams that are too long only windows are timed, and between them the engine
+is fed large batches.
 """
 
 from __future__ import annotations
 
-import statistics
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from dataflow.embedded import Embedded
 from datagen.dataset import Dataset
-from datagen.feed import Feed
-from datagen.workload import workload
-from deltamark import DeltamarkError
+from datagen.feed import Delta, Feed
+from datagen.schema import RelationName, relation
+from datagen.workload import Workload
+from harness import usage
 from harness.cell import Cell
-from harness.engines import Engine, open_taking
-from harness.sources import batches
-from harness.stream import wanted
+from harness.windows import Span, spans
+from queries.catalogue import query
+
+FORWARD_ROUNDS = 100_000
+"""In one batch, between windows."""
+
+
+class Subject(Protocol):
+    """What is measured: an engine with a query."""
+
+    @property
+    def inputs(self) -> dict[str, tuple[str, ...]]:
+        """The relations, and the columns that are read from them."""
+        ...
+
+    def prepare(self, deltas: list[Delta]) -> Any:
+        """Make a batch as the engine takes it; not timed."""
+        ...
+
+    def push(self, batch: Any) -> int:
+        """Apply a batch; return how many changes (or rows of an answer) came of it."""
+        ...
+
+    def advance(self, batch: Any) -> None:
+        """Apply a batch of which nobody asks what came."""
+        ...
+
+    def state_rows(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Drive(Protocol):
+    """A subject and the feed of its stream: take a batch, then push it."""
+
+    feed: Feed
+
+    def take(self, physical: int) -> int:
+        """Cut the next logical batches; return how many rows they have."""
+        ...
+
+    def push(self) -> int: ...
+
+    def advance(self) -> None: ...
+
+    def state_rows(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Handed:
+    """A subject that is handed its batches."""
+
+    def __init__(self, subject: Subject, cell: Cell, dataset: Dataset, work: Workload) -> None:
+        self.feed = Feed(dataset, work, wanted(subject), logical=cell.logical)
+        self._subject, self._batch = subject, None
+        self.state_rows, self.close = subject.state_rows, subject.close
+
+    def take(self, physical: int) -> int:
+        deltas = self.feed.take(physical)
+        self._batch = self._subject.prepare(deltas) if deltas else None
+        return sum(len(delta.time) for delta in deltas)
+
+    def push(self) -> int:
+        return self._subject.push(self._batch)
+
+    def advance(self) -> None:
+        self._subject.advance(self._batch)
+
+
+def wanted(subject: Subject) -> dict[RelationName, tuple[str, ...]]:
+    """Return which columns of which relations a subject is fed."""
+    return {relation(name).name: columns for name, columns in subject.inputs.items()}
 
 
 @dataclass
 class Run:
-    """One run of a cell; times in seconds."""
+    """What was seen in a run; times in seconds."""
 
-    latencies: list[float]
+    seconds: float = 0.0
+    cpu: float = 0.0
     cut: float = 0.0
     tuples: int = 0
     changes: int = 0
-
-
-@dataclass
-class Record:
-    """What was seen of a cell; times in seconds, latencies of all batches of the fastest run."""
-
-    cell: Cell
-    walls: list[float] = field(default_factory=list)
-    cuts: list[float] = field(default_factory=list)
-    tuples: int = 0
-    changes: int = 0
-    batches: int = 0
-    state_rows: int = 0
     latencies: list[float] = field(default_factory=list)
-
-    @property
-    def best(self) -> float:
-        return min(self.walls)
-
-    def latency(self, percent: float) -> float:
-        """Return a percentile of the latencies."""
-        ordered = sorted(self.latencies)
-        return ordered[min(int(len(ordered) * percent / 100), len(ordered) - 1)]
-
-    @property
-    def spread(self) -> float:
-        """How far the median run lies above the fastest, as a share."""
-        return statistics.median(self.walls) / self.best - 1
+    state_rows: int = 0
+    state_bytes: int = 0
+    whole: bool = True
 
 
-def measure(cell: Cell, dataset: Dataset, make: Callable[[], Engine], runs: int) -> Record:
-    """Run a cell once to warm up and then `runs` times."""
-    record = Record(cell)
-    for run in range(runs + 1):
-        engine = make()
-        try:
-            _run(record, dataset, engine, counts=run > 0)
-        finally:
-            engine.close()
-    return record
+def run(cell: Cell, sample: int, work: Workload, make: Callable[[], Drive]) -> Run:
+    """Run a cell to the end of its stream, timing all batches or a sample of them."""
+    gc.collect()
+    before = usage.memory()
+    drive, found = make(), Run()
+    try:
+        gc.disable()
+        windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)
+        found.whole = len(windows) == 1
+        for window in windows:
+            _forward(drive, window[0], cell.logical)
+            _timed(drive, window, cell.physical, found)
+        _forward(drive, work.rounds, cell.logical)
+        found.seconds = sum(found.latencies)
+        found.state_rows = drive.state_rows()
+        found.state_bytes = max(usage.memory() - before, 0)
+    finally:
+        gc.enable()
+        drive.close()
+    return found
 
 
-def _run(record: Record, dataset: Dataset, engine: Engine, *, counts: bool) -> None:
-    cell, clock = record.cell, time.perf_counter
-    feed = Feed(dataset, workload(dataset, cell.workload), wanted(engine), logical=cell.logical)
-    latencies: list[float] = []
-    cut = tuples = changes = 0.0
-    while not feed.done:
+def _forward(drive: Drive, stop: int, logical: int) -> None:
+    """Feed all rounds before `stop`, untimed."""
+    while not drive.feed.done and drive.feed.round < stop:
+        rounds = min(FORWARD_ROUNDS, stop - drive.feed.round)
+        if drive.take(max(rounds // logical, 1)):
+            drive.advance()
+
+
+def _timed(drive: Drive, window: Span, physical: int, found: Run) -> None:
+    clock, processor, feed = time.perf_counter, time.process_time, drive.feed
+    others = usage.cpu_of_descendants()
+    while not feed.done and feed.round < window[1]:
         started = clock()
-        taken = batches(feed.take(cell.physical))
-        handed = clock()
-        if taken:
-            changes += engine.push(taken)
-            latencies.append(clock() - handed)
-            tuples += sum(len(batch.time) for batch in taken.values())
-        cut += handed - started
-    _write_down(record, engine, Run(latencies, cut, int(tuples), int(changes)), counts=counts)
-
-
-def measure_workers(cells: list[Cell], dataset: Dataset, runs: int) -> list[Record]:
-    """Run cells that differ in their workers by turns, once to warm up and then `runs` times."""
-    records = [Record(cell) for cell in cells]
-    for run in range(runs + 1):
-        for record in records:
-            engine, feed = open_taking(record.cell, dataset, workload(dataset, record.cell.workload))
-            try:
-                _run_taking(record, engine, feed, counts=run > 0)
-            finally:
-                engine.close()
-    return records
-
-
-def _run_taking(record: Record, engine: Embedded, feed: Feed, *, counts: bool) -> None:
-    clock, run = time.perf_counter, Run([])
-    while not feed.done:
-        started = clock()
-        rows = engine.take(record.cell.physical)
-        handed = clock()
+        rows = drive.take(physical)
+        used, handed = processor(), clock()
+        found.cut += handed - started
         if rows:
-            run.changes += engine.push_taken()
-            run.latencies.append(clock() - handed)
-            run.tuples += rows
-        run.cut += handed - started
-    _write_down(record, engine, run, counts=counts)
-
-
-def _write_down(record: Record, engine: Engine, run: Run, *, counts: bool) -> None:
-    if counts and run.changes != record.changes:
-        raise DeltamarkError(
-            f"another number of changes than before in {record.cell}", run.changes, f"it was {record.changes}"
-        )
-    record.changes, record.tuples, record.batches = run.changes, run.tuples, len(run.latencies)
-    record.state_rows = engine.state_rows()
-    if counts:
-        if not record.walls or sum(run.latencies) < record.best:
-            record.latencies = run.latencies
-        record.walls.append(sum(run.latencies))
-        record.cuts.append(run.cut)
-
-
-def measure_rounds(cell: Cell, dataset: Dataset, engine: Engine, rounds: int) -> list[Record]:
-    """Measure single batches over `rounds` rounds at the start, a quarter and the end of the load."""
-    work = workload(dataset, cell.workload)
-    feed = Feed(dataset, work, wanted(engine), logical=cell.logical)
-    records, clock = [], time.perf_counter
-    for start in (0, work.rounds // 4, work.rounds - rounds):
-        while feed.round < start:
-            engine.push(batches(feed.take(min(100_000, start - feed.round))))
-        record = Record(cell)
-        for _ in range(rounds):
-            taken = batches(feed.take(cell.physical))
-            began = clock()
-            record.changes += engine.push(taken)
-            record.latencies.append(clock() - began)
-        records.append(record)
-    return records
+            found.changes += drive.push()
+            found.latencies.append(clock() - handed)
+            found.cpu += processor() - used
+            found.tuples += rows
+    found.cpu += usage.cpu_of_descendants() - others

@@ -16,9 +16,14 @@ from queries.catalogue import QUERIES, query
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--sf", type=scale_factor, default=Decimal("0.01"), help="scale factor, from 0.001 up (default 0.01)")
+    add_sf(parser)
     add("--data", type=Path, default=Path("data"), metavar="DIR", help="where the data lies (default data)")
     add("--master", default="local[*]", metavar="URL", help="Spark master (default local[*])")
+
+
+def add_sf(parser: argparse.ArgumentParser) -> None:
+    text = "scale factor, from 0.001 up (default 0.01)"
+    parser.add_argument("--sf", type=scale_factor, default=Decimal("0.01"), help=text)
 
 
 def wanted(chosen: argparse.Namespace) -> Wanted:

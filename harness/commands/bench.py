@@ -1,16 +1,84 @@
-"""The benchmark. The queries and their tables come with the next steps: for now this makes the data."""
+"""Measure the benchmark: by default all of the post's tables and ours. Cells that are done are not measured again; a
+file results/STOP or Ctrl-C ends it after, or at, a cell, and the same command goes on from there.
+
+Exit code 2: an answer was wrong, or a cell failed.
+"""
 
 from __future__ import annotations
 
 import argparse
+import datetime as dt
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
 
+from dataflow.kernels import compiled_before
+from datagen.dataset import Dataset
+from harness import machine, store, telling
+from harness.asked import add_sweep as options
+from harness.asked import planned
+from harness.client import Warm
 from harness.commands.data import ensure
-from harness.options import add_data as options
+from harness.record import Record
+from harness.sweep import Plan, Sweep
+from harness.tables import tables
+from harness.tables.render import text
 
 __all__ = ["options", "run"]
 
 
 def run(chosen: argparse.Namespace) -> int:
-    ensure(chosen)
-    print("the data is ready; the queries and tables are not built yet (make bench-engine measures the engine)")
-    return 0
+    dataset = ensure(chosen)
+    facts = machine.facts()
+    directory = chosen.results / machine.name(facts)
+    session = _session(facts)
+    with store.writing(directory) as writer:
+        known = store.read(directory).records
+        plan = planned(chosen, known, session["session"])
+        print(telling.plan_line(plan, known))
+        print(telling.header(session))
+        for warning in machine.warnings(facts):
+            print(f"warning: {warning}")
+        writer.add_session(session)
+        made, interrupted = _sweep(plan, dataset, writer) if plan.left else ([], False)
+        writer.add_session(session | {"load_after": machine.load()})
+    show(directory, str(chosen.sf))
+    print(telling.outcome_line(made, len(plan.left) - len(made)) + f"; records: {directory / store.RECORDS}")
+    for line in telling.bad_lines(made):
+        print(line, file=sys.stderr)
+    return 2 if any(record.is_bad for record in made) else 130 if interrupted else 0
+
+
+def _sweep(plan: Plan, dataset: Dataset, writer: store.Writer) -> tuple[list[Record], bool]:
+    """Measure what is left of a plan; return what was made, and whether somebody interrupted it."""
+    if not compiled_before():
+        print("compiling the kernels, once on this machine: about a minute", file=sys.stderr, flush=True)
+    teller = telling.Teller(len(plan.left))
+    with Warm(dataset.directory) as measurer:
+        sweep = Sweep(plan, dataset, measurer, writer, teller.tell, teller.begin)
+        try:
+            measurer.warm()
+            sweep.run()
+        except KeyboardInterrupt:
+            print("\ninterrupted: what is finished is kept, the same command goes on from there", file=sys.stderr)
+            return sweep.made, True
+    return sweep.made, False
+
+
+def _session(facts: dict[str, Any]) -> dict[str, Any]:
+    started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    return {
+        "session": f"{started}-{os.getpid()}", "started": started, "machine": facts, "versions": machine.versions(),
+        "java": machine.java(), "commit": machine.commit(), "argv": shlex.join(sys.argv),
+    }  # fmt: skip
+
+
+def show(directory: Path, sf: str) -> None:
+    """Print all tables of a machine."""
+    read = store.read(directory)
+    for table in tables(read.records, sf):
+        print(f"\n{text(table)}")
+    if read.foreign:
+        print(f"{read.foreign} records of other versions are not comparable, and left out")

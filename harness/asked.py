@@ -1,0 +1,63 @@
+"""The settings of a sweep: which cells, how often, where their records go."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness import grid, machine
+from harness.grid import Asked
+from harness.options import add_data, at_least_one, numbers, wanted
+from harness.record import Origin, Record
+from harness.subjects import DUCKDB, known_engine
+from harness.sweep import Effort, Plan
+
+
+def add_sweep(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add_data(parser)
+    add("--queries", type=words, default=(), metavar="Q,Q", help="which (default all 22)")
+    add("--variants", type=words, default=(), metavar="V,V", help="dataflows of a query, or all (default the first)")
+    add("--logical", type=numbers, default=(), metavar="L,L", help="rounds that share a time")
+    add("--physical", type=numbers, default=(), metavar="P,P", help="logical batches at once")
+    add("--product", type=numbers, default=(), metavar="N", help="all L x P = N in powers of ten")
+    add("--workers", type=numbers, default=(), metavar="W,W", help="numbers of workers")
+    text = "embedded, duckdb (recomputes), exec:PROGRAM (see harness/pipes.py); default embedded,duckdb"
+    add("--engines", type=engines, default=("embedded", DUCKDB), metavar="E,E", help=text)
+    add("--workload", type=words, default=(), metavar="W,W", help="insert, window:N, refresh:K")
+    text = "time at most N batches, spread over the stream; 0: all (default 10000, and 15 where recomputed)"
+    add("--sample", type=int, metavar="N", help=text)
+    add_runs(parser)
+    add_results(parser)
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--runs", type=at_least_one, default=3, help="timed runs of a cell; slow ones get fewer (default 3)")
+    add("--timeout", type=float, default=600.0, metavar="S", help="seconds that a run may take (default 600)")
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), metavar="DIR", help="where records lie (default results)"
+    )
+
+
+def planned(chosen: argparse.Namespace, known: Sequence[Record], session: str = "") -> Plan:
+    """Return what the settings ask for, and what of it is known."""
+    asked = Asked(
+        str(chosen.sf), chosen.queries, chosen.variants, chosen.logical, chosen.physical, chosen.product,
+        chosen.workers, chosen.engines, chosen.workload, chosen.sample,
+    )  # fmt: skip
+    data = machine.data(wanted(chosen).directory)
+    origin = Origin(data, machine.code(), machine.versions(), machine.commit(), session)
+    return Plan.of(grid.tasks(asked), known, origin, Effort(chosen.runs, chosen.timeout))
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+
+def engines(text: str) -> tuple[str, ...]:
+    return tuple(map(known_engine, words(text)))

@@ -1,0 +1,118 @@
+"""The untimed run of a cell: the digest of its change stream, and its answers beside DuckDB's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from dataflow.worker import Batch
+from datagen.dataset import Dataset
+from datagen.feed import TIMES_A_ROUND, Delta
+from datagen.workload import Workload
+from harness import stream, verify
+from harness.cell import Cell
+from harness.duck import reads
+from harness.engines import open_engine, open_sums
+from harness.lines import Digester, Lines
+from harness.oracle import Oracle
+from harness.snapshot import Snapshot
+from harness.sources import batches
+from queries.catalogue import query
+
+GATHERED = 1 << 15
+"""Changes that are digested at once."""
+
+Row = tuple[Any, ...]
+Answers = Mapping[int, list[Row]]
+"""DuckDB's, after so many rounds."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What DuckDB says."""
+
+    answers: Answers
+    once: float
+    """Seconds that the query takes it, over the rows of the last answer, with one thread."""
+
+
+def ask(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequence[int]) -> Asked:
+    """Have DuckDB answer a query over the rows that are live after some numbers of rounds, in order."""
+    answers = {}
+    with closing(Oracle(dataset, work, reads(cell.sql, query(cell.query).relations), 1)) as oracle:
+        for each in rounds:
+            oracle.at(TIMES_A_ROUND * each - 1)
+            answers[each] = oracle.answer(cell.sql)
+        return Asked(answers, oracle.seconds(cell.sql))
+
+
+class StreamCheck:
+    """An engine whose changes are digested; where there are answers, also added up and compared with them."""
+
+    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> None:
+        self._engine = open_engine(cell, dataset, work)
+        self.inputs = self._engine.inputs
+        self._digester, self.digest = Digester(Lines(self._engine.schema)), ""
+        self._sums = open_sums(cell, self._engine.schema)
+        self._snapshot, self._since = Snapshot((self._sums or self._engine).schema), -1
+        self._order, self._answers, self._cell = query(cell.query).order, answers, cell
+        self._left = [(rounds, _last_time(rounds, cell.logical)) for rounds in sorted(answers)]
+        self._waiting: list[Batch] = []
+        self._held = 0
+        self.wrong = ""
+
+    def prepare(self, deltas: list[Delta]) -> dict[str, Batch]:
+        return batches(deltas)
+
+    def push(self, batch: dict[str, Batch]) -> int:
+        out = self._engine.feed(batch)
+        if len(out.time):
+            self._waiting.append(out)
+            self._held += len(out.time)
+        if self._held >= GATHERED:
+            self._take()
+        return len(out.time)
+
+    def advance(self, batch: dict[str, Batch]) -> None:
+        self.push(batch)
+
+    def state_rows(self) -> int:
+        return self._engine.state_rows()
+
+    def close(self) -> None:
+        """Take what is left."""
+        self._take()
+        while self._left:
+            self._compare()
+        self.digest = str(self._digester.close())
+        self._engine.close()
+        if self._sums is not None:
+            self._sums.close()
+
+    def _take(self) -> None:
+        if not self._waiting:
+            return
+        changes = stream.together(self._waiting)
+        self._waiting, self._held = [], 0
+        self._digester.add(changes)
+        if self._left and self._sums is not None:
+            changes = self._sums.feed({"diffs": changes})
+        while self._left:
+            until = self._left[0][1]
+            self._snapshot.add(changes, since=self._since, until=until)
+            if not len(changes.time) or changes.time[-1] <= until:
+                break
+            self._compare()
+
+    def _compare(self) -> None:
+        """Compare the answer, now that all changes up to it are there."""
+        rounds, self._since = self._left.pop(0)
+        wrong = verify.difference(self._snapshot.answer(self._order), self._answers[rounds])
+        if wrong and not self.wrong:
+            self.wrong = f"after {rounds} rounds:\n{wrong}\n  {self._cell.command('answer', '--rounds', str(rounds))}"
+
+
+def _last_time(rounds: int, logical: int) -> int:
+    return -(-rounds // logical) * TIMES_A_ROUND - 1

@@ -1,0 +1,28 @@
+"""Remove the records of this machine. What is published and what the README shows stay."""
+
+from __future__ import annotations
+
+import argparse
+
+from harness import store
+from harness.asked import add_results
+from harness.commands.tables import add_machine, directory
+from harness.options import add_sf
+
+FILES = (store.RECORDS, store.SESSIONS, "report.html")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add_sf(parser)
+    add_results(parser)
+    add_machine(parser)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    where = directory(chosen)
+    with store.writing(where):
+        read = store.read(where)
+        for name in FILES:
+            (where / name).unlink(missing_ok=True)
+    print(f"{where}: {len(read.records) + read.foreign} records removed")
+    return 0

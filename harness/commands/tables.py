@@ -1,0 +1,52 @@
+"""Print the tables of what is measured, from records alone."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from deltamark import DeltamarkError, unknown
+from harness import machine, store
+from harness.asked import add_results
+from harness.options import add_sf
+from harness.record import Record
+from harness.tables import tables
+from harness.tables.render import FORMATS
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add_sf(parser)
+    add_results(parser)
+    add_machine(parser)
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print them (default text)")
+    parser.add_argument("--table", default="", metavar="NAME", help="which (default all)")
+
+
+def add_machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--machine", default="", help="whose records, as directories of results are named (default this)"
+    )
+
+
+def run(chosen: argparse.Namespace) -> int:
+    made = {table.name: table for table in tables(records(chosen), str(chosen.sf))}
+    if chosen.table and chosen.table not in made:
+        raise unknown("table", chosen.table, made)
+    shown = [made[chosen.table]] if chosen.table else list(made.values())
+    print("\n".join(FORMATS[chosen.format](table) for table in shown), end="")
+    return 0
+
+
+def directory(chosen: argparse.Namespace) -> Path:
+    found: Path = chosen.results / (chosen.machine or machine.name(machine.facts()))
+    return found
+
+
+def records(chosen: argparse.Namespace) -> list[Record]:
+    """Read the records that a command asks for."""
+    found = [record for record in store.read(directory(chosen)).records if record.sf == str(chosen.sf)]
+    if not found:
+        raise DeltamarkError(
+            "nothing is measured", f"{directory(chosen)}, SF {chosen.sf}", f"make bench SF={chosen.sf}"
+        )
+    return found

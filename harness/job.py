@@ -1,0 +1,111 @@
+"""What is done in the child of a cell: its checked run, and its timed runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from datagen.dataset import Dataset
+from datagen.workload import Workload, workload
+from harness import control, measure, usage
+from harness.cell import Cell
+from harness.checks import Answers
+from harness.measure import Drive, Handed, Run
+from harness.stats import percentile
+from harness.subjects import DUCKDB, open_check, open_subject
+
+PATIENCE = 1.5
+"""Seconds of timed runs after which no further one is begun."""
+
+Stage = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell to be measured."""
+
+    cell: Cell
+    sample: int
+    runs: int
+    answers: Answers
+    """To compare the checked run with; none: it is digested only."""
+    checked: bool = True
+
+
+class WrongError(Exception):
+    """An answer that is not DuckDB's, or a run that says other things than another."""
+
+
+def measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
+    """Return what a record says of a cell."""
+    try:
+        return _measured(job, dataset, stage)
+    except WrongError as error:
+        return {"status": "wrong", "problem": str(error)}
+
+
+def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
+    work = workload(dataset, job.cell.workload)
+    found: dict[str, Any] = {"digest": "", "verified": "oracle" if job.answers else ""}
+    expected: int | None = None
+    if job.checked and job.cell.engine != DUCKDB:
+        found["digest"], expected = _checked(job, dataset, work)
+    found["control"] = control.seconds()
+    usage.reset_peak()
+    runs: list[Run] = []
+    while len(runs) < job.runs and (not runs or sum(each.seconds + each.cut for each in runs) < PATIENCE):
+        stage()
+        runs.append(measure.run(job.cell, job.sample, work, _timed(job, dataset, work)))
+        expected = runs[-1].changes if expected is None else expected
+        if runs[-1].changes != expected:
+            raise WrongError(f"{runs[-1].changes} changes in run {len(runs)}, where another has shown {expected}")
+    return {"status": "ok", **found, **_summary(job, runs)}
+
+
+def _checked(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int]:
+    """Run a cell untimed; return its digest and how many changes its timed part shows."""
+    check = open_check(job.cell, dataset, work, job.answers)
+    run = measure.run(job.cell, job.sample, work, lambda: Handed(check, job.cell, dataset, work))
+    if check.wrong:
+        raise WrongError(check.wrong)
+    return check.digest, run.changes
+
+
+def _timed(job: Job, dataset: Dataset, work: Workload) -> Callable[[], Drive]:
+    """Say how to open what is timed. DuckDB's last answer, which is there anyway, is compared after the timing."""
+    if job.cell.engine != DUCKDB or not job.answers:
+        return lambda: open_subject(job.cell, dataset, work)
+
+    def make() -> Drive:
+        subject = _Insisting(open_check(job.cell, dataset, work, job.answers))
+        return Handed(subject, job.cell, dataset, work)
+
+    return make
+
+
+class _Insisting:
+    """A check that fails at once."""
+
+    def __init__(self, check: Any) -> None:
+        self._check = check
+        self.inputs, self.prepare, self.push = check.inputs, check.prepare, check.push
+        self.advance, self.state_rows = check.advance, check.state_rows
+
+    def close(self) -> None:
+        self._check.close()
+        if self._check.wrong:
+            raise WrongError(self._check.wrong)
+
+
+def _summary(job: Job, runs: list[Run]) -> dict[str, Any]:
+    best = min(runs, key=lambda run: run.seconds)
+    first = job.cell.workload.startswith("window:") and best.whole  # its first batch has all of the small relations
+    ordered = sorted(best.latencies[first:] or best.latencies)
+    return {
+        "seconds": [run.seconds for run in runs], "cpu": [run.cpu for run in runs], "cut": [run.cut for run in runs],
+        "tuples": best.tuples, "changes": best.changes, "batches": len(best.latencies), "whole": best.whole,
+        "latency": {f"p{each}": percentile(ordered, each) for each in (50, 95, 99)} | {"max": percentile(ordered, 100)},
+        "state_rows": best.state_rows, "state_bytes": max(run.state_bytes for run in runs),
+        "peak_bytes": usage.peak(),
+    }  # fmt: skip

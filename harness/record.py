@@ -1,0 +1,157 @@
+"""A record: what was measured of a cell, or why it could not be. One JSON object a line.
+
+`cell` says what was measured and compares across time; `key` also says by what (data, code, versions), and decides what
+is already done. Whatever changes a field's meaning raises VERSION, whatever changes how time is taken raises MEASURING.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from harness.cell import Cell
+from queries.catalogue import query
+
+VERSION = 1
+MEASURING = 1
+
+Status = Literal["ok", "wrong", "failed", "timeout"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """Times in seconds. Lists have an entry a timed run."""
+
+    query: str
+    sf: str
+    variant: str = ""
+    default: bool = True
+    """Is this the query's default variant?"""
+    workload: str = "insert"
+    engine: str = "embedded"
+    logical: int = 1
+    physical: int = 1
+    workers: int = 1
+    sample: int = 0
+    """At most so many batches are timed, spread over the stream; 0: all."""
+    whole: bool = True
+    """Were all batches timed?"""
+    suite: str = "tpch"
+    status: Status = "ok"
+    problem: str = ""
+    limit: float = 0.0
+    """What a run may take."""
+    asked: int = 0
+    """How many runs were asked for; slow cells have fewer."""
+    seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    cut: list[float] = field(default_factory=list)
+    """What cutting the batches took, beside `seconds`."""
+    tuples: int = 0
+    changes: int = 0
+    batches: int = 0
+    latency: dict[str, float] = field(default_factory=dict)
+    """p50, p95, p99 and max of a batch, in the fastest run."""
+    state_rows: int = 0
+    state_bytes: int = 0
+    peak_bytes: int = 0
+    digest: str = ""
+    verified: str = ""
+    """How: `oracle` (DuckDB's answers), `digest` (the stream of a cell so checked), or nothing."""
+    once: float = 0.0
+    """What DuckDB takes for the query once, over the rows of the end, with one thread; where it was asked."""
+    control: float = 0.0
+    """What the fixed work of harness/control.py took, just before."""
+    took: float = 0.0
+    """What the cell took in all, with its warm-up and checks."""
+    data: str = ""
+    code: str = ""
+    versions: str = ""
+    commit: str = ""
+    session: str = ""
+    at: str = ""
+    measuring: int = MEASURING
+    version: int = VERSION
+    cell: str = ""
+    key: str = ""
+
+    @property
+    def best(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def rate(self) -> float:
+        """Tuples a second, in the fastest run."""
+        return self.tuples / self.best
+
+    @property
+    def batch_rows(self) -> int:
+        """Rounds of a physical batch."""
+        return self.logical * self.physical
+
+    @property
+    def shown(self) -> bool:
+        """May its numbers be shown?"""
+        return self.status == "ok" and bool(self.seconds)
+
+    @property
+    def is_bad(self) -> bool:
+        return self.status in ("wrong", "failed")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """By what a record is made: it has a part in every key."""
+
+    data: str
+    code: str
+    versions: str
+    commit: str = ""
+    session: str = ""
+
+    def made(self, record: Record) -> bool:
+        """Is a record made by the same?"""
+        return (record.data, record.code, record.versions, record.measuring) == (
+            self.data, self.code, self.versions, MEASURING,
+        )  # fmt: skip
+
+
+def blank(cell: Cell, sample: int, origin: Origin) -> Record:
+    """Return the record of a cell before it is measured."""
+    asked = query(cell.query)
+    variant = cell.variant or asked.default
+    name = cell_name(cell, variant, sample)
+    return Record(
+        query=cell.query, sf=cell.sf, variant=variant, default=variant == asked.default, workload=cell.workload,
+        engine=cell.engine, logical=cell.logical, physical=cell.physical, workers=cell.workers, sample=sample,
+        cell=name, key=_key(name, origin), **asdict(origin),
+    )  # fmt: skip
+
+
+def cell_name(cell: Cell, variant: str, sample: int) -> str:
+    """Name a cell, as it is named across versions of everything."""
+    words = [
+        "tpch", cell.workload, cell.query, variant, f"sf{cell.sf}", cell.engine, f"{cell.logical}x{cell.physical}",
+        f"w{cell.workers}", *([f"sample{sample}"] if sample else []),
+        *([f"seed{cell.seed}"] if cell.seed is not None else []), *(f"{name}={value}" for name, value in cell.given),
+    ]  # fmt: skip
+    return " ".join(words)
+
+
+def _key(name: str, origin: Origin) -> str:
+    words = (name, origin.data, origin.code, origin.versions, str(MEASURING))
+    return hashlib.blake2b("\n".join(words).encode(), digest_size=8).hexdigest()
+
+
+def to_line(record: Record) -> str:
+    return json.dumps(asdict(record), separators=(",", ":")) + "\n"
+
+
+def from_json(raw: Mapping[str, Any]) -> Record | None:
+    """Read a record; None where it is of another version."""
+    if raw.get("version") != VERSION:
+        return None
+    return Record(**{each.name: raw[each.name] for each in fields(Record) if each.name in raw})

@@ -1,0 +1,120 @@
+"""Where records are kept: `records.jsonl` of a directory a machine, appended to, by one writer at a time.
+
+A line is whole or was cut off by a crash, and then it is the last: it is left out, and repaired by the next writer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from deltamark import DeltamarkError
+from harness.record import Record, from_json, to_line
+
+RECORDS, SESSIONS, LOCK, STOP = "records.jsonl", "sessions.jsonl", "lock", "STOP"
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was read: records, and how many lines are of other versions, and so not comparable."""
+
+    records: list[Record]
+    foreign: int
+
+
+class Writer:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._records = _open(directory / RECORDS)
+
+    def add(self, record: Record) -> None:
+        self._records.write(to_line(record))
+        self._records.flush()
+        os.fsync(self._records.fileno())
+
+    def add_session(self, header: dict[str, Any]) -> None:
+        with _open(self._directory / SESSIONS) as file:
+            file.write(json.dumps(header, separators=(",", ":")) + "\n")
+
+    def take_stop(self) -> bool:
+        """Was there a file STOP, here or above? It is taken away."""
+        found = [path for path in (self._directory / STOP, self._directory.parent / STOP) if path.exists()]
+        for path in found:
+            path.unlink(missing_ok=True)
+        return bool(found)
+
+    def close(self) -> None:
+        self._records.close()
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[Writer]:
+    """Open the records of a machine to add to them, if nobody else does."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / LOCK).open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            who = lock.read().strip() or "somebody"
+            remedy = f"wait for it, or stop it: touch {directory.parent / STOP}"
+            raise DeltamarkError(f"{directory} is being written to", who, remedy) from None
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()}\n")
+        lock.flush()
+        writer = Writer(directory)
+        writer.take_stop()  # whom an older one meant has ended
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+
+def _open(path: Path) -> IO[str]:
+    """Open to append, after the last whole line."""
+    if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
+        os.truncate(path, content.rfind(b"\n") + 1)
+    return path.open("a", encoding="utf-8")
+
+
+def read(directory: Path) -> Read:
+    """Read all records of a machine."""
+    path = directory / RECORDS
+    return read_lines(path.read_text(encoding="utf-8").splitlines(), path) if path.exists() else Read([], 0)
+
+
+def read_lines(lines: Iterable[str], path: Path) -> Read:
+    """Read records from lines; only the last may be cut off."""
+    records: list[Record] = []
+    foreign = 0
+    listed = list(lines)
+    for number, line in enumerate(listed, 1):
+        try:
+            record = from_json(json.loads(line))
+        except (ValueError, TypeError, AttributeError) as error:
+            if number == len(listed):
+                continue
+            raise DeltamarkError("not a record", f"{path}, line {number}: {error}", "remove that line") from error
+        if record is None:
+            foreign += 1
+        else:
+            records.append(record)
+    return Read(records, foreign)
+
+
+def sessions(directory: Path) -> dict[str, dict[str, Any]]:
+    """Read the headers of all sessions of a machine, by id."""
+    path = directory / SESSIONS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {header["session"]: header for line in lines if (header := json.loads(line))}
+
+
+def latest(records: Iterable[Record]) -> dict[str, Record]:
+    """Return the last record of each cell."""
+    return {record.cell: record for record in records}

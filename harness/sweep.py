@@ -1,0 +1,180 @@
+"""A sweep: what is left of a plan is measured cell by cell, checked, written down and told.
+
+A cell's digest must be that of the first cell of its query, workload and L, whose answers are compared with DuckDB's.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from datagen.dataset import Dataset
+from datagen.workload import workload
+from harness.cell import Cell
+from harness.grid import Task
+from harness.record import Origin, Record, blank
+from harness.subjects import checkpoints, has_stream
+from queries.catalogue import query
+
+Group = tuple[str, str, int, str]
+
+
+class Measurer(Protocol):
+    """What measures cells: harness/client.py, or a fake one."""
+
+    def ask(self, cell: Cell, rounds: list[int], limit: float) -> dict[str, Any]: ...
+
+    def cell(  # noqa: PLR0913 (each is a choice of its own)
+        self, cell: Cell, *, sample: int, runs: int, limit: float, compare: list[int], checked: bool = True
+    ) -> dict[str, Any]: ...
+
+
+class Sink(Protocol):
+    """Where records go: harness/store.py."""
+
+    def take_stop(self) -> bool: ...
+
+    def add(self, record: Record) -> None: ...
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often a cell is run, and how many seconds a run may take."""
+
+    runs: int
+    limit: float
+
+    def made(self, record: Record) -> bool:
+        """Was as much done for a record, so that it need not be made again?"""
+        if record.status == "timeout":
+            return record.limit >= self.limit
+        return record.status == "ok" and record.asked >= self.runs
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep is to do, and what of it is done."""
+
+    tasks: Sequence[Task]
+    done: dict[str, Record]
+    """Records that stand, by key: the last of each, where the same data, code and versions made it."""
+    origin: Origin
+    effort: Effort
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task], known: Iterable[Record], origin: Origin, effort: Effort) -> Plan:
+        same = {record.key: record for record in known if origin.made(record)}
+        return cls(tasks, {key: record for key, record in same.items() if effort.made(record)}, origin, effort)
+
+    @property
+    def left(self) -> list[Task]:
+        return [task for task in self.tasks if self.blank(task).key not in self.done]
+
+    def blank(self, task: Task) -> Record:
+        made = blank(task.cell, task.sample, self.origin)
+        return replace(made, asked=self.effort.runs, limit=self.effort.limit)
+
+
+@dataclass
+class Sweep:
+    plan: Plan
+    dataset: Dataset
+    measurer: Measurer
+    sink: Sink
+    tell: Callable[[Record, int, float], None]
+    """Of a record, how many are left, and how many seconds that may take."""
+    begin: Callable[[Task], None] = lambda _: None
+    digests: dict[Group, Record] = field(default_factory=dict)
+    _asked: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    made: list[Record] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Measure what is left, until it is done or a file STOP appears."""
+        for record in self.plan.done.values():
+            self._remember(record)
+        left = self.plan.left
+        for name in {task.cell.workload for task in left}:
+            workload(self.dataset, name)  # what is none is said before anything is measured
+        for number, task in enumerate(left):
+            if self.sink.take_stop():
+                return
+            self.begin(task)
+            started = time.monotonic()
+            record = self._measured(task)
+            self.made.append(replace(record, took=time.monotonic() - started, at=_now()))
+            self.sink.add(self.made[-1])
+            self._remember(self.made[-1])
+            rest = left[number + 1 :]
+            self.tell(self.made[-1], len(rest), estimate(rest, self.made))
+
+    def _measured(self, task: Task) -> Record:
+        record, effort = self.plan.blank(task), self.plan.effort
+        known = self.digests.get(_group(record))
+        compare: list[int] = []
+        if known is None or not has_stream(task.cell.engine):
+            asked = self._ask(task.cell)
+            if asked["status"] != "ok":
+                return replace(record, status="failed", problem=f"DuckDB's answer: {asked['problem']}")
+            record, compare = replace(record, once=asked["once"]), self._checkpoints(task)
+        found = self.measurer.cell(
+            task.cell, sample=task.sample, runs=effort.runs, limit=effort.limit, compare=compare
+        )  # fmt: skip
+        return _judged(replace(record, **found), known)
+
+    def _ask(self, cell: Cell) -> dict[str, Any]:
+        """Have DuckDB answer a query wherever cells of the plan compare."""
+        asked = (cell.query, cell.workload)
+        if self._asked.get(asked, {}).get("status") != "ok":
+            tasks = [task for task in self.plan.tasks if (task.cell.query, task.cell.workload) == asked]
+            rounds = sorted({each for task in tasks for each in self._checkpoints(task)})
+            alone = cell.but(engine="embedded", workers=1)
+            self._asked[asked] = self.measurer.ask(alone, rounds, self.plan.effort.limit)
+        return self._asked[asked]
+
+    def _checkpoints(self, task: Task) -> list[int]:
+        return checkpoints(task.cell, task.sample, workload(self.dataset, task.cell.workload))
+
+    def _remember(self, record: Record) -> None:
+        if record.status == "ok" and record.verified == "oracle" and record.digest:
+            self.digests.setdefault(_group(record), record)
+
+
+def _group(record: Record) -> Group:
+    """Name the cells that must have the same change stream."""
+    own = record.variant if record.variant in query(record.query).accumulated else ""
+    return record.query, record.workload, record.logical, own
+
+
+def _judged(record: Record, known: Record | None) -> Record:
+    """Compare digests."""
+    if record.status != "ok" or known is None or not record.digest:
+        return record
+    if record.digest != known.digest:
+        problem = f"another stream than {known.cell}: {record.digest}, not {known.digest}"
+        return replace(record, status="wrong", problem=problem)
+    return replace(record, verified=record.verified or "digest")
+
+
+def estimate(left: Iterable[Task], known: Iterable[Record]) -> float:
+    """Estimate the seconds that cells will take: as before, else as others of their query, else of their engine."""
+    same: dict[str, float] = {}
+    sums: dict[tuple[str, ...], list[float]] = {}
+    for record in known:
+        same[record.cell] = record.took
+        for like in ((record.engine, record.sf, record.query), (record.engine, record.sf)):
+            sums.setdefault(like, []).append(record.took)
+    total = 0.0
+    for task in left:
+        cell = task.cell
+        likes = sums.get((cell.engine, cell.sf, cell.query)) or sums.get((cell.engine, cell.sf))
+        guess = math.fsum(likes) / len(likes) if likes else 0.3 + 1.5 * float(cell.sf)
+        total += same.get(blank(cell, task.sample, Origin("", "", "")).cell, guess)
+    return total
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

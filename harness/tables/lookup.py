@@ -1,0 +1,87 @@
+"""Records by what tables ask for: the latest of each cell, of one machine and scale factor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from harness.record import MEASURING, Record
+from harness.store import latest
+
+EMBEDDED, DUCKDB = "embedded", "duckdb"
+
+
+class Lookup:
+    def __init__(self, records: Iterable[Record], sf: str) -> None:
+        known = [record for record in records if record.sf == sf and record.measuring == MEASURING]
+        self.sf = sf
+        self.records = list(latest(known).values())
+        self._defaults = {record.query: record.variant for record in self.records if record.default}
+        self._by_cell: dict[tuple[object, ...], Record] = {}
+        for record in self.records:
+            self._by_cell[_cell(record)] = record
+            if record.default:
+                self._by_cell[*_cell(record)[:-1], ""] = record
+
+    def find(  # noqa: PLR0913 (each is a part of a cell)
+        self,
+        query: str,
+        logical: int,
+        physical: int,
+        *,
+        workers: int = 1,
+        engine: str = EMBEDDED,
+        workload: str = "insert",
+        variant: str = "",
+    ) -> Record | None:
+        """Return the record of a cell; of the default variant where none is named."""
+        return self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
+
+    def once(self, query: str) -> float:
+        """Return the seconds that DuckDB takes for a query over all rows, once; 0 where nobody has asked."""
+        found = [record for record in self.records if (record.query, record.workload) == (query, "insert")]
+        return next((record.once for record in reversed(found) if record.once), 0.0)
+
+    def name(self, query: str, variant: str) -> str:
+        """Name a dataflow: a query's default one as the query."""
+        return query if variant in ("", self._defaults.get(query)) else f"{query} {variant}"
+
+    def recomputed(self, query: str, rounds: int, engine: str = DUCKDB) -> Record | None:
+        """Return what recomputing after every so many rounds takes, however they are divided into L and P."""
+        for logical in (rounds, 1):
+            if found := self.find(query, logical, rounds // logical, engine=engine):
+                return found
+        return None
+
+    @cached_property
+    def queries(self) -> list[str]:
+        return sorted({record.query for record in self.records})
+
+    @cached_property
+    def engines(self) -> list[str]:
+        """The engines, ours first."""
+        return sorted({record.engine for record in self.records}, key=lambda name: (name != EMBEDDED, name))
+
+    def rows(self, columns: Iterable[tuple[int, int]], workers: int = 1) -> list[tuple[str, str]]:
+        """List engines and queries that have records in these columns: ours in any, others in two, if there are two."""
+        wanted = list(columns)
+
+        def known(query: str, engine: str) -> int:
+            return sum(self.find(query, *each, workers=workers, engine=engine) is not None for each in wanted)
+
+        return [
+            (query, engine)
+            for engine in self.engines
+            for query in self.queries
+            if known(query, engine) >= (1 if engine == EMBEDDED else min(2, len(wanted)))
+        ]
+
+
+def _cell(record: Record) -> tuple[object, ...]:
+    return (
+        record.query, record.logical, record.physical, record.workers, record.engine, record.workload, record.variant,
+    )  # fmt: skip
+
+
+def row_name(query: str, engine: str) -> str:
+    return query if engine == EMBEDDED else f"{query} {engine}"

@@ -1,0 +1,128 @@
+"""Tables that the post has not: small batches, deletions, latency, state and memory."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from harness import published
+from harness.record import Record
+from harness.tables.entry import (
+    NOTHING,
+    Entry,
+    Table,
+    brief,
+    count,
+    mean_foot,
+    megabytes,
+    of,
+    rate,
+    ratio,
+    whole,
+    words,
+)  # fmt: skip
+from harness.tables.lookup import Lookup, row_name
+
+SMALL = (1, 10, 100)
+FINE = (1, 100_000)
+LATENCY = ((1, 1), (1, 1000), (1, 100_000))
+SPREAD = "times of the batches of the fastest run; at 1 of windows spread over the stream"
+MANY = 1000
+"""Rows of state below which a share of the memory says nothing."""
+
+
+def small(known: Lookup) -> Table:
+    """Make the table of rates at P = 1, 10 and 100, where the hot dog column belongs."""
+    columns = [(1, size) for size in SMALL]
+    hot_dog = published.hot_dog()
+    rows = []
+    for query, engine in known.rows(columns):
+        found = [known.find(query, *column, engine=engine) for column in columns]
+        one, theirs = found[0], hot_dog.get(query, math.nan)
+        rows.append([
+            words(row_name(query, engine)), *(of(record, lambda each: rate(each.rate)) for record in found),
+            rate(theirs), of(one, partial(_against, theirs)),
+        ])  # fmt: skip
+    return Table(
+        "small", "Small batches: tuples a second, L = 1",
+        ["query", *(f"{size:,}" for size in SMALL), "hot dog", "ratio"], rows,
+        [
+            "windows spread over the stream are timed, not all of it",
+            published.sources()["hot-dog"].label + "; ratio: ours at 1 to theirs",
+        ],
+        mean_foot(rows, [rate] * 4 + [ratio]),
+    )  # fmt: skip
+
+
+def _against(theirs: float, record: Record) -> Entry:
+    return ratio(record.rate / theirs)
+
+
+def deletions(known: Lookup) -> Table:
+    """Make the table of workloads in which rows leave."""
+    works = sorted({record.workload for record in known.records} - {"insert"}, reverse=True)
+    rows = []
+    for query in known.queries:
+        row = [words(query)]
+        for work in works:
+            record = known.find(query, *FINE, workload=work)
+            row += [of(record, whole), of(record, lambda each: rate(each.rate)), of(record, _state)]
+        if any(entry is not NOTHING for entry in row[1:]):
+            rows.append(row)
+    headers = [f"{work}{what}" for work in works for what in ("", " rate", " state rows")]
+    return Table(
+        "deletions", "Deletions: rows that come and leave, 1 x 100000", ["query", *headers], rows,
+        [
+            "window:N keeps N orders, refresh:K is a load and then TPC-H's refresh functions",
+            "rates count a row that leaves like one that comes",
+        ],
+        mean_foot(rows, [None, rate, None] * len(works)),
+    )  # fmt: skip
+
+
+def _state(record: Record) -> Entry:
+    return count(record.state_rows)
+
+
+def latency(known: Lookup) -> Table:
+    """Make the table of what single batches take."""
+    rows = []
+    for query, engine in known.rows(LATENCY):
+        row = [words(row_name(query, engine))]
+        for column in LATENCY:
+            record = known.find(query, *column, engine=engine)
+            row += [of(record, partial(_latency, at)) for at in ("p50", "p95", "p99", "max")]
+        rows.append(row)
+    headers = [f"{part} {size:,}" for _, size in LATENCY for part in ("p50", "p95", "p99", "max")]
+    return Table(
+        "latency", "Latency of a batch of 1, 1,000 and 100,000 rounds, L = 1", ["query", *headers], rows, [SPREAD],
+        mean_foot(rows, [brief] * len(headers)),
+    )  # fmt: skip
+
+
+def _latency(at: str, record: Record) -> Entry:
+    return brief(record.latency[at])
+
+
+def state(known: Lookup) -> Table:
+    """Make the table of what is kept at the end."""
+    rows = []
+    for query, engine in known.rows([FINE, (100_000, 1)]):
+        record = known.find(query, *FINE, engine=engine) or known.find(query, 100_000, 1, engine=engine)
+        rows.append([
+            words(row_name(query, engine)), of(record, lambda each: count(each.tuples)), of(record, _state),
+            of(record, lambda each: megabytes(each.state_bytes)), of(record, _a_row),
+            of(record, lambda each: megabytes(each.peak_bytes)), of(record, lambda each: count(each.changes)),
+        ])  # fmt: skip
+    return Table(
+        "state", "State and memory at the end of the stream, 1 x 100000 (where recomputed, 100000 x 1)",
+        ["query", "tuples in", "state rows", "state MB", "bytes a row", "peak MB", "changes out"], rows,
+        [
+            "state MB: memory that the run has added, kept rows included",
+            "peak MB: the most that the process had in memory, with Python, kernels and the pages of mapped files",
+        ],
+    )  # fmt: skip
+
+
+def _a_row(record: Record) -> Entry:
+    return count(record.state_bytes / record.state_rows) if record.state_rows >= MANY else NOTHING

@@ -1,0 +1,95 @@
+"""The warm parent: a process that has loaded data and kernels, and forks a child for every cell. It has no thread pool
+but Arrow's for files, which a fork makes anew.
+
+    python -m harness.warm DIRECTORY      with a JSON line a request on its input, and one a reply on its output
+
+`harness/client.py` speaks to it. It ends with its input, and so does the cell that it is at.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from datagen.dataset import Dataset
+from datagen.feed import Feed
+from datagen.workload import workload
+from harness import control, fork
+from harness.cell import Cell
+from harness.checks import Answers, Asked, StreamCheck, ask
+from harness.job import Job, measured
+from harness.measure import wanted
+
+Key = tuple[str, str, str, str]
+
+
+class Parent:
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._answers: dict[Key, Answers] = {}
+
+    def warm(self) -> dict[str, Any]:
+        """Compile or load the kernels, by feeding a query a few rows, and make what cells have in common."""
+        cell = Cell("q06", self._dataset.manifest.sf)
+        work = workload(self._dataset, "insert")
+        with closing(StreamCheck(cell, self._dataset, work, {})) as subject:
+            feed = Feed(self._dataset, work, wanted(subject), until=100)
+            subject.push(subject.prepare(feed.take(100)))
+        control.seconds()
+        gc.freeze()  # collecting what is here would copy it, in every child
+        return {"status": "ok"}
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Have DuckDB answer a cell's query after some numbers of rounds, and keep the answers."""
+        cell = _cell(request)
+        work = workload(self._dataset, cell.workload)
+        asked = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
+        if not isinstance(asked, Asked):
+            return {**asked}
+        self._answers[_key(cell)] = asked.answers
+        return {"status": "ok", "once": asked.once}
+
+    def cell(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Measure a cell."""
+        cell = _cell(request)
+        known = self._answers.get(_key(cell), {})
+        answers = {rounds: known[rounds] for rounds in request["compare"]}
+        job = Job(cell, request["sample"], request["runs"], answers, request["checked"])
+        found: dict[str, Any] = self._forked(request, lambda stage: measured(job, self._dataset, stage))
+        return found
+
+    def _forked(self, request: dict[str, Any], work: Any) -> Any:
+        try:
+            return fork.forked(work, request["limit"], sys.stdin.fileno())
+        except fork.LimitError as error:
+            return {"status": "timeout", "problem": str(error)}
+        except ChildProcessError as error:
+            return {"status": "failed", "problem": str(error)}
+
+
+def _cell(request: dict[str, Any]) -> Cell:
+    raw = request["cell"]
+    return Cell(**{**raw, "given": tuple(map(tuple, raw.get("given", ())))})
+
+
+def _key(cell: Cell) -> Key:
+    return cell.query, cell.workload, str(cell.seed), str(cell.given)
+
+
+def main() -> None:
+    parent = Parent(Dataset.open(Path(sys.argv[1])))
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            reply = getattr(parent, request["do"])(*([] if request["do"] == "warm" else [request]))
+        except fork.AbandonedError:
+            return
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Work in children: results, limits, crashes, and nobody left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import fork
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+
+
+def test_a_result_comes_back_however_large():
+    assert len(fork.forked(lambda _: b"x" * 10_000_000, 10)) == 10_000_000
+
+
+def test_a_limit_is_a_stage_s():
+    def work(stage):
+        for _ in range(3):
+            stage()
+            time.sleep(0.2)
+        return "done"
+
+    assert fork.forked(work, 5) == "done"
+    with pytest.raises(fork.LimitError, match=r"over 0.05 s"):
+        fork.forked(work, 0.05)
+
+
+def test_errors_and_crashes_are_told():
+    with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
+        fork.forked(lambda _: 1 // 0, 5)
+    with pytest.raises(ChildProcessError, match="ended by SIGKILL, perhaps for want of memory"):
+        fork.forked(lambda _: os.kill(os.getpid(), signal.SIGKILL), 5)
+
+
+def test_whatever_a_child_started_ends_with_it():
+    pid = fork.forked(lambda _: subprocess.Popen(["sleep", "60"]).pid, 5)
+    for _ in range(100):
+        if not _alive(pid):
+            return
+        time.sleep(0.02)
+    pytest.fail("it sleeps on")
+
+
+def _alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_nobody_works_for_whom_nobody_waits():
+    reading, writing = os.pipe()
+    os.close(writing)
+    with pytest.raises(fork.AbandonedError):
+        fork.forked(lambda _: time.sleep(60), 60, reading)

@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed clean-results soak check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed bench-shared clean-results soak check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -47,6 +47,9 @@ clean-results: .venv/ready  ## remove the records of this machine
 
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)
+
+bench-shared: .venv/ready  ## all queries in one dataflow, beside each alone: make bench-shared SF=1
+	@$(RUN) bench-shared $(MAKEOVERRIDES)
 
 soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
 	@$(RUN) soak q18 $(MAKEOVERRIDES)

@@ -100,9 +100,14 @@ def _empty(join: Op) -> None:
 def arranged_rows(compiled: Compiled, of: Node, names: Sequence[str]) -> Iterator[dict[str, np.ndarray]] | None:
     """Read columns of a node's rows, and their weights as "", from an arrangement that has them, if one does."""
     for what, (arrangement, _) in compiled.arranged.items():
-        if what[0] is of and set(names) <= arrangement.stored.keys() | _single(what):
+        if what[0] is of and set(names) <= _columns(arrangement).keys() | _single(what):
             return _rows(arrangement, what, names)
     return None
+
+
+def _columns(arrangement: Arrangement) -> dict[str, int]:
+    """Return the cells of what is stored as it comes."""
+    return {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
 
 
 def _single(what: Arranged) -> set[str]:
@@ -124,6 +129,6 @@ def _rows(arrangement: Arrangement, what: Arranged, names: Sequence[str]) -> Ite
             if name in _single(what):
                 rows[name] = keys[:found].copy()
             else:
-                stored = int(view(arrangement.stored[name], 1)[0])
+                stored = int(view(_columns(arrangement)[name], 1)[0])
                 rows[name] = view(stored, len(slots))[slots[:found]]
         yield rows

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataflow.attach import History, arranged_rows
 from dataflow.collection import Collection
 from dataflow.compile import Added, compile_into
+from dataflow.explain import sharing
 from dataflow.plan import walk
 from dataflow.worker import Batch, Maintained
 from deltamark import DeltamarkError, unknown
@@ -56,6 +57,10 @@ class Together(Maintained):
         del self.schemas[name]
         self._shard.compiled.retire(name)
         self._shard.refresh()
+
+    def sharing(self) -> list[tuple[str, list[str], int, int]]:
+        """List the arrangements: what each is of, which dataflows read it, its rows and its bytes."""
+        return sharing(self._shard.compiled)
 
     def _catch_up(
         self, collection: Collection, added: Added, history: Mapping[str, Iterable[Batch]], known: Container[str]

@@ -19,6 +19,7 @@ COMMANDS = {
     "answer": "print a query's maintained answer",
     "bench": "run the benchmark",
     "bench-feed": "measure what cutting a batch costs",
+    "bench-shared": "measure all queries in one dataflow, beside each alone",
     "changes": "print how a query's answer changes, or the digest of that",
     "clean-results": "remove the records of this machine",
     "data": "generate TPC-H and pre-batch it into Arrow files",

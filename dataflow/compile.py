@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dataflow.compiled import Arranged, Built, Compiled, Root
+from dataflow.compiled import Arranged, Built, Compiled, Kept, Root
 from dataflow.kernels import run as vm
 from dataflow.operators import group, linear
 from dataflow.operators.arrangement import Arrangement, Weights, arrange
@@ -84,7 +84,7 @@ class _Compiler:
         self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
         self._stored: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = defaultdict(dict)
         self._met: dict[tuple[Node, int], Met] = {}
-        self._found: dict[tuple[Node, int], tuple[Arrangement, Built]] = {}
+        self._found: dict[tuple[Node, int], Kept] = {}
         """The sides of joins whose arrangement was there before."""
         self._streams: dict[Node, Stream] = {}
         self._layouts: dict[Node, Layout] = {}
@@ -204,8 +204,8 @@ class _Compiler:
         mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
         met = self._met[node, side] = self._below(node.inputs[side], node.params[side], mine)
         keys, stored = met.keys(node.params[side]), met.of(mine)
-        found = self._compiled.arranged.get((met.node, None, keys, _key_types(node)))
-        if found is not None and set(stored) <= found[0].stored.keys():
+        found = self._compiled.arrangement((met.node, None, keys, _key_types(node)), stored)
+        if found is not None:
             self._found[node, side] = found
             return
         self._owe(node.inputs[side], [*node.params[side], *mine])
@@ -273,16 +273,17 @@ class _Compiler:
         """Return the arrangement of one side of a join, whose keys span those of both."""
         met = self._met[node, side]
         what = (met.node, self._layouts[node].deliveries[side], met.keys(node.params[side]), _key_types(node))
-        found = self._found.get((node, side)) or self._compiled.arranged.get(what)
-        if found is None or not self._stored[met.node, what[2]].keys() <= found[0].stored.keys():
-            found = self._compiled.arranged[what] = self._arrange(what)
+        found = self._found.get((node, side)) or self._compiled.arrangement(what, self._stored[met.node, what[2]])
+        if found is None:
+            found = self._arrange(what)
+            self._compiled.kept.append(found)
         reader = self._program.part
-        reader.uses.add(found[1])
+        reader.uses.add(found.part)
         if isinstance(reader, Built):
-            self._compiled.readers[found[1]].append(reader)
-        return found[0]
+            self._compiled.readers[found.part].append(reader)
+        return found.arrangement
 
-    def _arrange(self, what: Arranged) -> tuple[Arrangement, Built]:
+    def _arrange(self, what: Arranged) -> Kept:
         of, delivery, names, types = what
         part = Built(node=of, how=names)
         with self._program.building(part):
@@ -295,7 +296,7 @@ class _Compiler:
             self._program.late_op(vm.SETTLE, made.block)
             self._program.keep(made)
         self._compiled.built.append(part)
-        return made, part
+        return Kept(what, made, part)
 
     def _consolidated(self, stream: Stream, names: Sequence[str]) -> Stream:
         program = self._program

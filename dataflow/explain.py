@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 
-from dataflow.compiled import Compiled, reachable
+from dataflow.compiled import Arranged, Compiled, reachable
 from dataflow.placement import Delivery
 from dataflow.plan import Node, walk
 from dataflow.program import Part
@@ -41,18 +40,14 @@ def sharing(compiled: Compiled) -> list[tuple[str, list[str], int, int]]:
     used = {name: reachable([root.part]) for name, root in compiled.roots.items()}
     sizes = _sizes(compiled)
     return [
-        (
-            f"{of} by {', '.join(keys) or 'nothing'}",
-            [name for name, parts in used.items() if part in parts],
-            *sizes[part],
-        )
-        for (node, _, keys, _), (_, part) in compiled.arranged.items()
-        for of in [_words(node.params) if node.op == "input" else node.op]
+        (_arranged(each.what), [name for name, parts in used.items() if each.part in parts], *sizes[each.part])
+        for each in compiled.kept
     ]
 
 
-def _arranged(node: Node, keys: Sequence[str]) -> str:
+def _arranged(what: Arranged) -> str:
     """Name the rows of an arrangement by the inputs that they come from."""
+    node, _, keys, _ = what
     inputs = " ".join(sorted(each.params for each in walk(node) if each.op == "input"))
     how = "" if node.op == "input" else f", {node.op}"
     return f"{inputs}{how}, by {', '.join(keys) or 'nothing'}"

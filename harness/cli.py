@@ -21,6 +21,7 @@ COMMANDS = {
     "bench-feed": "measure what cutting a batch costs",
     "changes": "print how a query's answer changes, or the digest of that",
     "clean-results": "remove the records of this machine",
+    "compare": "is a commit slower than another, does it need more memory, is it wrong?",
     "data": "generate TPC-H and pre-batch it into Arrow files",
     "data-verify": "read every byte of the data again and compare digests",
     "explain": "print a query's plan as it runs",

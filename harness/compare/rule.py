@@ -65,6 +65,10 @@ class Finding:
     verdict: Verdict
 
 
+Decision = Callable[[float, float, float], Verdict]
+"""Of a median, and the bounds of its interval."""
+
+
 def screen(cells: Sequence[Sequence[Pair]], quantity: Quantity) -> Finding:
     """Say what the first pairs of a row's cells show: `inconclusive` is to be confirmed."""
     return _find(cells, quantity, _screened)
@@ -80,29 +84,35 @@ def confirming_pairs(seconds: float) -> int:
     return max(min(CONFIRM, int(SLOW / seconds)), FEWEST)
 
 
-def _find(cells: Sequence[Sequence[Pair]], quantity: Quantity, decide: Callable[[list[float]], Verdict]) -> Finding:
-    known = [_medians(pairs, quantity) for pairs in cells]
-    judged = [index for index, medians in enumerate(known) if max(medians) >= quantity.least]
-    base, head = (sum(known[index][side] for index in judged) for side in (0, 1))
-    if not judged:
-        base, head = (sum(medians[side] for medians in known) for side in (0, 1))
-        return Finding(quantity, base, head, min(map(len, cells)), math.nan, None, "too small")
-    turns = zip(*(cells[index] for index in judged), strict=False)
+def _find(cells: Sequence[Sequence[Pair]], quantity: Quantity, decide: Decision) -> Finding:
+    medians = [_medians(pairs, quantity) for pairs in cells]
+    judged = [at for at, each in enumerate(medians) if max(each) >= quantity.least]
+    chosen = judged or range(len(cells))
+    base, head = (sum(medians[at][side] for at in chosen) for side in (0, 1))
+    turns = zip(*(cells[at] for at in chosen), strict=False)
     ratios = [fmean(pair.ratio(quantity) for pair in turn) for turn in turns]
-    verdict: Verdict = "unchanged" if abs(head - base) < quantity.difference else decide(ratios)
-    return Finding(quantity, base, head, len(ratios), median(ratios), interval(ratios), verdict)
+    bounds = interval(ratios)
+    verdict: Verdict
+    if not judged:
+        verdict = "too small"
+    elif bounds is None:
+        verdict = "inconclusive"
+    elif abs(head - base) < quantity.difference:
+        verdict = "unchanged"
+    else:
+        verdict = decide(median(ratios), *bounds)
+    return Finding(quantity, base, head, len(ratios), median(ratios), bounds, verdict)
 
 
 def _medians(pairs: Sequence[Pair], quantity: Quantity) -> tuple[float, float]:
     return median([pair.base[quantity.name] for pair in pairs]), median([pair.head[quantity.name] for pair in pairs])
 
 
-def _screened(ratios: list[float]) -> Verdict:
-    return "unchanged" if interval(ratios) and abs(median(ratios)) <= UNCHANGED else "inconclusive"
+def _screened(change: float, _low: float, _high: float) -> Verdict:
+    return "unchanged" if abs(change) <= UNCHANGED else "inconclusive"
 
 
-def _confirmed(ratios: list[float]) -> Verdict:
-    low, high = interval(ratios) or (-math.inf, math.inf)
+def _confirmed(_change: float, low: float, high: float) -> Verdict:
     if low > WORSE:
         return "regression"
     if high < -WORSE:

@@ -160,14 +160,13 @@ class Team:
             os.close(complaints)
             return Member(pid, send, listen)
         try:
-            _libc.prctl(DEATH_SIGNAL, signal.SIGKILL)
-            if os.getppid() == parent:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                os.close(send)
-                self._members.clear()
-                self._worker = worker
-                self._follow(commands, complaints, prepare)
+            end_with(parent)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.close(send)
+            self._members.clear()
+            self._worker = worker
+            self._follow(commands, complaints, prepare)
         finally:
             os._exit(1)
 
@@ -198,6 +197,13 @@ class Team:
                 if poll.poll(0):
                     break
         return pickle.loads(_read(commands))  # noqa: S301 (our own process wrote it)
+
+
+def end_with(parent: int) -> None:
+    """Have this process, which `parent` has just forked, be killed when that ends."""
+    _libc.prctl(DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _nothing(command: Any) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from harness import machine
+from harness import grid, machine
 from harness.grid import Asked
-from harness.options import add_data, at_least_one
-from harness.record import Origin
-from harness.subjects import DUCKDB, known
+from harness.options import add_data, at_least_one, numbers, wanted
+from harness.record import Origin, Record
+from harness.subjects import DUCKDB, known_engine
+from harness.sweep import Effort, Plan
 
 
 def add_sweep(parser: argparse.ArgumentParser) -> None:
@@ -42,25 +44,20 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def asked(chosen: argparse.Namespace) -> Asked:
-    return Asked(
+def planned(chosen: argparse.Namespace, known: Sequence[Record], session: str = "") -> Plan:
+    """Return what the settings ask for, and what of it is known."""
+    asked = Asked(
         str(chosen.sf), chosen.queries, chosen.variants, chosen.logical, chosen.physical, chosen.product,
         chosen.workers, chosen.engines, chosen.workload, chosen.sample,
     )  # fmt: skip
-
-
-def origin(directory: Path, session: str = "") -> Origin:
-    """Return by what records are made, here and now."""
-    return Origin(machine.data(directory), machine.code(), machine.versions(), machine.commit(), session)
+    data = machine.data(wanted(chosen).directory)
+    origin = Origin(data, machine.code(), machine.versions(), machine.commit(), session)
+    return Plan.of(grid.tasks(asked), known, origin, Effort(chosen.runs, chosen.timeout))
 
 
 def words(text: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split(",")))
 
 
-def numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(at_least_one, words(text)))
-
-
 def engines(text: str) -> tuple[str, ...]:
-    return tuple(map(known, words(text)))
+    return tuple(map(known_engine, words(text)))

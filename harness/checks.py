@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 from dataflow.worker import Batch
@@ -11,7 +13,8 @@ from datagen.feed import TIMES_A_ROUND, Delta
 from datagen.workload import Workload
 from harness import stream, verify
 from harness.cell import Cell
-from harness.engines import open_answer, open_engine
+from harness.duck import reads
+from harness.engines import open_engine, open_sums
 from harness.lines import Digest, Lines
 from harness.oracle import Oracle
 from harness.snapshot import Snapshot
@@ -26,32 +29,34 @@ Answers = Mapping[int, list[Row]]
 """DuckDB's, after so many rounds."""
 
 
-def checkpoints(rounds: int, logical: int) -> list[int]:
-    """Return after how many rounds answers are compared: the last boundary in the first half, and the end."""
-    half = rounds // 2 // logical * logical
-    return [half, rounds] if half else [rounds]
+@dataclass(frozen=True)
+class Asked:
+    """What DuckDB says."""
+
+    answers: Answers
+    once: float
+    """Seconds that the query takes it, over the rows of the last answer, with one thread."""
 
 
-def ask(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequence[int]) -> dict[int, list[Row]]:
+def ask(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequence[int]) -> Asked:
     """Have DuckDB answer a query over the rows that are live after some numbers of rounds, in order."""
-    oracle = Oracle(dataset, work, query(cell.query).relations, 1)
     answers = {}
-    for each in rounds:
-        oracle.at(TIMES_A_ROUND * each - 1)
-        answers[each] = oracle.answer(cell.sql)
-    oracle.close()
-    return answers
+    with closing(Oracle(dataset, work, reads(cell.sql, query(cell.query).relations), 1)) as oracle:
+        for each in rounds:
+            oracle.at(TIMES_A_ROUND * each - 1)
+            answers[each] = oracle.answer(cell.sql)
+        return Asked(answers, oracle.seconds(cell.sql))
 
 
 class StreamCheck:
     """An engine whose changes are digested; where there are answers, also added up and compared with them."""
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> None:
-        summed = answers and cell.variant in query(cell.query).accumulated
-        self._engine = open_answer(cell, dataset, work) if summed else open_engine(cell, dataset, work)
+        self._engine = open_engine(cell, dataset, work)
         self.inputs = self._engine.inputs
         self._lines, self.digest = Lines(self._engine.schema), Digest()
-        self._snapshot, self._since = Snapshot(self._engine.schema), -1
+        self._sums = open_sums(cell, self._engine.schema)
+        self._snapshot, self._since = Snapshot((self._sums or self._engine).schema), -1
         self._order, self._answers, self._cell = query(cell.query).order, answers, cell
         self._left = [(rounds, _last_time(rounds, cell.logical)) for rounds in sorted(answers)]
         self._waiting: list[Batch] = []
@@ -82,6 +87,8 @@ class StreamCheck:
         while self._left:
             self._compare()
         self._engine.close()
+        if self._sums is not None:
+            self._sums.close()
 
     def _take(self) -> None:
         if not self._waiting:
@@ -89,10 +96,12 @@ class StreamCheck:
         changes = stream.together(self._waiting)
         self._waiting, self._held = [], 0
         self._lines.digest(changes, self.digest)
+        if self._left and self._sums is not None:
+            changes = self._sums.feed({"diffs": changes})
         while self._left:
             until = self._left[0][1]
             self._snapshot.add(changes, since=self._since, until=until)
-            if changes.time[-1] <= until:
+            if not len(changes.time) or changes.time[-1] <= until:
                 break
             self._compare()
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +21,16 @@ ROOT = Path(__file__).resolve().parent.parent
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """So that the parent has no thread pool when it forks."""
 
+PATIENCE = 5.0
+"""Seconds in which the parent should end that is told to."""
+
 
 class Warm:
     def __init__(self, directory: Path, root: Path = ROOT) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the parent has ended)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness.warm", str(directory.resolve())],
-            cwd=root, env=os.environ | ONE_THREAD | {"PYTHONPATH": str(root)}, text=True, start_new_session=True,
+            [sys.executable, "-P", "-m", "harness.warm", str(directory.resolve())],
+            env=os.environ | ONE_THREAD | {"PYTHONPATH": str(root)}, text=True, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said,
         )  # fmt: skip
 
@@ -71,10 +75,17 @@ class Warm:
         return lines[-1] if lines else f"exit code {self._process.returncode}"
 
     def close(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream:
-                stream.close()
-        self._process.wait()
+        """End it, and what it is at."""
+        assert self._process.stdin
+        assert self._process.stdout
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:  # it compiles, say
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
         self._said.close()
 
     def __enter__(self) -> Self:

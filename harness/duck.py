@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import duckdb
 
 from datagen.dataset import Dataset
-from datagen.schema import RELATIONS, Relation, RelationName
+from datagen.schema import Relation, relation
 
 SPELLED = {
     "int": "{0}",
@@ -18,24 +19,36 @@ SPELLED = {
     "text": "{0}",
 }
 
+Reads = Mapping[str, tuple[str, ...]]
+"""Relations, and which of their columns are read."""
 
-def load(
-    dataset: Dataset, names: Iterable[RelationName], *, threads: int = 1, schema: str = "main"
-) -> duckdb.DuckDBPyConnection:
+
+def reads(sql: str, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of some relations that a query names: at least the first, and all where it selects `*`."""
+    words = set(re.findall(r"\w+", sql))
+    everything = re.search(r"SELECT\s+\*", sql, re.IGNORECASE)
+    found: dict[str, tuple[str, ...]] = {}
+    for each in map(relation, names):
+        columns = tuple(column.name for column in each.columns)
+        named = tuple(column for column in columns if everything or each.prefix + column in words)
+        found[each.name] = named or columns[:1]
+    return found
+
+
+def load(dataset: Dataset, wanted: Reads, *, schema: str = "main") -> duckdb.DuckDBPyConnection:
     """Open a DuckDB in memory that holds these relations."""
-    connection = duckdb.connect(config={"threads": threads})
+    connection = duckdb.connect(config={"threads": 1})
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    for name in names:
-        relation = RELATIONS[name]
-        connection.register("stored", dataset.table(name))
-        connection.execute(f"CREATE TABLE {schema}.{name} AS SELECT {_columns(relation)} FROM stored")  # noqa: S608
+    for name, columns in wanted.items():
+        of = relation(name)
+        connection.register("stored", dataset.table(of.name))
+        connection.execute(f"CREATE TABLE {schema}.{name} AS SELECT {_spelled(of, columns)} FROM stored")  # noqa: S608
         connection.unregister("stored")
     return connection
 
 
-def _columns(relation: Relation) -> str:
-    spelled = (f"{SPELLED[each.kind].format(each.name)} AS {relation.prefix}{each.name}" for each in relation.columns)
-    return ", ".join(spelled)
+def _spelled(of: Relation, columns: Iterable[str]) -> str:
+    return ", ".join(f"{SPELLED[of.column(name).kind].format(name)} AS {of.prefix}{name}" for name in columns)
 
 
 def best_seconds(connection: duckdb.DuckDBPyConnection, sql: str, runs: int) -> float:

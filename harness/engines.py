@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -100,18 +100,25 @@ def open_taking(cell: Cell, dataset: Dataset, work: Workload) -> tuple[Embedded,
 def open_answer(cell: Cell, dataset: Dataset, work: Workload) -> Engine:
     """Open an engine whose rows are those of the answer, whatever the variant hands out."""
     engine = open_engine(cell, dataset, work)
-    sums = query(cell.query).accumulated.get(cell.variant)
+    sums = open_sums(cell, engine.schema)
     return engine if sums is None else Accumulated(engine, sums)
 
 
-class Accumulated:
-    """An engine that sums what another one hands out."""
+def open_sums(cell: Cell, schema: Schema) -> Worker | None:
+    """Open what adds up the changes that a variant hands out, its input `diffs`; None where those are the answer's."""
+    sums = query(cell.query).accumulated.get(cell.variant)
+    if sums is None:
+        return None
+    columns = {field.name: field.type for field in schema.fields}
+    return Worker(sums(source("diffs", columns, schema.rows)))
 
-    def __init__(self, engine: Engine, sums: Callable[[Collection], Collection]) -> None:
-        self._engine = engine
-        columns = {field.name: field.type for field in engine.schema.fields}
-        self._sums = Worker(sums(source("diffs", columns, engine.schema.rows)))
-        self.schema = self._sums.schema
+
+class Accumulated:
+    """An engine whose changes are added up."""
+
+    def __init__(self, engine: Engine, sums: Worker) -> None:
+        self._engine, self._sums = engine, sums
+        self.schema = sums.schema
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:

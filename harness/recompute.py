@@ -6,7 +6,6 @@ In every workload those rows leave first that came first: rows are numbered as t
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,9 @@ import pyarrow as pa
 
 from datagen.dataset import Dataset
 from datagen.feed import Delta
-from datagen.schema import RELATIONS, Relation, RelationName, relation
+from datagen.schema import Relation, RelationName, relation
 from harness.cell import Cell
+from harness.duck import reads
 from harness.typed import Typed
 from queries.catalogue import query
 
@@ -35,7 +35,7 @@ class _Step:
 
 class Recompute:
     def __init__(self, cell: Cell, dataset: Dataset) -> None:
-        self.inputs = columns_of(cell)
+        self.inputs = reads(cell.sql, query(cell.query).relations)
         self._typed = Typed(dataset)
         self._came = dict.fromkeys(self.inputs, 0)
         self._left = dict.fromkeys(self.inputs, 0)
@@ -86,17 +86,6 @@ class Recompute:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def columns_of(cell: Cell) -> dict[str, tuple[str, ...]]:
-    """Return the columns that a query's SQL reads, of each of its relations."""
-    words = set(re.findall(r"\w+", cell.sql))
-    read = {}
-    for name in query(cell.query).relations:
-        columns = RELATIONS[relation(name).name].columns
-        prefix = relation(name).prefix
-        read[name] = tuple(each.name for each in columns if prefix + each.name in words)
-    return read
 
 
 TYPES = {"int": "BIGINT", "decimal": "DECIMAL(15, 2)", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR"}

@@ -61,6 +61,10 @@ class Record:
     digest: str = ""
     verified: str = ""
     """How: `oracle` (DuckDB's answers), `digest` (the stream of a cell so checked), or nothing."""
+    once: float = 0.0
+    """What DuckDB takes for the query once, over the rows of the end, with one thread; where it was asked."""
+    control: float = 0.0
+    """What the fixed work of harness/control.py took, just before."""
     took: float = 0.0
     """What the cell took in all, with its warm-up and checks."""
     data: str = ""
@@ -93,6 +97,10 @@ class Record:
         """May its numbers be shown?"""
         return self.status == "ok" and bool(self.seconds)
 
+    @property
+    def is_bad(self) -> bool:
+        return self.status in ("wrong", "failed")
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -103,6 +111,12 @@ class Origin:
     versions: str
     commit: str = ""
     session: str = ""
+
+    def made(self, record: Record) -> bool:
+        """Is a record made by the same?"""
+        return (record.data, record.code, record.versions, record.measuring) == (
+            self.data, self.code, self.versions, MEASURING,
+        )  # fmt: skip
 
 
 def blank(cell: Cell, sample: int, origin: Origin) -> Record:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from dataflow.embedded import Embedded
 from dataflow.worker import Batch
 from datagen.dataset import Dataset
-from datagen.feed import Delta, Feed
+from datagen.feed import TIMES_A_ROUND, Delta, Feed
 from datagen.workload import Workload
 from deltamark import unknown
 from harness import verify
@@ -19,6 +19,8 @@ from harness.measure import Drive, Handed, Subject
 from harness.pipes import PREFIX, Pipe, SummedPipe
 from harness.recompute import Recompute
 from harness.sources import batches
+from harness.windows import half_way
+from queries.catalogue import query
 
 DUCKDB = "duckdb"
 MEASURED = (*ENGINES, DUCKDB)
@@ -60,21 +62,45 @@ class Answering(Subject, Protocol):
 
 
 class AnswerCheck:
-    """An engine whose last answer is compared."""
+    """An engine whose answers are compared where batches end after so many rounds, and at the end."""
 
-    def __init__(self, engine: Answering, answers: Answers) -> None:
-        self._engine, self._answers = engine, answers
-        self.inputs, self.prepare, self.push = engine.inputs, engine.prepare, engine.push
-        self.advance, self.state_rows = engine.advance, engine.state_rows
+    def __init__(self, cell: Cell, engine: Answering, answers: Answers) -> None:
+        self._cell, self._engine, self._answers = cell, engine, answers
+        self.inputs, self.state_rows = engine.inputs, engine.state_rows
+        self._left = sorted(answers)
+        self._round = 0
         self.digest = self.wrong = ""
+
+    def prepare(self, deltas: list[Delta]) -> Any:
+        first = min(int(delta.time[0]) for delta in deltas)
+        self._round = first // TIMES_A_ROUND * self._cell.logical
+        return self._engine.prepare(deltas)
+
+    def push(self, batch: Any) -> int:
+        self._catch_up()
+        return self._engine.push(batch)
+
+    def advance(self, batch: Any) -> None:
+        self._catch_up()
+        self._engine.advance(batch)
 
     def close(self) -> None:
         with closing(self._engine):
-            wanted = self._answers[max(self._answers)]
-            self.wrong = verify.difference(_sorted(self._engine.answer()), _sorted(wanted))
+            while self._left:
+                self._compare()
+
+    def _catch_up(self) -> None:
+        while self._left and self._left[0] <= self._round:
+            self._compare()
+
+    def _compare(self) -> None:
+        rounds = self._left.pop(0)
+        wrong = _difference(self._engine.answer(), self._answers[rounds])
+        if wrong and not self.wrong:
+            self.wrong = f"after {rounds} rounds (rows in no order):\n{wrong}"
 
 
-def known(engine: str) -> str:
+def known_engine(engine: str) -> str:
     """Return an engine's name, if there is one."""
     if engine not in MEASURED and not engine.startswith(PREFIX):
         raise unknown("engine", engine, [*MEASURED, f"{PREFIX}PROGRAM"])
@@ -84,6 +110,21 @@ def known(engine: str) -> str:
 def has_stream(engine: str) -> bool:
     """Has an engine a change stream at exact times, so that it can be digested?"""
     return engine in ENGINES
+
+
+def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:
+    """Return after how many rounds a cell's answers are compared: near the middle where they are known, and at the end.
+
+    A stream says the answer at every time, a program after a feed. DuckDB would recompute it while it is timed.
+    """
+    half, step = work.rounds // 2, cell.logical * cell.physical
+    if has_stream(cell.engine):
+        middle = half // cell.logical * cell.logical
+    elif cell.engine.startswith(PREFIX):
+        middle = half_way(work, query(cell.query).relations, step, sample)
+    else:
+        middle = 0
+    return [middle, work.rounds] if middle else [work.rounds]
 
 
 def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
@@ -106,8 +147,15 @@ def open_check(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -
     if has_stream(cell.engine):
         return StreamCheck(cell, dataset, work, answers)
     engine: Any = Recompute(cell, dataset) if cell.engine == DUCKDB else SummedPipe(cell, dataset)
-    return AnswerCheck(engine, answers)
+    return AnswerCheck(cell, engine, answers)
 
 
-def _sorted(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: [(value is None, str(value)) for value in row])
+def _difference(mine: list[Row], theirs: list[Row]) -> str:
+    """Describe how answers differ whose rows are in no order. Doubles come last in it: their last digits may differ."""
+    doubles = {at for row in (*mine, *theirs) for at, value in enumerate(row) if isinstance(value, float)}
+
+    def key(row: Row) -> list[tuple[bool, Any]]:
+        order = sorted(range(len(row)), key=lambda at: at in doubles)
+        return [(row[at] is None, 0 if row[at] is None else row[at]) for at in order]
+
+    return verify.difference(sorted(mine, key=key), sorted(theirs, key=key))

@@ -15,10 +15,9 @@ from typing import Any, Protocol
 from datagen.dataset import Dataset
 from datagen.workload import workload
 from harness.cell import Cell
-from harness.checks import checkpoints
 from harness.grid import Task
 from harness.record import Origin, Record, blank
-from harness.subjects import has_stream
+from harness.subjects import checkpoints, has_stream
 from queries.catalogue import query
 
 Group = tuple[str, str, int, str]
@@ -44,34 +43,41 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True)
+class Effort:
+    """How often a cell is run, and how many seconds a run may take."""
+
+    runs: int
+    limit: float
+
+    def made(self, record: Record) -> bool:
+        """Was as much done for a record, so that it need not be made again?"""
+        if record.status == "timeout":
+            return record.limit >= self.limit
+        return record.status == "ok" and record.asked >= self.runs
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a sweep is to do, and what of it is done."""
 
     tasks: Sequence[Task]
     done: dict[str, Record]
-    """Records that stand, by key."""
+    """Records that stand, by key: the last of each, where the same data, code and versions made it."""
     origin: Origin
-    runs: int
-    limit: float
+    effort: Effort
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task], known: Iterable[Record], origin: Origin, effort: Effort) -> Plan:
+        same = {record.key: record for record in known if origin.made(record)}
+        return cls(tasks, {key: record for key, record in same.items() if effort.made(record)}, origin, effort)
 
     @property
     def left(self) -> list[Task]:
         return [task for task in self.tasks if self.blank(task).key not in self.done]
 
     def blank(self, task: Task) -> Record:
-        return blank(task.cell, task.sample, self.origin)
-
-
-def standing(records: Iterable[Record], runs: int, limit: float) -> dict[str, Record]:
-    """Return the records that need not be made again: the last of their key, where as much was asked of them."""
-    found = {record.key: record for record in records}
-    return {key: record for key, record in found.items() if _stands(record, runs, limit)}
-
-
-def _stands(record: Record, runs: int, limit: float) -> bool:
-    if record.status == "timeout":
-        return record.limit >= limit
-    return record.status == "ok" and record.asked >= runs
+        made = blank(task.cell, task.sample, self.origin)
+        return replace(made, asked=self.effort.runs, limit=self.effort.limit)
 
 
 @dataclass
@@ -84,7 +90,7 @@ class Sweep:
     """Of a record, how many are left, and how many seconds that may take."""
     begin: Callable[[Task], None] = lambda _: None
     digests: dict[Group, Record] = field(default_factory=dict)
-    _asked: set[tuple[str, str]] = field(default_factory=set)
+    _asked: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     made: list[Record] = field(default_factory=list)
 
     def run(self) -> None:
@@ -105,32 +111,31 @@ class Sweep:
             self.tell(self.made[-1], len(rest), estimate(rest, self.made))
 
     def _measured(self, task: Task) -> Record:
-        record = replace(self.plan.blank(task), asked=self.plan.runs, limit=self.plan.limit)
+        record, effort = self.plan.blank(task), self.plan.effort
         known = self.digests.get(_group(record))
         compare: list[int] = []
         if known is None or not has_stream(task.cell.engine):
-            compare = checkpoints(workload(self.dataset, task.cell.workload).rounds, task.cell.logical)
-            problem = self._ask(task.cell)
-            if problem:
-                return replace(record, status="failed", problem=f"DuckDB's answer: {problem}")
+            asked = self._ask(task.cell)
+            if asked["status"] != "ok":
+                return replace(record, status="failed", problem=f"DuckDB's answer: {asked['problem']}")
+            record, compare = replace(record, once=asked["once"]), self._checkpoints(task)
         found = self.measurer.cell(
-            task.cell, sample=task.sample, runs=self.plan.runs, limit=self.plan.limit, compare=compare
-        )
+            task.cell, sample=task.sample, runs=effort.runs, limit=effort.limit, compare=compare
+        )  # fmt: skip
         return _judged(replace(record, **found), known)
 
-    def _ask(self, cell: Cell) -> str:
-        """Have DuckDB answer a query after all rounds at which cells of the plan compare; return what went wrong."""
+    def _ask(self, cell: Cell) -> dict[str, Any]:
+        """Have DuckDB answer a query wherever cells of the plan compare."""
         asked = (cell.query, cell.workload)
-        if asked in self._asked:
-            return ""
-        rounds = workload(self.dataset, cell.workload).rounds
-        sizes = {task.cell.logical for task in self.plan.tasks if (task.cell.query, task.cell.workload) == asked}
-        wanted = sorted({each for size in sizes for each in checkpoints(rounds, size)})
-        reply = self.measurer.ask(cell.but(engine="embedded", workers=1), wanted, self.plan.limit)
-        if reply["status"] != "ok":
-            return str(reply["problem"])
-        self._asked.add(asked)
-        return ""
+        if self._asked.get(asked, {}).get("status") != "ok":
+            tasks = [task for task in self.plan.tasks if (task.cell.query, task.cell.workload) == asked]
+            rounds = sorted({each for task in tasks for each in self._checkpoints(task)})
+            alone = cell.but(engine="embedded", workers=1)
+            self._asked[asked] = self.measurer.ask(alone, rounds, self.plan.effort.limit)
+        return self._asked[asked]
+
+    def _checkpoints(self, task: Task) -> list[int]:
+        return checkpoints(task.cell, task.sample, workload(self.dataset, task.cell.workload))
 
     def _remember(self, record: Record) -> None:
         if record.status == "ok" and record.verified == "oracle" and record.digest:

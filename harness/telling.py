@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.grid import Task
 from harness.record import Record
+from harness.stats import percentile
 from harness.sweep import Plan, estimate
 from harness.tables.entry import brief, rate
 
@@ -21,7 +22,7 @@ def plan_line(plan: Plan, known: Iterable[Record]) -> str:
     left = plan.left
     done = len(plan.tasks) - len(left)
     return (
-        f"{len(cells)} cells {exactly} {queries} queries x {others} batchings, up to {plan.runs} runs each, "
+        f"{len(cells)} cells {exactly} {queries} queries x {others} batchings, up to {plan.effort.runs} runs each, "
         f"about {span(estimate(left, known))}; {done} already done"
     )
 
@@ -83,7 +84,20 @@ def _outcome(record: Record) -> str:
     return f"{times}  {len(record.seconds)} runs, {record.verified or 'not verified'}"
 
 
-def outcome_line(records: Sequence[Record]) -> str:
-    counts = {status: sum(record.status == status for record in records) for status in ("wrong", "failed", "timeout")}
+def outcome_line(made: Sequence[Record], left: int) -> str:
+    """Say what became of a sweep, and whether the machine was the same all the time."""
+    counts = {status: sum(record.status == status for record in made) for status in ("wrong", "failed", "timeout")}
     bad = ", ".join(f"{number} {status}" for status, number in counts.items() if number)
-    return f"{len(records)} cells measured{': ' + bad if bad else ''}"
+    said = [f"{len(made)} cells measured{': ' + bad if bad else ''}"]
+    if left:
+        said.append(f"{left} left")
+    control = sorted(record.control for record in made if record.control)
+    if control:
+        low, high = (brief(percentile(control, each)).text for each in (5, 95))
+        said.append(f"the control work took {low} to {high}")
+    return "; ".join(said)
+
+
+def bad_lines(made: Sequence[Record]) -> list[str]:
+    """Say what was wrong, and what failed."""
+    return [f"{_outcome(record)} ({cell_words(record)})" for record in made if record.is_bad]

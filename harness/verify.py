@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -24,6 +23,7 @@ from datagen.workload import Workload, workload
 from harness import stream
 from harness.cell import ALL, Cell
 from harness.decode import Value
+from harness.duck import reads
 from harness.engines import open_answer, open_engine
 from harness.lines import Digest, Lines
 from harness.oracle import Oracle
@@ -63,7 +63,7 @@ def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Re
     asked, work = query(cell.query), workload(dataset, cell.workload)
     with (
         closing(open_answer(cell, dataset, work)) as engine,
-        closing(Oracle(dataset, work, asked.relations, cell.logical)) as oracle,
+        closing(Oracle(dataset, work, reads(cell.sql, asked.relations), cell.logical)) as oracle,
     ):
         changes = stream.changes(cell, dataset, engine, stream.at(work, cell.logical, times[-1]))
         cursor = _Cursor(Snapshot(engine.schema), changes, cell)
@@ -76,17 +76,6 @@ def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Re
                 )
             report(number + 1, len(times))
     return ""
-
-
-def check_end(cell: Cell, dataset: Dataset, connection: duckdb.DuckDBPyConnection) -> str:
-    """Compare the final answer with that of a DuckDB that holds all rows."""
-    asked, work = query(cell.query), workload(dataset, cell.workload)
-    with closing(open_answer(cell, dataset, work)) as engine:
-        snapshot = Snapshot(engine.schema)
-        for changes in stream.changes(cell, dataset, engine, stream.after(work, cell.logical)):
-            snapshot.add(changes)
-        wrong = difference(snapshot.answer(asked.order), connection.execute(cell.sql).fetchall())
-    return wrong and f"{cell}: wrong at the end\n{wrong}\n  {cell.command('answer')}"
 
 
 class _Cursor:

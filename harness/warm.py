@@ -4,7 +4,7 @@ but Arrow's for files, which a fork makes anew.
     python -m harness.warm DIRECTORY      with a JSON line a request on its input, and one a reply on its output
 
     {"do": "warm"}                                                        ->  {"status": "ok", "measuring": 1}
-    {"do": "ask", "cell": {...}, "rounds": [500, 1000], "limit": 600}     ->  {"status": "ok", "rows": 4}
+    {"do": "ask", "cell": {...}, "rounds": [500, 1000], "limit": 600}     ->  {"status": "ok", "once": 0.1}
     {"do": "cell", "cell": {...}, "sample": 0, "runs": 3, "limit": 600,
      "compare": [500, 1000], "checked": true}                             ->  what a record says of a cell
     {"do": "sample", "cell": {...}, "limit": 600}                         ->  harness/compare/sample.py
@@ -26,9 +26,9 @@ from typing import Any
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.workload import workload
-from harness import fork
+from harness import control, fork
 from harness.cell import Cell
-from harness.checks import Answers, StreamCheck, ask
+from harness.checks import Answers, Asked, StreamCheck, ask
 from harness.compare.sample import sampled
 from harness.job import Job, measured
 from harness.measure import wanted
@@ -43,12 +43,13 @@ class Parent:
         self._answers: dict[Key, Answers] = {}
 
     def warm(self) -> dict[str, Any]:
-        """Compile or load the kernels, by feeding a query a few rows."""
+        """Compile or load the kernels, by feeding a query a few rows, and make what cells have in common."""
         cell = Cell("q06", self._dataset.manifest.sf)
         work = workload(self._dataset, "insert")
         with closing(StreamCheck(cell, self._dataset, work, {})) as subject:
             feed = Feed(self._dataset, work, wanted(subject), until=100)
             subject.push(subject.prepare(feed.take(100)))
+        control.seconds()
         gc.freeze()  # collecting what is here would copy it, in every child
         return {"status": "ok", "measuring": MEASURING}
 
@@ -56,11 +57,11 @@ class Parent:
         """Have DuckDB answer a cell's query after some numbers of rounds, and keep the answers."""
         cell = _cell(request)
         work = workload(self._dataset, cell.workload)
-        answers = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
-        if isinstance(answers, dict) and "status" in answers:
-            return answers
-        self._answers[_key(cell)] = answers
-        return {"status": "ok", "rows": len(answers[max(answers)])}
+        asked = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
+        if not isinstance(asked, Asked):
+            return {**asked}
+        self._answers[_key(cell)] = asked.answers
+        return {"status": "ok", "once": asked.once}
 
     def cell(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a cell."""

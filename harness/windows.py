@@ -27,6 +27,12 @@ def spans(work: Workload, names: Iterable[str], step: int, most: int) -> list[Sp
     return [(start * step, min((start + each) * step, rounds)) for start in starts]
 
 
+def half_way(work: Workload, names: Iterable[str], step: int, most: int) -> int:
+    """Return a round about the middle where a batch begins: that of the middle window, if there are windows."""
+    found = spans(work, names, step, most)
+    return found[len(found) // 2][0] or work.rounds // 2 // step * step
+
+
 def _last_round(work: Workload, names: Iterable[str]) -> int:
     """Find the last round in which one of these relations changes."""
     relations = [relation(name).name for name in names]

@@ -16,7 +16,6 @@ from deltamark import DeltamarkError
 from harness.cell import Cell
 from harness.compare import rule
 from harness.compare.cells import PHYSICAL, QUERIES, WORKLOADS, cells
-from harness.compare.control import control
 from harness.compare.gate import Gate
 from harness.compare.rule import PEAK, QUANTITIES, STATE, TIME, Pair
 from harness.compare.side import SideError, TreeSide, opener
@@ -234,12 +233,6 @@ def test_the_comment_has_what_changed_first():
     assert comment.index("REGRESSION") < comment.index("<details>")
     assert "Control of fixed work" in comment
     assert "`make compare`" in comment
-
-
-def test_the_control_does_the_same_work_again():
-    work = control()
-    assert 0 < work() < 60
-    assert work() > 0
 
 
 # work trees

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -48,8 +49,7 @@ def test_whatever_a_child_started_ends_with_it():
 
 def _alive(pid):
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().split()[2] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except FileNotFoundError:
         return False
 

@@ -11,9 +11,10 @@ from harness import grid, store, telling
 from harness.cell import Cell
 from harness.grid import Asked, Task
 from harness.record import Origin
-from harness.sweep import Plan, Sweep, estimate, standing
+from harness.sweep import Effort, Plan, Sweep, estimate
 
 ORIGIN = Origin("data", "code", "versions")
+EFFORT = Effort(3, 600.0)
 TASKS = [Task(Cell(name, "1", physical=size), 0) for size in (10, 100) for name in ("q01", "q04")]
 
 
@@ -24,11 +25,11 @@ class Fake:
         self.said = {"status": "ok", "seconds": [0.5], "tuples": 10, "digest": "1 aa"} | said
         self.asked, self.measured = [], []
 
-    def ask(self, cell, rounds, limit):
+    def ask(self, cell, rounds, _limit):
         self.asked.append((cell.query, rounds))
-        return {"status": "ok"}
+        return {"status": "ok", "once": 0.25}
 
-    def cell(self, cell, *, sample, runs, limit, compare, checked=True):
+    def cell(self, cell, *, compare, **_):
         self.measured.append((cell, compare))
         digest = self.said["digest"]
         said = self.said | {"digest": digest(cell) if callable(digest) else digest}
@@ -50,8 +51,7 @@ class Kept:
 
 
 def sweep(chunked, fake, sink, known=(), tasks=TASKS):
-    plan = Plan(tasks, standing(known, 3, 600.0), ORIGIN, 3, 600.0)
-    made = Sweep(plan, chunked, fake, sink, lambda *_: None)
+    made = Sweep(Plan.of(tasks, known, ORIGIN, EFFORT), chunked, fake, sink, lambda *_: None)
     made.run()
     return made
 
@@ -86,8 +86,8 @@ def test_failures_are_records_and_are_tried_again(chunked):
 def test_timeouts_stand_until_more_time_is_given(chunked):
     sink = Kept()
     sweep(chunked, Fake(status="timeout"), sink)
-    assert len(standing(sink.records, 3, 600.0)) == 4
-    assert standing(sink.records, 3, 900.0) == {}
+    assert len(Plan.of(TASKS, sink.records, ORIGIN, EFFORT).left) == 0
+    assert len(Plan.of(TASKS, sink.records, ORIGIN, Effort(3, 900.0)).left) == 4
 
 
 @pytest.mark.parametrize("most", range(5))
@@ -103,9 +103,15 @@ def test_stopped_and_resumed_is_uninterrupted(chunked, most):
 def test_done_is_what_the_same_code_did_with_as_many_runs(chunked):
     sink = Kept()
     sweep(chunked, Fake(), sink)
-    assert Plan(TASKS, standing(sink.records, 3, 600.0), ORIGIN, 3, 600.0).left == []
-    assert len(Plan(TASKS, standing(sink.records, 4, 600.0), ORIGIN, 4, 600.0).left) == 4
-    assert len(Plan(TASKS, standing(sink.records, 3, 600.0), replace(ORIGIN, code="new"), 3, 600.0).left) == 4
+    left = {
+        effort.runs: len(Plan.of(TASKS, sink.records, origin, effort).left)
+        for origin, effort in (
+            (ORIGIN, EFFORT),
+            (ORIGIN, Effort(4, 600.0)),
+            (replace(ORIGIN, code="new"), Effort(2, 600.0)),
+        )
+    }
+    assert left == {3: 0, 4: 4, 2: 4}
 
 
 def test_the_default_grid_has_the_post_s_tables_and_ours():
@@ -131,9 +137,9 @@ def test_settings_choose_cells():
 
 def test_a_plan_says_what_it_is(chunked):
     sink = Kept(1)
-    made = sweep(chunked, Fake(), sink)
+    sweep(chunked, Fake(), sink)
     known = [replace(record, took=10.0) for record in sink.records]
-    plan = replace(made.plan, done=standing(known, 3, 600.0))
+    plan = Plan.of(TASKS, known, ORIGIN, EFFORT)
     assert telling.plan_line(plan, known) == (
         "4 cells = 2 queries x 2 batchings, up to 3 runs each, about 30 s; 1 already done"
     )
@@ -147,6 +153,17 @@ def test_estimates_go_by_the_same_cell_then_the_query_then_the_engine(chunked):
     assert estimate(TASKS[:1], known) == 1
     assert estimate([Task(Cell("q01", "1", physical=7), 0)], known) == 2
     assert estimate([Task(Cell("q09", "1", physical=7), 0)], known) == 2.5
+
+
+def test_records_of_other_data_are_no_measure(chunked):
+    """A machine's records are of all scale factors, and of all that the code has been."""
+    for other in (replace(ORIGIN, data="other"), replace(ORIGIN, code="other")):
+        sink = Kept()
+        plan = Plan.of(TASKS[:1], [], other, EFFORT)
+        Sweep(plan, chunked, Fake(digest="1 bb"), sink, lambda *_: None).run()
+        fake, again = Fake(), Kept()
+        sweep(chunked, fake, again, sink.records)
+        assert [record.status for record in again.records] == ["ok"] * 4
 
 
 def test_a_resumed_sweep_trusts_what_was_compared(chunked, tmp_path):

@@ -88,18 +88,19 @@ def test_the_oracle_has_the_rows_that_are_live(chunked, name, logical):
     work = workload(chunked, name)
     deltas = Feed(chunked, work, dict.fromkeys(RELATION_NAMES, ()), logical=logical).take(ALL)
     last = (work.rounds - 1) // logical * TIMES_A_ROUND
-    with closing(Oracle(chunked, work, RELATION_NAMES, logical)) as oracle:
+    keys = {name: (RELATIONS[name].columns[0].name,) for name in RELATION_NAMES}
+    with closing(Oracle(chunked, work, keys, logical)) as oracle:
         for time in (0, 1, last // 3, last // 2 + 1, last - 4, last + 7):
             oracle.at(time)
             for delta in deltas:
                 live = Counter()
                 for row, at, diff in zip(delta.rows, delta.time.tolist(), delta.diff.tolist(), strict=True):
                     live[row] += diff * (at <= time)
-                keys = RELATIONS[delta.relation].prefix + RELATIONS[delta.relation].columns[0].name
+                key = RELATIONS[delta.relation].prefix + keys[delta.relation][0]
                 rows = [row for row, weight in live.items() if weight]
                 wanted = chunked.table(delta.relation).column(0).to_numpy()[rows].tolist()
-                found = oracle.answer(f"SELECT {keys} FROM {delta.relation}")
-                assert Counter(key for (key,) in found) == Counter(wanted)
+                found = oracle.answer(f"SELECT {key} FROM {delta.relation}")
+                assert Counter(value for (value,) in found) == Counter(wanted)
 
 
 def test_a_stream_ends_where_it_is_asked_to(chunked):

@@ -1,13 +1,12 @@
 """Measure the benchmark: by default all of the post's tables and ours. Cells that are done are not measured again; a
 file results/STOP or Ctrl-C ends it after, or at, a cell, and the same command goes on from there.
 
-Exit code 2: an answer was wrong.
+Exit code 2: an answer was wrong, or a cell failed.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime as dt
 import os
 import shlex
@@ -17,13 +16,13 @@ from typing import Any
 
 from dataflow.kernels import compiled_before
 from datagen.dataset import Dataset
-from harness import grid, machine, store, telling
+from harness import machine, store, telling
 from harness.asked import add_sweep as options
-from harness.asked import asked, origin
+from harness.asked import planned
 from harness.client import Warm
 from harness.commands.data import ensure
 from harness.record import Record
-from harness.sweep import Plan, Sweep, standing
+from harness.sweep import Plan, Sweep
 from harness.tables import tables
 from harness.tables.render import text
 
@@ -37,10 +36,7 @@ def run(chosen: argparse.Namespace) -> int:
     session = _session(facts)
     with store.writing(directory) as writer:
         known = store.read(directory).records
-        plan = Plan(
-            grid.tasks(asked(chosen)), standing(known, chosen.runs, chosen.timeout),
-            origin(dataset.directory, session["session"]), chosen.runs, chosen.timeout,
-        )  # fmt: skip
+        plan = planned(chosen, known, session["session"])
         print(telling.plan_line(plan, known))
         print(telling.header(session))
         for warning in machine.warnings(facts):
@@ -49,12 +45,14 @@ def run(chosen: argparse.Namespace) -> int:
         made, interrupted = _sweep(plan, dataset, writer) if plan.left else ([], False)
         writer.add_session(session | {"load_after": machine.load()})
     show(directory, str(chosen.sf))
-    print(telling.outcome_line(made) + f"; records: {directory / store.RECORDS}")
-    return _exit_code(made, interrupted=interrupted)
+    print(telling.outcome_line(made, len(plan.left) - len(made)) + f"; records: {directory / store.RECORDS}")
+    for line in telling.bad_lines(made):
+        print(line, file=sys.stderr)
+    return 2 if any(record.is_bad for record in made) else 130 if interrupted else 0
 
 
 def _sweep(plan: Plan, dataset: Dataset, writer: store.Writer) -> tuple[list[Record], bool]:
-    """Measure what is left of a plan; return what was made, and whether somebody ended it."""
+    """Measure what is left of a plan; return what was made, and whether somebody interrupted it."""
     if not compiled_before():
         print("compiling the kernels, once on this machine: about a minute", file=sys.stderr, flush=True)
     teller = telling.Teller(len(plan.left))
@@ -84,13 +82,3 @@ def show(directory: Path, sf: str) -> None:
         print(f"\n{text(table)}")
     if read.foreign:
         print(f"{read.foreign} records of other versions are not comparable, and left out")
-
-
-def _exit_code(made: list[Record], *, interrupted: bool) -> int:
-    with contextlib.suppress(BrokenPipeError):
-        for record in made:
-            if record.status == "wrong":
-                print(f"WRONG {telling.cell_words(record)}: {record.problem}", file=sys.stderr)
-    if any(record.status == "wrong" for record in made):
-        return 2
-    return 130 if interrupted else 0

@@ -15,19 +15,18 @@ from pathlib import Path
 
 from datagen.dataset import Dataset
 from datagen.workload import workload
-from harness import machine, telling
-from harness.asked import numbers, words
+from harness import control, machine, telling
+from harness.asked import words
 from harness.cell import Cell
-from harness.checks import checkpoints
 from harness.commands.data import ensure
 from harness.compare.cells import PHYSICAL, QUERIES, WORKLOADS, cells
-from harness.compare.control import control
 from harness.compare.gate import Gate
 from harness.compare.side import opener
 from harness.compare.summary import Said, as_markdown, as_text
 from harness.compare.trees import DIRECTORY, Tree, trees
-from harness.options import add_data
+from harness.options import add_data, numbers
 from harness.progress import ProgressLine
+from harness.subjects import checkpoints
 
 SUMMARY = "summary.md"
 
@@ -58,7 +57,7 @@ def run(chosen: argparse.Namespace) -> int:
             print(f"warning: {warning}")
         with ProgressLine() as progress:
             sides = opener(both, dataset.directory, chosen.timeout)
-            found = Gate(wanted, sides, _rounds(dataset), control(), progress.report).run()
+            found = Gate(wanted, sides, _rounds(dataset), control.seconds, progress.report).run()
         said = Said(both[0].label, both[1].label, telling.machine_words(facts), _command(chosen))
         _publish(as_markdown(found, said))
     print(as_text(found, said), end="")
@@ -67,7 +66,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _rounds(dataset: Dataset) -> Callable[[Cell], list[int]]:
     """Return after how many rounds a cell's answers are compared with DuckDB's."""
-    return lambda cell: checkpoints(workload(dataset, cell.workload).rounds, cell.logical)
+    return lambda cell: checkpoints(cell, 0, workload(dataset, cell.workload))
 
 
 def _packages(both: tuple[Tree, Tree]) -> Iterator[str]:

@@ -56,6 +56,7 @@ class Gate:
     rounds: Callable[[Cell], list[int]]
     """After how many rounds a cell's answers are compared with DuckDB's."""
     control: Callable[[], float]
+    """Does fixed work, and returns its seconds."""
     report: Report
     _screen: dict[Cell, list[Pair]] = field(default_factory=dict)
     _fresh: dict[Cell, list[Pair]] = field(default_factory=dict)
@@ -93,12 +94,12 @@ class Gate:
         total, done = sum(wanted.values()), 0
         for turn in range(max(wanted.values(), default=0)):
             with self.opened() as sides:
-                self._found.controls.append(self.control())
                 for cell in self._left(cell for cell, turns in wanted.items() if turn < turns):
                     self._pair(cell, {name: sides[name] for name in ORDERS[turn % 2]}, kept)
                     self.report(what, done := done + 1, total)
 
     def _pair(self, cell: Cell, sides: Sides, kept: dict[Cell, list[Pair]]) -> None:
+        self._found.controls.append(self.control())
         started = time.monotonic()
         try:
             samples = {name: side.sample(cell) for name, side in sides.items()}

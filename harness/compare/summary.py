@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness.cell import Cell
-from harness.compare.control import DRIFTING
 from harness.compare.gate import Judged, Outcome, Unit
-from harness.stats import median
+from harness.stats import percentile
 from harness.tables.entry import NOTHING, Entry, Row, Table, brief, words
 from harness.tables.render import markdown, text
+
+DRIFTING = 1.1
+"""From this ratio of the control's quartiles on, the machine is said to drift."""
 
 HEADERS = ["cell", "quantity", "base", "head", "change", "95% interval", "pairs", "verdict"]
 
@@ -97,8 +99,9 @@ def _repeat(cell: Cell) -> str:
 def _remarks(found: Outcome) -> list[str]:
     if not found.controls:
         return []
-    least, most = min(found.controls), max(found.controls)
-    said = f"Control of fixed work: {brief(median(found.controls)).text}, {brief(least).text} to {brief(most).text}."
-    if most < DRIFTING * least:
+    ordered = sorted(found.controls)
+    low, middle, high = (percentile(ordered, each) for each in (25, 50, 75))
+    said = f"Control of fixed work: {brief(middle).text}, half of the time {brief(low).text} to {brief(high).text}."
+    if high < DRIFTING * low:
         return [said]
     return [said, "The machine drifted: read the changes, not the times."]

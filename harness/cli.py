@@ -26,6 +26,7 @@ COMMANDS = {
     "data-verify": "read every byte of the data again and compare digests",
     "explain": "print a query's plan as it runs",
     "golden": "compare the digests of all change streams with those in results/golden",
+    "report": "make one HTML file with charts and tables of what is measured",
     "soak": "run a query through a long sliding window, and watch the memory",
     "plan": "say what bench would measure, and about how long that takes",
     "sql": "print a query's SQL",

@@ -26,7 +26,7 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
     text = "embedded, duckdb (recomputes), exec:PROGRAM (see harness/pipes.py); default embedded,duckdb"
     add("--engines", type=engines, default=("embedded", DUCKDB), metavar="E,E", help=text)
     add("--workload", type=words, default=(), metavar="W,W", help="insert, window:N, refresh:K")
-    text = "time at most N batches, spread over the stream; 0: all (default 20000, and 15 where recomputed)"
+    text = "time at most N batches, spread over the stream; 0: all (default 10000, and 15 where recomputed)"
     add("--sample", type=int, metavar="N", help=text)
     add_runs(parser)
     add_results(parser)

@@ -15,7 +15,7 @@ from harness import stream, verify
 from harness.cell import Cell
 from harness.duck import reads
 from harness.engines import open_engine, open_sums
-from harness.lines import Digest, Lines
+from harness.lines import Digester, Lines
 from harness.oracle import Oracle
 from harness.snapshot import Snapshot
 from harness.sources import batches
@@ -54,7 +54,7 @@ class StreamCheck:
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> None:
         self._engine = open_engine(cell, dataset, work)
         self.inputs = self._engine.inputs
-        self._lines, self.digest = Lines(self._engine.schema), Digest()
+        self._digester, self.digest = Digester(Lines(self._engine.schema)), ""
         self._sums = open_sums(cell, self._engine.schema)
         self._snapshot, self._since = Snapshot((self._sums or self._engine).schema), -1
         self._order, self._answers, self._cell = query(cell.query).order, answers, cell
@@ -86,6 +86,7 @@ class StreamCheck:
         self._take()
         while self._left:
             self._compare()
+        self.digest = str(self._digester.close())
         self._engine.close()
         if self._sums is not None:
             self._sums.close()
@@ -95,7 +96,7 @@ class StreamCheck:
             return
         changes = stream.together(self._waiting)
         self._waiting, self._held = [], 0
-        self._lines.digest(changes, self.digest)
+        self._digester.add(changes)
         if self._left and self._sums is not None:
             changes = self._sums.feed({"diffs": changes})
         while self._left:

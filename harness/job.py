@@ -69,7 +69,7 @@ def _checked(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int]:
     run = measure.run(job.cell, job.sample, work, lambda: Handed(check, job.cell, dataset, work))
     if check.wrong:
         raise WrongError(check.wrong)
-    return str(check.digest), run.changes
+    return check.digest, run.changes
 
 
 def _timed(job: Job, dataset: Dataset, work: Workload) -> Callable[[], Drive]:

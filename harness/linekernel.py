@@ -22,7 +22,7 @@ COMMA, QUOTE, NEWLINE, RETURN, POINT, MINUS, ZERO = map(ord, ',"\n\r.-0')
 SEED_A, SEED_B = 0xCBF29CE484222325, 0x9AE16A3B2F90404F
 TIMES_A, TIMES_B, TIMES_MIX = 0x100000001B3, 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
 
-compiled = njit(cache=True, error_model="numpy")
+compiled = njit(cache=True, error_model="numpy", nogil=True)
 
 
 @compiled

@@ -6,7 +6,9 @@ every byte of every line and on nothing else, in particular not on their order. 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +26,8 @@ BLOCK_ROWS = 1 << 15
 NUMBER_BYTES = 22
 """The longest number: a sign, 19 digits, a point and a leading zero."""
 
+THREADS, MOST_BEGUN = 2, 4
+
 
 @dataclass
 class Digest:
@@ -36,6 +40,9 @@ class Digest:
         low, high = (int(mine) + int(theirs) for mine, theirs in zip(self._halves, halves, strict=True))
         self.updates += updates
         self._halves = np.array([low % 2**64, (high + (low >> 64)) % 2**64], dtype=np.uint64)
+
+    def join(self, other: Digest) -> None:
+        self.add(other.updates, other._halves)
 
     def __str__(self) -> str:
         return f"{self.updates} {int(self._halves[1]):016x}{int(self._halves[0]):016x}"
@@ -92,6 +99,34 @@ class Lines:
             (changes.time[first:last], changes.diff[first:last], values, self._kinds, self._scales, offsets, data),
             np.empty(wide * (last - first), dtype=np.uint8),
         )
+
+
+class Digester:
+    """Digests changes in threads of its own, while whoever makes them goes on."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._threads = ThreadPoolExecutor(THREADS)
+        self._begun: deque[Future[Digest]] = deque()
+        self._digest = Digest()
+
+    def add(self, changes: Batch) -> None:
+        """Begin to digest changes; wait where too many are begun."""
+        self._begun.append(self._threads.submit(self._digested, changes))
+        while len(self._begun) > MOST_BEGUN:
+            self._digest.join(self._begun.popleft().result())
+
+    def close(self) -> Digest:
+        """Return the digest of all."""
+        for each in self._begun:
+            self._digest.join(each.result())
+        self._threads.shutdown()
+        return self._digest
+
+    def _digested(self, changes: Batch) -> Digest:
+        digest = Digest()
+        self._lines.digest(changes, digest)
+        return digest
 
 
 @dataclass(frozen=True)

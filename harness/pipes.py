@@ -50,8 +50,8 @@ class Pipe:
     def __init__(self, cell: Cell, dataset: Dataset) -> None:
         self.inputs = reads(cell.sql, query(cell.query).relations)
         self._typed = Typed(dataset)
-        self._program = cell.engine.removeprefix(PREFIX)
-        self._process = subprocess.Popen(_command(self._program), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._engine = cell.engine
+        self._process = subprocess.Popen(command(cell.engine), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._held: Counter[tuple[Any, ...]] = Counter()
         try:
             self._ask({
@@ -121,7 +121,7 @@ class Pipe:
         return answer
 
     def _broken(self, asked: str, what: object) -> DeltamarkError:
-        return DeltamarkError(f"{self._program} failed to {asked}", what, "harness/pipes.py says what it should answer")
+        return DeltamarkError(f"{self._engine} failed to {asked}", what, "harness/pipes.py says what it should answer")
 
 
 class SummedPipe(Pipe):
@@ -143,10 +143,11 @@ def _columns(name: str, columns: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(of.prefix + column, ARROW_NAMES[of.column(column).kind]) for column in columns]
 
 
-def _command(program: str) -> list[str]:
-    words = shlex.split(program)
+def command(engine: str) -> list[str]:
+    """Return the command that starts an engine, if there is such a program."""
+    words = shlex.split(engine.removeprefix(PREFIX))
     if words and words[0].endswith(".py") and Path(words[0]).exists():
         return [sys.executable, *words]
     if words and shutil.which(words[0]):
         return words
-    raise DeltamarkError("no such program", program, "write ENGINES=exec:examples/recompute.py")
+    raise DeltamarkError("no such program", engine, "write ENGINES=exec:examples/recompute.py")

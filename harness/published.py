@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -21,17 +21,16 @@ class Source:
     year: str
     hardware: str
     sf: str
-    times_a_round: int
     notes: tuple[str, ...]
 
     @property
     def label(self) -> str:
-        return f"{self.title} ({self.system}, {self.year}; SF {self.sf}; {self.hardware})"
+        return f"{self.title} ({self.system}, {self.year}, SF {self.sf}; {self.hardware})"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A published number. logical, physical, workers: 0 where it is of several."""
+    """A published number. logical, physical, workers: 0 where it is of several; variant: ours, where it is known."""
 
     source: str
     table: str
@@ -47,9 +46,12 @@ class Figure:
     @property
     def ours(self) -> tuple[int, int]:
         """L and P of the cell of ours that stands beside it."""
-        if self.source == "post" and self.logical > 1:
-            return self.logical // FINER, self.physical * FINER
-        return self.logical, self.physical
+        return ours(self.source, self.logical, self.physical)
+
+
+def ours(source: str, logical: int, physical: int) -> tuple[int, int]:
+    """Return L and P of the cells of ours that stand beside those of a source."""
+    return (logical // FINER, physical * FINER) if source == "post" and logical > 1 else (logical, physical)
 
 
 @cache
@@ -72,16 +74,15 @@ def _figure(row: dict[str, str]) -> Figure:
     return Figure(**{**row, **numbers, "value": float(row["value"])})  # type: ignore[arg-type]
 
 
-def rates(source: str, table: str) -> dict[tuple[str, int, int, int], tuple[Figure, float]]:
-    """Return tuples a second by query, L, P and workers; a peak rate tells how many tuples seconds are about."""
+def rates(source: str, table: str) -> list[Figure]:
+    """Return a table's figures as tuples a second; a peak rate tells how many tuples seconds are about."""
     chosen = [each for each in figures() if (each.source, each.table) == (source, table)]
-    found = {}
+    found = []
     for each in chosen:
-        at = (each.query, each.logical, each.physical, each.workers)
         if each.measure == "rate":
-            found[at] = each, each.value
+            found.append(each)
         elif each.measure == "seconds" and (tuples := _tuples(chosen, each.label)):
-            found[at] = each, tuples / each.value
+            found.append(replace(each, measure="rate", value=tuples / each.value))
     return found
 
 

@@ -42,9 +42,8 @@ class Writer:
         with _open(self._directory / SESSIONS) as file:
             file.write(json.dumps(header, separators=(",", ":")) + "\n")
 
-    @property
-    def asked_to_stop(self) -> bool:
-        """Is there a file STOP, here or above? It is removed when it has been seen."""
+    def take_stop(self) -> bool:
+        """Was there a file STOP, here or above? It is taken away."""
         found = [path for path in (self._directory / STOP, self._directory.parent / STOP) if path.exists()]
         for path in found:
             path.unlink(missing_ok=True)
@@ -64,12 +63,13 @@ def writing(directory: Path) -> Iterator[Writer]:
         except BlockingIOError:
             lock.seek(0)
             who = lock.read().strip() or "somebody"
-            remedy = "wait for it, or stop it: touch results/STOP"
+            remedy = f"wait for it, or stop it: touch {directory.parent / STOP}"
             raise DeltamarkError(f"{directory} is being written to", who, remedy) from None
         lock.truncate(0)
         lock.write(f"process {os.getpid()}\n")
         lock.flush()
         writer = Writer(directory)
+        writer.take_stop()  # whom an older one meant has ended
         try:
             yield writer
         finally:

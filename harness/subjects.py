@@ -16,7 +16,7 @@ from harness.cell import Cell
 from harness.checks import Answers, Row, StreamCheck
 from harness.engines import ENGINES, Engine, open_engine, open_taking
 from harness.measure import Drive, Handed, Subject
-from harness.pipes import PREFIX, Pipe, SummedPipe
+from harness.pipes import PREFIX, Pipe, SummedPipe, command
 from harness.recompute import Recompute
 from harness.sources import batches
 from harness.windows import half_way
@@ -102,7 +102,9 @@ class AnswerCheck:
 
 def known_engine(engine: str) -> str:
     """Return an engine's name, if there is one."""
-    if engine not in MEASURED and not engine.startswith(PREFIX):
+    if engine.startswith(PREFIX):
+        command(engine)
+    elif engine not in MEASURED:
         raise unknown("engine", engine, [*MEASURED, f"{PREFIX}PROGRAM"])
     return engine
 

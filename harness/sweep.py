@@ -36,8 +36,7 @@ class Measurer(Protocol):
 class Sink(Protocol):
     """Where records go: harness/store.py."""
 
-    @property
-    def asked_to_stop(self) -> bool: ...
+    def take_stop(self) -> bool: ...
 
     def add(self, record: Record) -> None: ...
 
@@ -98,8 +97,10 @@ class Sweep:
         for record in self.plan.done.values():
             self._remember(record)
         left = self.plan.left
+        for name in {task.cell.workload for task in left}:
+            workload(self.dataset, name)  # what is none is said before anything is measured
         for number, task in enumerate(left):
-            if self.sink.asked_to_stop:
+            if self.sink.take_stop():
                 return
             self.begin(task)
             started = time.monotonic()

@@ -73,11 +73,14 @@ def test_a_second_writer_is_told_who_writes(tmp_path):
 
 @pytest.mark.parametrize("above", [False, True])
 def test_a_file_asks_to_stop_once(tmp_path, above):
+    stop = (tmp_path if above else tmp_path / "machine") / store.STOP
+    (tmp_path / "machine").mkdir()
+    stop.touch()
     with store.writing(tmp_path / "machine") as writer:
-        assert not writer.asked_to_stop
-        ((tmp_path if above else tmp_path / "machine") / store.STOP).touch()
-        assert writer.asked_to_stop
-        assert not writer.asked_to_stop
+        assert not writer.take_stop()
+        stop.touch()
+        assert writer.take_stop()
+        assert not writer.take_stop()
 
 
 def test_duckdb_reads_all_machines_in_one_statement(tmp_path):

@@ -42,8 +42,7 @@ class Kept:
     def __init__(self, most=99):
         self.records, self._most = [], most
 
-    @property
-    def asked_to_stop(self):
+    def take_stop(self):
         return len(self.records) >= self._most
 
     def add(self, record):

@@ -91,15 +91,52 @@ def test_where_recomputing_overtakes():
 
 def test_recomputing_is_found_however_its_rounds_are_divided():
     records = [record("q01", 1000, 1, 0.6), record("q01", 1, 1000, 6.0, engine="duckdb")]
-    assert texts(table(records, "crossover").rows[0])[:3] == ["q01", "10 ms", "100 ms"]
+    made = table(records, "crossover")
+    assert texts(made.rows[0]) == ["q01", "10 ms", "100 ms", "-", "-", "-", "-", "above 1,000"]
+
+
+def test_other_engines_stand_beside_ours():
+    duckdb = record("q01", 1000, 1, 6.0, engine="duckdb")
+    theirs = [record("q01", 1000, 1, 12.0, engine="exec:it.py"), record("q01", 100_000, 1, 12.0, engine="exec:it.py")]
+    made = table([record("q01", 1000, 1, 0.6), duckdb, *theirs], "crossover")
+    assert [row[0].text for row in made.rows] == ["q01", "q01 exec:it.py"]
+    assert made.rows[1][-1].text == "below 1,000"
+    two = [record("q01", 100_000, 1, 5.0, workers=2, engine="exec:it.py")]
+    assert texts(table([record("q01", 100_000, 1, 6.0), *theirs, *two], "workers").rows[0])[-1] == "2"
+
+
+def test_several_workers_are_shown_wherever_they_were_measured():
+    records = [record("q01", 1, 1000, 1.0), record("q01", 1, 1000, 0.5, workers=4)]
+    made = table(records, "workers-1x1000")
+    assert made.headers[1:3] == ["1 x 1000", "1 x 1000 -w4"]
+    assert texts(made.rows[0])[-2:] == ["2.00x", "-"]
+
+
+def test_the_whole_stream_stands_against_the_query_once():
+    coarse = record("q01", 100_000, 1, 0.5, once=0.25)
+    made = table([coarse, record("q01", 1, 100_000, 0.75), record("q01", 1, 1000, 0.81)], "load")
+    assert texts(made.rows[0]) == ["q01", "0.250s", "0.500s", "2.00x", "0.750s", "3.00x", "1 ms"]
 
 
 def test_the_post_at_larger_logical_batches_stands_beside_our_next_finer_column():
-    made = table([record("q01", 10, 10_000, 1.0)], "post-product")
-    at = made.headers.index("ours 100x1000")
-    assert made.rows[0][at].text == "6.00M/s"
-    assert made.rows[0][at + 1].value == pytest.approx(6_000_000 / made.rows[0][at - 1].value)
-    assert made.rows[0][at - 1].value == pytest.approx(6_000_000, rel=0.7)
+    made = table([record("q01", 10_000, 10, 1.0), record("q01", 10_000, 10, 0.5, workers=2)], "post-workers")
+    assert made.headers[1:] == [
+        "theirs 100Kx1", "ours 10Kx10", "ratio 100Kx1", "theirs 100Kx1 -w2", "ours 10Kx10 -w2", "ratio 100Kx1 -w2",
+    ]  # fmt: skip
+    assert texts(made.rows[0]) == ["q01", "7.56M/s", "6.00M/s", "0.79x", "8.91M/s", "12.00M/s", "1.35x"]
+
+
+def test_the_post_s_dataflows_stand_beside_the_same_of_ours():
+    records = [record("q15", 1, 1000), record("q15", 1, 1000, 1.0, variant="flat")]
+    made = table(records, "post-physical")
+    assert [texts(row)[:4] for row in made.rows] == [
+        ["q15 flat", "168.94K/s", "6.00M/s", "35.52x"], ["q15", "2.10M/s", "12.00M/s", "5.70x"],
+    ]  # fmt: skip
+
+
+def test_what_cutting_took_is_said():
+    made = table([record("q01", 1, 1000, cut=[0.25, 0.2]), record("q02", 1, 1000, cut=[1.5])], "physical")
+    assert "cutting the batches and making their times is not in it: 0.200s to 1.50s" in made.notes
 
 
 def test_published_tables_are_whole():

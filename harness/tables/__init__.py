@@ -14,8 +14,8 @@ def tables(records: Iterable[Record], sf: str) -> list[Table]:
     """Make the tables that have something in them."""
     known = Lookup(records, sf)
     made = [
-        post.physical(known), post.product(known), post.workers(known), post.variants(known), ours.small(known),
-        ours.deletions(known), against.crossover(known), ours.latency(known), ours.state(known),
+        post.physical(known), post.product(known), *post.workers(known), post.variants(known), ours.small(known),
+        ours.latency(known), ours.deletions(known), against.crossover(known), against.load(known), ours.state(known),
         *against.beside_published(known),
     ]  # fmt: skip
     return [table for table in made if table.rows]

@@ -5,29 +5,36 @@ from __future__ import annotations
 import math
 
 from harness import published
+from harness.published import Figure
 from harness.record import Record
-from harness.tables.entry import Entry, Table, brief, count, mean_foot, of, rate, ratio, words
-from harness.tables.lookup import Lookup
+from harness.tables.entry import NOTHING, Entry, Table, brief, count, mean_foot, of, rate, ratio, seconds, short, words
+from harness.tables.lookup import DUCKDB, EMBEDDED, Lookup, row_name
 
 SIZES = (1000, 100_000, 1_000_000)
+COARSE, FINE, SMALL = (100_000, 1), (1, 100_000), (1, 1000)
 
-COMPARED = (
-    ("post", "physical"),
-    ("post", "product"),
-    ("dd", "physical"),
-    ("dbtoaster", "logical"),
-    ("dd-draft", "logical"),
-)
+COMPARED = {
+    ("post", "physical"): "the post, physical batches",
+    ("post", "product"): "the post, L x P = 100,000",
+    ("post", "workers"): "the post, workers",
+    ("dd", "physical"): "differential dataflow, physical batches",
+    ("dbtoaster", "logical"): "DBToaster, logical batches of 100,000",
+    ("dd-draft", "logical"): "differential dataflow, logical batches of 100,000",
+}
+
+MOST_THREES = 4
+"""Columns of a published table that ours stand between; beside more there are the ratios alone."""
 
 
 def crossover(known: Lookup) -> Table:
     """Make the table of what a batch takes when maintained and when recomputed, and from which size on that is less."""
     rows = []
-    for query in known.queries:
-        pairs = [(known.find(query, size, 1), known.recomputed(query, size)) for size in SIZES]
-        if any(theirs is not None for _, theirs in pairs):
-            shown = [of(record, lambda each: brief(a_batch(each))) for pair in pairs for record in pair]
-            rows.append([words(query), *shown, _crossing(pairs)])
+    for engine in known.engines:
+        for query in known.queries if engine != DUCKDB else ():
+            pairs = [(known.find(query, size, 1, engine=engine), known.recomputed(query, size)) for size in SIZES]
+            if all(any(each) for each in zip(*pairs, strict=True)):
+                shown = [of(record, lambda each: brief(a_batch(each))) for pair in pairs for record in pair]
+                rows.append([words(row_name(query, engine)), *shown, _crossing(pairs)])
     headers = [f"{who} {size:,}" for size in SIZES for who in ("maintained", "recomputed")]
     return Table(
         "crossover", "Maintaining against recomputing with DuckDB: what a batch takes, P = 1, L = batch size",
@@ -52,11 +59,9 @@ def _crossing(pairs: list[tuple[Record | None, Record | None]]) -> Entry:
 
 
 def crossing(points: list[tuple[float, float]]) -> Entry:
-    """Find where a ratio (recomputed / maintained), known at some sizes, falls below 1."""
+    """Find where a ratio (recomputed / maintained), known at some sizes, falls below 1 for good."""
     if not points:
-        return words("-")
-    if all(share >= 1 for _, share in points):
-        return Entry(f"above {points[-1][0]:,.0f}", math.inf)
+        return NOTHING
     at = max((index for index, (_, share) in enumerate(points) if share >= 1), default=-1)
     if at == -1:
         return Entry(f"below {points[0][0]:,.0f}", 0.0)
@@ -67,50 +72,106 @@ def crossing(points: list[tuple[float, float]]) -> Entry:
     return count(round(math.exp(math.log(size) + part * math.log(next_size / size)), -1))
 
 
+def load(known: Lookup) -> Table:
+    """Make the table of the whole stream against the query once, and of what small batches cost more."""
+    rows = []
+    for query in known.queries:
+        coarse, fine, small = (known.find(query, *column) for column in (COARSE, FINE, SMALL))
+        once = known.once(query)
+        if once and (coarse or fine):
+            rows.append([
+                words(query), seconds(once), *_times(coarse, once), *_times(fine, once), _more(fine, small),
+            ])  # fmt: skip
+    return Table(
+        "load", "The whole stream maintained, against the query once in DuckDB with one thread",
+        ["query", "DuckDB once", "100000 x 1", "ratio", "1 x 100000", "ratio, 1 x 100000", "a batch more, 1 x 1000"],
+        rows,
+        [
+            "DuckDB once: the query over all rows, which lie ready; ratio: how many times as long all batches take",
+            "a batch more: (time at 1 x 1000 - time at 1 x 100000) / batches: what a batch costs beside its rows",
+        ],
+        mean_foot(rows, [seconds, seconds, ratio, seconds, ratio, None]),
+    )  # fmt: skip
+
+
+def _times(record: Record | None, once: float) -> list[Entry]:
+    return [of(record, lambda each: seconds(each.best)), of(record, lambda each: ratio(each.best / once))]
+
+
+def _more(fine: Record | None, small: Record | None) -> Entry:
+    if fine is None or small is None or not (fine.shown and small.shown and small.whole):
+        return NOTHING
+    return brief(max(small.best - fine.best, 0.0) / small.batches)
+
+
 def beside_published(known: Lookup) -> list[Table]:
     """Make a table for each published one: our rate against its rate, cell by cell."""
     return [_beside(known, source, table) for source, table in COMPARED]
 
 
 def _beside(known: Lookup, source: str, table: str) -> Table:
-    rates = {at: pair for at, pair in published.rates(source, table).items() if not pair[0].label.endswith("+")}
-    columns = sorted({at[1:] for at in rates})
-    label = published.sources()[source]
-    rows, writes = [], [write for _ in columns for write in (rate, rate, ratio)]
-    for query in sorted({at[0] for at in rates} & set(known.queries)):
-        row = [words(query)]
+    figures = published.rates(source, table)
+    columns = sorted({(each.logical, each.physical, each.workers) for each in figures})
+    threes = len(columns) <= MOST_THREES
+    rows = []
+    for name, of_row in _named(known, figures).items():
+        row = [words(name)]
         for column in columns:
-            row += _trio(known, query, rates.get((query, *column)))
+            theirs, ours, share = _compared(known, of_row.get(column))
+            row += [theirs, ours, share] if threes else [theirs, share]
         rows.append(row)
-    headers = [f"{who} {_column(column)}" for column in columns for who in ("theirs", "ours", "ratio")]
+    headers = [header for column in columns for header in _headers(known, source, column, threes=threes)]
+    label = published.sources()[source]
     notes = [f"theirs: {label.label}", *label.notes]
     if label.sf != known.sf:
         notes.append(f"theirs is of SF {label.sf}, ours of SF {known.sf}")
-    title = f"Against {label.title}{': ' + table if source == 'post' else ''}: tuples a second"
-    return Table(f"{source}-{table}", title, ["query", *headers], rows, notes, mean_foot(rows, writes))
+    writes = [rate, rate, ratio] if threes else [rate, ratio]
+    return Table(
+        f"{source}-{table}", f"Against {COMPARED[source, table]}: tuples a second", ["query", *headers],
+        rows, notes, mean_foot(rows, writes * len(columns)),
+    )  # fmt: skip
 
 
-def _trio(known: Lookup, query: str, pair: tuple[published.Figure, float] | None) -> list[Entry]:
-    if pair is None:
-        return [words("-")] * 3
-    figure, theirs = pair
-    ours = _best_workers(known, query, figure)
-    return [
+Column = tuple[int, int, int]
+
+
+def _named(known: Lookup, figures: list[Figure]) -> dict[str, dict[Column, Figure]]:
+    """Sort figures into rows by their dataflow, and columns: those of which we have a number."""
+    rows: dict[str, dict[Column, Figure]] = {}
+    for each in figures:
+        if each.query in known.queries:
+            name = known.name(each.query, each.variant)
+            rows.setdefault(name, {})[each.logical, each.physical, each.workers] = each
+    return {name: row for name, row in rows.items() if any(_ours(known, each) for each in row.values())}
+
+
+def _compared(known: Lookup, figure: Figure | None) -> tuple[Entry, Entry, Entry]:
+    if figure is None:
+        return NOTHING, NOTHING, NOTHING
+    ours, theirs = _ours(known, figure), figure.value
+    return (
         rate(theirs),
         of(ours, lambda each: rate(each.rate)),
         of(ours, lambda each: ratio(each.rate / theirs)),
-    ]
+    )
 
 
-def _best_workers(known: Lookup, query: str, figure: published.Figure) -> Record | None:
+def _ours(known: Lookup, figure: Figure) -> Record | None:
     """Find our cell: with as many workers, or where they have more than we, with as many as we have."""
-    for workers in sorted({record.workers for record in known.records}, reverse=True):
-        found = known.find(query, *figure.ours, workers=workers) if workers <= figure.workers else None
-        if found is not None:
-            return found
-    return None
+    return known.find(figure.query, *figure.ours, workers=_workers(known, figure.workers), variant=figure.variant)
 
 
-def _column(column: tuple[int, int, int]) -> str:
+def _workers(known: Lookup, theirs: int) -> int:
+    ours = {record.workers for record in known.records if record.engine == EMBEDDED}
+    return max((workers for workers in ours if workers <= theirs), default=1)
+
+
+def _headers(known: Lookup, source: str, column: Column, *, threes: bool) -> list[str]:
     logical, physical, workers = column
-    return f"{logical}x{physical}" + (f" -w{workers}" if workers > 1 else "")
+    theirs = _batching(logical, physical, workers)
+    ours = _batching(*published.ours(source, logical, physical), _workers(known, workers))
+    return [f"theirs {theirs}", *([f"ours {ours}"] if threes else []), f"ratio {theirs}"]
+
+
+def _batching(logical: int, physical: int, workers: int) -> str:
+    return f"{short(logical)}x{short(physical)}" + (f" -w{workers}" if workers > 1 else "")

@@ -31,11 +31,6 @@ class Table:
     foot: Row | None = None
     """A last row that is not sorted with the others."""
 
-    @property
-    def empty(self) -> bool:
-        """Has it nothing measured?"""
-        return all(math.isnan(entry.value) for row in self.rows for entry in row[1:])
-
 
 def words(text: str) -> Entry:
     return Entry(text)
@@ -77,6 +72,14 @@ def ratio(value: float) -> Entry:
 
 def count(value: float) -> Entry:
     return Entry(f"{value:,.0f}", float(value))
+
+
+def short(size: int) -> str:
+    """Write a size of batches as 100K or 1M."""
+    for unit, worth in (("M", 1_000_000), ("K", 1000)):
+        if size >= worth and size % worth == 0:
+            return f"{size // worth}{unit}"
+    return str(size)
 
 
 def megabytes(value: float) -> Entry:

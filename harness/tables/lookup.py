@@ -16,6 +16,7 @@ class Lookup:
         known = [record for record in records if record.sf == sf and record.measuring == MEASURING]
         self.sf = sf
         self.records = list(latest(known).values())
+        self._defaults = {record.query: record.variant for record in self.records if record.default}
         self._by_cell: dict[tuple[object, ...], Record] = {}
         for record in self.records:
             self._by_cell[_cell(record)] = record
@@ -35,6 +36,15 @@ class Lookup:
     ) -> Record | None:
         """Return the record of a cell; of the default variant where none is named."""
         return self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
+
+    def once(self, query: str) -> float:
+        """Return the seconds that DuckDB takes for a query over all rows, once; 0 where nobody has asked."""
+        found = [record for record in self.records if (record.query, record.workload) == (query, "insert")]
+        return next((record.once for record in reversed(found) if record.once), 0.0)
+
+    def name(self, query: str, variant: str) -> str:
+        """Name a dataflow: a query's default one as the query."""
+        return query if variant in ("", self._defaults.get(query)) else f"{query} {variant}"
 
     def recomputed(self, query: str, rounds: int, engine: str = DUCKDB) -> Record | None:
         """Return what recomputing after every so many rounds takes, however they are divided into L and P."""

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from harness import published
 from harness.record import Record
-from harness.tables.entry import NOTHING, Entry, Table, mean_foot, of, peak, rate, ratio, whole, words
-from harness.tables.lookup import Lookup, row_name
+from harness.tables.entry import NOTHING, Entry, Table, mean_foot, of, peak, rate, ratio, seconds, whole, words
+from harness.tables.lookup import EMBEDDED, Lookup, row_name
 
 PHYSICAL = (1000, 10_000, 100_000, 1_000_000)
 PRODUCT = ((1, 100_000), (10, 10_000), (100, 1000), (1000, 100), (10_000, 10), (100_000, 1))
 COARSE = (100_000, 1)
 
-SECONDS = "the fastest of the timed runs; a sampled cell shows its rate instead"
+COST = (
+    "COST: how many workers it takes to beat one thread of DuckDB that recomputes after each batch; "
+    "other engines: one worker of ours"
+)
+FASTEST = "the fastest of the timed runs; of a sample its rate"
 
 
 def physical(known: Lookup) -> Table:
     """Make the table `1,000 10,000 100,000 1,000,000 peak rate hot dog`."""
     columns = [(1, size) for size in PHYSICAL]
     hot_dog = published.hot_dog()
-    rows = []
+    rows, used = [], []
     for query, engine in known.rows(columns):
         found = [known.find(query, *column, engine=engine) for column in columns]
+        used += found
         rows.append([
             words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
             rate(hot_dog[query]) if query in hot_dog else NOTHING,
@@ -30,39 +36,58 @@ def physical(known: Lookup) -> Table:
     return Table(
         "physical", "Physical batches: seconds for the whole stream, L = 1",
         ["query", *(f"{size:,}" for size in PHYSICAL), "peak rate", "hot dog"], rows,
-        [SECONDS, published.sources()["hot-dog"].label],
+        [FASTEST, *cutting(used), published.sources()["hot-dog"].label],
         mean_foot(rows, [None] * len(columns) + [rate, rate]),
     )  # fmt: skip
 
 
 def product(known: Lookup) -> Table:
     """Make the table of six columns L x P with the product 100,000."""
-    rows = []
+    rows, used = [], []
     for query, engine in known.rows(PRODUCT):
         found = [known.find(query, *column, engine=engine) for column in PRODUCT]
+        used += found
         rows.append([words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found)])
     headers = [f"{logical} x {size}" for logical, size in PRODUCT]
     return Table(
         "product", "Logical x physical batches: seconds for the whole stream, L x P = 100,000",
-        ["query", *headers, "peak rate"], rows, [SECONDS], mean_foot(rows, [None] * len(PRODUCT) + [rate]),
+        ["query", *headers, "peak rate"], rows, [FASTEST, *cutting(used)],
+        mean_foot(rows, [None] * len(PRODUCT) + [rate]),
     )  # fmt: skip
 
 
-def workers(known: Lookup) -> Table:
-    """Make the table of 100000 x 1 by numbers of workers, with what several gain."""
-    numbers = sorted({record.workers for record in known.records} | {1, 2})
+def cutting(records: Iterable[Record | None]) -> list[str]:
+    """Say what cutting the batches took, which no time of an engine has in it."""
+    cut = sorted(min(record.cut) for record in records if record is not None and record.shown and record.cut)
+    if not cut:
+        return []
+    return [
+        f"cutting the batches and making their times is not in it: {seconds(cut[0]).text} to {seconds(cut[-1]).text}"
+    ]
+
+
+def workers(known: Lookup) -> list[Table]:
+    """Make the table of 100000 x 1 by numbers of workers, with what several gain; and of other batches, if measured."""
+    others = {(record.logical, record.physical) for record in known.records if record.workers > 1}
+    return [_workers(known, column) for column in (COARSE, *sorted(others - {COARSE}))]
+
+
+def _workers(known: Lookup, column: tuple[int, int]) -> Table:
+    logical, size = column
+    numbers = sorted({record.workers for record in known.records if (record.logical, record.physical) == column} | {1})
     rows = []
-    for query, engine in [each for each in known.rows([COARSE], 2) if each[1] != "duckdb"]:
-        found = [known.find(query, *COARSE, workers=number, engine=engine) for number in numbers]
+    for query, engine in known.rows([column], numbers[-1]) if len(numbers) > 1 else ():
+        found = [known.find(query, *column, workers=number, engine=engine) for number in numbers]
         rows.append([
             words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
-            _improvement(found), _cost(known, query, numbers, found),
+            _improvement(found), _cost(found, _rival(known, query, engine, column)),
         ])  # fmt: skip
-    headers = ["100000 x 1", *(f"100000 x 1 -w{number}" for number in numbers[1:])]
+    at = f"{logical} x {size}"
     return Table(
-        "workers", "Workers: seconds for the whole stream, 100000 x 1",
-        ["query", *headers, "peak rate", "improvement", "COST"], rows,
-        [SECONDS, "COST: how many workers it takes to beat one thread of DuckDB that recomputes after each batch"],
+        "workers" if column == COARSE else f"workers-{logical}x{size}",
+        f"Workers: seconds for the whole stream, {at}",
+        ["query", at, *(f"{at} -w{number}" for number in numbers[1:]), "peak rate", "improvement", "COST"], rows,
+        [FASTEST, COST],
         mean_foot(rows, [None] * len(numbers) + [rate, ratio, None]),
     )  # fmt: skip
 
@@ -76,16 +101,19 @@ def _improvement(found: list[Record | None]) -> Entry:
     return ratio(max(rates) / first.rate)
 
 
-def _cost(known: Lookup, query: str, numbers: list[int], found: list[Record | None]) -> Entry:
-    alone = known.recomputed(query, COARSE[0])
-    if alone is None or not alone.shown:
+def _rival(known: Lookup, query: str, engine: str, column: tuple[int, int]) -> Record | None:
+    """Find what an engine's workers should beat: DuckDB that recomputes, and for other engines one worker of ours."""
+    if engine == EMBEDDED:
+        return known.recomputed(query, column[0] * column[1])
+    return known.find(query, *column)
+
+
+def _cost(found: list[Record | None], rival: Record | None) -> Entry:
+    records = [record for record in found if record is not None]
+    if rival is None or not rival.shown:
         return NOTHING
-    beaten = [
-        number
-        for number, record in zip(numbers, found, strict=True)
-        if record is not None and record.shown and record.rate > alone.rate
-    ]
-    return Entry(str(beaten[0]), beaten[0]) if beaten else Entry(f"more than {numbers[-1]}", math.inf)
+    beaten = [record.workers for record in records if record.shown and record.rate > rival.rate]
+    return Entry(str(beaten[0]), beaten[0]) if beaten else Entry(f"more than {records[-1].workers}", math.inf)
 
 
 def variants(known: Lookup) -> Table:
@@ -99,7 +127,7 @@ def variants(known: Lookup) -> Table:
     return Table(
         "variants", "Dataflows of one query: seconds for the whole stream, L = 1",
         ["query", *(f"{size:,}" for size in PHYSICAL), "peak rate", "the post's"], rows,
-        ["the first of a query is the one in the other tables"],
+        [FASTEST, "the first of a query is the one in the other tables"],
     )  # fmt: skip
 
 
@@ -107,7 +135,7 @@ def _varied(known: Lookup) -> list[tuple[str, str]]:
     """List queries of which several variants were measured, with those: the default one first."""
     found: dict[str, dict[str, bool]] = {}
     for record in known.records:
-        if record.engine == "embedded":
+        if record.engine == EMBEDDED:
             found.setdefault(record.query, {})[record.variant] = record.default
     return [
         (query, variant)

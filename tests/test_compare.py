@@ -15,7 +15,7 @@ import pytest
 from deltamark import DeltamarkError
 from harness.cell import Cell
 from harness.compare import rule
-from harness.compare.cells import PHYSICAL, QUERIES, WORKLOADS, cells
+from harness.compare.cells import PHYSICAL, QUERIES, SF, WORKLOADS, cells
 from harness.compare.gate import Gate
 from harness.compare.rule import PEAK, QUANTITIES, STATE, TIME, Pair
 from harness.compare.side import SideError, TreeSide, opener
@@ -24,7 +24,7 @@ from harness.compare.trees import NOBODY, RUNNER, Tree, trees
 from harness.stats import interval
 
 ROOT = Path(__file__).parent.parent
-CELLS = cells("0.1", QUERIES, WORKLOADS, (1,), PHYSICAL)
+CELLS = cells(SF, QUERIES, WORKLOADS, (1,), PHYSICAL)
 USUAL = {"time": 0.1, "state": 20e6, "peak": 40e6}
 SAID = Said("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
 
@@ -179,7 +179,7 @@ def test_what_head_cannot_do_is_exit_code_2(when):
     assert found.exit_code == 2
     assert {cell.query for cell in found.broken} == {"q09"}
     assert all(cell.query != "q09" for each in found.judged for cell in each.cells)
-    assert "BROKEN q09 1x1000 (python -m harness changes q09" in as_text(found, SAID)
+    assert "BROKEN q09 1x3000 (python -m harness changes q09" in as_text(found, SAID)
 
 
 def test_another_stream_is_exit_code_2():

@@ -85,7 +85,8 @@ def test_ticks_are_short():
 
 
 def test_a_point_says_how_to_repeat_it():
-    assert command(record()) == "make bench SF=1 QUERIES=q01 LOGICAL=1 PHYSICAL=1000 ENGINES=embedded RESULTS=again"
+    said = "make bench SF=1 QUERIES=q01 LOGICAL=1 PHYSICAL=1000 ENGINES=embedded SAMPLE=20000 RESULTS=again"
+    assert command(record()) == said
     other = record("q15", variant="flat", workload="window:5", workers=2, engine="exec:a b", sample=7)
     assert command(other).endswith(
         "VARIANTS=flat WORKLOAD=window:5 LOGICAL=1 PHYSICAL=1000 WORKERS=2 ENGINES='exec:a b' SAMPLE=7 RESULTS=again"

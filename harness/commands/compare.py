@@ -19,7 +19,7 @@ from harness import control, machine, telling
 from harness.asked import words
 from harness.cell import Cell
 from harness.commands.data import ensure
-from harness.compare.cells import PHYSICAL, QUERIES, WORKLOADS, cells
+from harness.compare.cells import PHYSICAL, QUERIES, SF, WORKLOADS, cells
 from harness.compare.gate import Gate
 from harness.compare.side import opener
 from harness.compare.summary import Said, as_markdown, as_text
@@ -34,7 +34,7 @@ SUMMARY = "summary.md"
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_data(parser)
-    parser.set_defaults(sf=Decimal("0.1"))
+    parser.set_defaults(sf=Decimal(SF))
     add("--base", default="main", metavar="COMMIT", help="what to compare with (default main)")
     add("--head", default="", metavar="COMMIT", help="what to compare (default the work tree as it is)")
     add("--queries", type=words, default=QUERIES, metavar="Q,Q", help=f"which (default {','.join(QUERIES)})")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from harness.grid import RECOMPUTED, SAMPLE
 from harness.record import Record
-from harness.subjects import has_stream
 from harness.tables.entry import brief, count, megabytes, rate
 
 VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
@@ -52,9 +50,6 @@ def command(record: Record) -> str:
         "WORKERS": record.workers, "ENGINES": shlex.quote(record.engine), "SAMPLE": record.sample,
         "RESULTS": "again",
     }  # fmt: skip
-    usual = {
-        "VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1,
-        "SAMPLE": SAMPLE if has_stream(record.engine) else RECOMPUTED,
-    }  # fmt: skip
+    usual = {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1}
     said = (f"{name}={value}" for name, value in settings.items() if value != usual.get(name))
     return " ".join(["make bench", *said])

@@ -114,7 +114,11 @@
       make("strong", point.dataset.title), ...point.dataset.lines.split("\n").map((line) => make("div", line)),
       make("code", point.dataset.command), make("div", "Click or Enter keeps this open", "hint"), copy);
     tip.hidden = false;
-    const [x, y] = middle(point);
+    place();
+  }
+
+  function place() {
+    const [x, y] = middle(current);
     const { width, height } = tip.getBoundingClientRect();
     const left = x + 16 + width < innerWidth ? x + 16 : x - 16 - width;
     tip.style.left = `${Math.max(12, left)}px`;
@@ -172,7 +176,7 @@
   document.addEventListener("focusout", (event) => {
     if (event.target.hasAttribute("data-chart") && !pinned()) hide();
   });
-  addEventListener("scroll", () => { if (!pinned()) hide(); }, { passive: true });
+  for (const what of ["scroll", "resize"]) addEventListener(what, () => current && place(), { passive: true });
 
   recall();
 })();

@@ -38,8 +38,10 @@ Key = tuple[str, str, str, str]
 
 
 class Parent:
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
+    """watched: a file whose end means that nobody waits for a reply any more."""
+
+    def __init__(self, dataset: Dataset, watched: int | None = None) -> None:
+        self._dataset, self._watched = dataset, watched
         self._answers: dict[Key, Answers] = {}
 
     def warm(self) -> dict[str, Any]:
@@ -80,7 +82,7 @@ class Parent:
 
     def _forked(self, request: dict[str, Any], work: Any) -> Any:
         try:
-            return fork.forked(work, request["limit"], sys.stdin.fileno())
+            return fork.forked(work, request["limit"], self._watched)
         except fork.LimitError as error:
             return {"status": "timeout", "problem": str(error)}
         except ChildProcessError as error:
@@ -97,7 +99,7 @@ def _key(cell: Cell) -> Key:
 
 
 def main() -> None:
-    parent = Parent(Dataset.open(Path(sys.argv[1])))
+    parent = Parent(Dataset.open(Path(sys.argv[1])), sys.stdin.fileno())
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
+from processes import all_end
 
 from harness import fork
 
@@ -40,18 +40,7 @@ def test_errors_and_crashes_are_told():
 
 def test_whatever_a_child_started_ends_with_it():
     pid = fork.forked(lambda _: subprocess.Popen(["sleep", "60"]).pid, 5)
-    for _ in range(100):
-        if not _alive(pid):
-            return
-        time.sleep(0.02)
-    pytest.fail("it sleeps on")
-
-
-def _alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    except FileNotFoundError:
-        return False
+    assert all_end([pid])
 
 
 def test_nobody_works_for_whom_nobody_waits():

@@ -8,12 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from harness import published
+from harness import grid, published
 from harness.cell import Cell
+from harness.grid import Asked
 from harness.record import Origin, blank
 from harness.tables import tables
 from harness.tables.against import crossing
 from harness.tables.entry import brief, rate, seconds
+from harness.tables.lookup import Lookup
 from harness.tables.render import FORMATS
 
 ORIGIN = Origin("data", "code", "versions")
@@ -116,6 +118,23 @@ def test_the_whole_stream_stands_against_the_query_once():
     coarse = record("q01", 100_000, 1, 0.5, once=0.25)
     made = table([coarse, record("q01", 1, 100_000, 0.75), record("q01", 1, 1000, 0.81)], "load")
     assert texts(made.rows[0]) == ["q01", "0.250s", "0.500s", "2.00x", "0.750s", "3.00x", "1 ms"]
+
+
+def test_whatever_was_measured_is_in_a_table():
+    asked = Asked(
+        "1", ("q01", "q15"), ("all",), (1, 3, 1000), (1, 7, 1000), (100_000,), (1, 2), ("embedded", "duckdb"),
+        ("insert", "window:9"),
+    )  # fmt: skip
+    cells = [task.cell for each in (asked, Asked("1")) for task in grid.tasks(each)]
+    records = [
+        replace(record(each.query, each.logical, each.physical, workers=each.workers, engine=each.engine,
+                       workload=each.workload, variant=each.variant), seconds=[1000.0 + at], tuples=7, batches=1)
+        for at, each in enumerate(cells)
+    ]  # fmt: skip
+    found = Lookup(records, "1").records
+    shown = {entry.value for made in tables(found, "1") for row in made.rows for entry in row}
+    missing = [each.cell for each in found if {each.best, each.rate} & shown == set()]
+    assert missing == []
 
 
 def test_the_post_at_larger_logical_batches_stands_beside_our_next_finer_column():

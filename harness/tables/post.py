@@ -68,15 +68,16 @@ def cutting(records: Iterable[Record | None]) -> list[str]:
 
 def workers(known: Lookup) -> list[Table]:
     """Make the table of 100000 x 1 by numbers of workers, with what several gain; and of other batches, if measured."""
-    others = {(record.logical, record.physical) for record in known.records if record.workers > 1}
+    others = {(record.logical, record.physical) for record in known.several}
     return [_workers(known, column) for column in (COARSE, *sorted(others - {COARSE}))]
 
 
 def _workers(known: Lookup, column: tuple[int, int]) -> Table:
     logical, size = column
-    numbers = sorted({record.workers for record in known.records if (record.logical, record.physical) == column} | {1})
+    several = [each for each in known.several if (each.logical, each.physical) == column]
+    numbers = sorted({1} | {record.workers for record in several})
     rows = []
-    for query, engine in known.rows([column], numbers[-1]) if len(numbers) > 1 else ():
+    for engine, query in sorted({(record.engine, record.query) for record in several}, key=_ours_first):
         found = [known.find(query, *column, workers=number, engine=engine) for number in numbers]
         rows.append([
             words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
@@ -90,6 +91,11 @@ def _workers(known: Lookup, column: tuple[int, int]) -> Table:
         [FASTEST, COST],
         mean_foot(rows, [None] * len(numbers) + [rate, ratio, None]),
     )  # fmt: skip
+
+
+def _ours_first(row: tuple[str, str]) -> tuple[bool, str, str]:
+    engine, query = row
+    return engine != EMBEDDED, engine, query
 
 
 def _improvement(found: list[Record | None]) -> Entry:

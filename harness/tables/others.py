@@ -1,0 +1,49 @@
+"""What was measured and no other table has a column for."""
+
+from __future__ import annotations
+
+from harness.record import Record
+from harness.tables.entry import Table, of, peak, whole, words
+from harness.tables.lookup import CROSSOVER, EMBEDDED, Lookup, row_name
+from harness.tables.ours import FINE, SMALL
+from harness.tables.post import FASTEST, PHYSICAL, PRODUCT
+
+SHOWN = {*PRODUCT, *CROSSOVER, *((1, size) for size in (*PHYSICAL, *SMALL))}
+
+Column = tuple[str, int, int, int]
+"""Workload, L, P and workers."""
+
+
+def others(known: Lookup) -> Table:
+    rows: dict[str, dict[Column, Record]] = {}
+    for record in known.records:
+        if not _shown(record):
+            name = row_name(known.name(record.query, record.variant), record.engine)
+            rows.setdefault(name, {})[_column(record)] = record
+    columns = sorted({column for found in rows.values() for column in found})
+    made = [
+        [words(name), *(of(found.get(column), whole) for column in columns), peak(found.values())]
+        for name, found in sorted(rows.items())
+    ]
+    title = "Other batches: seconds for the whole stream"
+    return Table("others", title, ["query", *map(_header, columns), "peak rate"], made, [FASTEST])
+
+
+def _column(record: Record) -> Column:
+    return record.workload, record.logical, record.physical, record.workers
+
+
+def _shown(record: Record) -> bool:
+    """Has another table a column for it?"""
+    column, ours = (record.logical, record.physical), record.engine == EMBEDDED
+    if record.workload != "insert":
+        return ours and record.default and record.workers == 1 and column == FINE
+    if not record.default:
+        return ours and record.workers == 1 and record.logical == 1 and record.physical in PHYSICAL
+    return record.workers > 1 or column in SHOWN
+
+
+def _header(column: Column) -> str:
+    work, logical, physical, workers = column
+    before = "" if work == "insert" else f"{work} "
+    return f"{before}{logical} x {physical}" + (f" -w{workers}" if workers > 1 else "")

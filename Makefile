@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed bench-shared clean-results soak check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed bench-shared report compare clean-results soak check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -41,6 +41,12 @@ plan: .venv/ready  ## what bench would measure with the same settings, and about
 
 tables: .venv/ready  ## the tables of what is measured: make tables SF=1 FORMAT=markdown TABLE=product
 	@$(RUN) tables $(MAKEOVERRIDES)
+
+report: .venv/ready  ## charts and tables of what is measured, as one HTML file: make report SF=1
+	@$(RUN) report $(MAKEOVERRIDES)
+
+compare: .venv/ready  ## is this slower than another commit, or wrong? make compare BASE=main
+	@$(RUN) compare $(MAKEOVERRIDES)
 
 clean-results: .venv/ready  ## remove the records of this machine
 	@$(RUN) clean-results $(MAKEOVERRIDES)

@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed bench-shared report compare clean-results soak check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed bench-shared report compare clean-results soak chaos check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -59,6 +59,9 @@ bench-shared: .venv/ready  ## all queries in one dataflow, beside each alone: ma
 
 soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
 	@$(RUN) soak q18 $(MAKEOVERRIDES)
+
+chaos: .venv/ready  ## kill drivers, executors and workers of queries on Spark: make chaos SF=0.01
+	@$(RUN) chaos $(MAKEOVERRIDES)
 
 check: lint types test  ## what continuous integration runs
 

@@ -59,10 +59,11 @@ def compile_plans(plans: Mapping[str, Node], workers: int = 1) -> Compiled:
 
 @dataclass(frozen=True)
 class Added:
-    """What was compiled into a program: its operators, and the columns of inputs that they read."""
+    """What was compiled into a program: its operators, and the columns of inputs, and of nodes, that they read."""
 
     ops: Sequence[Op]
     read: Mapping[str, tuple[str, ...]]
+    owed: Mapping[Node, dict[str, None]]
 
 
 def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
@@ -73,7 +74,7 @@ def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
     compiler.compile()
     added = program.ops[before:]
     reuse(program, added, program.vectors() - vectors)
-    return Added(added, compiler.read)
+    return Added(added, compiler.read, compiler.owed)
 
 
 class _Compiler:
@@ -107,6 +108,11 @@ class _Compiler:
                 self._compiled.roots[name] = self._collect(plan)
 
     @property
+    def owed(self) -> Mapping[Node, dict[str, None]]:
+        """The columns of each node that anybody uses."""
+        return self._owed
+
+    @property
     def read(self) -> dict[str, tuple[str, ...]]:
         """The columns of inputs that are read."""
         return {node.params: tuple(owed) for node, owed in self._owed.items() if node.op == "input"}
@@ -124,7 +130,7 @@ class _Compiler:
     def _layout(self, node: Node) -> Layout:
         if self._program.workers == 1:
             return Layout((None,) * len(node.inputs), FIRST)
-        types = _key_types(node) if node.op in ("join", "bound") else ()
+        types = key_types(node) if node.op in ("join", "bound") else ()
         return layout(node, [self._layouts[each].placement for each in node.inputs], self._owed, types)
 
     def _delivered(self, of: Node, delivery: Delivery | None, reader: Built | None = None) -> Stream:
@@ -204,7 +210,7 @@ class _Compiler:
         mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
         met = self._met[node, side] = self._below(node.inputs[side], node.params[side], mine)
         keys, stored = met.keys(node.params[side]), met.of(mine)
-        found = self._compiled.arrangement((met.node, None, keys, _key_types(node)), stored)
+        found = self._compiled.arrangement((met.node, None, keys, key_types(node)), stored)
         if found is not None:
             self._found[node, side] = found
             return
@@ -262,7 +268,7 @@ class _Compiler:
             case "top":
                 return self._again(node, lambda stream: top(stream, node), streams[0], node.schema.names)
             case "bound":
-                return bound(streams[0], streams[1], node, _key_types(node), tuple(self._owed[node]))
+                return bound(streams[0], streams[1], node, key_types(node), tuple(self._owed[node]))
             case "or_null":
                 return or_null(streams[0], node)
             case "consolidate":
@@ -272,7 +278,7 @@ class _Compiler:
     def _arrangement(self, node: Node, side: int) -> Arrangement:
         """Return the arrangement of one side of a join, whose keys span those of both."""
         met = self._met[node, side]
-        what = (met.node, self._layouts[node].deliveries[side], met.keys(node.params[side]), _key_types(node))
+        what = (met.node, self._layouts[node].deliveries[side], met.keys(node.params[side]), key_types(node))
         found = self._found.get((node, side)) or self._compiled.arrangement(what, self._stored[met.node, what[2]])
         if found is None:
             found = self._arrange(what)
@@ -336,7 +342,7 @@ class _Compiler:
         return Root(names, tuple(arrays), texts, block, vectors, program.part)
 
 
-def _key_types(node: Node) -> tuple[Type, ...]:
+def key_types(node: Node) -> tuple[Type, ...]:
     """Return the types of the keys that two inputs meet by, spanning those of both."""
     pairs = zip(*(tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1)), strict=True)
     return tuple(replace(a, low=min(a.low, b.low), high=max(a.high, b.high)) for a, b in pairs)

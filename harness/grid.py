@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from deltamark import DeltamarkError, unknown
 from harness import published
 from harness.cell import Cell
+from harness.distributed import SPARK
+from harness.sparksql import SPARK_SQL
 from harness.subjects import DUCKDB, has_stream
 from queries.catalogue import QUERIES, query
 
@@ -20,6 +22,9 @@ WORKED = ((PRODUCT, 1), published.ours("post", PRODUCT, 1))
 SMALL = (1, 10, 100)
 CROSSOVER = (1000, 100_000, 1_000_000)
 """Logical batches at P=1, for engines that maintain and those that recompute."""
+
+DISTRIBUTED = (100_000, 1_000_000)
+"""Logical batches at P=1 on Spark, which takes a second for any."""
 
 DELETIONS = ("window:100000", "refresh:10")
 VARIED = ("q04", "q13", "q15", "q18")
@@ -86,7 +91,12 @@ def product_columns(product: int) -> list[tuple[int, int]]:
 def _default(asked: Asked, names: Sequence[str]) -> Iterator[Cell]:
     for engine in asked.engines:
         base = [Cell(name, asked.sf, engine=engine) for name in names]
-        yield from _maintained(base) if has_stream(engine) else _at(base, [(size, 1) for size in CROSSOVER])
+        if engine == SPARK:
+            yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(size, 1) for size in DISTRIBUTED])
+        elif engine == SPARK_SQL:
+            yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(DISTRIBUTED[-1], 1)])
+        else:
+            yield from _maintained(base) if has_stream(engine) else _at(base, [(size, 1) for size in CROSSOVER])
 
 
 def _maintained(base: Sequence[Cell]) -> Iterator[Cell]:

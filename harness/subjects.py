@@ -14,16 +14,19 @@ from deltamark import unknown
 from harness import verify
 from harness.cell import Cell
 from harness.checks import Answers, Row, StreamCheck
-from harness.engines import ENGINES, Engine, open_engine, open_taking
+from harness.distributed import SPARK, Streamed
+from harness.engines import ENGINES, Engine, collection, open_engine, open_taking
 from harness.measure import Drive, Handed, Subject
 from harness.pipes import PREFIX, Pipe, SummedPipe, command
 from harness.recompute import Recompute
 from harness.sources import batches
+from harness.sparksql import DIGITS, SPARK_SQL, SparkRecompute, like
 from harness.windows import half_way
 from queries.catalogue import query
 
 DUCKDB = "duckdb"
-MEASURED = (*ENGINES, DUCKDB)
+RECOMPUTING = (DUCKDB, SPARK_SQL)
+MEASURED = (*ENGINES, *RECOMPUTING)
 
 
 class Maintained:
@@ -95,7 +98,11 @@ class AnswerCheck:
 
     def _compare(self) -> None:
         rounds = self._left.pop(0)
-        wrong = _difference(self._engine.answer(), self._answers[rounds])
+        mine, wanted = self._engine.answer(), self._answers[rounds]
+        if self._cell.engine == SPARK_SQL:
+            wrong = _difference(like(mine, wanted), wanted, DIGITS)
+        else:
+            wrong = _difference(mine, wanted)
         if wrong and not self.wrong:
             self.wrong = f"after {rounds} rounds (rows in no order):\n{wrong}"
 
@@ -131,6 +138,8 @@ def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:
 
 def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
     """Open an engine to be timed."""
+    if cell.engine == SPARK:
+        return Streamed(cell, dataset, collection(cell, dataset, work))
     if has_stream(cell.engine) and cell.workers > 1:
         return Taken(*open_taking(cell, dataset, work))
     return Handed(_subject(cell, dataset, work), cell, dataset, work)
@@ -139,6 +148,8 @@ def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
 def _subject(cell: Cell, dataset: Dataset, work: Workload) -> Subject:
     if cell.engine == DUCKDB:
         return Recompute(cell, dataset)
+    if cell.engine == SPARK_SQL:
+        return SparkRecompute(cell, dataset)
     if cell.engine.startswith(PREFIX):
         return Pipe(cell, dataset)
     return Maintained(open_engine(cell, dataset, work))
@@ -148,11 +159,16 @@ def open_check(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -
     """Open an engine to be checked."""
     if has_stream(cell.engine):
         return StreamCheck(cell, dataset, work, answers)
-    engine: Any = Recompute(cell, dataset) if cell.engine == DUCKDB else SummedPipe(cell, dataset)
-    return AnswerCheck(cell, engine, answers)
+    return AnswerCheck(cell, _answering(cell, dataset), answers)
 
 
-def _difference(mine: list[Row], theirs: list[Row]) -> str:
+def _answering(cell: Cell, dataset: Dataset) -> Any:
+    if cell.engine == DUCKDB:
+        return Recompute(cell, dataset)
+    return SparkRecompute(cell, dataset) if cell.engine == SPARK_SQL else SummedPipe(cell, dataset)
+
+
+def _difference(mine: list[Row], theirs: list[Row], tolerance: float = verify.TOLERANCE) -> str:
     """Describe how answers differ whose rows are in no order. Doubles come last in it: their last digits may differ."""
     doubles = {at for row in (*mine, *theirs) for at, value in enumerate(row) if isinstance(value, float)}
 
@@ -160,4 +176,4 @@ def _difference(mine: list[Row], theirs: list[Row]) -> str:
         order = sorted(range(len(row)), key=lambda at: at in doubles)
         return [(row[at] is None, 0 if row[at] is None else row[at]) for at in order]
 
-    return verify.difference(sorted(mine, key=key), sorted(theirs, key=key))
+    return verify.difference(sorted(mine, key=key), sorted(theirs, key=key), tolerance)

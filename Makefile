@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed clean-results soak check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed clean-results soak check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -41,6 +41,9 @@ plan: .venv/ready  ## what bench would measure with the same settings, and about
 
 tables: .venv/ready  ## the tables of what is measured: make tables SF=1 FORMAT=markdown TABLE=product
 	@$(RUN) tables $(MAKEOVERRIDES)
+
+readme: .venv/ready  ## write the tables of results/reference into the README; MACHINE=... makes that one's records the reference
+	@$(RUN) readme $(MAKEOVERRIDES)
 
 clean-results: .venv/ready  ## remove the records of this machine
 	@$(RUN) clean-results $(MAKEOVERRIDES)

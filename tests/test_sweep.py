@@ -70,7 +70,10 @@ def test_another_stream_is_wrong(chunked):
     sweep(chunked, Fake(digest=lambda cell: f"1 {cell.physical}"), sink)
     wrong = [record for record in sink.records if record.status == "wrong"]
     assert [record.physical for record in wrong] == [100, 100]
-    assert wrong[0].problem.startswith("another stream than tpch insert q01 data sf1 embedded 1x10 w1: 1 100, not 1 10")
+    assert wrong[0].problem == (
+        "another stream than tpch insert q01 data sf1 embedded 1x10 w1: 1 100, not 1 10\n"
+        "  python -m harness changes q01 --sf 1 --workload insert --logical 1 --physical 100 --digest"
+    )
 
 
 def test_failures_are_records_and_are_tried_again(chunked):

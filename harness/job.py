@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from harness.stats import percentile
 from harness.subjects import DUCKDB, open_check, open_subject
 
 PATIENCE = 1.5
-"""Seconds of timed runs after which no further one is begun."""
+"""Seconds after which no further run is begun."""
 
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 
@@ -56,7 +57,8 @@ def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
     found["control"] = control.seconds()
     usage.reset_peak()
     runs: list[Run] = []
-    while len(runs) < job.runs and (not runs or sum(each.seconds + each.cut for each in runs) < PATIENCE):
+    started = time.monotonic()
+    while len(runs) < job.runs and (not runs or time.monotonic() - started < PATIENCE):
         stage()
         runs.append(measure.run(job.cell, job.sample, work, _timed(job, dataset, work)))
         expected = runs[-1].changes if expected is None else expected

@@ -31,6 +31,7 @@ COMMANDS = {
     "report": "make one HTML file with charts and tables of what is measured",
     "soak": "run a query through a long sliding window, and watch the memory",
     "plan": "say what bench would measure, and about how long that takes",
+    "readme": "write the tables of the reference records into the README",
     "spark-batches": "run a query on Spark batch by batch, maintained and recomputed",
     "sql": "print a query's SQL",
     "tables": "print the tables of what is measured",

@@ -86,4 +86,4 @@ lock: .venv/ready  ## pin the newest versions that pyproject.toml allows
 	@$(IN)python -m harness.lock
 
 clean:  ## remove .venv and caches; data and results stay
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .compare .mypy_cache .ruff_cache .pytest_cache .hypothesis

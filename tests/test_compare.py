@@ -179,7 +179,7 @@ def test_what_head_cannot_do_is_exit_code_2(when):
     assert found.exit_code == 2
     assert {cell.query for cell in found.broken} == {"q09"}
     assert all(cell.query != "q09" for each in found.judged for cell in each.cells)
-    assert "BROKEN q09 1x3000 (python -m harness changes q09" in as_text(found, SAID)
+    assert "BROKEN q09 1x3000 (python -m harness changes q09" in as_text(found)
 
 
 def test_another_stream_is_exit_code_2():
@@ -233,6 +233,12 @@ def test_the_comment_has_what_changed_first():
     assert comment.index("REGRESSION") < comment.index("<details>")
     assert "Control of fixed work" in comment
     assert "`make compare`" in comment
+
+
+def test_cells_with_too_little_to_do_are_named():
+    found = gate(CELLS[:1], base={"time": 0.1}, head={"time": 0.1}).run()
+    assert found.exit_code == 0
+    assert "Below 50 ms, so not judged by time: q01 1x3000." in as_text(found)
 
 
 # work trees

@@ -32,7 +32,7 @@ def test_together_less_is_kept_than_alone(chunked):
 def test_what_several_read_is_named(chunked):
     work = workload(chunked, "insert")
     found = shared.sharing(shared.plans(CELLS, chunked, work), chunked, work)
-    assert ("lineitem by orderkey", ["q05", "q21"]) in [(each.what, each.queries) for each in found]
+    assert ("lineitem, by orderkey", ["q05", "q21"]) in [(each.what, each.queries) for each in found]
 
 
 def test_the_command_prints_its_tables(data, capsys):

@@ -59,8 +59,7 @@ def run(chosen: argparse.Namespace) -> int:
             sides = opener(both, dataset.directory, chosen.timeout)
             found = Gate(wanted, sides, _rounds(dataset), control.seconds, progress.report).run()
         said = Said(both[0].label, both[1].label, telling.machine_words(facts), _command(chosen))
-        _publish(as_markdown(found, said))
-    print(as_text(found, said), end="")
+        print(as_text(found) + f"all numbers: {_publish(as_markdown(found, said))}")
     return found.exit_code
 
 
@@ -84,8 +83,11 @@ def _command(chosen: argparse.Namespace) -> str:
     return " ".join(["make compare", *(f"{name}={value}" for name, value in settings.items() if value)])
 
 
-def _publish(markdown: str) -> None:
-    (machine.ROOT / DIRECTORY / SUMMARY).write_text(markdown, encoding="utf-8")
+def _publish(markdown: str) -> Path:
+    """Write the summary, and where a workflow asks for it; return where it is."""
+    written = machine.ROOT / DIRECTORY / SUMMARY
+    written.write_text(markdown, encoding="utf-8")
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(markdown)
+    return written

@@ -1,13 +1,14 @@
-"""What the gate says: a headline, what changed, and all numbers, as text and as Markdown for a comment."""
+"""What the gate says: as text a headline and what changed; as Markdown, for a comment, all numbers too."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.cell import Cell
 from harness.compare.gate import Judged, Outcome, Unit
+from harness.compare.rule import TIME
 from harness.stats import percentile
 from harness.tables.entry import NOTHING, Entry, Row, Table, brief, words
 from harness.tables.render import markdown, text
@@ -40,13 +41,13 @@ def headline(found: Outcome) -> str:
     return ended + (counted or "no change")
 
 
-def as_text(found: Outcome, said: Said) -> str:
-    lines = [f"base: {said.base}", f"head: {said.head}", said.machine, *_remarks(found)]
-    return "\n".join([text(_table("All", found.judged)), *lines, *_problems(found), headline(found)]) + "\n"
+def as_text(found: Outcome) -> str:
+    table = [text(_table("What changed", changed))] if (changed := _changed(found)) else []
+    return "\n".join([*table, *_remarks(found), *_problems(found), headline(found)]) + "\n"
 
 
 def as_markdown(found: Outcome, said: Said) -> str:
-    changed = [each for each in found.judged if each.finding.verdict not in ("unchanged", "too small")]
+    changed = _changed(found)
     problems = [f"- {line}" for line in _problems(found)]
     return "\n".join([
         f"### deltamark compare: {headline(found)}\n",
@@ -56,6 +57,10 @@ def as_markdown(found: Outcome, said: Said) -> str:
         f"<details><summary>All {len(found.judged)} judgements</summary>\n\n{markdown(_table('All', found.judged))}\n",
         f"{said.machine}. {' '.join(_remarks(found))} Again: `{said.command}`\n\n</details>\n",
     ])  # fmt: skip
+
+
+def _changed(found: Outcome) -> list[Judged]:
+    return [each for each in found.judged if each.finding.verdict not in ("unchanged", "too small")]
 
 
 def _table(title: str, judged: Iterable[Judged]) -> Table:
@@ -97,11 +102,24 @@ def _repeat(cell: Cell) -> str:
 
 
 def _remarks(found: Outcome) -> list[str]:
-    if not found.controls:
+    return [*_machine(found.controls), *_small(found)]
+
+
+def _machine(controls: Sequence[float]) -> list[str]:
+    """Say how steady the machine was."""
+    if not controls:
         return []
-    ordered = sorted(found.controls)
-    low, middle, high = (percentile(ordered, each) for each in (25, 50, 75))
+    low, middle, high = (percentile(sorted(controls), each) for each in (25, 50, 75))
     said = f"Control of fixed work: {brief(middle).text}, half of the time {brief(low).text} to {brief(high).text}."
-    if high < DRIFTING * low:
-        return [said]
-    return [said, "The machine drifted: read the changes, not the times."]
+    return [said] if high < DRIFTING * low else [said, "The machine drifted: read the changes, not the times."]
+
+
+def _small(found: Outcome) -> list[str]:
+    """Say which cells have too little to do."""
+    small = [each.cells for each in found.of("too small") if each.finding.quantity == TIME and len(each.cells) == 1]
+    names = ", ".join(map(unit_name, small))
+    return (
+        [f"Below {brief(TIME.least).text}, so not judged by time: {names}. A larger SF gives them more."]
+        if small
+        else []
+    )

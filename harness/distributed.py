@@ -104,15 +104,17 @@ class Sessions:
 
     def __init__(self) -> None:
         self._master = ""
+        self._spark: Any = None
         self._open = ExitStack()
         atexit.register(self.close)
 
     def on(self, master: str) -> SparkSession:
-        if master != self._master:
+        if master != self._master or self._spark.sparkContext._jsc is None:  # noqa: SLF001 (somebody has stopped it)
             self.close()
             self._spark = self._open.enter_context(session(master, SETTINGS))
             self._master = master
-        return self._spark
+        found: SparkSession = self._spark
+        return found
 
     def close(self) -> None:
         self._master = ""

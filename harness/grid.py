@@ -51,6 +51,7 @@ class Asked:
     engines: tuple[str, ...] = ("embedded", DUCKDB)
     workloads: tuple[str, ...] = ()
     sample: int | None = None
+    master: str = ""
 
     @property
     def special(self) -> bool:
@@ -64,6 +65,7 @@ def tasks(asked: Asked) -> list[Task]:
     for variant in set(asked.variants) - {EVERY, *known}:
         raise unknown("variant", variant, known)
     cells = _asked_for(asked, names) if asked.special else _default(asked, names)
+    cells = (cell.but(master=asked.master) if cell.engine in (SPARK, SPARK_SQL) else cell for cell in cells)
     sized = (Task(cell, _sample(asked, cell)) for cell in cells)
     return list(dict.fromkeys(sized))
 

@@ -12,7 +12,7 @@ from datagen.workload import Workload, workload
 from harness import control, measure, usage
 from harness.cell import Cell
 from harness.checks import Answers, told_whole
-from harness.distributed import SPARK
+from harness.distributed import SESSIONS, SPARK
 from harness.measure import Drive, Handed, Run
 from harness.stats import percentile
 from harness.subjects import RECOMPUTING, open_check, open_subject
@@ -47,6 +47,8 @@ def measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
         return _measured(job, dataset, stage)
     except WrongError as error:
         return {"status": "wrong", "problem": str(error)}
+    finally:
+        SESSIONS.close()
 
 
 def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:

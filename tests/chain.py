@@ -6,21 +6,55 @@ from collections import defaultdict
 
 import numpy as np
 
-from dataflow.spark.cut import ANSWER, cut
-from dataflow.spark.log import from_bytes, to_bytes, together
+from dataflow.spark.cut import cut
+from dataflow.spark.edges import ANSWER
+from dataflow.spark.memory import StateLog
 from dataflow.spark.reading import Reading
 from dataflow.spark.shard import Shard
 from dataflow.worker import Batch
 
 
+class State:
+    """A group's map or value in Spark's state store."""
+
+    def __init__(self):
+        self.held = {}
+
+    def getValue(self, key):
+        return self.held[key]
+
+    def updateValue(self, key, value):
+        self.held[key] = value
+
+    def removeKey(self, key):
+        del self.held[key]
+
+    def exists(self):
+        return "" in self.held
+
+    def get(self):
+        return self.held[""]
+
+    def update(self, value):
+        self.held[""] = value
+
+
+class Handle:
+    def getMapState(self, *_):
+        return State()
+
+    def getValueState(self, *_):
+        return State()
+
+
 class Chain:
     """Runs a plan on some shards; `forget` decides which shards lose what they have in memory before a batch."""
 
-    def __init__(self, collection, shards, forget=lambda: False, compact=lambda: False):
-        self.plan, self.shards, self.forget, self.compact = cut(collection, shards), shards, forget, compact
+    def __init__(self, collection, shards, forget=lambda: False):
+        self.plan, self.shards, self.forget, self.batch = cut(collection, shards), shards, forget, 0
         self.stages = range(1, len(self.plan.stages))
         self.readings = {stage: Reading(self.plan, stage, shards) for stage in self.stages}
-        self.logs = defaultdict(list)
+        self.logs = defaultdict(lambda: StateLog(Handle()))
         self.live = {}
         self.schema = collection.schema
 
@@ -45,12 +79,14 @@ class Chain:
                 shard = self.shard(stage, number)
                 arrived = {name: mails.pop((number, name), []) for name in shard.edges}
                 changes, net = shard.feed(arrived)
-                self.logs[stage, number].append(to_bytes(net))
+                log = self.logs[stage, number]
+                log.append(log.entries(), self.batch, net, shard.edges)
                 for to, edge, content in shard.sent(changes):
                     mails[to, edge].append(content)
                 if ANSWER in changes:
                     found.append(changes[ANSWER])
         assert not mails
+        self.batch += 1
         return merged(self.schema, found)
 
     def shard(self, stage, number):
@@ -60,10 +96,8 @@ class Chain:
         if what in self.live:
             self.live.pop(what).close()
         made = self.live[what] = Shard(self.plan, stage, number, self.shards)
-        if self.logs[what] and self.compact():
-            self.logs[what] = [to_bytes(together(made.edges, map(from_bytes, self.logs[what])))]
-        for content in self.logs[what]:
-            made.remember(from_bytes(content))
+        for entry in self.logs[what].entries():
+            made.remember(self.logs[what].read(entry))
         return made
 
     def close(self):

@@ -24,13 +24,17 @@ from harness.engines import collection
 CELL = Cell("q10", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_session():
+    yield
+    SESSIONS.close()
+
+
 @pytest.fixture(scope="module")
 def finished(chunked, tmp_path_factory):
     """A query of three stages that has come to its end, in a directory of its own."""
     cell = CELL.but(checkpoint=str(tmp_path_factory.mktemp("spark") / "query"))
-    digest = verify.digest_of(cell, chunked)
-    yield cell, digest
-    SESSIONS.close()
+    return cell, verify.digest_of(cell, chunked)
 
 
 def embedded(cell, dataset):

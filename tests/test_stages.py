@@ -35,13 +35,20 @@ from queries.catalogue import QUERIES
 SHARDS = (1, 2, 3)
 
 
+@pytest.fixture(autouse=True)
+def _short_logs(monkeypatch):
+    """Have logs of two entries put together, and entries of several pieces."""
+    monkeypatch.setattr("dataflow.spark.memory.MANY", 2)
+    monkeypatch.setattr("dataflow.spark.memory.MOST_BYTES", 1000)
+
+
 class Pieces:
     """A chain that is fed whole batches, in two pieces each; shards forget, and logs are put together, at random."""
 
     def __init__(self, collection, shards):
         self.order = random.Random(shards)
         self.schemas = inputs_of(collection)
-        self.chain = Chain(collection, shards, lambda: self.order.random() < 0.3, lambda: self.order.random() < 0.5)
+        self.chain = Chain(collection, shards, lambda: self.order.random() < 0.3)
         self.close = self.chain.close
 
     def feed(self, whole):
@@ -129,8 +136,7 @@ def test_every_query_in_stages_has_the_stream_of_one_worker(name, work, chunked)
 
 def digest_in_stages(cell, dataset, shards):
     work, order = workload(dataset, cell.workload), random.Random(cell.query)
-    forget, compact = (lambda: order.random() < 0.3), (lambda: order.random() < 0.5)
-    with closing(Chain(plan_of(cell, dataset, work), shards, forget, compact)) as chain:
+    with closing(Chain(plan_of(cell, dataset, work), shards, lambda: order.random() < 0.3)) as chain:
         wanted = {relation(name).name: columns for name, columns in chain.inputs.items()}
         feeds = [Feed(dataset, work, wanted, worker=worker, workers=2) for worker in range(2)]
         lines, digest = Lines(chain.schema), Digest()

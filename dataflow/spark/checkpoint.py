@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from deltamark import DeltamarkError, __version__
@@ -57,10 +58,11 @@ class Directory:
 
     def _read(self, place: Any) -> dict[str, str]:
         stream = self._files.open(place)
-        content = bytes(stream.readAllBytes())
-        stream.close()
         try:
-            return dict(json.loads(content))
-        except (ValueError, TypeError) as error:
+            return dict(json.loads(bytes(stream.readAllBytes())))
+        except (ValueError, TypeError, Py4JJavaError) as error:
+            reason = error.java_exception if isinstance(error, Py4JJavaError) else error
             remedy = f"remove {self._path.toString()} and start again"
-            raise DeltamarkError("a corrupt checkpoint", f"{place.toString()}: {error}", remedy) from error
+            raise DeltamarkError("a corrupt checkpoint", f"{place.toString()}: {reason}", remedy) from error
+        finally:
+            stream.close()

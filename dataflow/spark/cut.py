@@ -10,9 +10,8 @@ only such collections is not anywhere yet: it is sent to where its next operator
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import prod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dataflow.collection import Collection
@@ -20,73 +19,14 @@ from dataflow.compile import compile_into, key_types
 from dataflow.compiled import Compiled
 from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, layout
 from dataflow.plan import Node, base_rows, node, walk
-from dataflow.program import Program, key_range
-from dataflow.term import column, column_or_null
-from dataflow.types import Field, Schema, Type, integer
+from dataflow.program import Program
+from dataflow.spark.edges import ANSWER, SUM, Cut, Edge, Output, arrived, computed, read, travelling
+from dataflow.spark.wishes import many, widest, wishes
+from dataflow.term import column
+from dataflow.types import Field, Schema, Type
 
 SMALL_ROWS, SMALL_SHARE = 1 << 18, 8
 """An input of at most so many rows goes to every shard, if that many copies are a small part of the largest input."""
-
-MANY_GROUPS = 1024
-"""Rows are not dealt by fewer different keys for the sake of a later operator."""
-
-ROW = "place in the batch"
-"""The name of a column that no schema has: by it a text that is only passed on is found again."""
-
-ANSWER = "answer"
-MISSING = "\0missing"
-"""Is added to the name of a text for the column that says where it is missing."""
-
-RANGED = ("int", "date", "code")
-PLACE, SUM = integer(0, 1 << 31), "sum\0"
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Rows that go from a stage to a later one, where they are the input `name`.
-
-    to: the owners of the values of the columns `by`, the first shard, all of them, or the shard where they are.
-    summed: columns named SUM are only summed, by the others, so that of what came nothing but sums need be kept.
-    """
-
-    name: str
-    stage: int
-    to: Literal["owner", "first", "all", "here"]
-    by: tuple[str, ...]
-    fields: tuple[Field, ...]
-    summed: bool = False
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return tuple(each.name for each in self.fields if each.type.kind == "text")
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a stage computes for an edge; `first`: at the first shard alone."""
-
-    edge: Edge
-    node: Node
-    first: bool
-    texts: Mapping[str, str] = field(default_factory=dict)
-    """In stage 0: of which columns of the input the texts of the edge are."""
-
-    @property
-    def input(self) -> str:
-        """Return the input of an output of stage 0."""
-        found: str = next(walk(self.node)).params
-        return found
-
-
-@dataclass(frozen=True)
-class Cut:
-    schema: Schema
-    stages: Sequence[Sequence[Output]]
-
-    def arriving(self, stage: int) -> dict[str, Edge]:
-        """Return the edges that end in a stage."""
-        edges = [output.edge for outputs in self.stages[:stage] for output in outputs]
-        return {edge.name: edge for edge in edges if edge.stage == stage}
 
 
 @dataclass(frozen=True)
@@ -122,7 +62,7 @@ class _Cutter:
         compiled.program.memory.close()
         self._owed: dict[Node, dict[str, None]] = {each: dict(owed.get(each, {})) for each in self._nodes}
         self._largest = max(each.schema.rows for each in self._nodes if each.op == "input")
-        self._wishes = _wishes(self._nodes)
+        self._wishes = wishes(self._nodes)
         self._spots: dict[Node, Spot] = {}
         self._sent: dict[Node, Delivery] = {}
         """By what loose nodes have been sent to the owners of their rows."""
@@ -227,7 +167,7 @@ class _Cutter:
         types = key_types(at) if at.op in ("join", "bound") else ()
         found = layout(at, [each.placement for each in spots], self._owed, types)
         wish = self._wishes.get(at, ())
-        if at.op in ("threshold", "consolidate") and found.deliveries != (None,) and _many(at, wish):
+        if at.op in ("threshold", "consolidate") and found.deliveries != (None,) and many(at, wish):
             return Layout((Delivery("owner", wish),), Placement("owned", wish))
         deliveries = tuple(each and replace(each, low=None) for each in found.deliveries)
         if found.placement == FIRST:  # nobody else needs what is sent to all
@@ -269,7 +209,7 @@ class _Cutter:
             placement = layout(at, [below.placement], self._owed, ()).placement
             return replace(below, placement=placement, local=node(at.op, (below.local or at,), at.params, at.schema))
         wish = self._wishes.get(at, ())
-        delivery = self._sent.get(at) or (Delivery("owner", wish) if _many(at, wish) else BY_ROW)
+        delivery = self._sent.get(at) or (Delivery("owner", wish) if many(at, wish) else BY_ROW)
         if not self._can_go(at, delivery):
             delivery = BY_ROW
         placement = Placement("owned", delivery.by) if delivery.by else ANYWHERE
@@ -300,17 +240,25 @@ class _Cutter:
         what = (spot.local or at, stage, delivery)
         if what not in self._sources:
             columns = {name: at.schema[name] for name in self._owed[at]}
-            fields = tuple(field for name, type_ in columns.items() for field in _travelling(name, type_))
+            fields = tuple(field for name, type_ in columns.items() for field in travelling(name, type_))
             to = delivery.to if delivery else "first" if spot.placement == FIRST else "here"
             by = delivery.by if delivery else ()
             if delivery == BY_ROW:
-                by = _widest(fields)
+                by = widest(fields)
             edge = Edge(f"{len(self._sources)}-{at.digest.hex()[:8]}", stage, to, by, fields, at in self._sums)
-            self._outputs.append((spot.stage, _output(edge, spot, columns)))
+            self._send(edge, spot, columns)
             rows = min(at.schema.rows, base_rows(at))
             rows = rows // self._shards + 1 if to == "owner" else rows
-            self._sources[what] = _arrived(node("input", (), edge.name, Schema(fields, rows)), columns)
+            self._sources[what] = arrived(node("input", (), edge.name, Schema(fields, rows)), columns)
         return self._sources[what]
+
+    def _send(self, edge: Edge, spot: Spot, columns: Mapping[str, Type]) -> None:
+        assert spot.local is not None
+        if spot.stage == 0:
+            self._outputs.append((0, read(edge, spot.local, columns)))
+        else:
+            first = spot.placement == FIRST
+            self._outputs.append((spot.stage, computed(edge, spot.local, columns, first=first)))
 
     def _answer(self) -> int:
         """Bring equal rows of the answer together; return the last stage."""
@@ -322,7 +270,7 @@ class _Cutter:
             local = self._at(root, spot, delivery, spot.stage + 1)
             spot = Spot("placed", spot.stage + 1, ANYWHERE, local)
         edge = Edge(ANSWER, spot.stage + 1, "here", (), root.schema.fields)
-        self._outputs.append((spot.stage, _output(edge, spot, {name: root.schema[name] for name in root.schema.names})))
+        self._send(edge, spot, {name: root.schema[name] for name in root.schema.names})
         return spot.stage
 
 
@@ -343,97 +291,3 @@ def _below(at: Node, below: Node, delivery: Delivery) -> Delivery | None:
         names |= dict(zip(at.params[0], at.params[1], strict=True))
     by = tuple(names[name] for name in delivery.by if name in names and names[name] in below.schema)
     return replace(delivery, by=by) if len(by) == len(delivery.by) else None
-
-
-def _many(at: Node, keys: Sequence[str]) -> bool:
-    """Has a node many rows of different keys?"""
-    return bool(keys) and prod(radix for _, radix in key_range([at.schema[name] for name in keys])) >= MANY_GROUPS
-
-
-def _widest(fields: Iterable[Field]) -> tuple[str, ...]:
-    """Choose a column of many values to deal rows by."""
-    found = sorted(fields, key=lambda each: each.type.high - each.type.low if each.type.kind in RANGED else 0)
-    return (found[-1].name,) if found else ()
-
-
-def _wishes(nodes: Sequence[Node]) -> dict[Node, tuple[str, ...]]:
-    """Say by which keys the readers of a node want its rows, where all want the same."""
-    wanted: dict[Node, set[tuple[str, ...]]] = {each: set() for each in nodes}
-    for at in reversed(nodes):
-        mine = next(iter(wanted[at])) if len(wanted[at]) == 1 else ()
-        for each, keys in _wished(at, mine):
-            if keys:
-                wanted[each].add(keys)
-    return {at: next(iter(keys)) for at, keys in wanted.items() if len(keys) == 1}
-
-
-def _wished(at: Node, mine: tuple[str, ...]) -> Iterable[tuple[Node, tuple[str, ...]]]:
-    match at.op:
-        case "aggregate" | "extreme":
-            return [(at.inputs[0], at.params[0])]
-        case "join" | "bound":
-            return zip(at.inputs, at.params[:2], strict=True)
-        case "select":
-            terms = dict(at.params)
-            known = all(terms[name].op == "column" for name in mine)
-            return [(at.inputs[0], tuple(terms[name].value for name in mine) if known else ())]
-        case "where" | "negate" | "threshold" | "concat":
-            return [(each, mine) for each in at.inputs]
-    return []
-
-
-def _output(edge: Edge, spot: Spot, columns: Mapping[str, Type]) -> Output:
-    """Say how a stage computes an edge: its columns alone, and in stage 0 a row's place for its texts."""
-    local = spot.local
-    assert local is not None
-    if spot.stage > 0:
-        return Output(edge, _picked(local, columns), spot.placement == FIRST)
-    kept = {name: type_ for name, type_ in columns.items() if type_.kind != "text"}
-    texts = {name: _origin(local, name) for name in edge.texts}
-    return Output(edge, _picked(_placed(local), kept | ({ROW: PLACE} if texts else {})), first=False, texts=texts)
-
-
-def _travelling(name: str, type_: Type) -> list[Field]:
-    """Return the columns that a column travels as: a text that may be missing, with a flag."""
-    if type_.kind == "text" and type_.nullable:
-        return [Field(name, replace(type_, nullable=False)), Field(f"{name}{MISSING}", integer(0, 1))]
-    return [Field(name, type_)]
-
-
-def _arrived(rows: Node, columns: Mapping[str, Type]) -> Node:
-    """Make of what has travelled what was sent."""
-    if rows.schema.names == tuple(columns):
-        return rows
-    terms = {
-        name: column_or_null(name, rows.schema[name], f"{name}{MISSING}")
-        if f"{name}{MISSING}" in rows.schema
-        else column(name, type_)
-        for name, type_ in columns.items()
-    }
-    fields = tuple(Field(name, term.type) for name, term in terms.items())
-    return node("select", (rows,), tuple(terms.items()), Schema(fields, rows.schema.rows))
-
-
-def _picked(at: Node, columns: Mapping[str, Type]) -> Node:
-    if at.schema.names == tuple(columns):
-        return at
-    fields = tuple(Field(name, type_) for name, type_ in columns.items())
-    pairs = tuple((name, column(name, type_)) for name, type_ in columns.items())
-    return node("select", (at,), pairs, Schema(fields, at.schema.rows))
-
-
-def _placed(chain: Node) -> Node:
-    """Carry a row's place through a chain."""
-    schema = replace(chain.schema, fields=(*chain.schema.fields, Field(ROW, PLACE)))
-    if chain.op == "input":
-        return node("input", (), chain.params, schema)
-    params = (*chain.params, (ROW, column(ROW, PLACE))) if chain.op == "select" else chain.params
-    return node(chain.op, (_placed(chain.inputs[0]),), params, schema)
-
-
-def _origin(chain: Node, name: str) -> str:
-    """Return which column of its input a text of a chain is."""
-    while chain.op != "input":
-        name = dict(chain.params)[name].value if chain.op == "select" else name
-        chain = chain.inputs[0]
-    return name

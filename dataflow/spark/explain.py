@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataflow.collection import Collection
-from dataflow.spark.cut import ANSWER, Cut, Edge
+from dataflow.spark.edges import ANSWER, Cut, Edge
 from dataflow.together import Together
 
 

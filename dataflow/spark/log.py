@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dataflow.spark.cut import SUM, Edge
+from dataflow.spark.edges import SUM, Edge
 from dataflow.types import TEXT, Field
 from dataflow.worker import Batch, Column, trusted
 

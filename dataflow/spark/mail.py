@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from dataflow.spark.cut import Edge
+from dataflow.spark.edges import Edge
 from dataflow.types import Field, Type
 from dataflow.worker import Batch, Column, trusted
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from dataflow.spark.cut import Edge
+from dataflow.spark.edges import Edge
 from dataflow.spark.log import Net, from_bytes, to_bytes, together
 
 MOST_BYTES, MANY = 1 << 26, 8

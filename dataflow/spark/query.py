@@ -71,7 +71,7 @@ class Query:
         self._spark, self._directory = spark, Directory(spark, directory)
         self._plan = cut(collection, shards)
         self._directory.claim({
-            "plan": collection.node.digest.hex(), "shards": str(shards), "code": code_digest(), **source.identity,
+            **source.identity, "shards": str(shards), "plan": collection.node.digest.hex(), "code": code_digest(),
         })  # fmt: skip
         for name, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(shards)}.items():
             spark.conf.set(name, value)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.collection import Collection
-from dataflow.spark.cut import ROW, Cut, Output
+from dataflow.spark.edges import ROW, Cut, Output
 from dataflow.spark.mail import deal, pack
 from dataflow.together import Together
 from dataflow.worker import Batch, Column, trusted

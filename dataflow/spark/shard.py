@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.collection import Collection
-from dataflow.spark.cut import ANSWER, MISSING, Cut, Edge
+from dataflow.spark.edges import ANSWER, MISSING, Cut, Edge
 from dataflow.spark.log import Net, net, replayed
 from dataflow.spark.mail import unpack
 from dataflow.spark.reading import Sent, sent

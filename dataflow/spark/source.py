@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from dataflow.spark.cut import Cut
+from dataflow.spark.edges import Cut
 from dataflow.spark.reading import Reading, Source, Taker
 
 SCHEMA = "label bigint, edge string, batch bigint, content binary"

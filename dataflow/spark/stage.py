@@ -13,7 +13,7 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from dataflow.spark import live
-from dataflow.spark.cut import ANSWER, Cut
+from dataflow.spark.edges import ANSWER, Cut
 from dataflow.spark.memory import Entry, StateLog
 from dataflow.spark.reading import Sent
 from dataflow.spark.shard import Shard

@@ -15,6 +15,7 @@ from deltamark import DeltamarkError
 from harness import measure
 from harness.cell import Cell
 from harness.checks import ask
+from harness.duck import reads
 from harness.job import Job, measured
 from harness.measure import Handed
 from harness.subjects import checkpoints, known_engine, open_check, open_subject
@@ -41,6 +42,16 @@ def test_recomputing_is_right(chunked, name, work):
     cell = Cell(name, "0.001", work, 1000, 1, engine="duckdb")
     found = measured(job(chunked, cell), chunked, lambda: None)
     assert found["status"] == "ok", found
+
+
+def test_what_a_query_reads_is_what_it_names():
+    names = ("orders", "lineitem")
+    exists = (
+        "SELECT o_orderpriority FROM orders WHERE EXISTS (\n SELECT *\n FROM lineitem WHERE l_orderkey = o_orderkey)"
+    )
+    assert reads(exists, names) == {"orders": ("orderkey", "orderpriority"), "lineitem": ("orderkey",)}
+    assert reads("SELECT count(*) FROM orders", names[:1]) == {"orders": ("orderkey",)}
+    assert len(reads("SELECT\n* FROM orders", names[:1])["orders"]) == 9
 
 
 class InThread:

@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables bench-feed report compare clean-results soak check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed report compare clean-results soak check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -47,6 +47,9 @@ report: .venv/ready  ## charts and tables of what is measured, as one HTML file:
 
 compare: .venv/ready  ## is this slower than another commit, or wrong? make compare BASE=main
 	@$(RUN) compare $(MAKEOVERRIDES)
+
+readme: .venv/ready  ## write the tables of results/reference into the README; MACHINE=... makes that one's records the reference
+	@$(RUN) readme $(MAKEOVERRIDES)
 
 clean-results: .venv/ready  ## remove the records of this machine
 	@$(RUN) clean-results $(MAKEOVERRIDES)

@@ -29,6 +29,7 @@ COMMANDS = {
     "report": "make one HTML file with charts and tables of what is measured",
     "soak": "run a query through a long sliding window, and watch the memory",
     "plan": "say what bench would measure, and about how long that takes",
+    "readme": "write the tables of the reference records into the README",
     "sql": "print a query's SQL",
     "tables": "print the tables of what is measured",
     "verify": "check answers against DuckDB at many times, and that batching does not matter",

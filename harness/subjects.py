@@ -97,7 +97,7 @@ class AnswerCheck:
         rounds = self._left.pop(0)
         wrong = _difference(self._engine.answer(), self._answers[rounds])
         if wrong and not self.wrong:
-            self.wrong = f"after {rounds} rounds (rows in no order):\n{wrong}"
+            self.wrong = f"after {rounds} rounds (rows in no order):\n{wrong}\n  {_again(self._cell)}"
 
 
 def known_engine(engine: str) -> str:
@@ -150,6 +150,14 @@ def open_check(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -
         return StreamCheck(cell, dataset, work, answers)
     engine: Any = Recompute(cell, dataset) if cell.engine == DUCKDB else SummedPipe(cell, dataset)
     return AnswerCheck(cell, engine, answers)
+
+
+def _again(cell: Cell) -> str:
+    """Return the command that measures a cell again."""
+    return (
+        f"python -m harness bench --sf {cell.sf} --queries {cell.query} --workload {cell.workload} "
+        f"--logical {cell.logical} --physical {cell.physical} --workers {cell.workers} --engines '{cell.engine}'"
+    )
 
 
 def _difference(mine: list[Row], theirs: list[Row]) -> str:

@@ -100,4 +100,4 @@ def outcome_line(made: Sequence[Record], left: int) -> str:
 
 def bad_lines(made: Sequence[Record]) -> list[str]:
     """Say what was wrong, and what failed."""
-    return [f"{_outcome(record)} ({cell_words(record)})" for record in made if record.is_bad]
+    return [f"{cell_words(record)} {_outcome(record)}" for record in made if record.is_bad]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from harness.record import Record
 from harness.report.about import about
+from harness.report.looks import engines_explained
 from harness.report.marks import keys_of, legend, look, series
 from harness.report.markup import Markup, tag
 from harness.report.scale import Log, tick
-from harness.report.section import Section, engines_explained, lists
+from harness.report.section import Section, lists
 from harness.report.strips import Strip, spread, strips
 from harness.tables.entry import brief
 from harness.tables.lookup import Lookup

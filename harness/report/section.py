@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.report.marks import Explained, look
 from harness.report.markup import Markup, tag
-from harness.tables.lookup import DUCKDB, Lookup
 
 
 @dataclass(frozen=True)
@@ -35,11 +33,3 @@ def panels(made: Iterable[Markup]) -> Markup:
 def lists(made: Iterable[Markup]) -> Markup:
     """Put lists side by side."""
     return tag("div", made, class_="lists")
-
-
-def engine_words(engine: str) -> str:
-    return "DuckDB, recomputing" if engine == DUCKDB else engine
-
-
-def engines_explained(known: Lookup) -> Iterator[Explained]:
-    return (Explained(look(at), "solid", engine_words(engine)) for at, engine in enumerate(known.engines))

@@ -6,10 +6,11 @@ from collections import defaultdict
 
 from harness.record import Record
 from harness.report.about import about
-from harness.report.marks import Explained, Kind, keys_of, legend, look, series
+from harness.report.looks import engines_explained, leaving_explained, look_of
+from harness.report.marks import Kind, keys_of, legend, series
 from harness.report.markup import Markup
 from harness.report.scale import Log
-from harness.report.section import Section, engines_explained, lists
+from harness.report.section import Section, lists
 from harness.report.strips import Strip, dot, strips
 from harness.tables.entry import megabytes
 from harness.tables.lookup import Lookup
@@ -29,9 +30,7 @@ def state(known: Lookup) -> Section | None:
         Strip(query, [_drawn(known, scale, record) for record in records], _said(records[0]), {"query": query})
         for query, records in found.items() if records
     ]  # fmt: skip
-    explained = list(engines_explained(known))
-    if any(record.workload != "insert" for record in drawn):
-        explained.append(Explained(look(0), "hollow", "where rows leave again"))
+    explained = [*engines_explained(known), *leaving_explained(known, drawn)]
     return Section(
         "state", "State at the end of the stream",
         "Memory that a run has added, in megabytes; the number is that of the first engine where all rows stay.",
@@ -50,7 +49,7 @@ def _of_query(known: Lookup, query: str) -> list[Record]:
 
 
 def _drawn(known: Lookup, scale: Log, record: Record) -> Markup:
-    of = look(known.engines.index(record.engine))
+    of = look_of(known, record.engine, record.workload)
     kind: Kind = "solid" if record.workload == "insert" else "hollow"
     value = record.state_bytes / MEGABYTE
     return series(of, kind, keys_of(record), dot(of, scale, value, about(record)))

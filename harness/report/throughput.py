@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 from harness.record import Record
 from harness.report.about import about
-from harness.report.marks import LOOKS, Explained, Kind, Look, keys_of, legend, look
+from harness.report.looks import engine_words, look_of
+from harness.report.marks import Explained, Kind, keys_of, legend
 from harness.report.markup import Markup
 from harness.report.panel import Axes, Line, Place, panel
 from harness.report.scale import Log, short
-from harness.report.section import Section, engine_words, panels
+from harness.report.section import Section, panels
 from harness.subjects import has_stream
 from harness.tables.lookup import Lookup
 
@@ -59,7 +60,7 @@ def _kind(record: Record) -> Kind | None:
 
 def _panel(known: Lookup, query: str, axes: Axes, lines: dict[Name, list[Record]]) -> Markup:
     drawn = [
-        Line(_look(known, *name[:2]), name[2], keys_of(records[0]), list(_places(records)))
+        Line(look_of(known, *name[:2]), name[2], keys_of(records[0]), list(_places(records)))
         for name, records in lines.items()
     ]
     return panel(query, axes, {"query": query}, drawn)
@@ -72,11 +73,4 @@ def _places(records: Iterable[Record]) -> Iterable[Place]:
 def _explained(known: Lookup, engine: str, workload: str, kind: Kind) -> Explained:
     batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
     text = f"{engine}: {batches}" if has_stream(engine) else engine_words(engine)
-    return Explained(_look(known, engine, workload), kind, text)
-
-
-def _look(known: Lookup, engine: str, workload: str) -> Look:
-    """Return an engine's look, with another outline where rows leave."""
-    own = look(known.engines.index(engine))
-    leaving = sorted({record.workload for record in known.records} - {"insert"}, reverse=True)
-    return own if workload == "insert" else Look(own.color, LOOKS - 1 - leaving.index(workload) % 2)
+    return Explained(look_of(known, engine, workload), kind, text)

@@ -56,10 +56,6 @@ class Progress:
     changes: int
     report: dict[str, Any]
 
-    @property
-    def seconds(self) -> float:
-        return float(self.report["durationMs"]["triggerExecution"]) / 1000
-
 
 class Query:
     """A dataflow that Spark maintains, in a directory of its own: the same one goes on where it stopped."""
@@ -96,6 +92,7 @@ class Query:
             frame = shards.transformWithStateInPandas(stage, types, "append", "none")
         assert frame is not None
         answer = frame.select(*values(self.schema)).observe(OBSERVED, f.count(f.lit(1)).alias(OBSERVED))
+        self._stored = answer.schema
         return (
             answer.writeStream.format("parquet")
             .option("path", self._directory.under(CHANGES))
@@ -132,7 +129,8 @@ class Query:
 
     def changes(self) -> Batch:
         """Read all changes of the answer that are there, in order of time."""
-        return stored(self.schema, self._spark.read.parquet(self._directory.under(CHANGES)).toArrow())
+        changes = self._spark.read.schema(self._stored).parquet(self._directory.under(CHANGES))
+        return stored(self.schema, changes.toArrow())
 
 
 def _labels(spark: SparkSession, shards: int) -> tuple[int, ...]:

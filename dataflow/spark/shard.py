@@ -53,9 +53,6 @@ class Shard:
                 for shard, name, content in sent(output, found, self._shards):
                     yield self._shard if here else shard, name, content
 
-    def state_rows(self) -> int:
-        return self._program.state_rows()
-
     def close(self) -> None:
         self._program.close()
 

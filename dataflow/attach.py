@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from dataflow.compiled import Arranged, Compiled
+from dataflow.compiled import Arranged, Kept
 from dataflow.kernels import arrange as arrange_kernel
 from dataflow.kernels import join as join_kernel
 from dataflow.kernels import pairs as kernel
@@ -97,12 +97,17 @@ def _empty(join: Op) -> None:
     view(int(view(join.block, join_kernel.OUT_SIZE + 1)[join_kernel.OUT_SIZE]), 1)[0] = 0
 
 
-def arranged_rows(compiled: Compiled, of: Node, names: Sequence[str]) -> Iterator[dict[str, np.ndarray]] | None:
+def arranged_rows(kept: Iterable[Kept], of: Node, names: Sequence[str]) -> Iterator[dict[str, np.ndarray]] | None:
     """Read columns of a node's rows, and their weights as "", from an arrangement that has them, if one does."""
-    for what, (arrangement, _) in compiled.arranged.items():
-        if what[0] is of and set(names) <= arrangement.stored.keys() | _single(what):
-            return _rows(arrangement, what, names)
+    for each in kept:
+        if each.what[0] is of and set(names) <= _columns(each.arrangement).keys() | _single(each.what):
+            return _rows(each.arrangement, each.what, names)
     return None
+
+
+def _columns(arrangement: Arrangement) -> dict[str, int]:
+    """Return the cells of what is stored as it comes."""
+    return {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
 
 
 def _single(what: Arranged) -> set[str]:
@@ -124,6 +129,6 @@ def _rows(arrangement: Arrangement, what: Arranged, names: Sequence[str]) -> Ite
             if name in _single(what):
                 rows[name] = keys[:found].copy()
             else:
-                stored = int(view(arrangement.stored[name], 1)[0])
+                stored = int(view(_columns(arrangement)[name], 1)[0])
                 rows[name] = view(stored, len(slots))[slots[:found]]
         yield rows

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dataflow.compiled import Arranged, Built, Compiled, Root
+from dataflow.compiled import Arranged, Built, Compiled, Kept, Root
 from dataflow.kernels import run as vm
 from dataflow.operators import group, linear
 from dataflow.operators.arrangement import Arrangement, Weights, arrange
@@ -28,6 +28,7 @@ from dataflow.plan import Node, base_rows, walk
 from dataflow.program import LOOSE, Op, Part, Program
 from dataflow.reuse import reuse
 from dataflow.stream import Deal, Stream
+from dataflow.term import Term, column
 from dataflow.types import Type
 from deltamark import DeltamarkError
 
@@ -37,13 +38,16 @@ CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", 
 
 @dataclass(frozen=True)
 class Met:
-    """What a join meets on one side: a node, and the names there of the columns that it needs."""
+    """What a join meets on one side: a node, and what the columns that it needs are there."""
 
     node: Node
-    names: Mapping[str, str]
+    terms: Mapping[str, Term]
 
-    def of(self, names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(self.names[name] for name in names)
+    def keys(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.terms[name].value for name in names)
+
+    def of(self, names: Iterable[str]) -> tuple[Term, ...]:
+        return tuple(self.terms[name] for name in names)
 
 
 def compile_plans(plans: Mapping[str, Node], workers: int = 1) -> Compiled:
@@ -79,9 +83,9 @@ class _Compiler:
         self._program = compiled.program
         self._plans = plans
         self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
-        self._stored: dict[tuple[Node, tuple[str, ...]], dict[str, None]] = defaultdict(dict)
+        self._stored: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = defaultdict(dict)
         self._met: dict[tuple[Node, int], Met] = {}
-        self._found: dict[tuple[Node, int], tuple[Arrangement, Built]] = {}
+        self._found: dict[tuple[Node, int], Kept] = {}
         """The sides of joins whose arrangement was there before."""
         self._streams: dict[Node, Stream] = {}
         self._layouts: dict[Node, Layout] = {}
@@ -204,30 +208,32 @@ class _Compiler:
     def _ask_side(self, node: Node, side: int, owed: Iterable[str]) -> None:
         """Find the arrangement of one side of a join, or ask for what it stores."""
         mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
-        met = self._met[node, side] = self._below(node.inputs[side], [*node.params[side], *mine])
-        keys, stored = met.of(node.params[side]), met.of(mine)
-        found = self._compiled.arranged.get((met.node, None, keys, key_types(node)))
-        if found is not None and set(stored) <= found[0].stored.keys():
+        met = self._met[node, side] = self._below(node.inputs[side], node.params[side], mine)
+        keys, stored = met.keys(node.params[side]), met.of(mine)
+        found = self._compiled.arrangement((met.node, None, keys, key_types(node)), stored)
+        if found is not None:
             self._found[node, side] = found
             return
         self._owe(node.inputs[side], [*node.params[side], *mine])
         self._stored[met.node, keys].update(dict.fromkeys(stored))
 
-    def _below(self, node: Node, names: Sequence[str]) -> Met:
-        """Look through what only picks columns: joins of the same rows by the same key share an arrangement."""
-        found = {name: name for name in names}
+    def _below(self, node: Node, keys: Sequence[str], others: Sequence[str]) -> Met:
+        """Look through what picks and computes columns: joins of the same rows by the same key share an arrangement."""
+        found = {name: column(name, node.schema[name]) for name in (*keys, *others)}
         while self._program.workers == 1 and node.op == "select":
             terms = dict(node.params)
-            if any(terms[name].op != "column" for name in found.values()):
+            if any(term.op != "column" for term in found.values()):
                 break
-            found = {name: terms[below].value for name, below in found.items()}
-            node = node.inputs[0]
+            below = {name: terms[term.value] for name, term in found.items()}
+            if any(below[name].op != "column" for name in keys):
+                break
+            found, node = below, node.inputs[0]
         return Met(node, found)
 
-    def _sides(self, node: Node) -> dict[str, tuple[bool, str]]:
+    def _sides(self, node: Node) -> dict[str, tuple[bool, Term]]:
         """Where each column that a join owes comes from."""
         left = node.inputs[0].schema
-        return {name: (name in left, self._met[node, int(name not in left)].names[name]) for name in self._owed[node]}
+        return {name: (name in left, self._met[node, int(name not in left)].terms[name]) for name in self._owed[node]}
 
     def _stream(self, node: Node, streams: Sequence[Stream]) -> Stream:
         match node.op:
@@ -272,17 +278,18 @@ class _Compiler:
     def _arrangement(self, node: Node, side: int) -> Arrangement:
         """Return the arrangement of one side of a join, whose keys span those of both."""
         met = self._met[node, side]
-        what = (met.node, self._layouts[node].deliveries[side], met.of(node.params[side]), key_types(node))
-        found = self._found.get((node, side)) or self._compiled.arranged.get(what)
-        if found is None or not self._stored[met.node, what[2]].keys() <= found[0].stored.keys():
-            found = self._compiled.arranged[what] = self._arrange(what)
+        what = (met.node, self._layouts[node].deliveries[side], met.keys(node.params[side]), key_types(node))
+        found = self._found.get((node, side)) or self._compiled.arrangement(what, self._stored[met.node, what[2]])
+        if found is None:
+            found = self._arrange(what)
+            self._compiled.kept.append(found)
         reader = self._program.part
-        reader.uses.add(found[1])
+        reader.uses.add(found.part)
         if isinstance(reader, Built):
-            self._compiled.readers[found[1]].append(reader)
-        return found[0]
+            self._compiled.readers[found.part].append(reader)
+        return found.arrangement
 
-    def _arrange(self, what: Arranged) -> tuple[Arrangement, Built]:
+    def _arrange(self, what: Arranged) -> Kept:
         of, delivery, names, types = what
         part = Built(node=of, how=names)
         with self._program.building(part):
@@ -295,7 +302,7 @@ class _Compiler:
             self._program.late_op(vm.SETTLE, made.block)
             self._program.keep(made)
         self._compiled.built.append(part)
-        return made, part
+        return Kept(what, made, part)
 
     def _consolidated(self, stream: Stream, names: Sequence[str]) -> Stream:
         program = self._program

@@ -16,6 +16,7 @@ from dataflow.placement import Delivery
 from dataflow.plan import Node
 from dataflow.program import Loop, Part, Program, State
 from dataflow.stream import Interner
+from dataflow.term import Term
 from dataflow.types import Type
 
 Arranged = tuple[Node, Delivery | None, tuple[str, ...], tuple[Type, ...]]
@@ -45,13 +46,22 @@ class Built(Part):
     how: tuple[str, ...] | Delivery | None
 
 
+@dataclass(frozen=True)
+class Kept:
+    """An arrangement: what it is of, and what it was built as."""
+
+    what: Arranged
+    arrangement: Arrangement
+    part: Built
+
+
 @dataclass
 class Compiled:
     program: Program
     inputs: dict[str, Input] = field(default_factory=dict)
     roots: dict[str, Root] = field(default_factory=dict)
     """The answers, by the names of their dataflows."""
-    arranged: dict[Arranged, tuple[Arrangement, Built]] = field(default_factory=dict)
+    kept: list[Kept] = field(default_factory=list)
     interners: dict[tuple[Type, ...], Interner] = field(default_factory=dict)
     """Of the keys of joins: both sides must number rows alike."""
     built: list[Built] = field(default_factory=list)
@@ -60,6 +70,13 @@ class Compiled:
     shared: dict[Node, str] = field(default_factory=dict)
     """How several workers do without moving rows what they do together."""
     exchanges: list[Exchange] = field(default_factory=list)
+
+    def arrangement(self, what: Arranged, stored: Iterable[Term]) -> Kept | None:
+        """Return an arrangement that stores all of this, if there is one."""
+        wanted = set(stored)
+        return next(
+            (each for each in self.kept if each.what == what and wanted <= each.arrangement.stored.keys()), None
+        )
 
     def loop(self) -> Loop:
         """Make the loop over all inputs and operators."""
@@ -80,7 +97,7 @@ class Compiled:
         alive = reachable(root.part for root in self.roots.values())
         self.program.drop(self.program.parts() - alive - {self.program.base})
         self.built = [each for each in self.built if each in alive]
-        self.arranged = {what: made for what, made in self.arranged.items() if made[1] in alive}
+        self.kept = [each for each in self.kept if each.part in alive]
         self.interners = {types: each for types, each in self.interners.items() if each.part in alive}
         self.readers = defaultdict(list, {
             part: [each for each in readers if each in alive] for part, readers in self.readers.items() if part in alive

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from dataflow.compiled import Compiled
+from dataflow.compiled import Arranged, Compiled, reachable
 from dataflow.placement import Delivery
-from dataflow.plan import Node
+from dataflow.plan import Node, walk
 from dataflow.program import Part
 from dataflow.term import Term
 
@@ -35,6 +35,24 @@ def explain(compiled: Compiled) -> str:
     return "\n".join(lines)
 
 
+def sharing(compiled: Compiled) -> list[tuple[str, list[str], int, int]]:
+    """List the arrangements: what each is of, which dataflows use it, its rows and its bytes."""
+    used = {name: reachable([root.part]) for name, root in compiled.roots.items()}
+    sizes = _sizes(compiled)
+    return [
+        (_arranged(each.what), [name for name, parts in used.items() if each.part in parts], *sizes[each.part])
+        for each in compiled.kept
+    ]
+
+
+def _arranged(what: Arranged) -> str:
+    """Name the rows of an arrangement by the inputs that they come from."""
+    node, _, keys, _ = what
+    inputs = " ".join(sorted(each.params for each in walk(node) if each.op == "input"))
+    how = "" if node.op == "input" else f", {node.op}"
+    return f"{inputs}{how}, by {', '.join(keys) or 'nothing'}"
+
+
 def _operator(node: Node, numbers: dict[Node, int]) -> str:
     inputs = f" of {', '.join(str(numbers[each]) for each in node.inputs)}" if node.inputs else ""
     return f"{numbers[node]:>3} {node.op}{inputs}: {_words(node.params)} -> {', '.join(node.schema.names)}"
@@ -50,14 +68,20 @@ def _words(value: object) -> str:
 
 def _kept(compiled: Compiled) -> dict[Part, str]:
     """Say how many rows each part keeps, and how many bytes that takes."""
-    memory: dict[object, list[int]] = defaultdict(list)
-    for address, part in compiled.program.state_memory().items():
-        memory[part].append(address)
     words: dict[Part, str] = defaultdict(str)
-    for part, states in compiled.states().items():
-        rows = sum(state.rows() for state in states)
-        size = sum(map(compiled.program.memory.resident, memory[part]))
+    for part, (rows, size) in _sizes(compiled).items():
         if rows or size:
             share = f", {size / rows:.0f} a row" if rows else ""
             words[part] = f"   [{rows:,} rows, {size / 1e6:.1f} MB{share}]"
     return words
+
+
+def _sizes(compiled: Compiled) -> dict[Part, tuple[int, int]]:
+    """Return the rows and bytes that each part keeps."""
+    memory: dict[object, list[int]] = defaultdict(list)
+    for address, part in compiled.program.state_memory().items():
+        memory[part].append(address)
+    return {
+        part: (sum(state.rows() for state in states), sum(map(compiled.program.memory.resident, memory[part])))
+        for part, states in compiled.states().items()
+    }

@@ -133,7 +133,7 @@ class Program:
     def building(self, part: Part) -> Iterator[None]:
         """Build another part, which the one that is being built uses."""
         before = self.part
-        if part is not before:
+        if self.base not in (before, part) and part is not before:
             before.uses.add(part)
         self.memory.owner = part
         try:

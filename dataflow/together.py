@@ -7,6 +7,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataflow.attach import History, arranged_rows
 from dataflow.collection import Collection
 from dataflow.compile import Added, compile_into
+from dataflow.compiled import Kept
+from dataflow.explain import sharing
 from dataflow.plan import walk
 from dataflow.worker import Batch, Maintained
 from deltamark import DeltamarkError, unknown
@@ -38,12 +40,12 @@ class Together(Maintained):
             raise DeltamarkError(
                 "a dataflow of this name is there", name, "retire it first, or name this one otherwise"
             )
-        known = set(self._shard.inputs)
+        known, kept = set(self._shard.inputs), list(self._shard.compiled.kept)
         added = compile_into(self._shard.compiled, {name: collection.node})
         self.schemas[name] = collection.schema
         try:
             self._shard.refresh()
-            self._catch_up(collection, added, history or {}, known)
+            self._catch_up(collection, added, self._slices(added, history or {}, known, kept))
         except BaseException:
             self.retire(name)
             raise
@@ -57,32 +59,37 @@ class Together(Maintained):
         self._shard.compiled.retire(name)
         self._shard.refresh()
 
-    def _catch_up(
-        self, collection: Collection, added: Added, history: Mapping[str, Iterable[Batch]], known: Container[str]
-    ) -> None:
+    def sharing(self) -> list[tuple[str, list[str], int, int]]:
+        """List the arrangements: what each is of, which dataflows read it, its rows and its bytes."""
+        return sharing(self._shard.compiled)
+
+    def _catch_up(self, collection: Collection, added: Added, inputs: Iterable[Iterator[None]]) -> None:
         """Bring what was added to the last time that was fed."""
-        if self._last < 0:
-            return
-        inputs = []
+        if self._last >= 0:
+            subtracts = any(each.op == "negate" for each in walk(collection.node))
+            history = History(self._shard.compiled.program, added.ops, subtracts=subtracts)
+            for _ in history.steps(inputs, self._last):
+                pass
+
+    def _slices(
+        self, added: Added, history: Mapping[str, Iterable[Batch]], known: Container[str], kept: Sequence[Kept]
+    ) -> Iterator[Iterator[None]]:
+        """Have the inputs aimed at the rows that are live: those that are given, or those of an arrangement."""
         for name, columns in added.read.items():
-            batches: Iterable[Batch] = history[name] if name in history else self._held(name, columns)
+            batches: Iterable[Batch] = history[name] if name in history else self._held(name, columns, kept)
             if name not in known:
                 batches = self._begun(name, batches)
-            inputs.append(self._shard.inputs[name].slices(batches, columns, self._last))
-        subtracts = any(each.op == "negate" for each in walk(collection.node))
-        for _ in History(self._shard.compiled.program, added.ops, subtracts=subtracts).steps(inputs, self._last):
-            pass
+            yield self._shard.inputs[name].slices(batches, columns, self._last)
 
     def _begun(self, name: str, batches: Iterable[Batch]) -> Iterator[Batch]:
         for batch in batches:
             self._shard.inputs[name].begin(int(batch.diff.sum()))
             yield batch
 
-    def _held(self, name: str, columns: Sequence[str]) -> Iterator[Batch]:
+    def _held(self, name: str, columns: Sequence[str], kept: Sequence[Kept]) -> Iterator[Batch]:
         """Read an input's rows from an arrangement."""
-        aim, compiled = self._shard.inputs[name], self._shard.compiled
-        raw = bool(set(columns) & set(aim.texts))
-        found = None if raw else arranged_rows(compiled, compiled.inputs[name].node, columns)
+        aim, node = self._shard.inputs[name], self._shard.compiled.inputs[name].node
+        found = None if set(columns) & set(aim.texts) else arranged_rows(kept, node, columns)
         if found is None:
             actual = f"{name}: {', '.join(columns) or 'its rows'}"
             raise DeltamarkError("no arrangement has these rows", actual, "give the live ones as history")

@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from deltamark import DeltamarkError, unknown
+from deltamark import unknown
 from harness import published
 from harness.cell import Cell
+from harness.columns import COARSE, CROSSOVER, FINE, PHYSICAL, PRODUCT, SMALL, Column, product_columns
 from harness.distributed import SPARK
 from harness.sparksql import SPARK_SQL
 from harness.subjects import DUCKDB, has_stream
 from queries.catalogue import QUERIES, query
 
-PHYSICAL = (1000, 10_000, 100_000, 1_000_000)
-PRODUCT = 100_000
 WORKERS = (1, 2)
-WORKED = ((PRODUCT, 1), published.ours("post", PRODUCT, 1))
-"""For several workers: the post's batches as we number them, and as it does."""
-
-SMALL = (1, 10, 100)
-CROSSOVER = (1000, 100_000, 1_000_000)
-"""Logical batches at P=1, for engines that maintain and those that recompute."""
+WORKED = (COARSE, published.ours("post", *COARSE))
+"""Batches for several workers: the post's as we number them, and as it does."""
 
 DISTRIBUTED = (100_000, 1_000_000)
 """Logical batches at P=1 on Spark, which takes a second for any."""
@@ -81,15 +76,6 @@ def _sample(asked: Asked, cell: Cell) -> int:
     return SAMPLE if has_stream(cell.engine) else RECOMPUTED
 
 
-def product_columns(product: int) -> list[tuple[int, int]]:
-    """Return L x P in powers of ten, as the post's table has them."""
-    powers = [10**power for power in range(len(str(product)))]
-    found = [(power, product // power) for power in powers if product % power == 0]
-    if len(found) < len(powers):
-        raise DeltamarkError("not a power of ten", product, "write PRODUCT=100000")
-    return found
-
-
 def _default(asked: Asked, names: Sequence[str]) -> Iterator[Cell]:
     for engine in asked.engines:
         base = [Cell(name, asked.sf, engine=engine) for name in names]
@@ -98,20 +84,20 @@ def _default(asked: Asked, names: Sequence[str]) -> Iterator[Cell]:
         elif engine == SPARK_SQL:
             yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(DISTRIBUTED[-1], 1)])
         else:
-            yield from _maintained(base) if has_stream(engine) else _at(base, [(size, 1) for size in CROSSOVER])
+            yield from _maintained(base) if has_stream(engine) else _at(base, CROSSOVER)
 
 
 def _maintained(base: Sequence[Cell]) -> Iterator[Cell]:
-    yield from _at(base, [(1, size) for size in PHYSICAL])
+    yield from _at(base, PHYSICAL)
     yield from _at([cell.but(workers=workers) for cell in base for workers in WORKERS], WORKED)
-    yield from _at(base, product_columns(PRODUCT))
-    yield from _at(base, [(1, size) for size in SMALL])
-    yield from _at(base, [(size, 1) for size in CROSSOVER])
+    yield from _at(base, PRODUCT)
+    yield from _at(base, SMALL)
+    yield from _at(base, CROSSOVER)
     for work in DELETIONS:
-        yield from _at([cell.but(workload=work) for cell in base], [(1, PRODUCT)])
+        yield from _at([cell.but(workload=work) for cell in base], [FINE])
     for cell in base:
         if cell.query in VARIED:
-            yield from _at(_variants(cell, (EVERY,)), [(1, size) for size in PHYSICAL])
+            yield from _at(_variants(cell, (EVERY,)), PHYSICAL)
 
 
 def _asked_for(asked: Asked, names: Sequence[str]) -> Iterator[Cell]:
@@ -124,16 +110,16 @@ def _asked_for(asked: Asked, names: Sequence[str]) -> Iterator[Cell]:
             yield from _at([cell.but(workers=each) for cell in cells for each in asked.workers or (1,)], batchings)
 
 
-def _batchings(asked: Asked) -> list[tuple[int, int]]:
+def _batchings(asked: Asked) -> list[Column]:
     found = [column for product in asked.product for column in product_columns(product)]
     if asked.logical or asked.physical:
         found += [(each, size) for each in asked.logical or (1,) for size in asked.physical or (1,)]
     if not found:
-        found = [(PRODUCT, 1)] if asked.workers else [(1, size) for size in PHYSICAL]
+        found = [COARSE] if asked.workers else [*PHYSICAL]
     return found
 
 
-def _at(cells: Iterable[Cell], batchings: Iterable[tuple[int, int]]) -> Iterator[Cell]:
+def _at(cells: Iterable[Cell], batchings: Iterable[Column]) -> Iterator[Cell]:
     for logical, physical in batchings:
         for cell in cells:
             yield cell.but(logical=logical, physical=physical)

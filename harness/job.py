@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,9 @@ from harness.stats import percentile
 from harness.subjects import RECOMPUTING, open_check, open_subject
 
 PATIENCE = 1.5
-"""Seconds of timed runs after which no further one is begun."""
+"""Seconds after which no further run is begun."""
+
+PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 
 Stage = Callable[[], None]
 
@@ -57,7 +60,8 @@ def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
     found["control"] = control.seconds()
     usage.reset_peak()
     runs: list[Run] = []
-    while len(runs) < job.runs and (not runs or sum(each.seconds + each.cut for each in runs) < PATIENCE):
+    started = time.monotonic()
+    while len(runs) < job.runs and (not runs or time.monotonic() - started < PATIENCE):
         stage()
         runs.append(measure.run(job.cell, job.sample, work, _timed(job, dataset, work)))
         expected = runs[-1].changes if expected is None else expected
@@ -111,9 +115,15 @@ def _summary(job: Job, runs: list[Run]) -> dict[str, Any]:
     first = job.cell.workload.startswith("window:") and best.whole  # its first batch has all of the small relations
     ordered = sorted(best.latencies[first:] or best.latencies)
     return {
-        "seconds": [run.seconds for run in runs], "cpu": [run.cpu for run in runs], "cut": [run.cut for run in runs],
+        "seconds": [_nanoseconds(run.seconds) for run in runs], "cpu": [_nanoseconds(run.cpu) for run in runs],
+        "cut": [_nanoseconds(run.cut) for run in runs],
         "tuples": best.tuples, "changes": best.changes, "batches": len(best.latencies), "whole": best.whole,
-        "latency": {f"p{each}": percentile(ordered, each) for each in (50, 95, 99)} | {"max": percentile(ordered, 100)},
+        "latency": {name: _nanoseconds(percentile(ordered, each)) for name, each in PERCENTILES.items()},
         "state_rows": best.state_rows, "state_bytes": max(run.state_bytes for run in runs),
         "peak_bytes": usage.peak(),
     }  # fmt: skip
+
+
+def _nanoseconds(seconds: float) -> float:
+    """Leave the digits that no clock has away."""
+    return round(seconds, 9)

@@ -116,5 +116,9 @@ def sessions(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 def latest(records: Iterable[Record]) -> dict[str, Record]:
-    """Return the last record of each cell."""
-    return {record.cell: record for record in records}
+    """Return the last record of each cell, in the order in which they were made."""
+    found: dict[str, Record] = {}
+    for record in records:
+        found.pop(record.cell, None)
+        found[record.cell] = record
+    return found

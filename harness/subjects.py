@@ -104,7 +104,7 @@ class AnswerCheck:
         else:
             wrong = _difference(mine, wanted)
         if wrong and not self.wrong:
-            self.wrong = f"after {rounds} rounds (rows in no order):\n{wrong}"
+            self.wrong = f"after {rounds} rounds (rows in no order):\n{wrong}\n  {_again(self._cell)}"
 
 
 def known_engine(engine: str) -> str:
@@ -166,6 +166,14 @@ def _answering(cell: Cell, dataset: Dataset) -> Any:
     if cell.engine == DUCKDB:
         return Recompute(cell, dataset)
     return SparkRecompute(cell, dataset) if cell.engine == SPARK_SQL else SummedPipe(cell, dataset)
+
+
+def _again(cell: Cell) -> str:
+    """Return the command that measures a cell again."""
+    return (
+        f"python -m harness bench --sf {cell.sf} --queries {cell.query} --workload {cell.workload} "
+        f"--logical {cell.logical} --physical {cell.physical} --workers {cell.workers} --engines '{cell.engine}'"
+    )
 
 
 def _difference(mine: list[Row], theirs: list[Row], tolerance: float = verify.TOLERANCE) -> str:

@@ -22,6 +22,9 @@ from queries.catalogue import query
 
 Group = tuple[str, str, int, str]
 
+ASKING = 600.0
+"""Seconds in which DuckDB should give its answers."""
+
 
 class Measurer(Protocol):
     """What measures cells: harness/client.py, or a fake one."""
@@ -123,7 +126,7 @@ class Sweep:
         found = self.measurer.cell(
             task.cell, sample=task.sample, runs=effort.runs, limit=effort.limit, compare=compare
         )  # fmt: skip
-        return _judged(replace(record, **found), known)
+        return _judged(replace(record, **found), known, task.cell)
 
     def _ask(self, cell: Cell) -> dict[str, Any]:
         """Have DuckDB answer a query wherever cells of the plan compare."""
@@ -132,7 +135,7 @@ class Sweep:
             tasks = [task for task in self.plan.tasks if (task.cell.query, task.cell.workload) == asked]
             rounds = sorted({each for task in tasks for each in self._checkpoints(task)})
             alone = cell.but(engine="embedded", workers=1)
-            self._asked[asked] = self.measurer.ask(alone, rounds, self.plan.effort.limit)
+            self._asked[asked] = self.measurer.ask(alone, rounds, ASKING)
         return self._asked[asked]
 
     def _checkpoints(self, task: Task) -> list[int]:
@@ -149,12 +152,13 @@ def _group(record: Record) -> Group:
     return record.query, record.workload, record.logical, own
 
 
-def _judged(record: Record, known: Record | None) -> Record:
+def _judged(record: Record, known: Record | None, cell: Cell) -> Record:
     """Compare digests."""
     if record.status != "ok" or known is None or not record.digest:
         return record
     if record.digest != known.digest:
-        problem = f"another stream than {known.cell}: {record.digest}, not {known.digest}"
+        problem = f"another stream than {known.cell}: {record.digest}, not {known.digest}\n  "
+        problem += cell.command("changes", "--digest")
         return replace(record, status="wrong", problem=problem)
     return replace(record, verified=record.verified or "digest")
 

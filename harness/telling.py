@@ -32,13 +32,16 @@ def span(seconds: float) -> str:
 
 
 def header(session: dict[str, Any]) -> str:
-    """Say what is measured on."""
-    facts = session["machine"]
+    """Say what is measured, and on what."""
+    facts = machine_words(session["machine"])
+    return f"{facts}\n{session['versions']}, java {session['java']}; commit {session['commit']}"
+
+
+def machine_words(facts: dict[str, Any]) -> str:
     return (
         f"{facts['cpu']}, {facts['cores']} cores ({facts['usable']} usable), {facts['memory_gb']} GB, "
         f"{facts['caches']}; {facts['system']}, limits {facts['limits']}, "
-        f"governor {facts['governor']}, load {facts['load']:.1f}\n"
-        f"{session['versions']}, java {session['java']}; commit {session['commit']}"
+        f"governor {facts['governor']}, load {facts['load']:.1f}"
     )
 
 
@@ -97,4 +100,4 @@ def outcome_line(made: Sequence[Record], left: int) -> str:
 
 def bad_lines(made: Sequence[Record]) -> list[str]:
     """Say what was wrong, and what failed."""
-    return [f"{_outcome(record)} ({cell_words(record)})" for record in made if record.is_bad]
+    return [f"{cell_words(record)} {_outcome(record)}" for record in made if record.is_bad]

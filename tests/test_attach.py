@@ -40,6 +40,14 @@ def live(schema, stream) -> Batch:
     return arrays(schema, [(row, 0, diff) for row, diff in rows.items() if diff])
 
 
+def attached(together: Together, whole: Collection, history) -> Batch:
+    """Give the history only if the arrangements do not have it."""
+    try:
+        return together.attach("late", whole)
+    except DeltamarkError:
+        return together.attach("late", whole, history)
+
+
 def check_late(case: Case, residents: dict[str, Collection], cut: int, *, stay: bool) -> None:
     """Run residents over the times before a cut, attach a plan, and go on with the residents or without them."""
     whole, streams = case.collection, case.streams
@@ -49,7 +57,7 @@ def check_late(case: Case, residents: dict[str, Collection], cut: int, *, stay: 
     with closing(Together(residents)) as together:
         fed(together, schemas, before)
         history = {name: [live(schemas[name], stream)] for name, stream in before.items()}
-        found = stream_of(whole, together.attach("late", whole, history))
+        found = stream_of(whole, attached(together, whole, history))
         for name in [] if stay else residents:
             together.retire(name)
         found = {**found, **stream_of(whole, fed(together, schemas, after)["late"])}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import runpy
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from deltamark import DeltamarkError
 from harness import measure
 from harness.cell import Cell
 from harness.checks import ask
+from harness.duck import reads
 from harness.job import Job, measured
 from harness.measure import Handed
 from harness.subjects import checkpoints, known_engine, open_check, open_subject
@@ -18,6 +23,7 @@ from harness.verify import digest_of
 from harness.windows import spans
 from queries.catalogue import QUERIES
 
+SERVED = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "recompute.py"))
 EXAMPLE = f"exec:{Path(__file__).parent.parent / 'examples' / 'recompute.py'}"
 
 
@@ -38,8 +44,37 @@ def test_recomputing_is_right(chunked, name, work):
     assert found["status"] == "ok", found
 
 
+def test_what_a_query_reads_is_what_it_names():
+    names = ("orders", "lineitem")
+    exists = (
+        "SELECT o_orderpriority FROM orders WHERE EXISTS (\n SELECT *\n FROM lineitem WHERE l_orderkey = o_orderkey)"
+    )
+    assert reads(exists, names) == {"orders": ("orderkey", "orderpriority"), "lineitem": ("orderkey",)}
+    assert reads("SELECT count(*) FROM orders", names[:1]) == {"orders": ("orderkey",)}
+    assert len(reads("SELECT\n* FROM orders", names[:1])["orders"]) == 9
+
+
+class InThread:
+    """The example as a thread at the other ends of the pipes, which begins at once."""
+
+    def __init__(self, _command, **_):
+        (requests, send), (listen, answers) = os.pipe(), os.pipe()
+        self.stdin, self.stdout = os.fdopen(send, "wb"), os.fdopen(listen, "rb")
+        files = os.fdopen(requests, "rb"), os.fdopen(answers, "wb")
+        self._thread = threading.Thread(target=self._serve, args=files)
+        self._thread.start()
+
+    def _serve(self, requests, answers):
+        with requests, answers:
+            SERVED["serve"](SERVED["Engine"](), requests, answers)
+
+    def wait(self, _seconds=None):
+        self._thread.join()
+
+
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_program_behind_pipes_is_right(chunked, name):
+def test_a_program_behind_pipes_is_right(monkeypatch, chunked, name):
+    monkeypatch.setattr(subprocess, "Popen", InThread)
     cell = Cell(name, "0.001", "window:100", 500, 1, engine=EXAMPLE)
     work, wanted = workload(chunked, cell.workload), answers(chunked, cell)
     check = open_check(cell, chunked, work, wanted)
@@ -92,6 +127,10 @@ def test_a_wrong_answer_of_another_engine_is_seen(chunked, engine, at):
     found = measured(job(chunked, cell, compared=right | {rounds: [(1,)]}), chunked, lambda: None)
     assert found["status"] == "wrong"
     assert found["problem"].startswith(f"after {rounds} rounds")
+    assert (
+        f"--queries q06 --workload insert --logical 2000 --physical 1 --workers 1 --engines '{engine}'"
+        in found["problem"]
+    )
 
 
 def test_several_workers_cut_their_batches(chunked):

@@ -6,10 +6,12 @@ import ast
 import re
 from pathlib import Path
 
+import duckdb
 import numpy as np
 
 import queries.parameters
 from harness.cli import main
+from harness.commands.readme import REFERENCE, section, with_tables
 from queries import catalogue
 
 ROOT = Path(__file__).parent.parent
@@ -33,6 +35,23 @@ def test_your_own_relation():
     assert out.columns["revenue"].tolist() == [900, 900]
 
 
+def test_several_dataflows_at_once():
+    given = {
+        "time": np.array([0]), "diff": np.array([1]), "shops": np.array([7]), "cents": np.array([900]),
+    }  # fmt: skip
+    exec(example("sales = source("), given)
+    batch, more = (
+        given["Batch"](np.array([3]), np.array([1]), {"shop": np.array([7]), column: np.array([value])})
+        for column, value in (("price", 900), ("city", 2))
+    )
+    given |= {"batch": batch, "more": more}
+    exec(example("import Together"), given)
+    assert given["changes"]["cities"].columns["revenue"].tolist() == [900]
+    assert given["answer"].columns["count"].tolist() == [1]
+    assert given["together"].explain().count("arrangement of") == 2
+    assert list(given["together"].schemas) == ["dear"]
+
+
 def test_your_own_query(monkeypatch, capsys, data):
     given = {}
     exec(example("MODES = Query("), given)
@@ -43,6 +62,18 @@ def test_your_own_query(monkeypatch, capsys, data):
     words = ["verify", name, "--data", str(data), "--logical", "1,7", "--physical", "13,all", "--times", "10"]
     assert main(words) == 0
     assert "6 checked, 0 wrong" in capsys.readouterr().out
+
+
+def test_its_tables_are_those_of_the_reference_records():
+    assert with_tables(README, section(ROOT / "results" / REFERENCE)) == README, "make readme writes them"
+
+
+def test_its_statement_reads_records(monkeypatch):
+    (statement,) = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    rows = duckdb.sql(statement).fetchall()
+    assert len(rows) > 400
+    assert [row[5] for row in rows] == sorted((row[5] for row in rows), reverse=True)
 
 
 def test_the_files_that_it_names_are_there():

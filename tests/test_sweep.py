@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from deltamark import DeltamarkError
 from harness import grid, store, telling
 from harness.cell import Cell
 from harness.grid import Asked, Task
@@ -70,7 +71,10 @@ def test_another_stream_is_wrong(chunked):
     sweep(chunked, Fake(digest=lambda cell: f"1 {cell.physical}"), sink)
     wrong = [record for record in sink.records if record.status == "wrong"]
     assert [record.physical for record in wrong] == [100, 100]
-    assert wrong[0].problem.startswith("another stream than tpch insert q01 data sf1 embedded 1x10 w1: 1 100, not 1 10")
+    assert wrong[0].problem == (
+        "another stream than tpch insert q01 data sf1 embedded 1x10 w1: 1 100, not 1 10\n"
+        "  python -m harness changes q01 --sf 1 --workload insert --logical 1 --physical 100 --digest"
+    )
 
 
 def test_failures_are_records_and_are_tried_again(chunked):
@@ -132,6 +136,23 @@ def test_settings_choose_cells():
     assert {cell.variant for cell in cells} == {"", "flat", "four-level", "ordered"}
     product = [task.cell for task in grid.tasks(Asked("1", ("q01",), product=(1000,), engines=("embedded",)))]
     assert [(cell.logical, cell.physical) for cell in product] == [(1, 1000), (10, 100), (100, 10), (1000, 1)]
+
+
+def test_unknown_names_are_told():
+    for asked, said in (
+        (Asked("1", ("q41",)), r"unknown query: q41"),
+        (Asked("1", ("q15",), ("flta",)), r"unknown variant: flta; did you mean flat"),
+        (Asked("1", product=(1234,)), r"not a power of ten: 1234"),
+    ):
+        with pytest.raises(DeltamarkError, match=said):
+            grid.tasks(asked)
+
+
+def test_an_unknown_workload_is_told_before_anything_is_measured(chunked):
+    fake = Fake()
+    with pytest.raises(DeltamarkError, match=r"unknown workload: windw:5"):
+        sweep(chunked, fake, Kept(), tasks=[*TASKS, Task(Cell("q01", "1", "windw:5"), 0)])
+    assert fake.asked == []
 
 
 def test_a_plan_says_what_it_is(chunked):

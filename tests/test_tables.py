@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness import grid, published
+from harness import grid, published, store
 from harness.cell import Cell
 from harness.grid import Asked
 from harness.record import Origin, blank
@@ -68,9 +68,12 @@ def test_a_number_whose_answer_is_wrong_is_never_shown(status, text):
     assert made.rows[0][5].text == ("12.00M/s" if status == "ok" else "-")
 
 
-def test_the_last_record_of_a_cell_counts():
-    made = table([record("q01", 1, 1000, status="wrong"), record("q01", 1, 1000, 0.25)], "physical")
-    assert made.rows[0][1].text == "0.250s"
+def test_the_last_record_of_a_cell_counts_whatever_was_sampled():
+    whole, again = record("q01", 1, 1000, 3.0), record("q01", 1, 1000, 1.0)
+    part = replace(record("q01", 1, 1000, 2.0), sample=5, cell=f"{whole.cell} sample5")
+    assert table([whole, part], "physical").rows[0][1].text == "2.00s"
+    assert table([whole, part, again], "physical").rows[0][1].text == "1.00s"
+    assert list(store.latest([whole, part, again]).values()) == [part, again]
 
 
 def test_a_sample_shows_a_rate():

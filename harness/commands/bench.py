@@ -71,7 +71,8 @@ def _session(facts: dict[str, Any]) -> dict[str, Any]:
     started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     return {
         "session": f"{started}-{os.getpid()}", "started": started, "machine": facts, "versions": machine.versions(),
-        "java": machine.java(), "commit": machine.commit(), "argv": shlex.join(sys.argv),
+        "java": machine.java(), "commit": machine.commit(),
+        "argv": shlex.join(["python", "-m", "harness", *sys.argv[1:]]),
     }  # fmt: skip
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 from harness import published
+from harness.columns import COARSE, CROSSOVER, FINE, PHYSICAL
 from harness.published import Figure
 from harness.record import Record
 from harness.tables.entry import NOTHING, Entry, Table, brief, count, mean_foot, of, rate, ratio, seconds, short, words
-from harness.tables.lookup import DUCKDB, EMBEDDED, SIZES, Lookup, row_name
-
-COARSE, FINE, SMALL = (100_000, 1), (1, 100_000), (1, 1000)
+from harness.tables.lookup import DUCKDB, EMBEDDED, Lookup, row_name
 
 COMPARED = {
     ("post", "physical"): "the post, physical batches",
@@ -30,11 +29,11 @@ def crossover(known: Lookup) -> Table:
     rows = []
     for engine in known.engines:
         for query in known.queries if engine != DUCKDB else ():
-            pairs = [(known.find(query, size, 1, engine=engine), known.recomputed(query, size)) for size in SIZES]
+            pairs = [(known.find(query, *each, engine=engine), known.recomputed(query, each[0])) for each in CROSSOVER]
             if any(record is not None for pair in pairs for record in pair):
                 shown = [of(record, lambda each: brief(a_batch(each))) for pair in pairs for record in pair]
                 rows.append([words(row_name(query, engine)), *shown, _crossing(pairs)])
-    headers = [f"{who} {size:,}" for size in SIZES for who in ("maintained", "recomputed")]
+    headers = [f"{who} {size:,}" for size, _ in CROSSOVER for who in ("maintained", "recomputed")]
     return Table(
         "crossover", "Maintaining against recomputing with DuckDB: what a batch takes, P = 1, L = batch size",
         ["query", *headers, "crossover"], rows,
@@ -75,7 +74,7 @@ def load(known: Lookup) -> Table:
     """Make the table of the whole stream against the query once, and of what small batches cost more."""
     rows = []
     for query in known.queries:
-        coarse, fine, small = (known.find(query, *column) for column in (COARSE, FINE, SMALL))
+        coarse, fine, small = (known.find(query, *column) for column in (COARSE, FINE, PHYSICAL[0]))
         once = known.once(query)
         if once and (coarse or fine):
             rows.append([

@@ -1,25 +1,21 @@
-"""Records by what tables ask for: the latest of each cell, of one machine and scale factor."""
+"""Records by what tables ask for: the last of each cell, whatever was sampled, of one machine and scale factor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
 
+from harness.columns import CROSSOVER, Column
 from harness.record import MEASURING, Record
-from harness.store import latest
 
 EMBEDDED, DUCKDB = "embedded", "duckdb"
-
-SIZES = (1000, 100_000, 1_000_000)
-CROSSOVER = tuple((size, 1) for size in SIZES)
-"""Where maintaining is compared with recomputing: one answer a batch."""
 
 
 class Lookup:
     def __init__(self, records: Iterable[Record], sf: str) -> None:
         known = [record for record in records if record.sf == sf and record.measuring == MEASURING]
         self.sf = sf
-        self.records = list(latest(known).values())
+        self.records = list({_cell(record): record for record in known}.values())
         self._defaults = {record.query: record.variant for record in self.records if record.default}
         self._by_cell: dict[tuple[object, ...], Record] = {}
         for record in self.records:
@@ -71,7 +67,7 @@ class Lookup:
         """The engines, ours first."""
         return sorted({record.engine for record in self.records}, key=lambda name: (name != EMBEDDED, name))
 
-    def rows(self, columns: Iterable[tuple[int, int]]) -> list[tuple[str, str]]:
+    def rows(self, columns: Iterable[Column]) -> list[tuple[str, str]]:
         """List queries and engines with records in these columns: of other engines, more than the crossover shows."""
         wanted = list(columns)
         others = [column for column in wanted if column not in CROSSOVER]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from harness.columns import CROSSOVER, FINE, PHYSICAL, PRODUCT, SMALL
 from harness.record import Record
 from harness.tables.entry import Table, of, peak, whole, words
-from harness.tables.lookup import CROSSOVER, EMBEDDED, Lookup, row_name
-from harness.tables.ours import FINE, SMALL
-from harness.tables.post import FASTEST, PHYSICAL, PRODUCT
+from harness.tables.lookup import EMBEDDED, Lookup, row_name
+from harness.tables.post import FASTEST
 
-SHOWN = {*PRODUCT, *CROSSOVER, *((1, size) for size in (*PHYSICAL, *SMALL))}
+SHOWN = {*PHYSICAL, *PRODUCT, *SMALL, *CROSSOVER}
 
-Column = tuple[str, int, int, int]
+Place = tuple[str, int, int, int]
 """Workload, L, P and workers."""
 
 
 def others(known: Lookup) -> Table:
-    rows: dict[str, dict[Column, Record]] = {}
+    rows: dict[str, dict[Place, Record]] = {}
     for record in known.records:
         if not _shown(record):
             name = row_name(known.name(record.query, record.variant), record.engine)
@@ -29,7 +29,7 @@ def others(known: Lookup) -> Table:
     return Table("others", title, ["query", *map(_header, columns), "peak rate"], made, [FASTEST])
 
 
-def _column(record: Record) -> Column:
+def _column(record: Record) -> Place:
     return record.workload, record.logical, record.physical, record.workers
 
 
@@ -39,11 +39,11 @@ def _shown(record: Record) -> bool:
     if record.workload != "insert":
         return ours and record.default and record.workers == 1 and column == FINE
     if not record.default:
-        return ours and record.workers == 1 and record.logical == 1 and record.physical in PHYSICAL
+        return ours and record.workers == 1 and column in PHYSICAL
     return record.workers > 1 or column in SHOWN
 
 
-def _header(column: Column) -> str:
+def _header(column: Place) -> str:
     work, logical, physical, workers = column
     before = "" if work == "insert" else f"{work} "
     return f"{before}{logical} x {physical}" + (f" -w{workers}" if workers > 1 else "")

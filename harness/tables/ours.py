@@ -6,6 +6,7 @@ import math
 from functools import partial
 
 from harness import published
+from harness.columns import COARSE, FINE, PHYSICAL, SMALL
 from harness.record import Record
 from harness.tables.entry import (
     NOTHING,
@@ -23,9 +24,7 @@ from harness.tables.entry import (
 )  # fmt: skip
 from harness.tables.lookup import Lookup, row_name
 
-SMALL = (1, 10, 100)
-FINE = (1, 100_000)
-LATENCY = ((1, 1), (1, 1000), (1, 100_000))
+LATENCY = (SMALL[0], PHYSICAL[0], FINE)
 SPREAD = "times of the batches of the fastest run; at 1 of windows spread over the stream"
 MANY = 1000
 """Rows of state below which a share of the memory says nothing."""
@@ -33,11 +32,10 @@ MANY = 1000
 
 def small(known: Lookup) -> Table:
     """Make the table of rates at P = 1, 10 and 100, where the hot dog column belongs."""
-    columns = [(1, size) for size in SMALL]
     hot_dog = published.hot_dog()
     rows = []
-    for query, engine in known.rows(columns):
-        found = [known.find(query, *column, engine=engine) for column in columns]
+    for query, engine in known.rows(SMALL):
+        found = [known.find(query, *column, engine=engine) for column in SMALL]
         one, theirs = found[0], hot_dog.get(query, math.nan)
         rows.append([
             words(row_name(query, engine)), *(of(record, lambda each: rate(each.rate)) for record in found),
@@ -45,7 +43,7 @@ def small(known: Lookup) -> Table:
         ])  # fmt: skip
     return Table(
         "small", "Small batches: tuples a second, L = 1",
-        ["query", *(f"{size:,}" for size in SMALL), "hot dog", "ratio"], rows,
+        ["query", *(f"{size:,}" for _, size in SMALL), "hot dog", "ratio"], rows,
         [
             "windows spread over the stream are timed, not all of it",
             published.sources()["hot-dog"].label + "; ratio: ours at 1 to theirs",
@@ -107,18 +105,21 @@ def _latency(at: str, record: Record) -> Entry:
 def state(known: Lookup) -> Table:
     """Make the table of what is kept at the end."""
     rows = []
-    for query, engine in known.rows([FINE, (100_000, 1)]):
-        record = known.find(query, *FINE, engine=engine) or known.find(query, 100_000, 1, engine=engine)
+    pairs = [(query, engine) for engine in known.engines for query in known.queries]
+    for query, engine in pairs:
+        record = known.find(query, *FINE, engine=engine) or known.find(query, *COARSE, engine=engine)
+        if record is None:
+            continue
         rows.append([
             words(row_name(query, engine)), of(record, lambda each: count(each.tuples)), of(record, _state),
             of(record, lambda each: megabytes(each.state_bytes)), of(record, _a_row),
             of(record, lambda each: megabytes(each.peak_bytes)), of(record, lambda each: count(each.changes)),
         ])  # fmt: skip
     return Table(
-        "state", "State and memory at the end of the stream, 1 x 100000 (where recomputed, 100000 x 1)",
+        "state", "State and memory at the end of the stream, 1 x 100000 (where that was not measured, 100000 x 1)",
         ["query", "tuples in", "state rows", "state MB", "bytes a row", "peak MB", "changes out"], rows,
         [
-            "state MB: memory that the run has added, kept rows included",
+            "state MB: memory that the run has added; changes out: where recomputed, the rows of all answers",
             "peak MB: the most that the process had in memory, with Python, kernels and the pages of mapped files",
         ],
     )  # fmt: skip

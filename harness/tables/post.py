@@ -6,13 +6,10 @@ import math
 from collections.abc import Iterable
 
 from harness import published
+from harness.columns import COARSE, PHYSICAL, PRODUCT, Column
 from harness.record import Record
 from harness.tables.entry import NOTHING, Entry, Table, mean_foot, of, peak, rate, ratio, seconds, whole, words
 from harness.tables.lookup import EMBEDDED, Lookup, row_name
-
-PHYSICAL = (1000, 10_000, 100_000, 1_000_000)
-PRODUCT = ((1, 100_000), (10, 10_000), (100, 1000), (1000, 100), (10_000, 10), (100_000, 1))
-COARSE = (100_000, 1)
 
 COST = (
     "COST: how many workers it takes to beat one thread of DuckDB that recomputes after each batch; "
@@ -23,11 +20,10 @@ FASTEST = "the fastest of the timed runs; of a sample its rate"
 
 def physical(known: Lookup) -> Table:
     """Make the table `1,000 10,000 100,000 1,000,000 peak rate hot dog`."""
-    columns = [(1, size) for size in PHYSICAL]
     hot_dog = published.hot_dog()
     rows, used = [], []
-    for query, engine in known.rows(columns):
-        found = [known.find(query, *column, engine=engine) for column in columns]
+    for query, engine in known.rows(PHYSICAL):
+        found = [known.find(query, *column, engine=engine) for column in PHYSICAL]
         used += found
         rows.append([
             words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
@@ -35,9 +31,9 @@ def physical(known: Lookup) -> Table:
         ])  # fmt: skip
     return Table(
         "physical", "Physical batches: seconds for the whole stream, L = 1",
-        ["query", *(f"{size:,}" for size in PHYSICAL), "peak rate", "hot dog"], rows,
+        ["query", *(f"{size:,}" for _, size in PHYSICAL), "peak rate", "hot dog"], rows,
         [FASTEST, *cutting(used), published.sources()["hot-dog"].label],
-        mean_foot(rows, [None] * len(columns) + [rate, rate]),
+        mean_foot(rows, [None] * len(PHYSICAL) + [rate, rate]),
     )  # fmt: skip
 
 
@@ -72,7 +68,7 @@ def workers(known: Lookup) -> list[Table]:
     return [_workers(known, column) for column in (COARSE, *sorted(others - {COARSE}))]
 
 
-def _workers(known: Lookup, column: tuple[int, int]) -> Table:
+def _workers(known: Lookup, column: Column) -> Table:
     logical, size = column
     several = [each for each in known.several if (each.logical, each.physical) == column]
     numbers = sorted({1} | {record.workers for record in several})
@@ -107,7 +103,7 @@ def _improvement(found: list[Record | None]) -> Entry:
     return ratio(max(rates) / first.rate)
 
 
-def _rival(known: Lookup, query: str, engine: str, column: tuple[int, int]) -> Record | None:
+def _rival(known: Lookup, query: str, engine: str, column: Column) -> Record | None:
     """Find what an engine's workers should beat: DuckDB that recomputes, and for other engines one worker of ours."""
     if engine == EMBEDDED:
         return known.recomputed(query, column[0] * column[1])
@@ -127,12 +123,12 @@ def variants(known: Lookup) -> Table:
     theirs = {(each.query, each.variant): each.label for each in published.figures() if each.table == "physical"}
     rows = []
     for query, variant in _varied(known):
-        found = [known.find(query, 1, size, variant=variant) for size in PHYSICAL]
+        found = [known.find(query, *column, variant=variant) for column in PHYSICAL]
         label = theirs.get((query, variant), "")
         rows.append([words(f"{query} {variant}"), *(of(record, whole) for record in found), peak(found), words(label)])
     return Table(
         "variants", "Dataflows of one query: seconds for the whole stream, L = 1",
-        ["query", *(f"{size:,}" for size in PHYSICAL), "peak rate", "the post's"], rows,
+        ["query", *(f"{size:,}" for _, size in PHYSICAL), "peak rate", "the post's"], rows,
         [FASTEST, "the first of a query is the one in the other tables"],
     )  # fmt: skip
 

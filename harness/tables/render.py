@@ -16,7 +16,16 @@ def text(table: Table) -> str:
 
 
 def markdown(table: Table) -> str:
-    return f"**{table.title}**\n\n{_grid(table, 'github')}\n\n" + "".join(f"- {note}\n" for note in table.notes)
+    return f"**{table.title}**\n\n{_body(table)}"
+
+
+def _body(table: Table) -> str:
+    return f"{_grid(table, 'github')}\n\n" + "".join(f"- {note}\n" for note in table.notes)
+
+
+def folded(table: Table) -> str:
+    """Write a table that opens when its title is clicked on."""
+    return f"<details><summary>{table.title}</summary>\n\n{_body(table)}\n</details>\n"
 
 
 def comma_separated(table: Table) -> str:

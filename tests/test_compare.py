@@ -179,7 +179,7 @@ def test_what_head_cannot_do_is_exit_code_2(when):
     assert found.exit_code == 2
     assert {cell.query for cell in found.broken} == {"q09"}
     assert all(cell.query != "q09" for each in found.judged for cell in each.cells)
-    assert "BROKEN q09 1x3000 (python -m harness changes q09" in as_text(found)
+    assert "BROKEN q09 1x3000: wrong: row 1\npython -m harness changes q09" in as_text(found)
 
 
 def test_another_stream_is_exit_code_2():
@@ -193,7 +193,7 @@ def test_what_base_cannot_do_is_not_compared(when):
     found = gate(base={when: {"q09": "failed: no such query"}}).run()
     assert found.exit_code == 0
     assert {cell.query for cell in found.skipped} == {"q09"}
-    assert "not compared q09" in as_markdown(found, SAID)
+    assert "not compared: q09 1x3000\n```\nfailed: no such query\n" in as_markdown(found, SAID)
 
 
 def test_sides_take_turns_and_cells_do():
@@ -224,6 +224,18 @@ def test_interrupted_it_says_what_it_knows():
     assert found.exit_code == 130
     assert {each.finding.verdict for each in found.judged if each.finding.quantity == TIME} == {"inconclusive"}
     assert headline(found) == "interrupted; 1 inconclusive"
+
+
+def test_interrupted_at_once_it_knows_nothing():
+    made = gate()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    made.report = interrupt
+    found = made.run()
+    assert found.exit_code == 130
+    assert headline(found) == "interrupted; nothing was compared"
 
 
 def test_the_comment_has_what_changed_first():

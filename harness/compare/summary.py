@@ -38,21 +38,22 @@ def headline(found: Outcome) -> str:
     }  # fmt: skip
     counted = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     ended = "interrupted; " if found.interrupted else ""
-    return ended + (counted or "no change")
+    return ended + (counted or ("no change" if found.judged else "nothing was compared"))
 
 
 def as_text(found: Outcome) -> str:
     table = [text(_table("What changed", changed))] if (changed := _changed(found)) else []
-    return "\n".join([*table, *_remarks(found), *_problems(found), headline(found)]) + "\n"
+    problems = [f"{name}: {why}" for name, why in _problems(found)]
+    return "\n".join([*table, *_remarks(found), *problems, headline(found)]) + "\n"
 
 
 def as_markdown(found: Outcome, said: Said) -> str:
     changed = _changed(found)
-    problems = [f"- {line}" for line in _problems(found)]
+    problems = [f"{name}\n```\n{why}\n```\n" for name, why in _problems(found)]
     return "\n".join([
         f"### deltamark compare: {headline(found)}\n",
-        f"base `{said.base}`, head `{said.head}`\n",
-        *([*problems, ""] if problems else []),
+        f"{said.base}; {said.head}\n",
+        *problems,
         *([markdown(_table("What changed", changed))] if changed else []),
         f"<details><summary>All {len(found.judged)} judgements</summary>\n\n{markdown(_table('All', found.judged))}\n",
         f"{said.machine}. {' '.join(_remarks(found))} Again: `{said.command}`\n\n</details>\n",
@@ -92,13 +93,15 @@ def _percent(change: float) -> Entry:
     return Entry(f"{100 * math.expm1(change):+.1f}%", change)
 
 
-def _problems(found: Outcome) -> list[str]:
-    broken = [f"BROKEN {_repeat(cell)}: {problem}" for cell, problem in found.broken.items()]
-    return broken + [f"not compared {_repeat(cell)}: base: {problem}" for cell, problem in found.skipped.items()]
+def _problems(found: Outcome) -> list[tuple[str, str]]:
+    """Return what could not be compared, and why, with a command that repeats it."""
+    broken = [(f"BROKEN {unit_name((cell,))}", _why(cell, problem)) for cell, problem in found.broken.items()]
+    skipped = [(f"not compared: {unit_name((cell,))}", _why(cell, problem)) for cell, problem in found.skipped.items()]
+    return broken + skipped
 
 
-def _repeat(cell: Cell) -> str:
-    return f"{unit_name((cell,))} ({cell.command('changes', '--digest')})"
+def _why(cell: Cell, problem: str) -> str:
+    return f"{problem}\n{cell.command('changes', '--digest')}"
 
 
 def _remarks(found: Outcome) -> list[str]:

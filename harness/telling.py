@@ -34,10 +34,11 @@ def span(seconds: float) -> str:
 def header(session: dict[str, Any]) -> str:
     """Say what is measured on."""
     facts = session["machine"]
+    after = f" before and {session['load_after']:.1f} after" if "load_after" in session else ""
     return (
         f"{facts['cpu']}, {facts['cores']} cores ({facts['usable']} usable), {facts['memory_gb']} GB, "
         f"{facts['caches']}; {facts['system']}, limits {facts['limits']}, "
-        f"governor {facts['governor']}, load {facts['load']:.1f}\n"
+        f"governor {facts['governor']}, load {facts['load']:.1f}{after}\n"
         f"{session['versions']}, java {session['java']}; commit {session['commit']}"
     )
 

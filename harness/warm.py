@@ -20,7 +20,7 @@ from datagen.feed import Feed
 from datagen.workload import workload
 from harness import control, fork
 from harness.cell import Cell
-from harness.checks import Answers, Asked, StreamCheck, ask
+from harness.checks import Answers, StreamCheck, Told, ask
 from harness.job import Job, measured
 from harness.measure import wanted
 
@@ -49,11 +49,11 @@ class Parent:
         """Have DuckDB answer a cell's query after some numbers of rounds, and keep the answers."""
         cell = _cell(request)
         work = workload(self._dataset, cell.workload)
-        asked = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
-        if not isinstance(asked, Asked):
-            return {**asked}
-        self._answers[_key(cell)] = asked.answers
-        return {"status": "ok", "once": asked.once}
+        told = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
+        if not isinstance(told, Told):
+            return {**told}
+        self._answers[_key(cell)] = told.answers
+        return {"status": "ok", "once": told.once}
 
     def cell(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a cell."""

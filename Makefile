@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed clean-results soak check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed bench-shared report compare clean-results soak chaos check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -42,6 +42,12 @@ plan: .venv/ready  ## what bench would measure with the same settings, and about
 tables: .venv/ready  ## the tables of what is measured: make tables SF=1 FORMAT=markdown TABLE=product
 	@$(RUN) tables $(MAKEOVERRIDES)
 
+report: .venv/ready  ## charts and tables of what is measured, as one HTML file: make report SF=1
+	@$(RUN) report $(MAKEOVERRIDES)
+
+compare: .venv/ready  ## is this slower than another commit, or wrong? make compare BASE=main
+	@$(RUN) compare $(MAKEOVERRIDES)
+
 readme: .venv/ready  ## write the tables of results/reference into the README; MACHINE=... makes that one's records the reference
 	@$(RUN) readme $(MAKEOVERRIDES)
 
@@ -51,8 +57,14 @@ clean-results: .venv/ready  ## remove the records of this machine
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)
 
+bench-shared: .venv/ready  ## all queries in one dataflow, beside each alone: make bench-shared SF=1
+	@$(RUN) bench-shared $(MAKEOVERRIDES)
+
 soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
 	@$(RUN) soak q18 $(MAKEOVERRIDES)
+
+chaos: .venv/ready  ## kill drivers, executors and workers of queries on Spark: make chaos SF=0.01
+	@$(RUN) chaos $(MAKEOVERRIDES)
 
 check: lint types test  ## what continuous integration runs
 
@@ -74,4 +86,4 @@ lock: .venv/ready  ## pin the newest versions that pyproject.toml allows
 	@$(IN)python -m harness.lock
 
 clean:  ## remove .venv and caches; data and results stay
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .compare .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -50,6 +50,10 @@ class Warm:
             "compare": compare, "checked": checked,
         })  # fmt: skip
 
+    def sample(self, cell: Cell, limit: float) -> dict[str, Any]:
+        """Time a cell, and compare nothing."""
+        return self._request({"do": "sample", "cell": asdict(cell), "limit": limit})
+
     def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin
         assert self._process.stdout

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dataflow.embedded import Embedded
 from dataflow.worker import Batch
 from datagen.dataset import Dataset
 from datagen.feed import Delta, Feed
 from datagen.workload import Workload
 from deltamark import unknown
+from harness.answers import AnswerCheck, difference
 from harness.cell import Cell
-from harness.checks import AnswerCheck, Answers, StreamCheck
-from harness.engines import ENGINES, Engine, open_engine, open_taking
+from harness.checks import Answers, Row, StreamCheck
+from harness.distributed import SPARK, Streamed
+from harness.engines import ENGINES, Engine, collection, open_engine, open_taking
 from harness.measure import Drive, Handed, Subject
 from harness.pipes import PREFIX, Pipe, SummedPipe, command
 from harness.recompute import Recompute
 from harness.sources import batches
+from harness.sparksql import DIGITS, SPARK_SQL, SparkRecompute, like
 from harness.windows import half_way
 from queries.catalogue import query
 
 DUCKDB = "duckdb"
-MEASURED = (*ENGINES, DUCKDB)
+RECOMPUTING = (DUCKDB, SPARK_SQL)
+MEASURED = (*ENGINES, *RECOMPUTING)
 
 
 class Maintained:
@@ -84,6 +86,8 @@ def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:
 
 def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
     """Open an engine to be timed."""
+    if cell.engine == SPARK:
+        return Streamed(cell, dataset, collection(cell, dataset, work))
     if has_stream(cell.engine) and cell.workers > 1:
         return Taken(*open_taking(cell, dataset, work))
     return Handed(_subject(cell, dataset, work), cell, dataset, work)
@@ -92,6 +96,8 @@ def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
 def _subject(cell: Cell, dataset: Dataset, work: Workload) -> Subject:
     if cell.engine == DUCKDB:
         return Recompute(cell, dataset)
+    if cell.engine == SPARK_SQL:
+        return SparkRecompute(cell, dataset)
     if cell.engine.startswith(PREFIX):
         return Pipe(cell, dataset)
     return Maintained(open_engine(cell, dataset, work))
@@ -101,5 +107,12 @@ def open_check(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -
     """Open an engine to be checked."""
     if has_stream(cell.engine):
         return StreamCheck(cell, dataset, work, answers)
-    engine: Any = Recompute(cell, dataset) if cell.engine == DUCKDB else SummedPipe(cell, dataset)
-    return AnswerCheck(cell, engine, answers)
+    if cell.engine == DUCKDB:
+        return AnswerCheck(cell, Recompute(cell, dataset), answers, difference)
+    if cell.engine == SPARK_SQL:
+        return AnswerCheck(cell, SparkRecompute(cell, dataset), answers, _roughly)
+    return AnswerCheck(cell, SummedPipe(cell, dataset), answers, difference)
+
+
+def _roughly(mine: list[Row], wanted: list[Row]) -> str:
+    return difference(like(mine, wanted), wanted, DIGITS)

@@ -32,14 +32,17 @@ def span(seconds: float) -> str:
 
 
 def header(session: dict[str, Any]) -> str:
-    """Say what is measured on."""
-    facts = session["machine"]
-    after = f" before and {session['load_after']:.1f} after" if "load_after" in session else ""
+    """Say what is measured, and on what."""
+    facts = machine_words(session["machine"])
+    after = f" before, {session['load_after']:.1f} after" if "load_after" in session else ""
+    return f"{facts}{after}\n{session['versions']}, java {session['java']}; commit {session['commit']}"
+
+
+def machine_words(facts: dict[str, Any]) -> str:
     return (
         f"{facts['cpu']}, {facts['cores']} cores ({facts['usable']} usable), {facts['memory_gb']} GB, "
         f"{facts['caches']}; {facts['system']}, limits {facts['limits']}, "
-        f"governor {facts['governor']}, load {facts['load']:.1f}{after}\n"
-        f"{session['versions']}, java {session['java']}; commit {session['commit']}"
+        f"governor {facts['governor']}, load {facts['load']:.1f}"
     )
 
 

@@ -3,7 +3,15 @@ but Arrow's for files, which a fork makes anew.
 
     python -m harness.warm DIRECTORY      with a JSON line a request on its input, and one a reply on its output
 
-`harness/client.py` speaks to it. It ends with its input, and so does the cell that it is at.
+    {"do": "warm"}                                                        ->  {"status": "ok", "measuring": 1}
+    {"do": "ask", "cell": {...}, "rounds": [500, 1000], "limit": 600}     ->  {"status": "ok", "once": 0.1}
+    {"do": "cell", "cell": {...}, "sample": 0, "runs": 3, "limit": 600,
+     "compare": [500, 1000], "checked": true}                             ->  what a record says of a cell
+    {"do": "sample", "cell": {...}, "limit": 600}                         ->  harness/compare/sample.py
+
+A reply's status is ok, wrong, failed or timeout, which have a problem. `harness/client.py` speaks to it, to that of
+another commit too: whatever changes the meaning of a request or of a number raises MEASURING (harness/record.py). It
+ends with its input, and so does the cell that it is at.
 """
 
 from __future__ import annotations
@@ -20,9 +28,11 @@ from datagen.feed import Feed
 from datagen.workload import workload
 from harness import control, fork
 from harness.cell import Cell
-from harness.checks import Answers, StreamCheck, Told, ask
+from harness.checks import Answers, Asked, StreamCheck, ask
+from harness.compare.sample import sampled
 from harness.job import Job, measured
 from harness.measure import wanted
+from harness.record import MEASURING
 
 Key = tuple[str, str, str, str]
 
@@ -43,17 +53,17 @@ class Parent:
             subject.push(subject.prepare(feed.take(100)))
         control.seconds()
         gc.freeze()  # collecting what is here would copy it, in every child
-        return {"status": "ok"}
+        return {"status": "ok", "measuring": MEASURING}
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Have DuckDB answer a cell's query after some numbers of rounds, and keep the answers."""
         cell = _cell(request)
         work = workload(self._dataset, cell.workload)
-        told = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
-        if not isinstance(told, Told):
-            return {**told}
-        self._answers[_key(cell)] = told.answers
-        return {"status": "ok", "once": told.once}
+        asked = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
+        if not isinstance(asked, Asked):
+            return {**asked}
+        self._answers[_key(cell)] = asked.answers
+        return {"status": "ok", "once": asked.once}
 
     def cell(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a cell."""
@@ -62,6 +72,12 @@ class Parent:
         answers = {rounds: known[rounds] for rounds in request["compare"]}
         job = Job(cell, request["sample"], request["runs"], answers, request["checked"])
         found: dict[str, Any] = self._forked(request, lambda stage: measured(job, self._dataset, stage))
+        return found
+
+    def sample(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Time a cell, and compare nothing."""
+        cell = _cell(request)
+        found: dict[str, Any] = self._forked(request, lambda stage: sampled(cell, self._dataset, stage))
         return found
 
     def _forked(self, request: dict[str, Any], work: Any) -> Any:

@@ -1,0 +1,31 @@
+"""Make the report: one HTML file with charts and tables, from records alone."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness import store
+from harness.asked import add_results
+from harness.commands.tables import add_machine, directory, records
+from harness.options import add_sf
+from harness.report.page import Given, page
+
+FILE = "report.html"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add_sf(parser)
+    add_results(parser)
+    add_machine(parser)
+    text = f"where it is written (default {FILE} beside the records)"
+    parser.add_argument("--output", type=Path, metavar="FILE", help=text)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    where = directory(chosen)
+    made = page(Given(records(chosen), store.sessions(where), where.name, str(chosen.sf)))
+    path = chosen.output or where / FILE
+    path.write_text(made, encoding="utf-8")
+    print(f"{path}: {len(made.encode()) / 1e6:.1f} MB")
+    return 0

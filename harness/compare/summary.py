@@ -1,0 +1,125 @@
+"""What the gate says: as text a headline and what changed; as Markdown, for a comment, all numbers too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.cell import Cell
+from harness.compare.gate import Judged, Outcome, Unit
+from harness.compare.rule import TIME
+from harness.stats import percentile
+from harness.tables.entry import NOTHING, Entry, Row, Table, brief, words
+from harness.tables.render import markdown, text
+
+DRIFTING = 1.1
+"""From this ratio of the control's quartiles on, the machine is said to drift."""
+
+HEADERS = ["cell", "quantity", "base", "head", "change", "95% interval", "pairs", "verdict"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What was asked for, in words."""
+
+    base: str
+    head: str
+    machine: str
+    command: str
+
+
+def headline(found: Outcome) -> str:
+    """Say the verdict in one line."""
+    counts = {
+        "cells broken": len(found.broken), "regressions": len(found.of("regression")),
+        "improvements": len(found.of("improvement")), "inconclusive": len(found.of("inconclusive")),
+        "not compared": len(found.skipped),
+    }  # fmt: skip
+    counted = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+    ended = "interrupted; " if found.interrupted else ""
+    return ended + (counted or "no change")
+
+
+def as_text(found: Outcome) -> str:
+    table = [text(_table("What changed", changed))] if (changed := _changed(found)) else []
+    return "\n".join([*table, *_remarks(found), *_problems(found), headline(found)]) + "\n"
+
+
+def as_markdown(found: Outcome, said: Said) -> str:
+    changed = _changed(found)
+    problems = [f"- {line}" for line in _problems(found)]
+    return "\n".join([
+        f"### deltamark compare: {headline(found)}\n",
+        f"base `{said.base}`, head `{said.head}`\n",
+        *([*problems, ""] if problems else []),
+        *([markdown(_table("What changed", changed))] if changed else []),
+        f"<details><summary>All {len(found.judged)} judgements</summary>\n\n{markdown(_table('All', found.judged))}\n",
+        f"{said.machine}. {' '.join(_remarks(found))} Again: `{said.command}`\n\n</details>\n",
+    ])  # fmt: skip
+
+
+def _changed(found: Outcome) -> list[Judged]:
+    return [each for each in found.judged if each.finding.verdict not in ("unchanged", "too small")]
+
+
+def _table(title: str, judged: Iterable[Judged]) -> Table:
+    return Table("compare", title, HEADERS, [_row(each) for each in judged])
+
+
+def _row(judged: Judged) -> Row:
+    found = judged.finding
+    write = found.quantity.write
+    bounds = " to ".join(_percent(each).text for each in found.bounds) if found.bounds else "-"
+    return [
+        words(unit_name(judged.cells)), words(found.quantity.name), write(found.base), write(found.head),
+        _percent(found.change), words(bounds), words(str(found.pairs)),
+        words(found.verdict.upper() if found.verdict in ("regression", "inconclusive") else found.verdict),
+    ]  # fmt: skip
+
+
+def unit_name(cells: Unit) -> str:
+    """Name a cell, or a row by what its cells share."""
+    one = cells[0]
+    work = "" if one.workload == "insert" else f" {one.workload}"
+    batching = f"{one.logical}x{one.physical}" if len(cells) == 1 else "row"
+    return f"{one.query}{work} {batching}"
+
+
+def _percent(change: float) -> Entry:
+    if math.isnan(change):
+        return NOTHING
+    return Entry(f"{100 * math.expm1(change):+.1f}%", change)
+
+
+def _problems(found: Outcome) -> list[str]:
+    broken = [f"BROKEN {_repeat(cell)}: {problem}" for cell, problem in found.broken.items()]
+    return broken + [f"not compared {_repeat(cell)}: base: {problem}" for cell, problem in found.skipped.items()]
+
+
+def _repeat(cell: Cell) -> str:
+    return f"{unit_name((cell,))} ({cell.command('changes', '--digest')})"
+
+
+def _remarks(found: Outcome) -> list[str]:
+    return [*_machine(found.controls), *_small(found)]
+
+
+def _machine(controls: Sequence[float]) -> list[str]:
+    """Say how steady the machine was."""
+    if not controls:
+        return []
+    low, middle, high = (percentile(sorted(controls), each) for each in (25, 50, 75))
+    said = f"Control of fixed work: {brief(middle).text}, half of the time {brief(low).text} to {brief(high).text}."
+    return [said] if high < DRIFTING * low else [said, "The machine drifted: read the changes, not the times."]
+
+
+def _small(found: Outcome) -> list[str]:
+    """Say which cells have too little to do."""
+    small = [each.cells for each in found.of("too small") if each.finding.quantity == TIME and len(each.cells) == 1]
+    names = ", ".join(map(unit_name, small))
+    return (
+        [f"Below {brief(TIME.least).text}, so not judged by time: {names}. A larger SF gives them more."]
+        if small
+        else []
+    )

@@ -1,0 +1,101 @@
+"""The sides as git work trees: `.compare/base` and `.compare/head`, kept, so that what is compiled need not be again.
+
+The work tree as it is becomes a commit too, that no branch knows: what is edited while the gate runs takes no part.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from deltamark import DeltamarkError
+
+Name = Literal["base", "head"]
+
+DIRECTORY = ".compare"
+RUNNER = Path("harness", "warm.py")
+"""What measures a side."""
+
+NOBODY = {f"GIT_{who}_{what}": "compare" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+@dataclass(frozen=True)
+class Tree:
+    name: Name
+    commit: str
+    label: str
+    """As somebody reads it: `base (main, 0b7d7d8a1c2f)`."""
+    root: Path
+
+
+@contextmanager
+def trees(repository: Path, base: str, head: str) -> Iterator[tuple[Tree, Tree]]:
+    """Check out two commits; an empty `head` is the work tree as it is. Nobody else may meanwhile."""
+    directory = repository / DIRECTORY
+    wanted = resolve(repository, base), resolve(repository, head) if head else snapshot(repository)
+    directory.mkdir(exist_ok=True)
+    with (directory / "lock").open("w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            remedy = "wait for it: two would disturb each other"
+            raise DeltamarkError("a comparison is running", directory, remedy) from None
+        yield (
+            _tree(repository, "base", wanted[0], base),
+            _tree(repository, "head", wanted[1], head or "work tree"),
+        )
+
+
+def resolve(repository: Path, name: str) -> str:
+    """Return the commit that a name means."""
+    try:
+        return git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    except DeltamarkError:
+        remedy = "name a commit or branch that is here: BASE=main (fetch it, where the clone is shallow)"
+        raise DeltamarkError("no such commit", name, remedy) from None
+
+
+def snapshot(repository: Path) -> str:
+    """Make a commit of the work tree with all that is not ignored; HEAD, where that is the same."""
+    with tempfile.TemporaryDirectory(prefix="deltamark-") as scratch:
+        apart = NOBODY | {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
+        git(repository, "read-tree", "HEAD", more=apart)
+        git(repository, "add", "--all", more=apart)
+        tree = git(repository, "write-tree", more=apart)
+        if tree == git(repository, "rev-parse", "HEAD^{tree}"):
+            return git(repository, "rev-parse", "HEAD")
+        return git(repository, "commit-tree", tree, "-p", "HEAD", "-m", "the work tree as it was", more=apart)
+
+
+def _tree(repository: Path, name: Name, commit: str, said: str) -> Tree:
+    root = repository / DIRECTORY / name
+    if (root / ".git").exists():
+        git(root, "checkout", "--quiet", "--force", "--detach", commit)
+    else:
+        git(repository, "worktree", "prune")
+        git(repository, "worktree", "add", "--quiet", "--detach", str(root), commit)
+    label = f"{name} ({said}, {commit[:12]})"
+    if not (root / RUNNER).exists():
+        raise DeltamarkError(f"{label} cannot be measured", f"it has no {RUNNER}", "name a later commit")
+    return Tree(name, commit, label, root)
+
+
+def git(directory: Path, *words: str, more: Mapping[str, str] | None = None) -> str:
+    environment = os.environ | dict(more or {})
+    try:
+        ran = subprocess.run(
+            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, check=True
+        )
+    except FileNotFoundError:
+        raise DeltamarkError("sides are git work trees", "there is no git", "install git") from None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
+        raise DeltamarkError(f"git {words[0]} stopped", said, f"see git status in {directory}") from error
+    return ran.stdout.strip()

@@ -1,0 +1,55 @@
+"""What is said of a record where it is a point: what it is of, its numbers, and the command that measures it again."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from harness.record import Record
+from harness.tables.entry import brief, count, megabytes, rate
+
+VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
+
+
+@dataclass(frozen=True)
+class About:
+    title: str
+    lines: tuple[str, ...]
+    command: str
+
+
+def about(record: Record) -> About:
+    p50, p99, most = (brief(record.latency[part]).text for part in ("p50", "p99", "max"))
+    lines = (
+        f"{rate(record.rate).text}: {count(record.tuples).text} tuples in {brief(record.best).text}",
+        f"the fastest of {_runs(record)}; a batch p50 {p50}, p99 {p99}, at most {most}",
+        f"state {count(record.state_rows).text} rows, {megabytes(record.state_bytes).text} MB",
+        VERIFIED.get(record.verified, "not verified"),
+    )
+    return About(title(record), lines, command(record))
+
+
+def _runs(record: Record) -> str:
+    number = len(record.seconds)
+    return f"{number} run{'s' if number > 1 else ''}"
+
+
+def title(record: Record) -> str:
+    """Name a cell in words."""
+    workers = f", {record.workers} workers" if record.workers > 1 else ""
+    variant = "" if record.default else f" ({record.variant})"
+    work = "" if record.workload == "insert" else f", {record.workload}"
+    return f"{record.query}{variant}{work}, {record.logical} x {record.physical}, {record.engine}{workers}"
+
+
+def command(record: Record) -> str:
+    """Return what measures a cell again; in a directory of its own, or it would be done already."""
+    settings = {
+        "SF": record.sf, "QUERIES": record.query, "VARIANTS": "" if record.default else record.variant,
+        "WORKLOAD": record.workload, "LOGICAL": record.logical, "PHYSICAL": record.physical,
+        "WORKERS": record.workers, "ENGINES": shlex.quote(record.engine), "SAMPLE": record.sample,
+        "RESULTS": "again",
+    }  # fmt: skip
+    usual = {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1}
+    said = (f"{name}={value}" for name, value in settings.items() if value != usual.get(name))
+    return " ".join(["make bench", *said])

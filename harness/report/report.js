@@ -1,0 +1,182 @@
+"use strict";
+(() => {
+  const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+  const visible = (element) => element.getClientRects().length > 0;
+  document.documentElement.classList.add("js");
+
+  // filters: none chosen is all; what has no such key is left alone
+  const KEYS = ["query", "engine", "workload"];
+  const form = document.getElementById("filters");
+  const keyed = all(KEYS.map((key) => `[data-${key}]`).join());
+  const chosen = () => KEYS.map((key) => [key, all(`[name=${key}]:checked`, form).map((box) => box.value)]);
+
+  function apply() {
+    const picked = chosen().filter(([, values]) => values.length);
+    for (const element of keyed) {
+      element.classList.toggle("out", picked.some(([key, values]) =>
+        element.hasAttribute(`data-${key}`) && !values.includes(element.getAttribute(`data-${key}`))));
+    }
+    for (const frame of all(".panel, .strip:not(.axis)")) {
+      if (!all(".series", frame).some((series) => !series.classList.contains("out"))) frame.classList.add("out");
+    }
+    for (const section of all("section")) {
+      const parts = all(".panel, .strip:not(.axis), tbody tr, .problems li", section);
+      const left = parts.some((part) => !part.classList.contains("out"));
+      section.querySelector(":scope > .empty").hidden = left || !parts.length;
+      for (const body of all(":scope > ul, :scope > .panels, :scope > .lists, :scope > details", section)) {
+        body.hidden = !left;
+      }
+    }
+    document.getElementById("filtered").textContent = picked.flatMap(([, values]) => values).join(", ");
+    hide();
+  }
+
+  function remember() {
+    const words = chosen().filter(([, values]) => values.length)
+      .map(([key, values]) => `${key}=${values.map(encodeURIComponent).join(",")}`);
+    history.replaceState(null, "", `#${words.join("&")}`);
+  }
+
+  function recall() {
+    if (!location.hash.includes("=")) return;
+    const wanted = new Map(location.hash.slice(1).split("&").map((word) => word.split("=")));
+    for (const box of all("input", form)) {
+      box.checked = (wanted.get(box.name) || "").split(",").map(decodeURIComponent).includes(box.value);
+    }
+    apply();
+  }
+
+  form.addEventListener("change", () => { apply(); remember(); });
+  form.addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  addEventListener("hashchange", recall);
+
+  // tables: a heading sorts, numbers from the greatest down first; what has no number comes last
+  function sort(heading) {
+    const table = heading.closest("table");
+    const at = heading.cellIndex;
+    const rows = all("tbody tr", table);
+    const number = (row) => parseFloat(row.cells[at].dataset.value);
+    const numeric = rows.some((row) => !Number.isNaN(number(row)));
+    const before = heading.getAttribute("aria-sort");
+    const way = before ? (before === "ascending" ? -1 : 1) : (numeric ? -1 : 1);
+    const order = numeric
+      ? (one, other) => {
+        const [a, b] = [number(one), number(other)];
+        if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
+        return a === b ? 0 : way * (a < b ? -1 : 1);
+      }
+      : (one, other) => way * one.cells[at].textContent.localeCompare(other.cells[at].textContent);
+    for (const each of all("thead th", table)) each.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", way === 1 ? "ascending" : "descending");
+    table.tBodies[0].append(...rows.sort(order));
+  }
+  for (const heading of all("thead th")) heading.firstChild.addEventListener("click", () => sort(heading));
+
+  // points: the nearest to a pointer, or the next by arrow keys, tells what it is; pinned, it can be copied from
+  const NEAR = 26;
+  const tip = document.getElementById("tip");
+  let current = null;
+
+  const middle = (point) => {
+    const box = (point.querySelector("circle, svg path") || point.lastChild).getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+  };
+  const points = (chart) => all(".point", chart).filter(visible);
+
+  function nearest(event) {
+    const chart = event.target.closest && event.target.closest("[data-chart]");
+    let [found, least] = [null, NEAR];
+    for (const point of chart ? points(chart) : []) {
+      const [x, y] = middle(point);
+      const distance = Math.hypot(x - event.clientX, y - event.clientY);
+      if (distance < least) [found, least] = [point, distance];
+    }
+    return found;
+  }
+
+  function make(name, text, className) {
+    const made = document.createElement(name);
+    made.textContent = text;
+    if (className) made.className = className;
+    return made;
+  }
+
+  function show(point) {
+    if (point === current) return;
+    hide();
+    current = point;
+    point.classList.add("on");
+    const copy = make("button", "Copy command");
+    copy.type = "button";
+    copy.addEventListener("click", () => copied(copy, point.dataset.command));
+    tip.replaceChildren(
+      make("strong", point.dataset.title), ...point.dataset.lines.split("\n").map((line) => make("div", line)),
+      make("code", point.dataset.command), make("div", "Click or Enter keeps this open", "hint"), copy);
+    tip.hidden = false;
+    place();
+  }
+
+  function place() {
+    const [x, y] = middle(current);
+    const { width, height } = tip.getBoundingClientRect();
+    const left = x + 16 + width < innerWidth ? x + 16 : x - 16 - width;
+    tip.style.left = `${Math.max(12, left)}px`;
+    tip.style.top = `${Math.max(12, Math.min(y - height / 2, innerHeight - height - 12))}px`;
+  }
+
+  function pin(point) {
+    show(point);
+    tip.classList.add("pinned");
+  }
+
+  function hide() {
+    if (current) current.classList.remove("on");
+    current = null;
+    tip.hidden = true;
+    tip.classList.remove("pinned");
+  }
+
+  function copied(button, text) {
+    const done = () => { button.textContent = "Copied"; };
+    const select = () => getSelection().selectAllChildren(tip.querySelector("code"));
+    if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, select);
+    else select();
+  }
+
+  const pinned = () => tip.classList.contains("pinned");
+  document.addEventListener("pointermove", (event) => {
+    if (event.pointerType !== "mouse" || pinned() || tip.contains(event.target)) return;
+    const found = nearest(event);
+    if (found) show(found);
+    else hide();
+  });
+  document.addEventListener("click", (event) => {
+    if (tip.contains(event.target)) return;
+    const found = nearest(event);
+    hide();
+    if (found) pin(found);
+  });
+  const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") hide();
+    const chart = document.activeElement;
+    if (!chart.hasAttribute("data-chart")) return;
+    const known = points(chart);
+    const at = known.indexOf(current);
+    const step = STEPS[event.key];
+    if (step && known.length) {
+      event.preventDefault();
+      show(known[at < 0 ? 0 : (at + step + known.length) % known.length]);
+    } else if (event.key === "Enter" && current) {
+      pin(current);
+      tip.querySelector("button").focus();
+    }
+  });
+  document.addEventListener("focusout", (event) => {
+    if (event.target.hasAttribute("data-chart") && !pinned()) hide();
+  });
+  for (const what of ["scroll", "resize"]) addEventListener(what, () => current && place(), { passive: true });
+
+  recall();
+})();

@@ -1,0 +1,68 @@
+"""Scales: where between the ends of an axis a value lies, and which values are written there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+Write = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Log:
+    """Whole decades."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def over(cls, values: Iterable[float]) -> Log:
+        """Take the decades that hold all positive values."""
+        known = [math.log10(value) for value in values if value > 0] or [0.0]
+        low, high = math.floor(min(known) + 1e-9), math.ceil(max(known) - 1e-9)
+        return cls(low, max(high, low + 1))
+
+    def share(self, value: float) -> float:
+        power = math.log10(value) if value > 0 else self.low
+        return (max(power, self.low) - self.low) / (self.high - self.low)
+
+    @property
+    def ticks(self) -> list[float]:
+        return [10.0**power for power in range(self.low, self.high + 1)]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """From `low` on, so many steps."""
+
+    low: float
+    step: float
+    steps: int
+
+    def share(self, value: float) -> float:
+        return (value - self.low) / (self.step * self.steps)
+
+    @property
+    def ticks(self) -> list[float]:
+        return [self.low + self.step * at for at in range(self.steps + 1)]
+
+
+Scale = Log | Linear
+
+
+def tick(value: float) -> str:
+    """Write a power of ten of seconds, with its unit where one begins."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+        if value >= size * (1 - 1e-9):
+            times = round(value / size)
+            return f"1 {unit}" if times == 1 else str(times)
+    return f"{value:g}"
+
+
+def short(value: float) -> str:
+    """Write a power of ten, or a small number."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("K", 1e3)):
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"

@@ -1,0 +1,76 @@
+"""Throughput against the size of a batch, a panel a query."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from harness.record import Record
+from harness.report.about import about
+from harness.report.looks import engine_words, look_of
+from harness.report.marks import Explained, Kind, keys_of, legend
+from harness.report.markup import Markup
+from harness.report.panel import Axes, Line, Place, panel
+from harness.report.scale import Log, short
+from harness.report.section import Section, panels
+from harness.subjects import has_stream
+from harness.tables.lookup import Lookup
+
+Name = tuple[str, str, Kind]
+"""An engine, a workload, and how batches are made."""
+
+
+def throughput(known: Lookup) -> Section | None:
+    found = {query: _lines(known, query) for query in known.queries}
+    drawn = [record for lines in found.values() for records in lines.values() for record in records]
+    if not drawn:
+        return None
+    axes = Axes(
+        Log.over(float(record.batch_rows) for record in drawn), Log.over(record.rate for record in drawn), short, short,
+        "tuples a second by rounds in a batch",
+    )  # fmt: skip
+    made = [_panel(known, query, axes, lines) for query, lines in found.items() if lines]
+    names = dict.fromkeys(name for lines in found.values() for name in lines)
+    return Section(
+        "throughput", "Throughput against batch size",
+        "Tuples a second over rounds in a batch, both in powers of ten, with the same axes for every query. Where the "
+        "line of recomputing lies above, it is better to run the query again than to maintain its answer.",
+        [legend(_explained(known, *name) for name in names), panels(made)],
+    )  # fmt: skip
+
+
+def _lines(known: Lookup, query: str) -> dict[Name, list[Record]]:
+    """Return what a query's panel shows, in order of size."""
+    lines = defaultdict(list)
+    for record in sorted(known.records, key=lambda each: each.batch_rows):
+        kind = _kind(record)
+        if kind and record.query == query and record.shown and record.default and record.workers == 1:
+            lines[record.engine, record.workload, kind].append(record)
+    return lines
+
+
+def _kind(record: Record) -> Kind | None:
+    """Return how a record's batches are made; None where of both L and P."""
+    if record.workload != "insert":
+        return "dotted"
+    if record.logical == 1 or not has_stream(record.engine):
+        return "solid"
+    return "hollow" if record.physical == 1 else None
+
+
+def _panel(known: Lookup, query: str, axes: Axes, lines: dict[Name, list[Record]]) -> Markup:
+    drawn = [
+        Line(look_of(known, *name[:2]), name[2], keys_of(records[0]), list(_places(records)))
+        for name, records in lines.items()
+    ]
+    return panel(query, axes, {"query": query}, drawn)
+
+
+def _places(records: Iterable[Record]) -> Iterable[Place]:
+    return (Place(record.batch_rows, record.rate, about(record)) for record in records)
+
+
+def _explained(known: Lookup, engine: str, workload: str, kind: Kind) -> Explained:
+    batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
+    text = f"{engine}: {batches}" if has_stream(engine) else engine_words(engine)
+    return Explained(look_of(known, engine, workload), kind, text)

@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed report compare clean-results soak check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed bench-shared report compare clean-results soak chaos check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -57,8 +57,14 @@ clean-results: .venv/ready  ## remove the records of this machine
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)
 
+bench-shared: .venv/ready  ## all queries in one dataflow, beside each alone: make bench-shared SF=1
+	@$(RUN) bench-shared $(MAKEOVERRIDES)
+
 soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
 	@$(RUN) soak q18 $(MAKEOVERRIDES)
+
+chaos: .venv/ready  ## kill drivers, executors and workers of queries on Spark: make chaos SF=0.01
+	@$(RUN) chaos $(MAKEOVERRIDES)
 
 check: lint types test  ## what continuous integration runs
 

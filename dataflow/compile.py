@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
+from dataflow.compiled import Arranged, Built, Compiled, Kept, Root
 from dataflow.kernels import run as vm
 from dataflow.operators import group, linear
 from dataflow.operators.arrangement import Arrangement, Weights, arrange
 from dataflow.operators.bound import bound
-from dataflow.operators.exchange import Exchange, exchange
+from dataflow.operators.exchange import exchange
 from dataflow.operators.extreme import extreme
 from dataflow.operators.join import join
 from dataflow.operators.or_null import or_null
@@ -26,125 +25,132 @@ from dataflow.operators.text import places_of_numbers
 from dataflow.operators.top import top
 from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, by_row, delivered, layout
 from dataflow.plan import Node, base_rows, walk
-from dataflow.program import LOOSE, Program, State
-from dataflow.stream import Deal, Interner, Stream
+from dataflow.program import LOOSE, Op, Part, Program
+from dataflow.reuse import reuse
+from dataflow.stream import Deal, Stream
+from dataflow.term import Term, column
 from dataflow.types import Type
 from deltamark import DeltamarkError
-
-T = TypeVar("T")
-
-Arranged = tuple[Node, Delivery | None, tuple[str, ...], tuple[Type, ...]]
 
 CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", "consolidate")
 """Operators whose output has one update a row and time."""
 
 
 @dataclass(frozen=True)
-class Root:
-    """A maintained answer: the block that collects it, and where each worker collects time, diff and the arrays.
-
-    Of a text the arrays are two: where it starts, and its length.
-    """
-
-    names: tuple[str, ...]
-    arrays: tuple[str, ...]
-    texts: tuple[str, ...]
-    block: int
-    vectors: tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True)
-class Built:
-    """What was built for a node, its arrangement or its delivery: the states, and the memory behind them."""
-
-    node: Node
-    how: tuple[str, ...] | Delivery | None
-    states: tuple[State, ...]
-    memory: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Met:
-    """What a join meets on one side: a node, and the names there of the columns that it needs."""
+    """What a join meets on one side: a node, and what the columns that it needs are there."""
 
     node: Node
-    names: Mapping[str, str]
+    terms: Mapping[str, Term]
 
-    def of(self, names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(self.names[name] for name in names)
+    def keys(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.terms[name].value for name in names)
 
-
-@dataclass
-class Compiled:
-    program: Program
-    inputs: dict[str, tuple[Node, linear.Input]] = field(default_factory=dict)
-    roots: list[Root] = field(default_factory=list)
-    arrangements: list[Arrangement] = field(default_factory=list)
-    built: list[Built] = field(default_factory=list)
-    readers: dict[int, list[Node]] = field(default_factory=lambda: defaultdict(list))
-    """The nodes that read an arrangement or a delivery, by its place in `built`."""
-    shared: dict[Node, str] = field(default_factory=dict)
-    """How several workers do without moving rows what they do together."""
-    exchanges: list[Exchange] = field(default_factory=list)
-    block: int = 0
+    def of(self, names: Iterable[str]) -> tuple[Term, ...]:
+        return tuple(self.terms[name] for name in names)
 
 
-def compile_plans(plans: Sequence[Node], workers: int = 1) -> Compiled:
+def compile_plans(plans: Mapping[str, Node], workers: int = 1) -> Compiled:
     """Compile plans to the program that each of so many workers runs."""
-    return _Compiler(plans, workers).compiled
+    compiled = Compiled(Program(workers))
+    compile_into(compiled, plans)
+    return compiled
+
+
+@dataclass(frozen=True)
+class Added:
+    """What was compiled into a program: its operators, and the columns of inputs, and of nodes, that they read."""
+
+    ops: Sequence[Op]
+    read: Mapping[str, tuple[str, ...]]
+    owed: Mapping[Node, dict[str, None]]
+
+
+def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
+    """Compile more plans. They share the arrangements that are there, and among themselves all that is equal."""
+    program = compiled.program
+    before, vectors = len(program.ops), program.vectors()
+    compiler = _Compiler(compiled, plans)
+    compiler.compile()
+    added = program.ops[before:]
+    reuse(program, added, program.vectors() - vectors)
+    return Added(added, compiler.read, compiler.owed)
 
 
 class _Compiler:
-    def __init__(self, plans: Sequence[Node], workers: int) -> None:
-        self.compiled = Compiled(Program(workers))
-        self._program = self.compiled.program
-        nodes = list(dict.fromkeys(node for plan in plans for node in walk(plan)))
+    def __init__(self, compiled: Compiled, plans: Mapping[str, Node]) -> None:
+        self._compiled = compiled
+        self._program = compiled.program
+        self._plans = plans
         self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
-        self._stored: dict[tuple[Node, tuple[str, ...]], dict[str, None]] = defaultdict(dict)
+        self._stored: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = defaultdict(dict)
         self._met: dict[tuple[Node, int], Met] = {}
+        self._found: dict[tuple[Node, int], Kept] = {}
+        """The sides of joins whose arrangement was there before."""
         self._streams: dict[Node, Stream] = {}
         self._layouts: dict[Node, Layout] = {}
         self._moved: dict[tuple[Node, Delivery], Stream] = {}
-        self._arrivals: dict[tuple[Node, Delivery], int] = {}
-        self._arranged: dict[Arranged, Arrangement] = {}
-        self._places: dict[Arranged, int] = {}
-        self._interners: dict[tuple[Type, ...], Interner] = {}
-        """Of the keys of joins: both sides must number rows alike."""
-        for plan in plans:
+        self._delivering: dict[tuple[Node, Delivery], Built] = {}
+
+    def compile(self) -> None:
+        nodes = list(dict.fromkeys(node for plan in self._plans.values() for node in walk(plan)))
+        for plan in self._plans.values():
             self._owe(plan, plan.schema.names)
         for node in reversed(nodes):
-            self._ask(node)
+            if node in self._owed:
+                self._ask(node)
         for node in nodes:
-            self._layouts[node] = self._layout(node)
-            deliveries = zip(node.inputs, self._layouts[node].deliveries, strict=True)
-            inputs = [self._delivered(of, delivery, node) for of, delivery in deliveries]
-            made = self._note(node, None, partial(self._stream, node, inputs))
-            self._streams[node] = self._dealt(made, self._layouts[node].placement)
-        for plan in plans:
-            self.compiled.roots.append(self._collect(plan))
-        for each in self.compiled.arrangements:
-            self._settle(each)
-        self.compiled.block = self._program.start([each.block for _, each in self.compiled.inputs.values()])
+            if node in self._owed:
+                self._build(node)
+        for name, plan in self._plans.items():
+            part = Part()
+            with self._program.building(part):
+                self._compiled.roots[name] = self._collect(plan)
+
+    @property
+    def owed(self) -> Mapping[Node, dict[str, None]]:
+        """The columns of each node that anybody uses."""
+        return self._owed
+
+    @property
+    def read(self) -> dict[str, tuple[str, ...]]:
+        """The columns of inputs that are read."""
+        return {node.params: tuple(owed) for node, owed in self._owed.items() if node.op == "input"}
+
+    def _build(self, node: Node) -> None:
+        self._layouts[node] = self._layout(node)
+        part = Built(node=node, how=None)
+        with self._program.building(part):
+            sides = [side for side in range(len(node.inputs)) if (node, side) not in self._found]
+            streams = [self._delivered(node.inputs[side], self._layouts[node].deliveries[side], part) for side in sides]
+            made = self._dealt(self._stream(node, streams), self._layouts[node].placement)
+        self._compiled.built.append(part)
+        self._streams[node] = made
 
     def _layout(self, node: Node) -> Layout:
         if self._program.workers == 1:
             return Layout((None,) * len(node.inputs), FIRST)
-        types = _key_types(node) if node.op in ("join", "bound") else ()
+        types = key_types(node) if node.op in ("join", "bound") else ()
         return layout(node, [self._layouts[each].placement for each in node.inputs], self._owed, types)
 
-    def _delivered(self, of: Node, delivery: Delivery | None, reader: Node | None = None) -> Stream:
+    def _delivered(self, of: Node, delivery: Delivery | None, reader: Built | None = None) -> Stream:
         """Return a node's stream where a reader needs it."""
-        if delivery is None:
-            return self._streams[of]
-        if (of, delivery) not in self._moved:
-            columns = {name: of.schema[name] for name in self._owed[of]}
-            move = partial(self._exchange, self._streams[of], self._layouts[of].placement, delivery, columns)
-            made = self._note(of, delivery, move)
-            self._moved[of, delivery] = self._dealt(made, delivered(self._layouts[of].placement, delivery))
-            self._arrivals[of, delivery] = len(self.compiled.built) - 1
-        if reader is not None:
-            self.compiled.readers[self._arrivals[of, delivery]].append(reader)
-        return self._moved[of, delivery]
+        if delivery is not None and (of, delivery) not in self._moved:
+            part = Built(node=of, how=delivery)
+            with self._program.building(part):
+                self._moved[of, delivery] = self._move(of, delivery)
+            self._compiled.built.append(part)
+        found = self._streams[of] if delivery is None else self._moved[of, delivery]
+        self._program.part.uses.add(found.part)
+        if delivery is not None and reader is not None:
+            self._compiled.readers[found.part].append(reader)
+        return found
+
+    def _move(self, of: Node, delivery: Delivery) -> Stream:
+        columns, placement = {name: of.schema[name] for name in self._owed[of]}, self._layouts[of].placement
+        self._program.part.uses.add(self._streams[of].part)
+        made = self._exchange(self._streams[of], placement, delivery, columns)
+        return self._dealt(made, delivered(placement, delivery))
 
     def _dealt(self, stream: Stream, placement: Placement) -> Stream:
         """Say of a stream how its rows are dealt."""
@@ -155,7 +161,7 @@ class _Compiler:
 
     def _exchange(self, stream: Stream, origin: Placement, delivery: Delivery, columns: Mapping[str, Type]) -> Stream:
         moved, made = exchange(stream, origin, delivery, columns)
-        self.compiled.exchanges.append(made)
+        self._compiled.exchanges.append(made)
         return moved
 
     def _again(self, node: Node, build: Callable[[Stream], Stream], stream: Stream, names: Iterable[str]) -> Stream:
@@ -163,22 +169,9 @@ class _Compiler:
         delivery = self._layouts[node].again
         if delivery is None:
             return build(stream)
-        self.compiled.shared[node] = "each worker picks of its rows, and one of what they picked"
+        self._compiled.shared[node] = "each worker picks of its rows, and one of what they picked"
         columns = {name: node.schema[name] for name in names}
         return build(self._exchange(build(stream), ANYWHERE, delivery, columns))
-
-    def _note(self, node: Node, how: tuple[str, ...] | Delivery | None, build: Callable[[], T]) -> T:
-        """Build something, and write down what belongs to it and not to what it builds on the way."""
-        memory, states = set(self._program.memory.reservations()), set(self._program.states)
-        before = len(self.compiled.built)
-        made = build()
-        for each in self.compiled.built[before:]:
-            memory |= set(each.memory)
-            states |= {at for at, state in self._program.states.items() if state in each.states}
-        mine = [at for at in self._program.memory.reservations() if at not in memory | self._program.scratch()]
-        kept = [state for at, state in self._program.states.items() if at not in states]
-        self.compiled.built.append(Built(node, how, tuple(kept), tuple(mine)))
-        return made
 
     def _owe(self, node: Node, names: Sequence[str]) -> None:
         self._owed[node].update(dict.fromkeys(names))
@@ -198,11 +191,7 @@ class _Compiler:
                 self._owe(node.inputs[0], [*keys, *used])
             case "join":
                 for side in (0, 1):
-                    mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
-                    self._owe(node.inputs[side], [*node.params[side], *mine])
-                    met = self._below(node.inputs[side], [*node.params[side], *mine])
-                    self._stored[met.node, met.of(node.params[side])].update(dict.fromkeys(met.of(mine)))
-                    self._met[node, side] = met
+                    self._ask_side(node, side, owed)
             case "extreme":
                 keys, of, _, _ = node.params
                 self._owe(node.inputs[0], [of, *keys, *owed])
@@ -216,30 +205,43 @@ class _Compiler:
                 for each in node.inputs:
                     self._owe(each, owed)
 
-    def _below(self, node: Node, names: Sequence[str]) -> Met:
-        """Look through what only picks columns: joins of the same rows by the same key share an arrangement."""
-        found = {name: name for name in names}
+    def _ask_side(self, node: Node, side: int, owed: Iterable[str]) -> None:
+        """Find the arrangement of one side of a join, or ask for what it stores."""
+        mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
+        met = self._met[node, side] = self._below(node.inputs[side], node.params[side], mine)
+        keys, stored = met.keys(node.params[side]), met.of(mine)
+        found = self._compiled.arrangement((met.node, None, keys, key_types(node)), stored)
+        if found is not None:
+            self._found[node, side] = found
+            return
+        self._owe(node.inputs[side], [*node.params[side], *mine])
+        self._stored[met.node, keys].update(dict.fromkeys(stored))
+
+    def _below(self, node: Node, keys: Sequence[str], others: Sequence[str]) -> Met:
+        """Look through what picks and computes columns: joins of the same rows by the same key share an arrangement."""
+        found = {name: column(name, node.schema[name]) for name in (*keys, *others)}
         while self._program.workers == 1 and node.op == "select":
             terms = dict(node.params)
-            if any(terms[name].op != "column" for name in found.values()):
+            if any(term.op != "column" for term in found.values()):
                 break
-            found = {name: terms[below].value for name, below in found.items()}
-            node = node.inputs[0]
+            below = {name: terms[term.value] for name, term in found.items()}
+            if any(below[name].op != "column" for name in keys):
+                break
+            found, node = below, node.inputs[0]
         return Met(node, found)
 
-    def _sides(self, node: Node) -> dict[str, tuple[bool, str]]:
+    def _sides(self, node: Node) -> dict[str, tuple[bool, Term]]:
         """Where each column that a join owes comes from."""
         left = node.inputs[0].schema
-        return {name: (name in left, self._met[node, int(name not in left)].names[name]) for name in self._owed[node]}
+        return {name: (name in left, self._met[node, int(name not in left)].terms[name]) for name in self._owed[node]}
 
     def _stream(self, node: Node, streams: Sequence[Stream]) -> Stream:
         match node.op:
             case "input":
-                if node.params in self.compiled.inputs:
+                block = self._compiled.inputs.setdefault(node.params, linear.Input(self._program, node))
+                if block.node is not node:
                     raise DeltamarkError("two inputs of one name", node.params, "declare each input once")
-                stream, block = linear.source(self._program, node, tuple(self._owed[node]))
-                self.compiled.inputs[node.params] = node, block
-                return stream
+                return block.stream(self._owed[node])
             case "where":
                 return linear.where(streams[0], node)
             case "select":
@@ -252,7 +254,7 @@ class _Compiler:
                 append: group.Append = Program.op
                 if self._layouts[node].placement.kind == "scanned":
                     append = scan
-                    self.compiled.shared[node] = "each worker sums its slices and tells the others"
+                    self._compiled.shared[node] = "each worker sums its slices and tells the others"
                 return group.aggregate(streams[0], node, base_rows(node), append)
             case "threshold":
                 return group.threshold(streams[0], node, base_rows(node))
@@ -266,7 +268,7 @@ class _Compiler:
             case "top":
                 return self._again(node, lambda stream: top(stream, node), streams[0], node.schema.names)
             case "bound":
-                return bound(streams[0], streams[1], node, _key_types(node), tuple(self._owed[node]))
+                return bound(streams[0], streams[1], node, key_types(node), tuple(self._owed[node]))
             case "or_null":
                 return or_null(streams[0], node)
             case "consolidate":
@@ -275,31 +277,32 @@ class _Compiler:
 
     def _arrangement(self, node: Node, side: int) -> Arrangement:
         """Return the arrangement of one side of a join, whose keys span those of both."""
-        delivery = self._layouts[node].deliveries[side]
         met = self._met[node, side]
-        keys = met.of(node.params[side])
-        what = (met.node, delivery, keys, _key_types(node))
-        if what not in self._arranged:
-            self._arranged[what] = self._note(met.node, keys, partial(self._arrange, what))
-            self._places[what] = len(self.compiled.built) - 1
-        self.compiled.readers[self._places[what]].append(node)
-        return self._arranged[what]
+        what = (met.node, self._layouts[node].deliveries[side], met.keys(node.params[side]), key_types(node))
+        found = self._found.get((node, side)) or self._compiled.arrangement(what, self._stored[met.node, what[2]])
+        if found is None:
+            found = self._arrange(what)
+            self._compiled.kept.append(found)
+        reader = self._program.part
+        reader.uses.add(found.part)
+        if isinstance(reader, Built):
+            self._compiled.readers[found.part].append(reader)
+        return found.arrangement
 
-    def _arrange(self, what: Arranged) -> Arrangement:
+    def _arrange(self, what: Arranged) -> Kept:
         of, delivery, names, types = what
-        stream = self._delivered(of, delivery)
-        key = stream.key(names, types, self._interners.get(types))
-        if key.interner is not None:
-            self._interners[types] = key.interner
-        keys = self._program.keys(key, base_rows(of), stream.size)
-        made = arrange(stream, key.cell, keys, tuple(self._stored[of, names]))
-        self.compiled.arrangements.append(made)
-        return made
-
-    def _settle(self, each: Arrangement) -> None:
-        """Append the settling of an arrangement: the same block, under another opcode."""
-        self._program.op(vm.SETTLE, each.block)
-        self._program.keep(each)
+        part = Built(node=of, how=names)
+        with self._program.building(part):
+            stream = self._delivered(of, delivery)
+            key = stream.key(names, types, self._compiled.interners.get(types))
+            if key.interner is not None:
+                self._compiled.interners[types] = key.interner
+            keys = self._program.keys(key, base_rows(of), stream.size)
+            made = arrange(stream, key.cell, keys, tuple(self._stored[of, names]))
+            self._program.late_op(vm.SETTLE, made.block)
+            self._program.keep(made)
+        self._compiled.built.append(part)
+        return Kept(what, made, part)
 
     def _consolidated(self, stream: Stream, names: Sequence[str]) -> Stream:
         program = self._program
@@ -309,18 +312,9 @@ class _Compiler:
         mask = (1 << 14) - 1
         size, table = program.cell(), program.memory.reserve(mask + 1)
         program.op(
-            vm.CONSOLIDATE,
-            stream.size,
-            len(out),
-            inputs,
-            program.frontier,
-            0,
-            buffer,
-            table,
-            mask,
-            size,
+            vm.CONSOLIDATE, stream.size, len(out), inputs, program.frontier, 0, buffer, table, mask, size,
             program.table(out),
-        )
+        )  # fmt: skip
         program.keep(Weights())
         made = dict(zip(names, out[2:], strict=True))
         return Stream(program, size, out[0], out[1], made.__getitem__, made)
@@ -345,10 +339,10 @@ class _Compiler:
             program.differ(table + 8 * place, [mine[place] for mine in vectors])
         block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), table, 0)
         texts = tuple(name for name in names if plan.schema[name].kind == "text")
-        return Root(names, tuple(arrays), texts, block, vectors)
+        return Root(names, tuple(arrays), texts, block, vectors, program.part)
 
 
-def _key_types(node: Node) -> tuple[Type, ...]:
+def key_types(node: Node) -> tuple[Type, ...]:
     """Return the types of the keys that two inputs meet by, spanning those of both."""
     pairs = zip(*(tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1)), strict=True)
     return tuple(replace(a, low=min(a.low, b.low), high=max(a.high, b.high)) for a, b in pairs)

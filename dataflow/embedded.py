@@ -25,7 +25,7 @@ from dataflow.operators.exchange import trim
 from dataflow.operators.linear import BYTES
 from dataflow.program import LOOSE
 from dataflow.team import Team, spins
-from dataflow.worker import Batch, Pointers, Shard
+from dataflow.worker import ANSWER, Batch, Pointers, Shard
 from deltamark import DeltamarkError
 
 KEPT = 1 << 26
@@ -55,7 +55,7 @@ class Embedded:
         if not 1 <= workers <= MOST_WORKERS:
             raise DeltamarkError("no such number of workers", workers, f"give from 1 to {MOST_WORKERS}")
         vm.run.compile((numba.types.int64, numba.types.int64))
-        self._shard = Shard(compile_plans([collection.node], workers))
+        self._shard = Shard(compile_plans({ANSWER: collection.node}, workers))
         self._program = self._shard.compiled.program
         self._source = source and source(self.inputs)
         self._taken: dict[str, Pointers] = {}
@@ -82,7 +82,7 @@ class Embedded:
         return _merged(parts) if parts else self._shard.answer(0, 0)
 
     def _give_back(self, worker: int, size: int) -> None:
-        for vector in self._shard.compiled.roots[0].vectors[worker] if self._team.workers > 1 else ():
+        for vector in self._shard.compiled.roots[ANSWER].vectors[worker] if self._team.workers > 1 else ():
             self._program.memory.clear(vector, size)
 
     def push(self, batches: Mapping[str, Batch]) -> int:
@@ -150,7 +150,7 @@ class Embedded:
             case (what, pointers):
                 for each in self._shard.compiled.exchanges:
                     trim(self._program, each, KEPT)
-                return self._shard.run(pointers or self._taken, self._team.wait, drop=what == "push")[0]
+                return self._shard.run(pointers or self._taken, self._team.wait, drop=what == "push")[ANSWER]
         raise AssertionError(command)
 
     def _take(self, message: Any) -> int:

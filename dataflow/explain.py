@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataflow.compile import Built, Compiled
+from collections import defaultdict
+
+from dataflow.compiled import Arranged, Compiled, reachable
 from dataflow.placement import Delivery
-from dataflow.plan import Node
+from dataflow.plan import Node, walk
+from dataflow.program import Part
 from dataflow.term import Term
 
 
@@ -14,8 +17,9 @@ def explain(compiled: Compiled) -> str:
     for each in compiled.built:
         numbers.setdefault(each.node, len(numbers))
     lines = []
-    for place, each in enumerate(compiled.built):
-        readers = [numbers[node] for node in compiled.readers.get(place, [])]
+    kept = _kept(compiled)
+    for each in compiled.built:
+        readers = [numbers[reader.node] for reader in compiled.readers.get(each, [])]
         match each.how:
             case None:
                 what = _operator(each.node, numbers)
@@ -27,8 +31,26 @@ def explain(compiled: Compiled) -> str:
             case keys:
                 by = ", ".join(keys) or "nothing"
                 what = f"      arrangement of {numbers[each.node]} by {by}, read by {', '.join(map(str, readers))}"
-        lines.append(f"{what}{_kept(compiled, each)}")
+        lines.append(f"{what}{kept[each]}")
     return "\n".join(lines)
+
+
+def sharing(compiled: Compiled) -> list[tuple[str, list[str], int, int]]:
+    """List the arrangements: what each is of, which dataflows use it, its rows and its bytes."""
+    used = {name: reachable([root.part]) for name, root in compiled.roots.items()}
+    sizes = _sizes(compiled)
+    return [
+        (_arranged(each.what), [name for name, parts in used.items() if each.part in parts], *sizes[each.part])
+        for each in compiled.kept
+    ]
+
+
+def _arranged(what: Arranged) -> str:
+    """Name the rows of an arrangement by the inputs that they come from."""
+    node, _, keys, _ = what
+    inputs = " ".join(sorted(each.params for each in walk(node) if each.op == "input"))
+    how = "" if node.op == "input" else f", {node.op}"
+    return f"{inputs}{how}, by {', '.join(keys) or 'nothing'}"
 
 
 def _operator(node: Node, numbers: dict[Node, int]) -> str:
@@ -44,12 +66,22 @@ def _words(value: object) -> str:
     return "-" if value is None else repr(value)
 
 
-def _kept(compiled: Compiled, each: Built) -> str:
-    if not each.states:
-        return ""
-    rows = sum(state.rows() for state in each.states)
-    size = sum(compiled.program.memory.resident(address) for address in each.memory)
-    if not rows and not size:
-        return ""
-    share = f", {size / rows:.0f} a row" if rows else ""
-    return f"   [{rows:,} rows, {size / 1e6:.1f} MB{share}]"
+def _kept(compiled: Compiled) -> dict[Part, str]:
+    """Say how many rows each part keeps, and how many bytes that takes."""
+    words: dict[Part, str] = defaultdict(str)
+    for part, (rows, size) in _sizes(compiled).items():
+        if rows or size:
+            share = f", {size / rows:.0f} a row" if rows else ""
+            words[part] = f"   [{rows:,} rows, {size / 1e6:.1f} MB{share}]"
+    return words
+
+
+def _sizes(compiled: Compiled) -> dict[Part, tuple[int, int]]:
+    """Return the rows and bytes that each part keeps."""
+    memory: dict[object, list[int]] = defaultdict(list)
+    for address, part in compiled.program.state_memory().items():
+        memory[part].append(address)
+    return {
+        part: (sum(state.rows() for state in states), sum(map(compiled.program.memory.resident, memory[part])))
+        for part, states in compiled.states().items()
+    }

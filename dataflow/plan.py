@@ -49,6 +49,9 @@ class Node:
     def __str__(self) -> str:
         return f"{self.op}({self.params})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return node, (self.op, self.inputs, self.params, self.schema)
+
 
 _nodes: WeakValueDictionary[bytes, Node] = WeakValueDictionary()
 

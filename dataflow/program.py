@@ -5,8 +5,9 @@ Nothing here knows what an operator does. A cell is a word that holds an address
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dataflow.kernels import arrange, find, intern, keymap
@@ -20,6 +21,9 @@ from dataflow.types import Type
 SLICE_ROWS = 4096
 LOOSE = 1 << 31
 """Words of an array whose size nobody knows beforehand: address space, not memory."""
+
+WORDS = 1 << 18
+"""Reserved at once for blocks, cells and tables."""
 
 DIRECT_SHARE, DIRECT_FREE = 4, 1 << 16
 """Keys index an array directly while their range is at most 4 times the rows that may be live, plus 64K: enough for
@@ -55,16 +59,47 @@ class Keys:
     capacity: int
 
 
+@dataclass(eq=False)
+class Part:
+    """Something that is built: operators and memory belong to it, and it uses what belongs to other parts."""
+
+    uses: set[Part] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operator's block, and the part that it belongs to. Late ones run after all others."""
+
+    block: int
+    part: Part
+    late: bool
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Operators to be run in turn: the block of kernels.run, which is a reservation, and those of the operators."""
+
+    block: int
+    ops: Sequence[int]
+
+
+LOOP_WORDS = 16
+
+
 class Program:
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
         self.memory = Memory()
-        self._words = self.memory.reserve(1 << 22)
-        self._used = 0
-        self._vectors: set[int] = set()
-        self.ops: list[int] = []
+        self.memory.owner = self.base = Part()
+        """What belongs to the program as a whole."""
+        self._words = self._end = 0
+        self._vectors: dict[int, int] = {}
+        """The cell of each reservation that is a vector's own."""
+        self.tables: dict[int, int] = {}
+        """How many words lie at an address: blocks, tables and cells."""
+        self.ops: list[Op] = []
         self.states: dict[int, State] = {}
-        """The operators that can fail or keep rows, by their place in `ops`."""
+        """Of the operators that can fail or keep rows, by their blocks."""
         self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
         """Cells: where the round ends, which worker this is, and how often it looks before it asks why it waits."""
         self.nothing = self.cell(self.memory.reserve(LOOSE))
@@ -88,14 +123,66 @@ class Program:
         for address, values in self._differing:
             view(address, 1)[0] = values[worker]
 
-    def scratch(self) -> set[int]:
-        """Return the reservations that hold the vectors of a slice, and no state."""
-        return self._vectors
+    @property
+    def part(self) -> Part:
+        """The part that is being built."""
+        part: Part = self.memory.owner  # type: ignore[assignment]
+        return part
+
+    @contextmanager
+    def building(self, part: Part) -> Iterator[None]:
+        """Build another part, which the one that is being built uses."""
+        before = self.part
+        if self.base not in (before, part) and part is not before:
+            before.uses.add(part)
+        self.memory.owner = part
+        try:
+            yield
+        finally:
+            self.memory.owner = before
+
+    def state_memory(self) -> dict[int, object]:
+        """Return the reservations that hold state, and no vectors of a slice, with the parts that they belong to."""
+        return {at: part for at, part in self.memory.reservations().items() if at not in self._vectors}
+
+    def parts(self) -> set[object]:
+        """Return all parts that operators or memory belong to."""
+        return {each.part for each in self.ops} | set(self.memory.reservations().values())
+
+    def drop(self, parts: set[object]) -> None:
+        """Forget parts, which none of the others uses, and give their memory back."""
+        for each in self.ops:
+            if each.part in parts:
+                self.states.pop(each.block, None)
+        self.ops = [each for each in self.ops if each.part not in parts]
+        for address, part in list(self.memory.reservations().items()):
+            if part in parts:
+                self._vectors.pop(address, None)
+                self.memory.release(address)
+
+    def run(self, loop: Loop, start: int, wait: Callable[[], None]) -> None:
+        """Run a loop from an operator, or (-1) over all slices of its inputs, making room where it is needed."""
+        stopped = vm.run(loop.block, start)
+        while stopped != vm.DONE:
+            at, reason = divmod(stopped, 4)
+            if reason == vm.FAILED:
+                raise self.states[loop.ops[at]].problem()
+            if reason == vm.WAIT:
+                wait()
+            else:
+                self.grow(loop.ops[at])
+            stopped = vm.run(loop.block, at)
 
     def words(self, count: int, values: Sequence[int] = ()) -> int:
         """Return the address of so many words, the first ones holding `values`."""
-        address = self._words + 8 * self._used
-        self._used += count
+        if self._words + 8 * count > self._end:
+            size = max(count, WORDS)
+            with self.building(self.base):
+                self._words = self.memory.reserve(size)
+            self._end = self._words + 8 * size
+        address = self._words
+        self._words += 8 * count
+        self.tables[address] = count
         if values:
             view(address, len(values))[:] = values
         return address
@@ -106,21 +193,43 @@ class Program:
     def vector(self) -> int:
         """Return the cell of a vector with as much room as is ever needed."""
         address = self.memory.reserve(LOOSE)
-        self._vectors.add(address)
-        return self.cell(address)
+        self._vectors[address] = self.cell(address)
+        return self._vectors[address]
+
+    def vectors(self) -> set[int]:
+        """Return the cells of all vectors that have memory of their own."""
+        return set(self._vectors.values())
+
+    def address(self, cell: int) -> int:
+        return int(view(cell, 1)[0])
+
+    def move(self, cell: int, address: int) -> None:
+        """Let a vector lie where another one lies."""
+        own = self.address(cell)
+        if own != address:
+            view(cell, 1)[0] = address
+            del self._vectors[own]
+            self.memory.release(own)
 
     def table(self, values: Sequence[int]) -> int:
         return self.words(max(len(values), 1), values)
 
     def op(self, code: int, *fields: int) -> int:
         """Append an operator and return its block."""
+        return self._append(code, fields, late=False)
+
+    def late_op(self, code: int, *fields: int) -> int:
+        """Append an operator that runs when all others have, and return its block."""
+        return self._append(code, fields, late=True)
+
+    def _append(self, code: int, fields: Sequence[int], *, late: bool) -> int:
         block = self.words(1 + len(fields), [code, *fields])
-        self.ops.append(block)
+        self.ops.append(Op(block, self.part, late))
         return block
 
     def keep(self, state: State) -> None:
         """Say what the last operator keeps."""
-        self.states[len(self.ops) - 1] = state
+        self.states[self.ops[-1].block] = state
 
     def keys(self, key: KeyRange, rows: int, coming: int) -> Keys:
         """Make a map for keys of a range, and see to its room before `coming` (a cell) rows are added."""
@@ -220,13 +329,28 @@ class Program:
             rows_kernel.rehash(block, new, 2 * slots - 1)
             self.memory.replace(old, new)
 
-    def start(self, inputs: Sequence[int]) -> int:
-        """Finish; return the program's block."""
-        ops = self.memory.reserve(len(self.ops) + 1)
-        view(ops, len(self.ops) + 1)[:-1] = self.ops
-        blocks = self.table(list(inputs))
-        fields = [len(inputs), blocks, len(self.ops), ops, self.frontier, SLICE_ROWS, 0, self.workers, self.worker]
-        return self.table(fields)
+    def loop(self, inputs: Sequence[int], ops: Sequence[Op]) -> Loop:
+        """Make the loop that runs operators over inputs."""
+        blocks = [each.block for each in in_order(ops)]
+        with self.building(self.base):
+            memory = self.memory.reserve(LOOP_WORDS + len(inputs) + len(blocks))
+        table = memory + 8 * LOOP_WORDS
+        words = [
+            len(inputs), table, len(blocks), table + 8 * len(inputs), self.frontier, SLICE_ROWS, 0, self.workers,
+            self.worker,
+        ]  # fmt: skip
+        view(memory, len(words))[:] = words
+        view(table, len(inputs) + len(blocks))[:] = [*inputs, *blocks]
+        return Loop(memory, blocks)
+
+
+def in_order(ops: Sequence[Op]) -> list[Op]:
+    """Return operators in the order in which they run."""
+    return sorted(ops, key=lambda op: op.late)
+
+
+def nobody() -> None:
+    raise AssertionError("a worker that is alone waits for nobody")
 
 
 def key_range(types: Sequence[Type]) -> list[tuple[int, int]]:

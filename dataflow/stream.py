@@ -15,7 +15,7 @@ from dataflow.kernels import deal, intern
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.operators.text import Fed, Places, matched, numbered, places_of_numbers, substring
-from dataflow.program import LOOSE, Program, key_range
+from dataflow.program import LOOSE, Part, Program, key_range
 from dataflow.term import Term
 from dataflow.types import NULL, Type
 from deltamark import DeltamarkError
@@ -33,9 +33,15 @@ class Interner:
 
     block: int
     stored: tuple[int, ...]
+    part: Part
 
     @classmethod
     def of(cls, program: Program, columns: int) -> Interner:
+        with program.building(Part()):
+            return cls._made(program, columns)
+
+    @classmethod
+    def _made(cls, program: Program, columns: int) -> Interner:
         stored = tuple(program.cell(program.memory.reserve(LOOSE)) for _ in range(columns))
         addresses = program.table([int(view(cell, 1)[0]) for cell in stored])
         mask = 1023
@@ -44,11 +50,12 @@ class Interner:
             columns, program.memory.reserve(mask + 1), mask, 0, 0, free, 0, addresses, count, since, waiting, 0, 0,
             program.frontier, 0, 0,
         ]  # fmt: skip
-        return cls(program.table(fields), stored)
+        return cls(program.table(fields), stored, program.part)
 
     def ids(self, stream: Stream, names: Sequence[str]) -> int:
         """Number the rows of a stream; return the cell of the ids."""
         program, result = stream.program, stream.program.vector()
+        program.part.uses.add(self.part)
         inputs = program.table([stream.column(name) for name in names])
         leads = self not in program.states.values()
         program.op(vm.INTERN, self.block, stream.size, stream.time, stream.diff, inputs, result, leads)
@@ -125,14 +132,19 @@ class Stream:
     fed: Callable[[str], Fed | None] = lambda _: None
     """A column of text as the feed has it, if it does."""
 
+    def __post_init__(self) -> None:
+        self.part = self.program.part
+        """What its columns belong to, whoever asks for them."""
+
     def stored(self, name: str) -> tuple[int, int]:
         """Return the cell and width of a column, as it is stored where it is an input's."""
         return self.raw[name] if name in self.raw else (self.column(name), 8)
 
     def column(self, name: str) -> int:
         """Return the cell of a column, a vector of int64."""
-        if name not in self.made:
-            self.made[name] = self.make(name)
+        with self.program.building(self.part):
+            if name not in self.made:
+                self.made[name] = self.make(name)
         return self.made[name]
 
     def places(self, term: Term) -> Places:

@@ -37,6 +37,9 @@ class Term:
             inner[0] if self.op in ("column", "literal") else f"{self.op}({', '.join([*map(str, self.args), *inner])})"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _term, (self.op, self.args, self.type, self.value)
+
     @property
     def columns(self) -> frozenset[str]:
         if self.op == "column":
@@ -71,6 +74,12 @@ def number(value: int, scale: int = 0) -> Term:
 def null(type_: Type) -> Term:
     """A missing value of a type."""
     return _term("literal", (), type_.or_null(), NULL)
+
+
+def column_or_null(name: str, type_: Type, flag: str) -> Term:
+    """A column, of which those values are missing that have 1 in the column `flag`."""
+    missing = _term("equal", (column(flag, integer(0, 1)), number(1)), BOOL)
+    return _term("when", (missing, null(type_), column(name, type_)), type_.or_null())
 
 
 def bind(expr: Any, schema: Schema) -> Term:

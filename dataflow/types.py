@@ -46,7 +46,7 @@ class Type:
     @property
     def width(self) -> int:
         """Bytes of a value in the columns of an input."""
-        return 4 if self.kind in ("date", "code", "text") else 8
+        return 4 if self.kind in ("date", "code", "text") and not self.nullable else 8
 
     def or_null(self) -> Type:
         return replace(self, nullable=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,16 +11,21 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.collection import Collection
-from dataflow.compile import Compiled, compile_plans
+from dataflow.compile import compile_plans
+from dataflow.compiled import Compiled
 from dataflow.explain import explain
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.operators.linear import BYTES, Input
 from dataflow.operators.text import texts_at
 from dataflow.plan import Node
+from dataflow.program import SLICE_ROWS, nobody
 from deltamark import DeltamarkError, unknown
 
 Column: TypeAlias = "np.ndarray | pa.StringArray"
+
+ANSWER = "answer"
+"""The name of the only dataflow of a worker."""
 
 
 class Batch:
@@ -69,9 +74,20 @@ class Shard:
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
-        self.inputs = {name: Aim(node, block) for name, (node, block) in compiled.inputs.items()}
         self._program = compiled.program
-        self._collected = [_words(root.block, vm.DROP + 1) for root in compiled.roots]
+        self.inputs: dict[str, Aim] = {}
+        self._loop = compiled.loop()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Run what is compiled by now."""
+        compiled = self.compiled
+        self.inputs = {name: self.inputs.get(name) or Aim(block) for name, block in compiled.inputs.items()}
+        for each in self.inputs.values():
+            each.refresh()
+        self._collected = {name: _words(root.block, vm.DROP + 1) for name, root in compiled.roots.items()}
+        self._program.memory.release(self._loop.block)
+        self._loop = compiled.loop()
 
     def checked(self, batches: Mapping[str, Batch], last: int) -> dict[str, Pointers]:
         """Find where batches lie that come after the time `last`; those without rows are left out."""
@@ -84,69 +100,67 @@ class Shard:
                 found[name] = pointers
         return found
 
-    def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> list[int]:
+    def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
         """Run the program over batches; return how many changes of each answer it has collected, or only counted."""
-        for collected in self._collected:
+        for collected in self._collected.values():
             collected[vm.DROP] = drop
         for name, each in pointers.items():
             self.inputs[name].aim(each)
-        stopped = vm.run(self.compiled.block, -1)
-        while stopped != vm.DONE:
-            at, reason = divmod(stopped, 4)
-            if reason == vm.FAILED:
-                raise self._program.states[at].problem()
-            if reason == vm.WAIT:
-                wait()
-            else:
-                self._program.grow(self._program.ops[at])
-            stopped = vm.run(self.compiled.block, at)
+        self._program.run(self._loop, -1, wait)
         for name in pointers:
             self.inputs[name].nowhere()
-        changes = [collected[vm.COLLECTED] for collected in self._collected]
-        for collected in self._collected:
-            collected[vm.COLLECTED] = 0
+        return {answer: self._counted(collected) for answer, collected in self._collected.items()}
+
+    def _counted(self, collected: ctypes.Array[ctypes.c_int64]) -> int:
+        changes, collected[vm.COLLECTED] = collected[vm.COLLECTED], 0
         return changes
 
     def state_rows(self) -> int:
         """Count what is kept between feeds: rows, groups and keys."""
         return sum(state.rows() for state in {id(each): each for each in self._program.states.values()}.values())
 
-    def answer(self, worker: int, rows: int, place: int = 0) -> Batch:
+    def answer(self, worker: int, rows: int, name: str = ANSWER) -> Batch:
         """Copy what a worker has collected of an answer; its texts can be read until the next feed."""
-        root = self.compiled.roots[place]
-        time, diff, *columns = (view(vector, rows).copy() for vector in root.vectors[worker])
-        named = dict(zip(root.arrays, columns, strict=True))
-        for name in root.texts:
-            named[name] = texts_at(named[name], named.pop(f"{name}{BYTES}"))
-        return Batch(time, diff, {name: named[name] for name in root.names})
+        time, diff, *arrays = (view(vector, rows).copy() for vector in self.compiled.roots[name].vectors[worker])
+        return self._batch(name, time, diff, arrays)
+
+    def settled(self, name: str, time: int) -> Batch:
+        """Return, as of one time, what is left of all that has been collected of an answer."""
+        rows = self._counted(self._collected[name])
+        _, diff, *arrays = (view(vector, rows) for vector in self.compiled.roots[name].vectors[0])
+        order = np.lexsort(arrays) if arrays else np.arange(rows)
+        changed = np.zeros(max(rows - 1, 0), bool)
+        for each in arrays:
+            changed |= np.diff(each[order]) != 0
+        starts = np.flatnonzero(np.append(rows > 0, changed))
+        weights = np.add.reduceat(diff[order], starts) if rows else diff.copy()
+        kept = order[starts[weights != 0]]
+        return self._batch(name, np.full(len(kept), time), weights[weights != 0], [each[kept] for each in arrays])
+
+    def _batch(self, name: str, time: np.ndarray, diff: np.ndarray, arrays: Iterable[np.ndarray]) -> Batch:
+        root = self.compiled.roots[name]
+        named = dict(zip(root.arrays, arrays, strict=True))
+        for text in root.texts:
+            named[text] = texts_at(named[text], named.pop(f"{text}{BYTES}"))
+        return Batch(time, diff, {each: named[each] for each in root.names})
 
 
-class Together:
-    """Several dataflows maintained as one: what their plans have in common is computed once, and kept once."""
+class Maintained:
+    """Dataflows that this process maintains alone."""
 
-    def __init__(self, collections: Mapping[str, Collection]) -> None:
-        self._shard = Shard(compile_plans([each.node for each in collections.values()]))
+    def __init__(self, plans: Mapping[str, Node]) -> None:
+        self._shard = Shard(compile_plans(plans))
         self._last = -1
-        self.schemas = {name: each.schema for name, each in collections.items()}
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
         """The inputs, and the columns that are read from them."""
         return {name: aim.names for name, aim in self._shard.inputs.items()}
 
-    def feed_all(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
-        """Apply whole logical times, later than all before; return what changed in each answer, in order of time."""
-        changes = self._run(batches, drop=False)
-        return {name: self._shard.answer(0, changes[place], place) for place, name in enumerate(self.schemas)}
-
-    def push_all(self, batches: Mapping[str, Batch]) -> dict[str, int]:
-        """Do as `feed_all` does, but only count the changes of the answers."""
-        return dict(zip(self.schemas, self._run(batches, drop=True), strict=True))
-
-    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> list[int]:
+    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
         pointers = self._shard.checked(batches, self._last)
         self._last = max([self._last, *(each.last for each in pointers.values())])
-        return self._shard.run(pointers, _nobody, drop=drop)
+        return self._shard.run(pointers, nobody, drop=drop)
 
     def state_rows(self) -> int:
         """Count what is kept between feeds: rows, groups and keys."""
@@ -155,8 +169,7 @@ class Together:
     def state_bytes(self) -> int:
         """Count the memory of what is kept between feeds."""
         program = self._shard.compiled.program
-        kept = [each for each in program.memory.reservations() if each not in program.scratch()]
-        return sum(map(program.memory.resident, kept))
+        return sum(map(program.memory.resident, program.state_memory()))
 
     def explain(self) -> str:
         """Describe the plans as they run: operators, arrangements and who shares them, rows and bytes."""
@@ -166,39 +179,38 @@ class Together:
         self._shard.compiled.program.memory.close()
 
 
-class Worker(Together):
+class Worker(Maintained):
     """The only worker of one dataflow."""
 
     def __init__(self, collection: Collection) -> None:
-        super().__init__({"answer": collection})
+        super().__init__({ANSWER: collection.node})
         self.schema = collection.schema
 
     def feed(self, batches: Mapping[str, Batch]) -> Batch:
         """Apply whole logical times, later than all before; return what changed in the answer, in order of time."""
-        return self._shard.answer(0, self._run(batches, drop=False)[0])
+        return self._shard.answer(0, self._run(batches, drop=False)[ANSWER])
 
     def push(self, batches: Mapping[str, Batch]) -> int:
         """Do as `feed` does, but only count the changes of the answer."""
-        return self._run(batches, drop=True)[0]
-
-
-def _nobody() -> None:
-    raise AssertionError("a worker that is alone waits for nobody")
+        return self._run(batches, drop=True)[ANSWER]
 
 
 class Aim:
     """Points an input of the program at a batch."""
 
-    def __init__(self, node: Node, block: Input) -> None:
-        self.names = block.names
-        self.texts = [name for name in block.names if node.schema[name].kind == "text"]
-        self.widths = {name: node.schema[name].width for name in block.names if name not in self.texts}
-        self._node = node
-        self._arrays = block.arrays
-        self._words = _words(block.block, vm.POSITION + 1)
-        self._bases = _words(block.bases, len(block.arrays))
+    def __init__(self, block: Input) -> None:
+        self._block, self._node = block, block.node
+        self._words = _words(block.block, vm.CELLS + 1)
         self._alive: list[Column] = []
         self._live = 0
+
+    def refresh(self) -> None:
+        """Look again which columns are read."""
+        self.names, schema = tuple(self._block.names), self._node.schema
+        self.texts = [name for name in self.names if schema[name].kind == "text"]
+        self.widths = {name: schema[name].width for name in self.names if name not in self.texts}
+        self._arrays = tuple(self._block.arrays)
+        self._bases = _words(self._block.bases, len(self._arrays))
 
     def aim(self, pointers: Pointers) -> None:
         words, bases = self._words, self._bases
@@ -208,7 +220,7 @@ class Aim:
             bases[index] = pointers.columns[name]
 
     def nowhere(self) -> None:
-        self._words[vm.ROWS] = self._words[vm.POSITION] = 0
+        self._words[vm.ROWS] = self._words[vm.POSITION] = _words(self._words[vm.SIZE], 1)[0] = 0
 
     def check(self, batch: Batch, last: int) -> Pointers | None:
         """Check order, types and bounds, and keep the arrays alive until the next batch; None for one without rows."""
@@ -228,6 +240,26 @@ class Aim:
         columns = {name: self._bounded(name, batch.columns[name]) for name in self.names}
         self._alive = [time, diff, *columns.values()]
         return pointers_to(time, diff, columns)
+
+    def begin(self, rows: int) -> None:
+        """Say how many rows are live before the first feed."""
+        self._live = rows
+
+    def slices(self, batches: Iterable[Batch], names: Sequence[str], time: int) -> Iterator[None]:
+        """Aim the input's cells, of columns `names`, at slices of batches, as if all of it came at one time."""
+        size, times, diffs = (_words(cell, 1) for cell in self._words[vm.SIZE : vm.COLUMNS])
+        cells = {name: (_words(cell, 1), width) for name, (cell, width) in self._block.arrays.items()}
+        for batch in (each for each in batches if len(each.diff)):
+            columns = {name: self._bounded(name, batch.columns[name]) for name in names}
+            pointers = pointers_to(np.full(len(batch.diff), time), _as(batch.diff, 8), columns)
+            for start in range(0, pointers.rows, SLICE_ROWS):
+                times[0], diffs[0] = pointers.time + 8 * start, pointers.diff + 8 * start
+                for name, base in pointers.columns.items():
+                    cell, width = cells[name]
+                    cell[0] = base + width * start
+                size[0] = min(SLICE_ROWS, pointers.rows - start)
+                yield
+                size[0] = 0
 
     def _bounded(self, name: str, values: Column) -> Column:
         type_ = self._node.schema[name]

@@ -37,11 +37,13 @@ MODULES = ("deltamark.py",)
 def session(master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """Start a session on `master` and stop it, and remove what it wrote, on the way out."""
     scratch = Path(tempfile.mkdtemp(prefix="deltamark-"))
-    kept = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")}
+    kept = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_HOME", "SPARK_LOCAL_IP")}
     os.environ["JAVA_HOME"] = str(java_home(os.environ, scratch))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("local"):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if master.startswith("local-cluster"):
+        os.environ["SPARK_HOME"] = str(_home(scratch))
     try:
         spark = _start(master, settings, scratch)
         try:
@@ -52,6 +54,17 @@ def session(master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
         for name, value in kept.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _home(scratch: Path) -> Path:
+    """Make a directory that looks like that of Spark: the workers of a cluster on this machine write into it."""
+    import pyspark  # noqa: PLC0415
+
+    home = scratch / "spark"
+    home.mkdir()
+    for each in Path(pyspark.__file__).parent.iterdir():
+        (home / each.name).symlink_to(each)
+    return home
 
 
 def _start(master: str, settings: Mapping[str, str], scratch: Path) -> SparkSession:

@@ -23,7 +23,7 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
     add("--physical", type=numbers, default=(), metavar="P,P", help="logical batches at once")
     add("--product", type=numbers, default=(), metavar="N", help="all L x P = N in powers of ten")
     add("--workers", type=numbers, default=(), metavar="W,W", help="numbers of workers")
-    text = "embedded, duckdb (recomputes), exec:PROGRAM (see harness/pipes.py); default embedded,duckdb"
+    text = "embedded, spark; duckdb, spark-sql recompute; exec:PROGRAM (see harness/pipes.py); default embedded,duckdb"
     add("--engines", type=engines, default=("embedded", DUCKDB), metavar="E,E", help=text)
     add("--workload", type=words, default=(), metavar="W,W", help="insert, window:N, refresh:K")
     text = "time at most N batches, spread over the stream; 0: all (default 10000, and 15 where recomputed)"
@@ -48,7 +48,7 @@ def planned(chosen: argparse.Namespace, known: Sequence[Record], session: str = 
     """Return what the settings ask for, and what of it is known."""
     asked = Asked(
         str(chosen.sf), chosen.queries, chosen.variants, chosen.logical, chosen.physical, chosen.product,
-        chosen.workers, chosen.engines, chosen.workload, chosen.sample,
+        chosen.workers, chosen.engines, chosen.workload, chosen.sample, chosen.master,
     )  # fmt: skip
     data = machine.data(wanted(chosen).directory)
     origin = Origin(data, machine.code(), machine.versions(), machine.commit(), session)

@@ -30,6 +30,10 @@ class Cell:
     seed: int | None = None
     given: tuple[tuple[str, str], ...] = ()
     """Parameters as they were written."""
+    master: str = ""
+    """Where Spark runs it; where it is empty, on this machine, an executor of one core a worker."""
+    checkpoint: str = ""
+    """Where a query on Spark keeps what it needs to go on; nowhere after it has ended, where it is empty."""
 
     @property
     def parameters(self) -> Parameters:
@@ -47,7 +51,7 @@ class Cell:
         said = {
             "sf": self.sf, "workload": self.workload, "logical": str(self.logical), "physical": batch(self.physical),
             "variant": self.variant, "workers": "" if self.workers == 1 else str(self.workers),
-            "engine": "" if self.engine == "embedded" else self.engine,
+            "engine": "" if self.engine == "embedded" else self.engine, "master": self.master,
             "seed": "" if self.seed is None else str(self.seed),
         }  # fmt: skip
         words = [word for setting, value in said.items() if value for word in (f"--{setting}", value)]

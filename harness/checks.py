@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from dataflow.types import Schema
 from dataflow.worker import Batch
 from datagen.dataset import Dataset
 from datagen.feed import TIMES_A_ROUND, Delta
@@ -14,7 +15,7 @@ from datagen.workload import Workload
 from harness import stream, verify
 from harness.cell import Cell
 from harness.duck import reads
-from harness.engines import open_engine, open_sums
+from harness.engines import open_engine, open_stream, open_sums
 from harness.lines import Digester, Lines
 from harness.oracle import Oracle
 from harness.snapshot import Snapshot
@@ -48,20 +49,64 @@ def ask(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequence[int]) -> 
         return Asked(answers, oracle.seconds(cell.sql))
 
 
+class Told:
+    """What an engine says of a cell, digested; where there are answers, also added up and compared with them."""
+
+    def __init__(self, cell: Cell, schema: Schema, answers: Answers) -> None:
+        self._digester, self.digest = Digester(Lines(schema)), ""
+        self._sums = open_sums(cell, schema)
+        self._snapshot, self._since = Snapshot(self._sums.schema if self._sums else schema), -1
+        self._order, self._answers, self._cell = query(cell.query).order, answers, cell
+        self._left = [(rounds, _last_time(rounds, cell.logical)) for rounds in sorted(answers)]
+        self.changes = 0
+        self.wrong = ""
+
+    def add(self, changes: Batch) -> None:
+        """Take changes that come after all before."""
+        self.changes += len(changes.time)
+        self._digester.add(changes)
+        if self._left and self._sums is not None:
+            changes = self._sums.feed({"diffs": changes})
+        while self._left:
+            until = self._left[0][1]
+            self._snapshot.add(changes, since=self._since, until=until)
+            if not len(changes.time) or changes.time[-1] <= until:
+                break
+            self._compare()
+
+    def close(self) -> None:
+        """Compare what is left, and make the digest."""
+        while self._left:
+            self._compare()
+        self.digest = str(self._digester.close())
+        if self._sums is not None:
+            self._sums.close()
+
+    def _compare(self) -> None:
+        """Compare the answer, now that all changes up to it are there."""
+        rounds, self._since = self._left.pop(0)
+        wrong = verify.difference(self._snapshot.answer(self._order), self._answers[rounds])
+        if wrong and not self.wrong:
+            self.wrong = f"after {rounds} rounds:\n{wrong}\n  {self._cell.command('answer', '--rounds', str(rounds))}"
+
+
 class StreamCheck:
-    """An engine whose changes are digested; where there are answers, also added up and compared with them."""
+    """An engine that is fed, and what it says."""
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> None:
         self._engine = open_engine(cell, dataset, work)
         self.inputs = self._engine.inputs
-        self._digester, self.digest = Digester(Lines(self._engine.schema)), ""
-        self._sums = open_sums(cell, self._engine.schema)
-        self._snapshot, self._since = Snapshot((self._sums or self._engine).schema), -1
-        self._order, self._answers, self._cell = query(cell.query).order, answers, cell
-        self._left = [(rounds, _last_time(rounds, cell.logical)) for rounds in sorted(answers)]
+        self._told = Told(cell, self._engine.schema, answers)
         self._waiting: list[Batch] = []
         self._held = 0
-        self.wrong = ""
+
+    @property
+    def digest(self) -> str:
+        return self._told.digest
+
+    @property
+    def wrong(self) -> str:
+        return self._told.wrong
 
     def prepare(self, deltas: list[Delta]) -> dict[str, Batch]:
         return batches(deltas)
@@ -84,34 +129,21 @@ class StreamCheck:
     def close(self) -> None:
         """Take what is left."""
         self._take()
-        while self._left:
-            self._compare()
-        self.digest = str(self._digester.close())
+        self._told.close()
         self._engine.close()
-        if self._sums is not None:
-            self._sums.close()
 
     def _take(self) -> None:
-        if not self._waiting:
-            return
-        changes = stream.together(self._waiting)
-        self._waiting, self._held = [], 0
-        self._digester.add(changes)
-        if self._left and self._sums is not None:
-            changes = self._sums.feed({"diffs": changes})
-        while self._left:
-            until = self._left[0][1]
-            self._snapshot.add(changes, since=self._since, until=until)
-            if not len(changes.time) or changes.time[-1] <= until:
-                break
-            self._compare()
+        if self._waiting:
+            self._told.add(stream.together(self._waiting))
+            self._waiting, self._held = [], 0
 
-    def _compare(self) -> None:
-        """Compare the answer, now that all changes up to it are there."""
-        rounds, self._since = self._left.pop(0)
-        wrong = verify.difference(self._snapshot.answer(self._order), self._answers[rounds])
-        if wrong and not self.wrong:
-            self.wrong = f"after {rounds} rounds:\n{wrong}\n  {self._cell.command('answer', '--rounds', str(rounds))}"
+
+def told_whole(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> Told:
+    """Have an engine that feeds itself say all."""
+    with closing(open_stream(cell, dataset, work)) as engine, closing(Told(cell, engine.schema, answers)) as told:
+        for changes in stream.changes(cell, dataset, engine, stream.after(work, cell.logical)):
+            told.add(changes)
+    return told
 
 
 def _last_time(rounds: int, logical: int) -> int:

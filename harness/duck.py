@@ -26,7 +26,8 @@ Reads = Mapping[str, tuple[str, ...]]
 def reads(sql: str, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the columns of some relations that a query names: at least the first, and all where it selects `*`."""
     words = set(re.findall(r"\w+", sql))
-    everything = re.search(r"SELECT\s+\*", sql, re.IGNORECASE)
+    selects = re.sub(r"EXISTS\s*\(\s*SELECT\s+\*", "", sql, flags=re.IGNORECASE)
+    everything = re.search(r"SELECT\s+\*", selects, re.IGNORECASE)
     found: dict[str, tuple[str, ...]] = {}
     for each in map(relation, names):
         columns = tuple(column.name for column in each.columns)

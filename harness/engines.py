@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,12 +15,14 @@ from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.schema import relation
 from datagen.workload import Workload
-from deltamark import unknown
+from deltamark import DeltamarkError, unknown
 from harness.cell import Cell
+from harness.distributed import SPARK, Distributed
 from harness.sources import batches, relation_source
 from queries.catalogue import query
 
-ENGINES = ("embedded",)
+ENGINES = ("embedded", SPARK)
+"""Those of ours: each has a change stream at exact times."""
 
 
 class Engine(Protocol):
@@ -51,6 +53,19 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Whole(Protocol):
+    """An engine that reads its inputs by itself."""
+
+    schema: Schema
+
+    def changes(self, rounds: int) -> Iterator[Batch]:
+        """Run to the end of so many rounds; yield all changes in whole times, in order of time."""
+        ...
+
+    def close(self) -> None: ...
+
+
 def collection(cell: Cell, dataset: Dataset, work: Workload) -> Collection:
     """Build the plan of a cell's query."""
     asked = query(cell.query)
@@ -58,9 +73,24 @@ def collection(cell: Cell, dataset: Dataset, work: Workload) -> Collection:
     return asked.plan(cell.variant or asked.default, tables, cell.parameters)
 
 
+def known(engine: str) -> str:
+    """Return the name of an engine of ours, if it is one."""
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    return engine
+
+
+def open_stream(cell: Cell, dataset: Dataset, work: Workload) -> Engine | Whole:
+    """Open any engine of ours."""
+    if cell.engine == SPARK:
+        return Distributed(cell, dataset, collection(cell, dataset, work))
+    return open_engine(cell, dataset, work)
+
+
 def open_engine(cell: Cell, dataset: Dataset, work: Workload) -> Engine:
-    if cell.engine not in ENGINES:
-        raise unknown("engine", cell.engine, ENGINES)
+    """Open an engine that is fed."""
+    if known(cell.engine) == SPARK:
+        raise DeltamarkError("an engine that feeds itself", cell.engine, "use embedded")
     plan = collection(cell, dataset, work)
     return Worker(plan) if cell.workers == 1 else Embedded(plan, cell.workers)
 
@@ -97,11 +127,13 @@ def open_taking(cell: Cell, dataset: Dataset, work: Workload) -> tuple[Embedded,
     return engine, made[0].feed
 
 
-def open_answer(cell: Cell, dataset: Dataset, work: Workload) -> Engine:
+def open_answer(cell: Cell, dataset: Dataset, work: Workload) -> Engine | Whole:
     """Open an engine whose rows are those of the answer, whatever the variant hands out."""
-    engine = open_engine(cell, dataset, work)
+    engine = open_stream(cell, dataset, work)
     sums = open_sums(cell, engine.schema)
-    return engine if sums is None else Accumulated(engine, sums)
+    if sums is None:
+        return engine
+    return AccumulatedWhole(engine, sums) if isinstance(engine, Whole) else Accumulated(engine, sums)
 
 
 def open_sums(cell: Cell, schema: Schema) -> Worker | None:
@@ -135,6 +167,22 @@ class Accumulated:
 
     def explain(self) -> str:
         return f"{self._engine.explain()}\n\nits changes are summed by\n\n{self._sums.explain()}"
+
+    def close(self) -> None:
+        self._engine.close()
+        self._sums.close()
+
+
+class AccumulatedWhole:
+    """The same for a stream that is computed as a whole."""
+
+    def __init__(self, engine: Whole, sums: Worker) -> None:
+        self._engine, self._sums = engine, sums
+        self.schema = sums.schema
+
+    def changes(self, rounds: int) -> Iterator[Batch]:
+        for each in self._engine.changes(rounds):
+            yield self._sums.feed({"diffs": each})
 
     def close(self) -> None:
         self._engine.close()

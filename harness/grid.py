@@ -9,12 +9,17 @@ from deltamark import unknown
 from harness import published
 from harness.cell import Cell
 from harness.columns import COARSE, CROSSOVER, FINE, PHYSICAL, PRODUCT, SMALL, Column, product_columns
+from harness.distributed import SPARK
+from harness.sparksql import SPARK_SQL
 from harness.subjects import DUCKDB, has_stream
 from queries.catalogue import QUERIES, query
 
 WORKERS = (1, 2)
 WORKED = (COARSE, published.ours("post", *COARSE))
 """Batches for several workers: the post's as we number them, and as it does."""
+
+DISTRIBUTED = (100_000, 1_000_000)
+"""Logical batches at P=1 on Spark, which takes a second for any."""
 
 DELETIONS = ("window:100000", "refresh:10")
 VARIED = ("q04", "q13", "q15", "q18")
@@ -46,6 +51,7 @@ class Asked:
     engines: tuple[str, ...] = ("embedded", DUCKDB)
     workloads: tuple[str, ...] = ()
     sample: int | None = None
+    master: str = ""
 
     @property
     def special(self) -> bool:
@@ -59,6 +65,7 @@ def tasks(asked: Asked) -> list[Task]:
     for variant in set(asked.variants) - {EVERY, *known}:
         raise unknown("variant", variant, known)
     cells = _asked_for(asked, names) if asked.special else _default(asked, names)
+    cells = (cell.but(master=asked.master) if cell.engine in (SPARK, SPARK_SQL) else cell for cell in cells)
     sized = (Task(cell, _sample(asked, cell)) for cell in cells)
     return list(dict.fromkeys(sized))
 
@@ -72,7 +79,12 @@ def _sample(asked: Asked, cell: Cell) -> int:
 def _default(asked: Asked, names: Sequence[str]) -> Iterator[Cell]:
     for engine in asked.engines:
         base = [Cell(name, asked.sf, engine=engine) for name in names]
-        yield from _maintained(base) if has_stream(engine) else _at(base, CROSSOVER)
+        if engine == SPARK:
+            yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(size, 1) for size in DISTRIBUTED])
+        elif engine == SPARK_SQL:
+            yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(DISTRIBUTED[-1], 1)])
+        else:
+            yield from _maintained(base) if has_stream(engine) else _at(base, CROSSOVER)
 
 
 def _maintained(base: Sequence[Cell]) -> Iterator[Cell]:

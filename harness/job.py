@@ -11,10 +11,11 @@ from datagen.dataset import Dataset
 from datagen.workload import Workload, workload
 from harness import control, measure, usage
 from harness.cell import Cell
-from harness.checks import Answers
+from harness.checks import Answers, told_whole
+from harness.distributed import SESSIONS, SPARK
 from harness.measure import Drive, Handed, Run
 from harness.stats import percentile
-from harness.subjects import DUCKDB, open_check, open_subject
+from harness.subjects import RECOMPUTING, open_check, open_subject
 
 PATIENCE = 1.5
 """Seconds after which no further run is begun."""
@@ -46,13 +47,15 @@ def measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
         return _measured(job, dataset, stage)
     except WrongError as error:
         return {"status": "wrong", "problem": str(error)}
+    finally:
+        SESSIONS.close()
 
 
 def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
     work = workload(dataset, job.cell.workload)
     found: dict[str, Any] = {"digest": "", "verified": "oracle" if job.answers else ""}
     expected: int | None = None
-    if job.checked and job.cell.engine != DUCKDB:
+    if job.checked and job.cell.engine not in RECOMPUTING:
         found["digest"], expected = _checked(job, dataset, work)
     found["control"] = control.seconds()
     usage.reset_peak()
@@ -69,6 +72,11 @@ def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
 
 def _checked(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int]:
     """Run a cell untimed; return its digest and how many changes its timed part shows."""
+    if job.cell.engine == SPARK:
+        told = told_whole(job.cell, dataset, work, job.answers)
+        if told.wrong:
+            raise WrongError(told.wrong)
+        return told.digest, told.changes
     check = open_check(job.cell, dataset, work, job.answers)
     run = measure.run(job.cell, job.sample, work, lambda: Handed(check, job.cell, dataset, work))
     if check.wrong:
@@ -78,7 +86,7 @@ def _checked(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int]:
 
 def _timed(job: Job, dataset: Dataset, work: Workload) -> Callable[[], Drive]:
     """Say how to open what is timed. DuckDB's last answer, which is there anyway, is compared after the timing."""
-    if job.cell.engine != DUCKDB or not job.answers:
+    if job.cell.engine not in RECOMPUTING or not job.answers:
         return lambda: open_subject(job.cell, dataset, work)
 
     def make() -> Drive:

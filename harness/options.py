@@ -18,7 +18,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_sf(parser)
     add("--data", type=Path, default=Path("data"), metavar="DIR", help="where the data lies (default data)")
-    add("--master", default="local[*]", metavar="URL", help="Spark master (default local[*])")
+    add("--master", default="", metavar="URL", help="Spark master (default local[*], and as an engine a cluster here)")
 
 
 def add_sf(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def add_sf(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(chosen: argparse.Namespace) -> Wanted:
-    return Wanted(chosen.data, chosen.sf, chosen.master)
+    return Wanted(chosen.data, chosen.sf, chosen.master or Wanted.master)
 
 
 def add_query(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +49,7 @@ def add_cell(parser: argparse.ArgumentParser) -> None:
     add("--variant", default="", help="which dataflow (default the fastest)")
     add("--workers", type=at_least_one, default=1, metavar="W", help="how many (default 1)")
     add("--engine", default=ENGINES[0], help=f"{' or '.join(ENGINES)} (default {ENGINES[0]})")
+    add("--checkpoint", default="", metavar="DIR", help="of a query on Spark, to go on from (default: none is kept)")
 
 
 def add_end(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def cell_of(chosen: argparse.Namespace) -> Cell:
     variant = chosen.variant and asked.known(chosen.variant)
     return Cell(
         chosen.query, str(chosen.sf), chosen.workload, chosen.logical, chosen.physical, variant,
-        chosen.workers, chosen.engine, chosen.seed, given(chosen.param),
+        chosen.workers, chosen.engine, chosen.seed, given(chosen.param), chosen.master, chosen.checkpoint,
     )  # fmt: skip
 
 

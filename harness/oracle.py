@@ -25,6 +25,7 @@ class Oracle:
     """Answers at times that never go back."""
 
     def __init__(self, dataset: Dataset, work: Workload, wanted: Reads, logical: int) -> None:
+        self._dataset = dataset
         self._connection = duck.load(dataset, wanted, schema=WHOLE)
         self._live = [Live(work, relation(name).name, logical) for name in wanted]
         for each in self._live:
@@ -47,9 +48,10 @@ class Oracle:
         self._connection.close()
 
     def _show(self, live: Live) -> None:
+        some = f" WHERE rowid >= {live.first} AND rowid < {live.last}"
+        where = "" if (live.first, live.last) == (0, self._dataset.rows(live.name)) else some
         self._connection.execute(
-            f"CREATE OR REPLACE VIEW {live.name} AS SELECT * FROM {WHOLE}.{live.name} "  # noqa: S608
-            f"WHERE rowid >= {live.first} AND rowid < {live.last}"
+            f"CREATE OR REPLACE VIEW {live.name} AS SELECT * FROM {WHOLE}.{live.name}{where}"  # noqa: S608
         )
 
 

@@ -12,7 +12,7 @@ stream: the changes of the answer. An answer of `{"error": "..."}` fails the cel
 
 What is fed has the columns `time` and `diff` (int64, times never go back) and then those of `relations`; a feed holds
 all changes of its times. What comes back has `time`, `diff` and the columns of the SELECT list in DuckDB's types; its
-sum up to a time is the answer then. `examples/recompute.py` is such a program.
+sum up to the end of a feed is the answer then. `examples/recompute.py` is such a program.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ class Pipe:
     def feed(self, batch: dict[str, pa.RecordBatch]) -> pa.Table:
         """Hand a batch over; return the changes of the answer."""
         self._ask({"do": "feed", "relations": list(batch)}, *batch.values())
-        return pa.ipc.open_stream(self._process.stdout).read_all()
+        try:
+            return pa.ipc.open_stream(self._process.stdout).read_all()
+        except pa.ArrowInvalid as error:
+            raise self._broken("feed", error) from error
 
     def state_rows(self) -> int:
         return int(self._ask({"do": "state"})["rows"])
@@ -135,6 +138,9 @@ class SummedPipe(Pipe):
         return changes.num_rows
 
     def answer(self) -> list[tuple[Any, ...]]:
+        for row, weight in self._held.items():
+            if weight < 0:
+                raise self._broken("feed", f"it takes away what is not there: {row}, {weight} times")
         return [row for row, weight in self._held.items() for _ in range(weight)]
 
 

@@ -135,7 +135,7 @@ def cell_name(cell: Cell, variant: str, sample: int) -> str:
     """Name a cell, as it is named across versions of everything."""
     words = [
         "tpch", cell.workload, cell.query, variant, f"sf{cell.sf}", cell.engine, f"{cell.logical}x{cell.physical}",
-        f"w{cell.workers}", *([f"sample{sample}"] if sample else []),
+        f"w{cell.workers}", *([f"on {cell.master}"] if cell.master else []), *([f"sample{sample}"] if sample else []),
         *([f"seed{cell.seed}"] if cell.seed is not None else []), *(f"{name}={value}" for name, value in cell.given),
     ]  # fmt: skip
     return " ".join(words)

@@ -44,7 +44,10 @@ class Snapshot:
         return in_order(self._schema, order, decoded(self._schema, [row for row in rows for _ in range(row[WEIGHT])]))
 
     def _sum(self) -> None:
-        self._parts, self._waiting = [summed(pa.concat_tables([_empty(self._schema), *self._parts]))], 0
+        self._parts, self._waiting = (
+            [summed(pa.concat_tables([stored_table(self._schema, nothing(self._schema)), *self._parts]))],
+            0,
+        )
 
 
 def summed(table: pa.Table) -> pa.Table:
@@ -69,7 +72,8 @@ def stored_array(schema: Schema, name: str, values: np.ndarray) -> pa.Array:
     return pa.array(values, pa.string() if schema[name].kind == "text" else pa.int64())
 
 
-def _empty(schema: Schema) -> pa.Table:
+def nothing(schema: Schema) -> Batch:
+    """Return no changes."""
     none = np.empty(0, dtype=np.int64)
     columns = {name: none.astype(object) if schema[name].kind == "text" else none for name in schema.names}
-    return stored_table(schema, Batch(none, none, columns))
+    return Batch(none, none, columns)

@@ -14,7 +14,7 @@ from datagen.schema import RelationName, relation
 from datagen.workload import Workload, workload
 from deltamark import DeltamarkError
 from harness.cell import Cell
-from harness.engines import Engine
+from harness.engines import Engine, Whole
 from harness.sources import batches
 
 
@@ -59,20 +59,24 @@ def nothing(_done: int, _total: int) -> None:
 
 
 def changes(
-    cell: Cell, dataset: Dataset, engine: Engine, end: End, report: Callable[[int, int], None] = nothing
+    cell: Cell, dataset: Dataset, engine: Engine | Whole, end: End, report: Callable[[int, int], None] = nothing
 ) -> Iterator[Batch]:
-    """Feed an engine; yield the changes of the answer, batch by batch."""
+    """Feed an engine, or have it feed itself; yield the changes of the answer, batch by batch."""
+    if isinstance(engine, Whole):
+        yield from (_until(out, end.time) for out in engine.changes(end.rounds))
+        return
     work = workload(dataset, cell.workload)
     feed = Feed(dataset, work, wanted(engine), logical=cell.logical, until=end.rounds)
     yield engine.feed({})
     while not feed.done:
         out = engine.feed(batches(feed.take(cell.physical)))
         report(feed.round, end.rounds)
-        if not feed.done:
-            yield out
-            continue
-        kept = int(np.searchsorted(out.time, end.time, side="right"))
-        yield Batch(out.time[:kept], out.diff[:kept], {name: each[:kept] for name, each in out.columns.items()})
+        yield out if not feed.done else _until(out, end.time)
+
+
+def _until(out: Batch, time: int) -> Batch:
+    kept = int(np.searchsorted(out.time, time, side="right"))
+    return Batch(out.time[:kept], out.diff[:kept], {name: each[:kept] for name, each in out.columns.items()})
 
 
 def gathered(stream: Iterator[Batch], rows: int) -> Iterator[Batch]:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from typing import Any, Protocol
-
 from dataflow.embedded import Embedded
 from dataflow.worker import Batch
 from datagen.dataset import Dataset
-from datagen.feed import TIMES_A_ROUND, Delta, Feed
+from datagen.feed import Delta, Feed
 from datagen.workload import Workload
 from deltamark import unknown
-from harness import verify
+from harness.answers import AnswerCheck, difference
 from harness.cell import Cell
 from harness.checks import Answers, Row, StreamCheck
-from harness.engines import ENGINES, Engine, open_engine, open_taking
+from harness.distributed import SPARK, Streamed
+from harness.engines import ENGINES, Engine, collection, open_engine, open_taking
 from harness.measure import Drive, Handed, Subject
 from harness.pipes import PREFIX, Pipe, SummedPipe, command
 from harness.recompute import Recompute
 from harness.sources import batches
+from harness.sparksql import DIGITS, SPARK_SQL, SparkRecompute, like
 from harness.windows import half_way
 from queries.catalogue import query
 
 DUCKDB = "duckdb"
-MEASURED = (*ENGINES, DUCKDB)
+RECOMPUTING = (DUCKDB, SPARK_SQL)
+MEASURED = (*ENGINES, *RECOMPUTING)
 
 
 class Maintained:
@@ -53,51 +53,6 @@ class Taken:
 
     def advance(self) -> None:
         self.push()
-
-
-class Answering(Subject, Protocol):
-    """An engine that can say its answer."""
-
-    def answer(self) -> list[Row]: ...
-
-
-class AnswerCheck:
-    """An engine whose answers are compared where batches end after so many rounds, and at the end."""
-
-    def __init__(self, cell: Cell, engine: Answering, answers: Answers) -> None:
-        self._cell, self._engine, self._answers = cell, engine, answers
-        self.inputs, self.state_rows = engine.inputs, engine.state_rows
-        self._left = sorted(answers)
-        self._round = 0
-        self.digest = self.wrong = ""
-
-    def prepare(self, deltas: list[Delta]) -> Any:
-        first = min(int(delta.time[0]) for delta in deltas)
-        self._round = first // TIMES_A_ROUND * self._cell.logical
-        return self._engine.prepare(deltas)
-
-    def push(self, batch: Any) -> int:
-        self._catch_up()
-        return self._engine.push(batch)
-
-    def advance(self, batch: Any) -> None:
-        self._catch_up()
-        self._engine.advance(batch)
-
-    def close(self) -> None:
-        with closing(self._engine):
-            while self._left:
-                self._compare()
-
-    def _catch_up(self) -> None:
-        while self._left and self._left[0] <= self._round:
-            self._compare()
-
-    def _compare(self) -> None:
-        rounds = self._left.pop(0)
-        wrong = _difference(self._engine.answer(), self._answers[rounds])
-        if wrong and not self.wrong:
-            self.wrong = f"after {rounds} rounds (rows in no order):\n{wrong}\n  {_again(self._cell)}"
 
 
 def known_engine(engine: str) -> str:
@@ -131,6 +86,8 @@ def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:
 
 def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
     """Open an engine to be timed."""
+    if cell.engine == SPARK:
+        return Streamed(cell, dataset, collection(cell, dataset, work))
     if has_stream(cell.engine) and cell.workers > 1:
         return Taken(*open_taking(cell, dataset, work))
     return Handed(_subject(cell, dataset, work), cell, dataset, work)
@@ -139,6 +96,8 @@ def open_subject(cell: Cell, dataset: Dataset, work: Workload) -> Drive:
 def _subject(cell: Cell, dataset: Dataset, work: Workload) -> Subject:
     if cell.engine == DUCKDB:
         return Recompute(cell, dataset)
+    if cell.engine == SPARK_SQL:
+        return SparkRecompute(cell, dataset)
     if cell.engine.startswith(PREFIX):
         return Pipe(cell, dataset)
     return Maintained(open_engine(cell, dataset, work))
@@ -148,24 +107,12 @@ def open_check(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -
     """Open an engine to be checked."""
     if has_stream(cell.engine):
         return StreamCheck(cell, dataset, work, answers)
-    engine: Any = Recompute(cell, dataset) if cell.engine == DUCKDB else SummedPipe(cell, dataset)
-    return AnswerCheck(cell, engine, answers)
+    if cell.engine == DUCKDB:
+        return AnswerCheck(cell, Recompute(cell, dataset), answers, difference)
+    if cell.engine == SPARK_SQL:
+        return AnswerCheck(cell, SparkRecompute(cell, dataset), answers, _roughly)
+    return AnswerCheck(cell, SummedPipe(cell, dataset), answers, difference)
 
 
-def _again(cell: Cell) -> str:
-    """Return the command that measures a cell again."""
-    return (
-        f"python -m harness bench --sf {cell.sf} --queries {cell.query} --workload {cell.workload} "
-        f"--logical {cell.logical} --physical {cell.physical} --workers {cell.workers} --engines '{cell.engine}'"
-    )
-
-
-def _difference(mine: list[Row], theirs: list[Row]) -> str:
-    """Describe how answers differ whose rows are in no order. Doubles come last in it: their last digits may differ."""
-    doubles = {at for row in (*mine, *theirs) for at, value in enumerate(row) if isinstance(value, float)}
-
-    def key(row: Row) -> list[tuple[bool, Any]]:
-        order = sorted(range(len(row)), key=lambda at: at in doubles)
-        return [(row[at] is None, 0 if row[at] is None else row[at]) for at in order]
-
-    return verify.difference(sorted(mine, key=key), sorted(theirs, key=key))
+def _roughly(mine: list[Row], wanted: list[Row]) -> str:
+    return difference(like(mine, wanted), wanted, DIGITS)

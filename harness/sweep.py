@@ -112,7 +112,7 @@ class Sweep:
             self.sink.add(self.made[-1])
             self._remember(self.made[-1])
             rest = left[number + 1 :]
-            self.tell(self.made[-1], len(rest), estimate(rest, self.made))
+            self.tell(self.made[-1], len(rest), estimate(rest, [*self.plan.done.values(), *self.made]))
 
     def _measured(self, task: Task) -> Record:
         record, effort = self.plan.blank(task), self.plan.effort

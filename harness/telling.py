@@ -34,7 +34,8 @@ def span(seconds: float) -> str:
 def header(session: dict[str, Any]) -> str:
     """Say what is measured, and on what."""
     facts = machine_words(session["machine"])
-    return f"{facts}\n{session['versions']}, java {session['java']}; commit {session['commit']}"
+    after = f" before, {session['load_after']:.1f} after" if "load_after" in session else ""
+    return f"{facts}{after}\n{session['versions']}, java {session['java']}; commit {session['commit']}"
 
 
 def machine_words(facts: dict[str, Any]) -> str:

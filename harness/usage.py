@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
 
 KIB = 1024
 
@@ -41,6 +44,16 @@ def peak() -> int:
     """Return the most that this process had resident since `reset_peak`, and what its descendants have now."""
     own = _field(os.getpid(), "status", "VmHWM")
     return own + sum(_field(process, "smaps_rollup", "Pss_Anon") for process in descendants())
+
+
+def touch(size: int) -> None:
+    """Touch so many bytes and give them back. A virtual machine may have to ask its host for memory that was long
+    unused, which takes many times as long as using it again; so whoever comes first would pay for it.
+    """
+    with mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        np.frombuffer(memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
 
 
 def reset_peak() -> None:

@@ -24,10 +24,10 @@ from harness import stream
 from harness.cell import ALL, Cell
 from harness.decode import Value
 from harness.duck import reads
-from harness.engines import open_answer, open_engine
+from harness.engines import open_answer, open_stream
 from harness.lines import Digest, Lines
 from harness.oracle import Oracle
-from harness.snapshot import WEIGHT, Snapshot, stored_table, summed
+from harness.snapshot import WEIGHT, Snapshot, nothing, stored_table, summed
 from queries.catalogue import query
 
 TOLERANCE = 1e-14
@@ -101,22 +101,22 @@ class _Cursor:
         return self._snapshot
 
 
-def difference(mine: Sequence[Row], theirs: Sequence[Row]) -> str:
-    """Describe the first row that differs, if one does."""
+def difference(mine: Sequence[Row], theirs: Sequence[Row], tolerance: float = TOLERANCE) -> str:
+    """Describe the first row that differs, if one does. tolerance: between doubles, as a share."""
     for at in range(max(len(mine), len(theirs))):
         one, other = (rows[at] if at < len(rows) else None for rows in (mine, theirs))
-        if one is None or other is None or not _same_row(one, other):
+        if one is None or other is None or not _same_row(one, other, tolerance):
             return f"  row {at + 1}\n  ours    {_row(one)}\n  DuckDB  {_row(other)}"
     return ""
 
 
-def _same_row(mine: Row, theirs: Row) -> bool:
-    return len(mine) == len(theirs) and all(map(_same, mine, theirs))
+def _same_row(mine: Row, theirs: Row, tolerance: float) -> bool:
+    return len(mine) == len(theirs) and all(_same(*pair, tolerance) for pair in zip(mine, theirs, strict=True))
 
 
-def _same(mine: Value, theirs: Value) -> bool:
+def _same(mine: Value, theirs: Value, tolerance: float) -> bool:
     if isinstance(mine, float) and isinstance(theirs, float):
-        return abs(mine - theirs) <= TOLERANCE * abs(mine)
+        return abs(mine - theirs) <= tolerance * abs(mine)
     return mine == theirs
 
 
@@ -137,21 +137,21 @@ class Stream:
 def run_stream(cell: Cell, dataset: Dataset, report: Report = stream.nothing) -> Stream:
     """Run a cell to its end, and keep its changes."""
     work = workload(dataset, cell.workload)
-    with closing(open_engine(cell, dataset, work)) as engine:
+    with closing(open_stream(cell, dataset, work)) as engine:
         lines, digest = Lines(engine.schema), Digest()
         changes = stream.changes(cell, dataset, engine, stream.after(work, cell.logical), report)
         tables = []
         for each in stream.gathered(changes, GATHERED):
             lines.digest(each, digest)
             tables.append(_timed(engine.schema, each))
-        tables = tables or [_timed(engine.schema, engine.feed({}))]
+        tables = tables or [_timed(engine.schema, nothing(engine.schema))]
         return Stream(cell, engine.schema, pa.concat_tables(tables), str(digest))
 
 
 def digest_of(cell: Cell, dataset: Dataset, report: Report = stream.nothing) -> str:
     """Run a cell to its end; return the digest of its changes."""
     work = workload(dataset, cell.workload)
-    with closing(open_engine(cell, dataset, work)) as engine:
+    with closing(open_stream(cell, dataset, work)) as engine:
         lines, digest = Lines(engine.schema), Digest()
         changes = stream.changes(cell, dataset, engine, stream.after(work, cell.logical), report)
         for each in stream.gathered(changes, GATHERED):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import re
@@ -36,7 +37,10 @@ class Near:
 
     def __init__(self, directory):
         self._parent = Parent(Dataset.open(directory))
-        self.warm = self._parent.warm
+
+    def warm(self):
+        self._parent.warm()
+        gc.unfreeze()
 
     def ask(self, cell, rounds, limit):
         return self._parent.ask({"cell": asdict(cell), "rounds": rounds, "limit": limit})

@@ -8,6 +8,8 @@ import subprocess
 import threading
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 from datagen.workload import workload
@@ -15,6 +17,7 @@ from deltamark import DeltamarkError
 from harness import measure
 from harness.cell import Cell
 from harness.checks import ask
+from harness.duck import reads
 from harness.job import Job, measured
 from harness.measure import Handed
 from harness.subjects import checkpoints, known_engine, open_check, open_subject
@@ -41,6 +44,16 @@ def test_recomputing_is_right(chunked, name, work):
     cell = Cell(name, "0.001", work, 1000, 1, engine="duckdb")
     found = measured(job(chunked, cell), chunked, lambda: None)
     assert found["status"] == "ok", found
+
+
+def test_what_a_query_reads_is_what_it_names():
+    names = ("orders", "lineitem")
+    exists = (
+        "SELECT o_orderpriority FROM orders WHERE EXISTS (\n SELECT *\n FROM lineitem WHERE l_orderkey = o_orderkey)"
+    )
+    assert reads(exists, names) == {"orders": ("orderkey", "orderpriority"), "lineitem": ("orderkey",)}
+    assert reads("SELECT count(*) FROM orders", names[:1]) == {"orders": ("orderkey",)}
+    assert len(reads("SELECT\n* FROM orders", names[:1])["orders"]) == 9
 
 
 class InThread:
@@ -70,6 +83,20 @@ def test_a_program_behind_pipes_is_right(monkeypatch, chunked, name):
     measure.run(cell, 0, work, lambda: Handed(check, cell, chunked, work))
     assert sorted(wanted) == [500, work.rounds]
     assert check.wrong == ""
+
+
+def test_a_program_that_takes_away_what_is_not_there_fails(monkeypatch, chunked):
+    class Backwards(SERVED["Engine"]):
+        def changes(self, answer, time):
+            found = super().changes(answer, time)
+            return found.set_column(1, "diff", pa.compute.negate(found["diff"]))
+
+    monkeypatch.setattr(subprocess, "Popen", InThread)
+    monkeypatch.setitem(SERVED, "Engine", Backwards)
+    cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")
+    check = open_check(cell, chunked, work, answers(chunked, cell))
+    with pytest.raises(DeltamarkError, match=r"failed to feed: it takes away what is not there: \(.*\), -1 times"):
+        measure.run(cell, 0, work, lambda: Handed(check, cell, chunked, work))
 
 
 def test_a_program_behind_pipes_is_measured(chunked):

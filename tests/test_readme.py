@@ -35,6 +35,23 @@ def test_your_own_relation():
     assert out.columns["revenue"].tolist() == [900, 900]
 
 
+def test_several_dataflows_at_once():
+    given = {
+        "time": np.array([0]), "diff": np.array([1]), "shops": np.array([7]), "cents": np.array([900]),
+    }  # fmt: skip
+    exec(example("sales = source("), given)
+    batch, more = (
+        given["Batch"](np.array([3]), np.array([1]), {"shop": np.array([7]), column: np.array([value])})
+        for column, value in (("price", 900), ("city", 2))
+    )
+    given |= {"batch": batch, "more": more}
+    exec(example("import Together"), given)
+    assert given["changes"]["cities"].columns["revenue"].tolist() == [900]
+    assert given["answer"].columns["count"].tolist() == [1]
+    assert given["together"].explain().count("arrangement of") == 2
+    assert list(given["together"].schemas) == ["dear"]
+
+
 def test_your_own_query(monkeypatch, capsys, data):
     given = {}
     exec(example("MODES = Query("), given)

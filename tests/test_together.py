@@ -11,7 +11,7 @@ from test_laws import arrays, items, maintained, others
 
 from dataflow.expr import col
 from dataflow.plan import walk
-from dataflow.worker import Together
+from dataflow.together import Together
 
 
 @settings(max_examples=40)
@@ -41,3 +41,11 @@ def test_joins_of_the_same_rows_share_an_arrangement_whatever_columns_they_read(
     by_word = items.select("word", k=col.key).join(others.select("key", "day"), on={"k": "key"})
     with closing(Together({"value": by_value, "word": by_word})) as together:
         assert together.explain().count("arrangement of") == 2
+
+
+def test_what_joins_read_may_be_computed_from_the_rows_of_one_arrangement():
+    doubled = items.select("key", double=col.value * 2).join(others.select("key", "amount"), on="key")
+    plain = items.select("key", "value").join(others.select("key", "day"), on="key")
+    with closing(Together({"doubled": doubled, "plain": plain})) as together:
+        assert together.explain().count("arrangement of") == 2
+        assert all(names == ["doubled", "plain"] for _, names, _, _ in together.sharing())

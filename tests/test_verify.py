@@ -153,7 +153,7 @@ WRONG_WORDS = {
     "answer q04 --param date": "error: not a parameter: 'date'; write --param name=value",
     "answer q04 --rounds 13 --logical 7": "error: no boundary of logical batches of 7: 13 rounds; ask for 7 or 14",
     "answer q04 --physical 0": "error: not a whole number from 1 up: '0'; write one such as 1000",
-    "answer q04 --engine sparc": "error: unknown engine: sparc; there are embedded",
+    "answer q04 --engine sparc": "error: unknown engine: sparc; did you mean spark",
     "verify q77": "error: unknown query: q77; did you mean q17, q07",
     "verify q04 --workload windo:3": "error: unknown workload: windo:3; did you mean",
     "golden --sf 1": "error: golden digests are those of one scale factor: 1; leave it at 0.01",

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+from importlib.resources import files
 from pathlib import Path
 
 from numba import config
 
+from dataflow.kernels.cache import OTHERS, Locator
 from deltamark import __version__
 
 
 def _cache_directory() -> Path:
     digest = hashlib.blake2b(__version__.encode(), digest_size=8)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.read_bytes())
+    for source in sorted(files(__name__).iterdir(), key=lambda each: each.name):
+        if source.name.endswith(".py"):
+            digest.update(source.read_bytes())
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "deltamark" / f"kernels-{digest.hexdigest()}"
 
@@ -36,3 +39,5 @@ def compiled_before() -> bool:
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
     config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]
+if not config.CACHE_LOCATOR_CLASSES:  # type: ignore[attr-defined]
+    config.CACHE_LOCATOR_CLASSES = f"{Locator.__module__}.{Locator.__name__},{OTHERS}"  # type: ignore[attr-defined]

@@ -39,12 +39,12 @@ def join(op: int) -> int:
 
 
 @inline
-def _product(op: int, a: int, b: int) -> int:
+def product(op: int, a: int, b: int) -> int:
     """Multiply weights, nearly all of which are 1 or -1."""
-    product = a * b
-    if abs(a) > 1 and abs(b) > 1 and product // b != a:
+    result = a * b
+    if abs(a) > 1 and abs(b) > 1 and result // b != a:
         store(op, OVERFLOW, 1)
-    return product
+    return result
 
 
 @kernel
@@ -92,9 +92,9 @@ def _walk(op: int, mine: int, other: int, hit: int, is_left: int, size: int) -> 
             if row >= mark:
                 if load(times, row - mark) >= time + is_left:
                     continue
-                met = _product(op, diff, load(diffs, row - mark))
+                met = product(op, diff, load(diffs, row - mark))
             elif weighted:
-                met = _product(op, diff, load(weight, row))
+                met = product(op, diff, load(weight, row))
             store(out_time, size, time)
             store(out_diff, size, met)
             store(out_mine, size, slot)

@@ -169,11 +169,14 @@ STAGGER, STAGGER_WITHIN = 17 * 64, 1 << 16
 
 
 class Memory:
-    """Owns reservations, and gives them all back at once."""
+    """Owns reservations, and gives them back all at once, or those that were made for an owner."""
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[int, int]] = {}
         self._replaced: dict[int, int] = {}
+        self._owners: dict[int, object] = {}
+        self.owner: object = None
+        """Whom reservations are made for from now on."""
 
     def reserve(self, words: int) -> int:
         """Return the address of so many int64, all zero, none of them costing memory yet."""
@@ -196,6 +199,7 @@ class Memory:
         if size > SMALL_PAGES and kind == mmap.MAP_PRIVATE:
             _libc.madvise(address + SMALL_PAGES, size - SMALL_PAGES, HUGE_PAGES)
         self._held[address + offset] = (address, size)
+        self._owners[address + offset] = self.owner
         return int(address + offset)
 
     def clear(self, address: int, used: int) -> None:
@@ -208,14 +212,20 @@ class Memory:
     def replace(self, address: int, by: int) -> None:
         """Give a reservation back, whose content has moved to another."""
         self._replaced[address] = by
+        self._owners[by] = self._owners[address]
         self.release(address)
 
     def release(self, address: int) -> None:
+        del self._owners[address]
         _libc.munmap(*self._held.pop(address))
 
-    def reservations(self) -> list[int]:
-        """List what is held, in the order in which it was reserved."""
-        return list(self._held)
+    def give(self, address: int, owner: object) -> None:
+        """Let a reservation belong to another owner."""
+        self._owners[address] = owner
+
+    def reservations(self) -> dict[int, object]:
+        """Return whom each reservation was made for, in the order in which they were made."""
+        return self._owners
 
     def resident(self, address: int) -> int:
         """Count the bytes of a reservation that cost memory."""

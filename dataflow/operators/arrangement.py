@@ -10,15 +10,16 @@ from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.program import LOOSE, Keys
 from dataflow.stream import Stream
+from dataflow.term import Term
 from deltamark import DeltamarkError
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Its block, and the cells of its stored columns."""
+    """Its block, and the cells of what it stores."""
 
     block: int
-    stored: Mapping[str, int]
+    stored: Mapping[Term, int]
 
     def rows(self) -> int:
         words = view(self.block, kernel.STAMP + 1)
@@ -27,7 +28,7 @@ class Arrangement:
     def problem(self) -> DeltamarkError:
         words = view(self.block, kernel.STAMP + 1)
         slot, time = int(words[kernel.DEBT]), int(words[kernel.DEBT_TIME])
-        row = {name: int(view(int(view(cell, 1)[0]) + 8 * slot, 1)[0]) for name, cell in self.stored.items()}
+        row = {str(term): int(view(int(view(cell, 1)[0]) + 8 * slot, 1)[0]) for term, cell in self.stored.items()}
         return negative(row, time)
 
 
@@ -52,17 +53,17 @@ class Weights:
         return wide_weight()
 
 
-def arrange(stream: Stream, key: int, keys: Keys, names: Sequence[str]) -> Arrangement:
-    """Append the insertion of a stream into an arrangement that stores the columns `names`."""
+def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arrangement:
+    """Append the insertion of a stream into an arrangement that stores some terms of its columns."""
     program = stream.program
-    inputs = program.table([stream.column(name) for name in names])
-    stored = {name: program.cell(program.memory.reserve(LOOSE)) for name in names}
+    inputs = program.table([stream.evaluate(term) for term in terms])
+    stored = {term: program.cell(program.memory.reserve(LOOSE)) for term in terms}
     addresses = program.table([int(view(cell, 1)[0]) for cell in stored.values()])
     lists, following = program.memory.reserve(keys.capacity), program.memory.reserve(LOOSE)
     block = program.op(
         vm.INSERT, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, lists, following,
         0, 0, 0, 0, program.memory.reserve(LOOSE), 0, 0, 0, 0, program.memory.reserve(LOOSE),
-        program.memory.reserve(LOOSE), len(names), inputs, addresses, program.memory.reserve(LOOSE), 0, 0, 0,
+        program.memory.reserve(LOOSE), len(terms), inputs, addresses, program.memory.reserve(LOOSE), 0, 0, 0,
     )  # fmt: skip
     made = Arrangement(block, stored)
     program.keep(made)

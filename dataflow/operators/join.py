@@ -8,10 +8,11 @@ from dataflow.kernels import run as vm
 from dataflow.operators.arrangement import Arrangement, Weights
 from dataflow.program import Program
 from dataflow.stream import Stream
+from dataflow.term import Term
 
 
-def join(program: Program, left: Arrangement, right: Arrangement, sides: Mapping[str, tuple[bool, str]]) -> Stream:
-    """Pair the rows of equal keys. sides: for each column of the output, is it a left one, and its name there."""
+def join(program: Program, left: Arrangement, right: Arrangement, sides: Mapping[str, tuple[bool, Term]]) -> Stream:
+    """Pair the rows of equal keys. sides: for each column of the output, is it a left one, and what it is there."""
     size, time, diff, lefts, rights = program.cell(), *(program.vector() for _ in range(4))
     hits = program.memory.reserve(1 << 31), program.memory.reserve(1 << 31)
     program.op(vm.JOIN, left.block, right.block, size, time, diff, lefts, rights, *hits, 0)

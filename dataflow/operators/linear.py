@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from dataflow.kernels import run as vm
+from dataflow.kernels.memory import view
 from dataflow.operators.text import Fed
 from dataflow.plan import Node
 from dataflow.program import Program
@@ -17,27 +18,45 @@ BYTES = " bytes"
 """What is added to a column's name for the array that its texts lie in."""
 
 
-@dataclass(frozen=True)
 class Input:
-    """An input's block, the columns that are read from it, and the arrays that they lie in."""
+    """An input: its block, the columns that are read from it, and the arrays that they lie in."""
 
-    block: int
-    names: tuple[str, ...]
-    arrays: tuple[str, ...]
-    bases: int
+    def __init__(self, program: Program, node: Node) -> None:
+        self.node = node
+        self.names: list[str] = []
+        self.arrays: dict[str, tuple[int, int]] = {}
+        """The cell of each array, and how wide its elements are."""
+        self.bases = 0
+        self._program = program
+        self._size, self._time, self._diff = program.cell(), program.cell(), program.cell()
+        self.block = program.words(11, [0, 0, 0, 0, self._size, self._time, self._diff])
 
+    def stream(self, names: Iterable[str]) -> Stream:
+        """Read columns: their cells are aimed at each slice, so they cost nothing."""
+        self._read([name for name in names if name not in self.names])
+        texts = {
+            name: Fed(self.arrays[name][0], self.arrays[f"{name}{BYTES}"][0], 0)
+            for name in self.names
+            if _is_text(self.node, name)
+        }
+        raw = {name: self.arrays[name] for name in self.names if name not in texts}
+        stream = Stream(
+            self._program, self._size, self._time, self._diff, lambda name: _read(stream, name), raw=raw, fed=texts.get
+        )
+        return stream
 
-def source(program: Program, node: Node, names: Sequence[str]) -> tuple[Stream, Input]:
-    """Read an input: its cells are aimed at each slice, so its columns cost nothing."""
-    arrays = {array: (program.cell(), width) for name in names for array, width in _arrays(name, node.schema[name])}
-    size, time, diff = program.cell(), program.cell(), program.cell()
-    cells = program.table([cell for cell, _ in arrays.values()])
-    bases, widths = program.words(max(len(arrays), 1)), program.table([width for _, width in arrays.values()])
-    block = program.words(11, [0, 0, 0, 0, size, time, diff, len(arrays), bases, widths, cells])
-    texts = {name: Fed(arrays[name][0], arrays[f"{name}{BYTES}"][0], 0) for name in names if _is_text(node, name)}
-    raw = {name: arrays[name] for name in names if name not in texts}
-    stream = Stream(program, size, time, diff, lambda name: _read(stream, name), raw=raw, fed=texts.get)
-    return stream, Input(block, tuple(names), tuple(arrays), bases)
+    def _read(self, names: Sequence[str]) -> None:
+        """Read more columns."""
+        program = self._program
+        self.names += names
+        for name in names:
+            for array, width in _arrays(name, self.node.schema[name]):
+                self.arrays[array] = program.cell(), width
+        cells, widths = ([each[place] for each in self.arrays.values()] for place in (0, 1))
+        self.bases = program.words(max(len(self.arrays), 1))
+        view(self.block, vm.CELLS + 1)[vm.COLUMNS :] = [
+            len(self.arrays), self.bases, program.table(widths), program.table(cells)
+        ]  # fmt: skip
 
 
 def _is_text(node: Node, name: str) -> bool:

@@ -18,9 +18,9 @@ def or_null(stream: Stream, node: Node) -> Stream:
     keys = program.keys(key, 1, stream.size)
     side = Side(stream, key.cell, columns(stream, node.schema.names))
     found = watch(OR_NULL, keys, [side])
-    operator = view(program.ops[-1], kernel.FIRST + 1)
+    operator = view(program.ops[-1].block, kernel.FIRST + 1)
     rows, group = view(int(operator[kernel.ROWS]), kernel.CHAIN + 1), view(int(operator[kernel.GROUPS]), 1)
     view(int(rows[kernel.RECORDS]), int(rows[kernel.WORDS]))[kernel.VALUES :] = NULL
     operator[kernel.OPEN], group[kernel.IS_OPEN] = 1, 1
-    program.differ(program.ops[-1] + 8 * kernel.OPEN, [1] + [0] * (program.workers - 1))
+    program.differ(program.ops[-1].block + 8 * kernel.OPEN, [1] + [0] * (program.workers - 1))
     return found

@@ -28,18 +28,25 @@ class Pool:
     def of(cls, program: Program) -> Pool:
         """Return the one pool of a program; with it comes the operator that reclaims texts, ahead of all users."""
         if program.pool is None:
-            reserve = program.memory.reserve
-            starts, lengths, live, waiting, waits, free = (reserve(LOOSE) for _ in range(6))
-            heaps = program.for_each_worker(LOOSE)
-            fields = [
-                reserve(SLOTS), SLOTS - 1, 0, 0, free, 0, starts, lengths, live, waiting, waits, 0, heaps[0],
-                program.words(kernel.SIZES), program.frontier, kernel.FOREVER,
-            ]  # fmt: skip
-            program.pool = cls(program.words(kernel.POOL_WORDS, fields))
-            program.differ(program.pool.block + 8 * kernel.HEAP, heaps)
-            program.op(vm.RECLAIM, program.pool.block)
-            program.keep(program.pool)
-        return program.pool
+            with program.building(program.base):
+                program.pool = cls._made(program)
+                program.op(vm.RECLAIM, program.pool.block)
+                program.keep(program.pool)
+        pool: Pool = program.pool
+        return pool
+
+    @classmethod
+    def _made(cls, program: Program) -> Pool:
+        reserve = program.memory.reserve
+        starts, lengths, live, waiting, waits, free = (reserve(LOOSE) for _ in range(6))
+        heaps = program.for_each_worker(LOOSE)
+        fields = [
+            reserve(SLOTS), SLOTS - 1, 0, 0, free, 0, starts, lengths, live, waiting, waits, 0, heaps[0],
+            program.words(kernel.SIZES), program.frontier, kernel.FOREVER,
+        ]  # fmt: skip
+        block = program.words(kernel.POOL_WORDS, fields)
+        program.differ(block + 8 * kernel.HEAP, heaps)
+        return cls(block)
 
     def rows(self) -> int:
         return int(view(self.block, kernel.POOL_WORDS)[kernel.USED])

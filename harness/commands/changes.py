@@ -11,7 +11,7 @@ from contextlib import closing
 from datagen.workload import workload
 from harness import stream
 from harness.commands.data import quietly
-from harness.engines import open_engine
+from harness.engines import open_stream
 from harness.lines import Digest, Lines
 from harness.options import add_cell, add_end, cell_of
 
@@ -28,7 +28,7 @@ def run(chosen: argparse.Namespace) -> int:
     cell, dataset = cell_of(chosen), quietly(chosen)
     work = workload(dataset, cell.workload)
     end = stream.asked(work, cell.logical, chosen.rounds, chosen.at)
-    with closing(open_engine(cell, dataset, work)) as engine:
+    with closing(open_stream(cell, dataset, work)) as engine:
         lines, digest = Lines(engine.schema), Digest()
         if not chosen.digest:
             print(lines.header, flush=True)

@@ -1,14 +1,17 @@
-"""Print a query's plan as it runs: operators, arrangements, who shares them, and what is kept."""
+"""Print a query's plan as it runs: operators, arrangements, who shares them, what is kept; or its stages on Spark."""
 
 from __future__ import annotations
 
 import argparse
 from contextlib import closing
 
+from dataflow.spark.cut import cut
+from dataflow.spark.explain import staged
 from datagen.workload import workload
 from harness import stream
 from harness.commands.data import quietly
-from harness.engines import open_engine
+from harness.distributed import SPARK
+from harness.engines import collection, open_engine
 from harness.options import add_cell, cell_of
 
 
@@ -20,6 +23,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     cell, dataset = cell_of(chosen), quietly(chosen)
     work = workload(dataset, cell.workload)
+    if cell.engine == SPARK:
+        print(staged(cut(collection(cell, dataset, work), cell.workers)))
+        return 0
     end = stream.after(work, cell.logical, chosen.rounds)
     with closing(open_engine(cell, dataset, work)) as engine:
         for _ in stream.changes(cell, dataset, engine, end):

@@ -17,6 +17,7 @@ from datagen.workload import workload
 from harness import verify
 from harness.cell import Cell
 from harness.commands.data import quietly
+from harness.engines import ENGINES, known
 from harness.options import add_data, at_least_one, physical
 from harness.progress import ProgressLine
 from queries.catalogue import QUERIES, query
@@ -32,6 +33,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--logical", default="1,7,1000", help="logical batches, between commas (default 1,7,1000)")
     add("--physical", default="1,13,1000,all", help="physical batches, between commas (default 1,13,1000,all)")
     add("--workers", default="1", help="numbers of workers, between commas (default 1)")
+    add("--engine", default=ENGINES[0], help=f"{' or '.join(ENGINES)}, with whose streams all is compared")
     add("--times", default="40", metavar="K", help="how many times, or every (default 40)")
     add("--seed", type=int, default=0, help="of the times and of how batches are cut (default 0)")
     add("--parameters", type=int, metavar="SEED", help="draw the queries' parameters (default: those for validation)")
@@ -50,6 +52,8 @@ class Asked:
     """0 for every one."""
     seed: int
     parameters: int | None
+    engine: str
+    master: str
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -83,6 +87,7 @@ def _asked(chosen: argparse.Namespace) -> Asked:
     return Asked(
         tuple(queries), tuple(chosen.workload.split(",")), tuple(logical),
         tuple(map(physical, chosen.physical.split(","))), tuple(workers), times, chosen.seed, chosen.parameters,
+        known(chosen.engine), chosen.master,
     )  # fmt: skip
 
 
@@ -117,6 +122,7 @@ def _check(cell: Cell, asked: Asked, dataset: Dataset) -> Iterator[str]:
 def _grid(cell: Cell, asked: Asked) -> Iterator[Cell]:
     """Yield the cells that must have one and the same stream."""
     answers = query(cell.query)
+    cell = cell.but(engine=asked.engine, master=asked.master if asked.engine != cell.engine else "")
     for variant in answers.variants:
         if variant not in answers.accumulated:
             for size in asked.physical:

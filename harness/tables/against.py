@@ -97,9 +97,9 @@ def _times(record: Record | None, once: float) -> list[Entry]:
 
 
 def _more(fine: Record | None, small: Record | None) -> Entry:
-    if fine is None or small is None or not (fine.shown and small.shown and small.whole):
+    if fine is None or small is None or not (fine.shown and small.shown and small.best > fine.best):
         return NOTHING
-    return brief(max(small.best - fine.best, 0.0) / small.batches)
+    return brief((small.best - fine.best) / small.batches)
 
 
 def beside_published(known: Lookup) -> list[Table]:

@@ -1,0 +1,134 @@
+"""Bring operators that were compiled into a running program to where it is: compacted history first.
+
+Their sources are inputs, of which the rows that are live are needed, and joins, whose pairs are read from the
+arrangements of both sides once these are complete. One source after another hands out its rows, slice by slice, to
+the operators behind it; joins themselves do not run. All of it is one logical time, the last that was fed. Where
+nothing is subtracted each slice may end that time, so that what looks at its end always has few rows to hand out;
+otherwise each such operator is a source as well, which hands out its rows when all before it have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from dataflow.compiled import Arranged, Kept
+from dataflow.kernels import arrange as arrange_kernel
+from dataflow.kernels import join as join_kernel
+from dataflow.kernels import pairs as kernel
+from dataflow.kernels import run as vm
+from dataflow.kernels.memory import view
+from dataflow.operators.arrangement import Arrangement
+from dataflow.plan import Node
+from dataflow.program import SLICE_ROWS, Loop, Op, Program, nobody
+
+ENDING = (vm.AGGREGATE, vm.THRESHOLD, vm.WATCH, vm.CONSOLIDATE)
+"""Operators that look at the end of a time."""
+
+MANY_ROWS = 1 << 16
+"""Rows of an arrangement that are copied at once."""
+
+
+class History:
+    """What a program's new operators are to see of the past."""
+
+    def __init__(self, program: Program, ops: Sequence[Op], *, subtracts: bool) -> None:
+        ending = ENDING if subtracts else ()
+        self._program = program
+        self._sources = [each for each in ops if _code(each) in (vm.JOIN, *ending)]
+        self._others = [each for each in ops if _code(each) != vm.JOIN]
+        self._subtracts = subtracts
+
+    def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
+        """Run the operators slice by slice. inputs: each aims an input's cells at one slice after another."""
+        everything = self._program.loop([], self._others)
+        frontier = time if self._subtracts else time + 1
+        for each in self._sources:
+            if _code(each) == vm.JOIN:
+                _empty(each)
+        for _ in chain.from_iterable(inputs):
+            self._run(everything, frontier)
+            yield
+        for each in self._sources:
+            if _code(each) == vm.JOIN:
+                for _ in self._pairs(each, time):
+                    self._run(everything, frontier)
+                    yield
+                _empty(each)
+            else:
+                self._run(everything, time)  # which leaves nothing between operators
+                self._end(each, time)
+                yield
+        self._run(everything, time + 1)
+        self._program.memory.release(everything.block)
+
+    def _end(self, op: Op, time: int) -> None:
+        """Let an operator end the time, and the others see what it hands out."""
+        loops = self._program.loop([], [op]), self._program.loop([], [each for each in self._others if each is not op])
+        for loop, frontier in zip(loops, (time + 1, time), strict=True):
+            self._run(loop, frontier)
+            self._program.memory.release(loop.block)
+
+    def _pairs(self, op: Op, time: int) -> Iterator[None]:
+        """Have a join hand out the pairs of what both sides hold."""
+        left, right = view(op.block, join_kernel.RIGHT + 1)[join_kernel.LEFT :].tolist()
+        sides = (left, right) if kernel.ids(left) <= kernel.ids(right) else (right, left)
+        cursor = np.zeros(kernel.CURSOR_WORDS, np.int64)
+        cursor[[kernel.DRIVER, kernel.OTHER]], cursor[kernel.TIME] = sides, time
+        done = False
+        while not done:
+            done = kernel.pairs(op.block, cursor.ctypes.data, SLICE_ROWS)
+            if view(op.block, join_kernel.OVERFLOW + 1)[join_kernel.OVERFLOW]:
+                raise self._program.states[op.block].problem()
+            yield
+
+    def _run(self, loop: Loop, frontier: int) -> None:
+        view(self._program.frontier, 1)[0] = frontier
+        self._program.run(loop, 0, nobody)
+
+
+def _code(op: Op) -> int:
+    return int(view(op.block, 1)[0])
+
+
+def _empty(join: Op) -> None:
+    view(int(view(join.block, join_kernel.OUT_SIZE + 1)[join_kernel.OUT_SIZE]), 1)[0] = 0
+
+
+def arranged_rows(kept: Iterable[Kept], of: Node, names: Sequence[str]) -> Iterator[dict[str, np.ndarray]] | None:
+    """Read columns of a node's rows, and their weights as "", from an arrangement that has them, if one does."""
+    for each in kept:
+        if each.what[0] is of and set(names) <= _columns(each.arrangement).keys() | _single(each.what):
+            return _rows(each.arrangement, each.what, names)
+    return None
+
+
+def _columns(arrangement: Arrangement) -> dict[str, int]:
+    """Return the cells of what is stored as it comes."""
+    return {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
+
+
+def _single(what: Arranged) -> set[str]:
+    """Name the only column of a key, which the key itself is."""
+    return set(what[2]) if len(what[2]) == 1 and not what[3][0].nullable else set()
+
+
+def _rows(arrangement: Arrangement, what: Arranged, names: Sequence[str]) -> Iterator[dict[str, np.ndarray]]:
+    cursor = np.zeros(kernel.CURSOR_WORDS, np.int64)
+    cursor[kernel.DRIVER] = arrangement.block
+    marks = view(arrangement.block, arrange_kernel.MARK + 1)
+    slots, keys, weights = (np.empty(int(marks[arrange_kernel.MARK]), np.int64) for _ in range(3))
+    while True:
+        found = kernel.rows(cursor.ctypes.data, MANY_ROWS, *(each.ctypes.data for each in (slots, keys, weights)))
+        if found == 0:
+            return
+        rows = {"": weights[:found].copy()}
+        for name in names:
+            if name in _single(what):
+                rows[name] = keys[:found].copy()
+            else:
+                stored = int(view(_columns(arrangement)[name], 1)[0])
+                rows[name] = view(stored, len(slots))[slots[:found]]
+        yield rows

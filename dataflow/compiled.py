@@ -1,0 +1,128 @@
+"""A compiled plan: its program, and what of it was built for whom."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dataflow.kernels import intern
+from dataflow.kernels import run as vm
+from dataflow.kernels.memory import view
+from dataflow.operators.arrangement import Arrangement
+from dataflow.operators.exchange import Exchange
+from dataflow.operators.linear import Input
+from dataflow.placement import Delivery
+from dataflow.plan import Node
+from dataflow.program import Loop, Part, Program, State
+from dataflow.stream import Interner
+from dataflow.term import Term
+from dataflow.types import Type
+
+Arranged = tuple[Node, Delivery | None, tuple[str, ...], tuple[Type, ...]]
+"""What is arranged: the rows of a node, as delivered, by columns, whose types span those of both sides of a join."""
+
+
+@dataclass(frozen=True)
+class Root:
+    """A maintained answer: the block that collects it, and where each worker collects time, diff and the arrays.
+
+    Of a text the arrays are two: where it starts, and its length.
+    """
+
+    names: tuple[str, ...]
+    arrays: tuple[str, ...]
+    texts: tuple[str, ...]
+    block: int
+    vectors: tuple[tuple[int, ...], ...]
+    part: Part
+
+
+@dataclass(eq=False, kw_only=True)
+class Built(Part):
+    """What was built for a node, its arrangement or its delivery."""
+
+    node: Node
+    how: tuple[str, ...] | Delivery | None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An arrangement: what it is of, and what it was built as."""
+
+    what: Arranged
+    arrangement: Arrangement
+    part: Built
+
+
+@dataclass
+class Compiled:
+    program: Program
+    inputs: dict[str, Input] = field(default_factory=dict)
+    roots: dict[str, Root] = field(default_factory=dict)
+    """The answers, by the names of their dataflows."""
+    kept: list[Kept] = field(default_factory=list)
+    interners: dict[tuple[Type, ...], Interner] = field(default_factory=dict)
+    """Of the keys of joins: both sides must number rows alike."""
+    built: list[Built] = field(default_factory=list)
+    readers: dict[Part, list[Built]] = field(default_factory=lambda: defaultdict(list))
+    """What reads an arrangement or a delivery."""
+    shared: dict[Node, str] = field(default_factory=dict)
+    """How several workers do without moving rows what they do together."""
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    def arrangement(self, what: Arranged, stored: Iterable[Term]) -> Kept | None:
+        """Return an arrangement that stores all of this, if there is one."""
+        wanted = set(stored)
+        return next(
+            (each for each in self.kept if each.what == what and wanted <= each.arrangement.stored.keys()), None
+        )
+
+    def loop(self) -> Loop:
+        """Make the loop over all inputs and operators."""
+        return self.program.loop([each.block for each in self.inputs.values()], self.program.ops)
+
+    def states(self) -> dict[Part, list[State]]:
+        """List what keeps rows or can fail, by the part that it belongs to."""
+        found: dict[Part, list[State]] = defaultdict(list)
+        for each in self.program.ops:
+            state = self.program.states.get(each.block)
+            if state is not None and not any(state is other for other in found[each.part]):
+                found[each.part].append(state)
+        return found
+
+    def retire(self, name: str) -> None:
+        """Take an answer away, and all that no other answer uses."""
+        del self.roots[name]
+        alive = reachable(root.part for root in self.roots.values())
+        self.program.drop(self.program.parts() - alive - {self.program.base})
+        self.built = [each for each in self.built if each in alive]
+        self.kept = [each for each in self.kept if each.part in alive]
+        self.interners = {types: each for types, each in self.interners.items() if each.part in alive}
+        self.readers = defaultdict(list, {
+            part: [each for each in readers if each in alive] for part, readers in self.readers.items() if part in alive
+        })  # fmt: skip
+        read = {each.node.params for each in self.built if each.node.op == "input"}
+        self.inputs = {each: block for each, block in self.inputs.items() if each in read}
+        self._lead()
+
+    def _lead(self) -> None:
+        """Let the first user of each interner be the one that gives numbers back."""
+        led: set[int] = set()
+        for each in self.program.ops:
+            words = view(each.block, intern.LEADS + 1)
+            if words[0] == vm.INTERN:
+                words[intern.LEADS] = int(words[intern.SHARED]) not in led
+                led.add(int(words[intern.SHARED]))
+
+
+def reachable(parts: Iterable[Part]) -> set[Part]:
+    """Return parts and all that they use."""
+    found: set[Part] = set()
+    left = list(parts)
+    while left:
+        part = left.pop()
+        if part not in found:
+            found.add(part)
+            left += part.uses
+    return found

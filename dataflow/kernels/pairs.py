@@ -1,0 +1,122 @@
+"""All pairs of rows that two arrangements hold under equal keys, or all rows that one holds, some at a time.
+
+This is what a join would have handed out had it been there from the beginning. The arrangements must not change until
+all pairs are out; a cursor says how far we are, which may be within a key.
+"""
+
+from __future__ import annotations
+
+from dataflow.kernels import arrange
+from dataflow.kernels.join import LEFT, OUT_DIFF, OUT_LEFT, OUT_RIGHT, OUT_SIZE, OUT_TIME, product
+from dataflow.kernels.keymap import HASHED, HIGH, LOW, find, key_of
+from dataflow.kernels.keymap import NEXT as NEXT_ID
+from dataflow.kernels.memory import inline, kernel, load, load32, store
+
+DRIVER, OTHER, KEY_ID, LIST, LINK, OTHER_LIST, OTHER_LINK, TIME = range(8)
+"""A cursor: the block whose keys are gone through and the one where they are looked up; the key where we are, and for
+each side one of its two lists and a link in it, 0 where the key is to be begun."""
+CURSOR_WORDS = 8
+
+
+@kernel
+def ids(block: int) -> int:
+    """Return how many ids of keys there may be."""
+    keys = load(block, arrange.KEYS)
+    return load(keys, NEXT_ID) if load(keys, HASHED) != 0 else load(keys, HIGH) - load(keys, LOW) + 1
+
+
+@kernel
+def pairs(op: int, cursor: int, most: int) -> bool:
+    """Write the next pairs, `most` if there are so many, to where a join writes; return whether that is all."""
+    driver, other = load(cursor, DRIVER), load(cursor, OTHER)
+    mine, theirs = OUT_LEFT, OUT_RIGHT
+    if load(op, LEFT) != driver:
+        mine, theirs = OUT_RIGHT, OUT_LEFT
+    size, key_id, last = 0, load(cursor, KEY_ID), ids(driver)
+    while key_id < last and size < most:
+        other_id = _id_of(other, key_of(load(driver, arrange.KEYS), key_id))
+        if load(load(driver, arrange.LISTS), key_id) != 0 and other_id >= 0:
+            if load(cursor, LINK) == 0:
+                _begin(driver, key_id, cursor, LIST)
+                _begin(other, other_id, cursor, OTHER_LIST)
+            while load(cursor, LINK) != 0 and size < most:
+                while load(cursor, OTHER_LINK) != 0 and size < most:
+                    _emit(op, cursor, mine, theirs, size)
+                    size += 1
+                    _advance(other, other_id, cursor, OTHER_LIST)
+                if load(cursor, OTHER_LINK) == 0:
+                    _advance(driver, key_id, cursor, LIST)
+                    _begin(other, other_id, cursor, OTHER_LIST)
+        if load(cursor, LINK) == 0:
+            key_id += 1
+    store(cursor, KEY_ID, key_id)
+    store(load(op, OUT_SIZE), 0, size)
+    return key_id == last
+
+
+@kernel
+def _id_of(block: int, key: int) -> int:
+    """Return the id of a key that has rows, else -1."""
+    keys = load(block, arrange.KEYS)
+    if load(keys, HASHED) != 0:
+        return find(keys, key)
+    if not load(keys, LOW) <= key <= load(keys, HIGH):
+        return -1
+    return key - load(keys, LOW) if load(load(block, arrange.LISTS), key - load(keys, LOW)) != 0 else -1
+
+
+@kernel
+def _begin(block: int, key_id: int, cursor: int, which: int) -> None:
+    """Go to the first row of a key that has some."""
+    lists = load(block, arrange.LISTS)
+    first = load32(lists, 2 * key_id)
+    store(cursor, which, first == 0)
+    store(cursor, which + 1, first if first != 0 else load32(lists, 2 * key_id + 1))
+
+
+@kernel
+def _advance(block: int, key_id: int, cursor: int, which: int) -> None:
+    """Go to the next row of a key, or to link 0."""
+    link = load32(load(block, arrange.NEXT), load(cursor, which + 1) - 1)
+    if link == 0 and load(cursor, which) == 0:
+        store(cursor, which, 1)
+        link = load32(load(block, arrange.LISTS), 2 * key_id + 1)
+    store(cursor, which + 1, link)
+
+
+@inline
+def _weight(block: int, slot: int) -> int:
+    return load(load(block, arrange.WEIGHT), slot) if load(block, arrange.WEIGHTED) != 0 else 1
+
+
+@kernel
+def _emit(op: int, cursor: int, mine: int, theirs: int, at: int) -> None:
+    slot, other = load(cursor, LINK) - 1, load(cursor, OTHER_LINK) - 1
+    weight = product(op, _weight(load(cursor, DRIVER), slot), _weight(load(cursor, OTHER), other))
+    store(load(load(op, OUT_TIME), 0), at, load(cursor, TIME))
+    store(load(load(op, OUT_DIFF), 0), at, weight)
+    store(load(load(op, mine), 0), at, slot)
+    store(load(load(op, theirs), 0), at, other)
+
+
+@kernel
+def rows(cursor: int, most: int, slots: int, keys: int, weights: int) -> int:
+    """Write the next rows of the driver, all rows of a key at once, at least `most` if there are so many.
+
+    Return how many: 0 at the end. The arrays have room for as many rows as there are.
+    """
+    block, key_id, size = load(cursor, DRIVER), load(cursor, KEY_ID), 0
+    last = ids(block)
+    while key_id < last and size < most:
+        if load(load(block, arrange.LISTS), key_id) != 0:
+            _begin(block, key_id, cursor, LIST)
+            while load(cursor, LINK) != 0:
+                slot = load(cursor, LINK) - 1
+                store(slots, size, slot)
+                store(keys, size, key_of(load(block, arrange.KEYS), key_id))
+                store(weights, size, _weight(block, slot))
+                size += 1
+                _advance(block, key_id, cursor, LIST)
+        key_id += 1
+    store(cursor, KEY_ID, key_id)
+    return size

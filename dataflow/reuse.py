@@ -1,0 +1,50 @@
+"""Vectors whose lives do not meet lie in the same memory, so that what a slice touches stays in the cache.
+
+A vector lives from the first operator that knows its cell to the last one, in the order in which they run. What an
+operator knows is read from its block: every word there that is the address of a block, a table or a cell leads to it.
+A vector whose own address is written down anywhere stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from dataflow.kernels.memory import view
+from dataflow.program import Op, Part, Program, in_order
+
+
+def reuse(program: Program, ops: Sequence[Op], cells: Collection[int]) -> None:
+    """Let vectors that only these operators know share memory."""
+    lives: dict[int, tuple[int, int]] = {}
+    fixed: set[int] = set()
+    vectors = {program.address(cell): cell for cell in cells}
+    for place, op in enumerate(in_order(ops)):
+        for word in _known(program, op.block, set(vectors.values())):
+            if word in vectors:
+                fixed.add(vectors[word])
+            first, _ = lives.get(word, (place, place))
+            lives[word] = first, place
+    found = sorted((lives[cell], cell) for cell in vectors.values() if cell in lives and cell not in fixed)
+    scratch, free = Part(), list[int]()
+    for op in ops:
+        op.part.uses.add(scratch)
+    living: list[tuple[int, int]] = []
+    for (first, last), cell in found:
+        free += [address for end, address in living if end < first]
+        living = [(end, address) for end, address in living if end >= first]
+        address = free.pop() if free else program.address(cell)
+        program.move(cell, address)
+        program.memory.give(address, scratch)
+        living.append((last, address))
+
+
+def _known(program: Program, block: int, cells: Collection[int]) -> Iterator[int]:
+    """Yield all words that are reached from a block, without looking into cells of vectors."""
+    left, seen = [block], {block}
+    while left:
+        address = left.pop()
+        for word in view(address, program.tables[address]).tolist():
+            yield word
+            if word in program.tables and word not in seen and word not in cells:
+                seen.add(word)
+                left.append(word)

@@ -1,0 +1,1 @@
+"""The second executor: compiled plans as Structured Streaming on Spark."""

@@ -1,0 +1,118 @@
+"""Kill what runs a query on Spark, for real and at random moments, and see that its changes are those of one worker.
+
+The driver is started again, with its checkpoint, as often as it ends before its query; an executor or a Python worker
+is Spark's to replace, and where it gives up, that is an end of the driver like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+from datagen.dataset import Dataset
+from harness import verify
+from harness.cell import Cell
+from harness.usage import descendants
+
+Victim = Literal["driver", "executor", "worker"]
+VICTIMS: tuple[Victim, ...] = ("driver", "executor", "worker")
+WORDS: dict[Victim, str] = {"driver": "", "executor": "CoarseGrainedExecutorBackend", "worker": "pyspark.daemon"}
+"""What is in the command lines of victims."""
+
+MOST_STARTS = 30
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass
+class Tale:
+    """What happened."""
+
+    kills: list[str] = field(default_factory=list)
+    starts: int = 0
+    seconds: float = 0.0
+    wrong: str = ""
+
+
+def survive(  # noqa: PLR0913 (each is a choice of its own)
+    cell: Cell, dataset: Dataset, victim: Victim, *, kills: int, pause: float, chance: Random
+) -> Tale:
+    """Run a query with its checkpoint, killing a victim so many times, `pause` seconds apart on average."""
+    tale, began = Tale(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="deltamark-") as directory:
+        command = _command(cell, dataset, directory)
+        said = ""
+        while not said:
+            if tale.starts == MOST_STARTS:
+                tale.wrong = f"not done after {tale.starts} starts: {command}"
+                return tale
+            tale.starts += 1
+            said = _run(command, victim, tale, kills - len(tale.kills), pause, chance)
+    tale.seconds = time.monotonic() - began
+    wanted = verify.digest_of(cell.but(engine="embedded", workers=1, master=""), dataset)
+    if said != wanted:
+        tale.wrong = f"another stream: {said}, not {wanted}"
+    return tale
+
+
+def _command(cell: Cell, dataset: Dataset, directory: str) -> list[str]:
+    words = [
+        sys.executable, "-m", "harness", "changes", cell.query, "--digest", "--sf", cell.sf,
+        "--data", str(dataset.directory.parent), "--workload", cell.workload, "--logical", str(cell.logical),
+        "--physical", str(cell.physical), "--workers", str(cell.workers), "--engine", "spark",
+        "--checkpoint", f"{directory}/query",
+    ]  # fmt: skip
+    return [*words, *(["--master", cell.master] if cell.master else [])]
+
+
+def _run(command: Sequence[str], victim: Victim, tale: Tale, kills: int, pause: float, chance: Random) -> str:  # noqa: PLR0913, PLR0917
+    """Run to the end of the process, or its death; return what it said, if it was done."""
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    ) as process:
+        while kills > 0 and process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(chance.uniform(0, 2 * pause))
+            found = list(victims(process.pid, victim))
+            if process.poll() is None and found:
+                mine = chance.choice(found)
+                with suppress(ProcessLookupError):
+                    os.kill(mine, signal.SIGKILL)
+                    tale.kills.append(f"{victim} {mine}")
+                    kills -= 1
+        said, _ = process.communicate()
+        _bury(process.pid)
+        return said.strip() if process.returncode == 0 else ""
+
+
+def victims(driver: int, victim: Victim) -> Iterator[int]:
+    """List the processes that may be killed."""
+    if victim == "driver":
+        yield driver
+        return
+    for each in descendants(driver):
+        with suppress(OSError):
+            if WORDS[victim].encode() in Path(f"/proc/{each}/cmdline").read_bytes():
+                yield each
+
+
+def _bury(group: int) -> None:
+    """Wait for the end of what a driver has started, which ends by itself when it is gone."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)

@@ -1,0 +1,221 @@
+"""The engine on Spark: a cell's stream as a source that every executor cuts for itself, and the answer's changes."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dataflow.collection import Collection
+from dataflow.worker import Batch
+from datagen.dataset import Dataset
+from datagen.feed import Feed
+from datagen.schema import RelationName, relation
+from datagen.spark import session
+from datagen.workload import Workload, workload
+from deltamark import DeltamarkError
+from harness import machine
+from harness.cell import Cell
+from harness.sources import batches
+from queries.catalogue import query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dataflow.spark.query import Query
+
+SPARK = "spark"
+SETTINGS = {"spark.driver.maxResultSize": "0"}
+EXECUTOR_MB = 1024
+PIECE_ROWS = 1 << 20
+"""Changes that are handed on at once."""
+
+
+@dataclass(frozen=True)
+class FeedSource:
+    """A workload in physical batches."""
+
+    directory: str
+    digest: str
+    workload: str
+    logical: int
+    physical: int
+    rounds: int
+    names: tuple[RelationName, ...]
+
+    @property
+    def batches(self) -> int:
+        return -(-self.rounds // (self.logical * self.physical))
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {
+            "data": self.digest, "workload": self.workload, "rounds": str(self.rounds),
+            "logical batch": str(self.logical), "physical batch": str(self.physical),
+        }  # fmt: skip
+
+    def rows(self, batch: int) -> int:
+        first = batch * self.logical * self.physical
+        last = min(first + self.logical * self.physical, self.rounds)
+        _, work = _opened(self.directory, self.workload)
+        return sum(piece.stop - piece.start for name in self.names for piece in work.pieces(name, first, last))
+
+    def open(self, wanted: Mapping[str, tuple[str, ...]]) -> Cutter:
+        return Cutter(self, wanted)
+
+
+@cache
+def _opened(directory: str, name: str) -> tuple[Dataset, Workload]:
+    dataset = Dataset.open(Path(directory))
+    return dataset, workload(dataset, name)
+
+
+class Cutter:
+    """Cuts batches where they are read."""
+
+    def __init__(self, source: FeedSource, wanted: Mapping[str, tuple[str, ...]]) -> None:
+        self._source = source
+        self._wanted = {relation(name).name: columns for name, columns in wanted.items()}
+        self._feed = cache(self._made)
+
+    def _made(self, piece: int, pieces: int) -> Feed:
+        source = self._source
+        return Feed(
+            *_opened(source.directory, source.workload), self._wanted, logical=source.logical, worker=piece,
+            workers=pieces, until=source.rounds,
+        )  # fmt: skip
+
+    def take(self, batch: int, piece: int, pieces: int) -> Mapping[str, Batch]:
+        feed = self._feed(piece, pieces)
+        feed.round = batch * self._source.logical * self._source.physical
+        return batches(feed.take(self._source.physical))
+
+
+class Sessions:
+    """The session of this process, which stays for the next query on the same master."""
+
+    def __init__(self) -> None:
+        self._master = ""
+        self._spark: Any = None
+        self._open = ExitStack()
+        atexit.register(self.close)
+
+    def on(self, master: str) -> SparkSession:
+        if master != self._master or self._spark.sparkContext._jsc is None:  # noqa: SLF001 (somebody has stopped it)
+            self.close()
+            self._spark = self._open.enter_context(session(master, SETTINGS))
+            self._master = master
+        found: SparkSession = self._spark
+        return found
+
+    def close(self) -> None:
+        self._master = ""
+        self._open.close()
+
+
+SESSIONS = Sessions()
+
+
+def on_master(cell: Cell) -> SparkSession:
+    """Open a session where a cell is to run."""
+    return SESSIONS.on(cell.master or f"local-cluster[{cell.workers},1,{EXECUTOR_MB}]")
+
+
+def open_query(cell: Cell, dataset: Dataset, plan: Collection, rounds: int, directory: str) -> Query:
+    """Start a cell's query, or let it go on, to the end of so many rounds."""
+    from dataflow.spark.query import Query  # noqa: PLC0415 (most commands need no Spark)
+
+    source = FeedSource(
+        str(dataset.directory.resolve()), machine.data(dataset.directory), cell.workload, cell.logical,
+        cell.physical, rounds, _relations(cell),
+    )  # fmt: skip
+    return Query(on_master(cell), plan, source, shards=cell.workers, directory=directory)
+
+
+class Distributed:
+    """A query's change stream, computed on Spark as a whole."""
+
+    def __init__(self, cell: Cell, dataset: Dataset, plan: Collection) -> None:
+        self._cell, self._dataset, self._plan = cell, dataset, plan
+        self._scratch = "" if cell.checkpoint else tempfile.mkdtemp(prefix="deltamark-")
+        self.schema = plan.schema
+
+    def changes(self, rounds: int) -> Iterator[Batch]:
+        """Run to the end of so many rounds; yield all changes, in order of time."""
+        directory = self._cell.checkpoint or self._scratch
+        running = open_query(self._cell, self._dataset, self._plan, rounds, directory)
+        try:
+            running.wait()
+        finally:
+            running.stop()
+        whole, first = running.changes(), 0
+        while first < len(whole.time):
+            last = min(first + PIECE_ROWS, len(whole.time))
+            last = int(np.searchsorted(whole.time, whole.time[last - 1], side="right"))
+            columns = {name: values[first:last] for name, values in whole.columns.items()}
+            yield Batch(whole.time[first:last], whole.diff[first:last], columns)
+            first = last
+
+    def close(self) -> None:
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class Streamed:
+    """A query that Spark maintains, batch by batch, as it is measured.
+
+    Spark goes from batch to batch by itself: a batch takes from the end of the one before to its own.
+    """
+
+    def __init__(self, cell: Cell, dataset: Dataset, plan: Collection) -> None:
+        work = workload(dataset, cell.workload)
+        self._physical = cell.physical
+        self._scratch = tempfile.mkdtemp(prefix="deltamark-")
+        self.feed = Feed(dataset, work, dict.fromkeys(_relations(cell), ()), logical=cell.logical)
+        self._query = open_query(cell, dataset, plan, work.rounds, self._scratch)
+        self._done = self._query.progress()
+        self.stages = self._query.stages
+        self.reports: list[dict[str, Any]] = []
+        """Spark's, of the batches that are done."""
+        self._changes = self._next()
+
+    def take(self, physical: int) -> int:
+        if physical != self._physical:
+            remedy = "time all of them: SAMPLE=0"
+            raise DeltamarkError("Spark's batches are all of one size", f"{physical}, not {self._physical}", remedy)
+        rows = sum(len(delta.time) for delta in self.feed.take(physical))
+        if not rows:
+            self._changes += self._next()
+        return rows
+
+    def push(self) -> int:
+        found, self._changes = self._changes + self._next(), 0
+        return found
+
+    def advance(self) -> None:
+        self._changes += self._next()
+
+    def _next(self) -> int:
+        done = next(self._done)
+        self.reports.append(done.report)
+        return done.changes
+
+    def state_rows(self) -> int:
+        """Return 0: what the executors keep is not counted."""
+        return 0
+
+    def close(self) -> None:
+        self._query.stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _relations(cell: Cell) -> tuple[RelationName, ...]:
+    return tuple(relation(name).name for name in query(cell.query).relations)

@@ -1,0 +1,114 @@
+"""The stages of a cut plan run one after the other in this process, as Spark runs them on many machines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from dataflow.spark.cut import cut
+from dataflow.spark.edges import ANSWER
+from dataflow.spark.memory import StateLog
+from dataflow.spark.reading import Reading
+from dataflow.spark.shard import Shard
+from dataflow.worker import Batch
+
+
+class State:
+    """A group's map or value in Spark's state store."""
+
+    def __init__(self):
+        self.held = {}
+
+    def getValue(self, key):
+        return self.held[key]
+
+    def updateValue(self, key, value):
+        self.held[key] = value
+
+    def removeKey(self, key):
+        del self.held[key]
+
+    def exists(self):
+        return "" in self.held
+
+    def get(self):
+        return self.held[""]
+
+    def update(self, value):
+        self.held[""] = value
+
+
+class Handle:
+    def getMapState(self, *_):
+        return State()
+
+    def getValueState(self, *_):
+        return State()
+
+
+class Chain:
+    """Runs a plan on some shards; `forget` decides which shards lose what they have in memory before a batch."""
+
+    def __init__(self, collection, shards, forget=lambda: False):
+        self.plan, self.shards, self.forget, self.batch = cut(collection, shards), shards, forget, 0
+        self.stages = range(1, len(self.plan.stages))
+        self.readings = {stage: Reading(self.plan, stage, shards) for stage in self.stages}
+        self.logs = defaultdict(lambda: StateLog(Handle()))
+        self.live = {}
+        self.schema = collection.schema
+
+    @property
+    def inputs(self):
+        found = defaultdict(dict)
+        for reading in self.readings.values():
+            for name, columns in reading.wanted.items():
+                found[name].update(dict.fromkeys(columns))
+        return {name: tuple(columns) for name, columns in found.items()}
+
+    def feed(self, *pieces):
+        """Feed a batch that comes in pieces."""
+        mails = defaultdict(list)
+        for reading in self.readings.values():
+            for piece in pieces:
+                for shard, edge, content in reading.sent(piece):
+                    mails[shard, edge].append(content)
+        found = []
+        for stage in self.stages:
+            for number in range(self.shards):
+                shard = self.shard(stage, number)
+                arrived = {name: mails.pop((number, name), []) for name in shard.edges}
+                changes, net = shard.feed(arrived)
+                log = self.logs[stage, number]
+                log.append(log.entries(), self.batch, net, shard.edges)
+                for to, edge, content in shard.sent(changes):
+                    mails[to, edge].append(content)
+                if ANSWER in changes:
+                    found.append(changes[ANSWER])
+        assert not mails
+        self.batch += 1
+        return merged(self.schema, found)
+
+    def shard(self, stage, number):
+        what = stage, number
+        if what in self.live and not self.forget():
+            return self.live[what]
+        if what in self.live:
+            self.live.pop(what).close()
+        made = self.live[what] = Shard(self.plan, stage, number, self.shards)
+        for entry in self.logs[what].entries():
+            made.remember(self.logs[what].read(entry))
+        return made
+
+    def close(self):
+        for each in (*self.live.values(), *self.readings.values()):
+            each.close()
+
+
+def merged(schema, parts):
+    none = np.empty(0, dtype=np.int64)
+    parts = [Batch(none, none, dict.fromkeys(schema.names, none)), *parts]
+    time = np.concatenate([each.time for each in parts])
+    order = np.argsort(time, kind="stable")
+    columns = {name: np.concatenate([each.columns[name] for each in parts])[order] for name in schema.names}
+    return Batch(time[order], np.concatenate([each.diff for each in parts])[order], columns)

@@ -1,0 +1,143 @@
+"""Laws of dataflows that come and go: a late one says what it would have said had it been there from the beginning."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plans import Case, Streams, cases, inputs_of, streams_of, times_of
+from reference import Stream, answer, changes
+from test_laws import OPERATORS, arrays, between, each_operator, items, missing, others
+
+from dataflow.collection import Collection
+from dataflow.plan import walk
+from dataflow.together import Together
+from dataflow.worker import Batch
+from deltamark import DeltamarkError
+
+few = settings(max_examples=8)
+many = settings(max_examples=60)
+
+
+def stream_of(collection: Collection, batch: Batch) -> Stream:
+    rows = list(zip(*(missing(batch.columns[name].tolist()) for name in collection.schema.names), strict=True))
+    found = zip(batch.time.tolist(), rows or [()] * len(batch.time), strict=True)
+    return dict(zip(found, batch.diff.tolist(), strict=True))
+
+
+def fed(together: Together, schemas, streams: Streams) -> dict[str, Batch]:
+    batches = {name: arrays(schemas[name], stream) for name, stream in streams.items() if stream}
+    return together.feed_all({name: batch for name, batch in batches.items() if name in together.inputs})
+
+
+def live(schema, stream) -> Batch:
+    rows: Counter = Counter()
+    for row, _, diff in stream:
+        rows[row] += diff
+    return arrays(schema, [(row, 0, diff) for row, diff in rows.items() if diff])
+
+
+def attached(together: Together, whole: Collection, history) -> Batch:
+    """Give the history only if the arrangements do not have it."""
+    try:
+        return together.attach("late", whole)
+    except DeltamarkError:
+        return together.attach("late", whole, history)
+
+
+def check_late(case: Case, residents: dict[str, Collection], cut: int, *, stay: bool) -> None:
+    """Run residents over the times before a cut, attach a plan, and go on with the residents or without them."""
+    whole, streams = case.collection, case.streams
+    times = times_of(streams)
+    schemas = inputs_of(whole) | {name: each for item in residents.values() for name, each in inputs_of(item).items()}
+    before, after = between(streams, set(times[:cut])), between(streams, set(times[cut:]))
+    with closing(Together(residents)) as together:
+        fed(together, schemas, before)
+        history = {name: [live(schemas[name], stream)] for name, stream in before.items()}
+        found = stream_of(whole, attached(together, whole, history))
+        for name in [] if stay else residents:
+            together.retire(name)
+        found = {**found, **stream_of(whole, fed(together, schemas, after)["late"])}
+    seen = {name for each in residents.values() for name in inputs_of(each)}
+    last = max((time for name in seen for _, time, _ in before.get(name, ())), default=-1)
+    expected = {change: diff for change, diff in changes(whole.node, streams).items() if change[0] > last}
+    if last >= 0:
+        expected |= {(last, row): diff for row, diff in answer(whole.node, before, last).items()}
+    assert found == expected
+
+
+@each_operator
+@few
+@given(data=st.data())
+def test_an_operator_says_late_what_it_says_from_the_beginning(name, data):
+    collection = OPERATORS[name]
+    case = Case(collection, data.draw(streams_of(collection)))
+    cut = data.draw(st.integers(0, len(times_of(case.streams))))
+    check_late(case, {"same": collection}, cut, stay=data.draw(st.booleans()))
+
+
+@many
+@given(cases(), st.data())
+def test_a_plan_says_late_what_it_says_from_the_beginning(case, data):
+    parts = [Collection(node) for node in walk(case.collection.node)]
+    chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
+    inputs = [each for each in parts if each.node.op == "input"]
+    residents = {str(place): each for place, each in enumerate([*inputs, *chosen])}
+    cut = data.draw(st.integers(0, len(times_of(case.streams))))
+    check_late(case, residents, cut, stay=data.draw(st.booleans()))
+
+
+def test_what_arrangements_have_need_not_be_given():
+    streams = {"items": [((0, 1, 0), 0, 1), ((1, 2, 1), 0, 2)], "others": [((0, 2, 8034), 0, 1)]}
+    joined = items.join(others, on="key")
+    late = joined.count(by="key")
+    with closing(Together({"joined": joined})) as together:
+        fed(together, inputs_of(joined), streams)
+        assert stream_of(late, together.attach("late", late)) == {(0, (0, 1)): 1}
+        assert together.explain().count("arrangement of") == 2
+
+
+def test_rows_that_nobody_keeps_must_be_given():
+    with closing(Together({"count": items.count(by="key")})) as together:
+        fed(together, inputs_of(items), {"items": [((0, 1, 0), 0, 1)]})
+        with pytest.raises(DeltamarkError, match="no arrangement has these rows"):
+            together.attach("distinct", items.distinct("value"))
+        assert list(together.schemas) == ["count"], "what failed has left"
+
+
+def test_what_only_a_retired_dataflow_held_is_given_back():
+    first, second = items.join(others, on="key"), items.distinct("value")
+    streams = {"items": [((0, 1, 0), 0, 1)], "others": [((0, 0, 8034), 0, 1)]}
+    with closing(Together({"first": first})) as together:
+        fed(together, inputs_of(first), streams)
+        rows, size, explained = together.state_rows(), together.state_bytes(), together.explain()
+        for _ in range(3):
+            together.attach("second", second, {"items": [live(items.schema, streams["items"])]})
+            assert together.state_rows() == rows + 1
+            together.retire("second")
+            assert (together.state_rows(), together.explain()) == (rows, explained)
+            assert together.state_bytes() <= size
+        together.retire("first")
+        assert (together.state_rows(), together.inputs) == (0, {})
+
+
+def test_an_arrangement_outlives_the_dataflow_that_made_it():
+    first, second = items.join(others, on="key"), items.join(others, on="key").count()
+    streams = {"items": [((0, 1, 0), 0, 1)], "others": [((0, 0, 8034), 0, 1)]}
+    with closing(Together({"first": first})) as together:
+        fed(together, inputs_of(first), streams)
+        together.attach("second", second)
+        together.retire("first")
+        out = fed(together, inputs_of(first), {"items": [((0, 2, 0), 1, 1)]})
+        assert stream_of(second, out["second"]) == {(1, (1,)): -1, (1, (2,)): 1}
+
+
+def test_names_are_checked():
+    with closing(Together({"one": items})) as together:
+        with pytest.raises(DeltamarkError, match="a dataflow of this name is there"):
+            together.attach("one", items)
+        with pytest.raises(DeltamarkError, match="unknown dataflow"):
+            together.retire("two")

@@ -1,0 +1,110 @@
+"""Dataflows on Spark: their streams are those of one worker, also after kills; other checkpoints are refused.
+
+`make chaos` kills more, and more often.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from datagen.workload import workload
+from deltamark import DeltamarkError
+from harness import verify
+from harness.cell import Cell
+from harness.chaos import survive, victims
+from harness.distributed import SESSIONS, open_query
+from harness.engines import collection
+
+CELL = Cell("q10", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_session():
+    yield
+    SESSIONS.close()
+
+
+@pytest.fixture(scope="module")
+def finished(chunked, tmp_path_factory):
+    """A query of three stages that has come to its end, in a directory of its own."""
+    cell = CELL.but(checkpoint=str(tmp_path_factory.mktemp("spark") / "query"))
+    return cell, verify.digest_of(cell, chunked)
+
+
+def embedded(cell, dataset):
+    return verify.digest_of(Cell(cell.query, cell.sf, cell.workload), dataset)
+
+
+def test_the_stream_of_one_worker(finished, chunked):
+    cell, digest = finished
+    assert digest == embedded(cell, chunked)
+
+
+def test_a_query_that_has_ended_says_the_same_again(finished, chunked):
+    cell, digest = finished
+    assert verify.digest_of(cell, chunked) == digest
+
+
+OTHERS = {"plan": {"query": "q18"}, "shards": {"workers": 3}, "workload": {"workload": "window:50"},
+          "physical batch": {"physical": 2501}}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_a_checkpoint_of_something_else_is_refused(what, finished, chunked):
+    cell = finished[0].but(**OTHERS[what])
+    with pytest.raises(DeltamarkError, match=rf"a checkpoint of something else: its {what} is .*, not "):
+        verify.digest_of(cell, chunked)
+
+
+def test_a_checkpoint_of_other_code_is_refused(finished, chunked, monkeypatch):
+    monkeypatch.setattr("dataflow.spark.query.code_digest", lambda: "other")
+    with pytest.raises(DeltamarkError, match=r"a checkpoint of something else: its code is \w+, not other"):
+        verify.digest_of(finished[0], chunked)
+
+
+@pytest.mark.parametrize("part", ["identity.json", "checkpoint/offsets/*"])
+def test_a_corrupt_checkpoint_is_an_error(part, finished, chunked):
+    path = max(Path(finished[0].checkpoint).glob(part), key=lambda path: path.stat().st_mtime_ns)
+    content = path.read_bytes()
+    path.write_bytes(b"not what was written")
+    try:
+        with pytest.raises(DeltamarkError, match=r"a corrupt checkpoint: .*; remove"):
+            verify.digest_of(finished[0], chunked)
+    finally:
+        path.write_bytes(content)
+
+
+def test_a_query_goes_on_after_a_python_worker_was_killed(chunked, tmp_path):
+    cell, order = CELL.but(query="q04"), Random(4)
+    work, failures = workload(chunked, cell.workload), 0
+    while True:
+        running = open_query(cell, chunked, collection(cell, chunked, work), work.rounds, str(tmp_path / "query"))
+        killer = threading.Timer(order.uniform(0.5, 4), kill_one, (order,))
+        if not failures:
+            killer.start()
+        try:
+            running.wait()
+            break
+        except DeltamarkError:
+            failures += 1
+        finally:
+            killer.cancel()
+            running.stop()
+    assert failures < 2
+
+
+def kill_one(order):
+    found = list(victims(os.getpid(), "worker"))
+    if found:
+        os.kill(order.choice(found), signal.SIGKILL)
+
+
+def test_a_driver_that_is_killed_goes_on(chunked):
+    tale = survive(CELL.but(query="q12"), chunked, "driver", kills=1, pause=10, chance=Random(1))
+    assert (tale.wrong, len(tale.kills)) == ("", 1)

@@ -1,0 +1,154 @@
+"""A plan that is cut into stages makes the changes of the whole, for any number of shards and whatever they forget."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from chain import Chain
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plans import cases, cuts, inputs_of, times_of
+from reference import changes
+from test_laws import HUGE_KEY, OPERATORS, added, between, feed, long_stream, undone, with_one_key
+from test_workers import SPREAD, spread_stream
+
+from dataflow.collection import source, total
+from dataflow.expr import col
+from dataflow.spark.cut import cut
+from dataflow.types import integer
+from dataflow.worker import Batch
+from datagen.feed import Feed
+from datagen.schema import relation
+from datagen.workload import workload
+from harness import verify
+from harness.cell import Cell
+from harness.engines import collection as plan_of
+from harness.lines import Digest, Lines
+from harness.sources import batches
+from queries.catalogue import QUERIES
+
+SHARDS = (1, 2, 3)
+
+
+@pytest.fixture(autouse=True)
+def _short_logs(monkeypatch):
+    """Have logs of two entries put together, and entries of several pieces."""
+    monkeypatch.setattr("dataflow.spark.memory.MANY", 2)
+    monkeypatch.setattr("dataflow.spark.memory.MOST_BYTES", 1000)
+
+
+class Pieces:
+    """A chain that is fed whole batches, in two pieces each; shards forget, and logs are put together, at random."""
+
+    def __init__(self, collection, shards):
+        self.order = random.Random(shards)
+        self.schemas = inputs_of(collection)
+        self.chain = Chain(collection, shards, lambda: self.order.random() < 0.3)
+        self.close = self.chain.close
+
+    def feed(self, whole):
+        dealt = {name: np.array([self.order.random() < 0.5 for _ in each.time], bool) for name, each in whole.items()}
+        first = {name: self.part(name, each, dealt[name]) for name, each in whole.items()}
+        second = {name: self.part(name, each, ~dealt[name]) for name, each in whole.items()}
+        return self.chain.feed(*({n: each for n, each in piece.items() if len(each.time)} for piece in (first, second)))
+
+    def part(self, name, batch, rows):
+        columns = {}
+        for column, values in batch.columns.items():
+            type_ = self.schemas[name][column]
+            is_text = type_.kind == "text"
+            columns[column] = values.filter(pa.array(rows)) if is_text else values[rows].astype(f"i{type_.width}")
+        return Batch(batch.time[rows], batch.diff[rows], columns)
+
+
+def staged(collection, streams, feeds, shards, everywhere=()):
+    """Run a plan in stages. everywhere: the inputs that all shards have whole."""
+    with (
+        patch(
+            "dataflow.spark.cut._Cutter._is_small", lambda cutter, at: cutter._shards > 1 and at.params in everywhere
+        ),
+        closing(Pieces(collection, shards)) as engine,
+    ):
+        return added(feed(engine, collection, between(streams, set(times))) for times in feeds)
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_feed_of_many_times(name, shards):
+    collection = OPERATORS[name]
+    streams = undone({each: long_stream(schema, len(each), 40) for each, schema in inputs_of(collection).items()})
+    times = times_of(streams)
+    feeds = [times[:20], times[20:30], times[30:]]
+    assert staged(collection, streams, feeds, shards, ["others", "labels"]) == changes(collection.node, streams)
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+@settings(max_examples=15)
+@given(cases(), st.data())
+def test_plans_equal_their_recomputation(shards, case, data):
+    feeds = data.draw(cuts(case.streams))
+    everywhere = data.draw(st.sets(st.sampled_from(sorted(case.streams))))
+    assert staged(case.collection, case.streams, feeds, shards, everywhere) == changes(
+        case.collection.node, case.streams
+    )
+
+
+@pytest.mark.parametrize("name", HUGE_KEY)
+def test_all_rows_may_have_one_key(name):
+    collection = HUGE_KEY[name]
+    streams = {each: with_one_key(schema, len(each), 200) for each, schema in inputs_of(collection).items()}
+    assert staged(collection, streams, [[0, 1], [2], [5]], 2) == changes(collection.node, streams)
+
+
+@pytest.mark.parametrize("everywhere", [(), ("left",), ("right",)])
+@pytest.mark.parametrize("name", SPREAD)
+def test_keys_of_a_wide_range(name, everywhere):
+    collection = SPREAD[name]
+    streams = undone({each: spread_stream(len(each), 150) for each in inputs_of(collection)})
+    times = times_of(streams)
+    feeds = [times[:20], times[20:60], times[60:]]
+    assert staged(collection, streams, feeds, 3, everywhere) == changes(collection.node, streams)
+
+
+big = source("big", {"key": integer(0, 1), "value": integer(-(2**62), 2**62)}, rows=8)
+
+
+def test_sums_that_are_remembered_may_need_more_than_64_bits():
+    collection = big.aggregate("key", sum=total(col.value))
+    values = [2**62, 2**62 - 1, -(2**62), 17, -(2**62), -5]
+    streams = {"big": undone({"big": [((1, value), time, 1) for time, value in enumerate(values)]})["big"]}
+    feeds = [[time] for time in times_of(streams)]
+    assert staged(collection, streams, feeds, 2) == changes(collection.node, streams)
+
+
+@pytest.mark.parametrize("work", ["insert", "window:50"])
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_query_in_stages_has_the_stream_of_one_worker(name, work, chunked):
+    for variant in QUERIES[name].variants:
+        cell = Cell(name, "0.001", work, variant=variant)
+        assert digest_in_stages(cell, chunked, 3) == verify.digest_of(cell, chunked)
+
+
+def digest_in_stages(cell, dataset, shards):
+    work, order = workload(dataset, cell.workload), random.Random(cell.query)
+    with closing(Chain(plan_of(cell, dataset, work), shards, lambda: order.random() < 0.3)) as chain:
+        wanted = {relation(name).name: columns for name, columns in chain.inputs.items()}
+        feeds = [Feed(dataset, work, wanted, worker=worker, workers=2) for worker in range(2)]
+        lines, digest = Lines(chain.schema), Digest()
+        while not feeds[0].done:
+            lines.digest(chain.feed(*(batches(each.take(work.rounds // 4 + 1)) for each in feeds)), digest)
+        return str(digest)
+
+
+def stages(name, dataset, shards, work="insert"):
+    return len(cut(plan_of(Cell(name, "0.001", work), dataset, workload(dataset, work)), shards).stages) - 1
+
+
+def test_a_stage_for_each_exchange_and_one_alone_where_there_is_one_shard(chunked):
+    assert [stages(name, chunked, 2) for name in ("q01", "q06", "q04", "q12")] == [1, 1, 2, 2]
+    assert {stages(name, chunked, 1) for name in QUERIES} == {1}

@@ -97,7 +97,7 @@ def _times(record: Record | None, once: float) -> list[Entry]:
 
 
 def _more(fine: Record | None, small: Record | None) -> Entry:
-    if fine is None or small is None or not (fine.shown and small.shown and small.best > fine.best):
+    if fine is None or small is None or not (fine.shown and small.shown and small.whole and small.best > fine.best):
         return NOTHING
     return brief((small.best - fine.best) / small.batches)
 

@@ -9,10 +9,10 @@ from itertools import product
 from harness.cell import Cell
 from queries.catalogue import query
 
-SF = "0.2"
+SF = "0.3"
 QUERIES = ("q01", "q09", "q10", "q13", "q18", "q21")
 PHYSICAL = (3000, 30_000)
-WORKLOADS = ("insert", "window:10000")
+WORKLOADS = ("insert", "window:1000")
 
 Row = tuple[str, str]
 """A query and a workload."""

@@ -38,12 +38,15 @@ def run(chosen: argparse.Namespace) -> int:
         known = store.read(directory).records
         plan = planned(chosen, known, session["session"])
         print(telling.plan_line(plan, known))
-        print(telling.header(session))
+        print(telling.header(session), flush=True)
         for warning in machine.warnings(facts):
-            print(f"warning: {warning}")
-        writer.add_session(session)
-        made, interrupted = _sweep(plan, dataset, writer) if plan.left else ([], False)
-        writer.add_session(session | {"load_after": machine.load()})
+            print(f"warning: {warning}", flush=True)
+        made: list[Record] = []
+        interrupted = False
+        if plan.left:
+            writer.add_session(session)
+            made, interrupted = _sweep(plan, dataset, writer)
+            writer.add_session(session | {"load_after": machine.load()})
     for table in tables(comparable(directory, str(chosen.sf)), str(chosen.sf)):
         print(f"\n{text(table)}")
     print(telling.outcome_line(made, len(plan.left) - len(made)) + f"; records: {directory / store.RECORDS}")

@@ -28,9 +28,10 @@ PATIENCE = 5.0
 class Warm:
     def __init__(self, directory: Path, root: Path = ROOT) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the parent has ended)
+        paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "harness.warm", str(directory.resolve())],
-            env=os.environ | ONE_THREAD | {"PYTHONPATH": str(root)}, text=True, start_new_session=True,
+            env=os.environ | ONE_THREAD | {"PYTHONPATH": paths}, text=True, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said,
         )  # fmt: skip
 

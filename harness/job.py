@@ -120,7 +120,7 @@ def _summary(job: Job, runs: list[Run]) -> dict[str, Any]:
         "tuples": best.tuples, "changes": best.changes, "batches": len(best.latencies), "whole": best.whole,
         "latency": {name: _nanoseconds(percentile(ordered, each)) for name, each in PERCENTILES.items()},
         "state_rows": best.state_rows, "state_bytes": max(run.state_bytes for run in runs),
-        "peak_bytes": usage.peak(),
+        "peak_bytes": max(run.peak_bytes for run in runs),
     }  # fmt: skip
 
 

@@ -106,6 +106,7 @@ class Run:
     latencies: list[float] = field(default_factory=list)
     state_rows: int = 0
     state_bytes: int = 0
+    peak_bytes: int = 0
     whole: bool = True
 
 
@@ -125,6 +126,7 @@ def run(cell: Cell, sample: int, work: Workload, make: Callable[[], Drive]) -> R
         found.seconds = sum(found.latencies)
         found.state_rows = drive.state_rows()
         found.state_bytes = max(usage.memory() - before, 0)
+        found.peak_bytes = usage.peak()
     finally:
         gc.enable()
         drive.close()

@@ -18,6 +18,7 @@ sum up to the end of a feed is the answer then. `examples/recompute.py` is such 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -34,6 +35,7 @@ from datagen.feed import Delta
 from datagen.schema import relation
 from deltamark import DeltamarkError
 from harness.cell import Cell
+from harness.client import ONE_THREAD
 from harness.duck import reads
 from harness.typed import ARROW_NAMES, Typed
 from queries.catalogue import query
@@ -51,7 +53,8 @@ class Pipe:
         self.inputs = reads(cell.sql, query(cell.query).relations)
         self._typed = Typed(dataset)
         self._engine = cell.engine
-        self._process = subprocess.Popen(command(cell.engine), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        own = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
+        self._process = subprocess.Popen(command(cell.engine), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=own)
         self._held: Counter[tuple[Any, ...]] = Counter()
         try:
             self._ask({

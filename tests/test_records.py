@@ -11,6 +11,7 @@ import pytest
 from deltamark import DeltamarkError
 from harness import store
 from harness.cell import Cell
+from harness.commands.tables import comparable
 from harness.record import Origin, blank, from_json, to_line
 
 ORIGIN = Origin("data", "code", "versions", "commit", "session")
@@ -40,10 +41,13 @@ def test_keys_name_what_a_number_depends_on():
     assert blank(cell, 0, ORIGIN).key == blank(cell.but(variant="data"), 0, replace(ORIGIN, commit="other")).key
 
 
-def test_lines_of_other_versions_are_counted_and_left_out(tmp_path):
+def test_lines_of_other_versions_are_counted_and_left_out(tmp_path, capsys):
     lines = [to_line(record()), json.dumps({"version": 0, "query": "q01"})]
     read = store.read_lines(lines, tmp_path)
     assert (len(read.records), read.foreign) == (1, 1)
+    (tmp_path / store.RECORDS).write_text(lines[0] + lines[1] + "\n")
+    assert len(comparable(tmp_path, "1")) == 1
+    assert "1 records of other versions are not comparable, and left out: " in capsys.readouterr().err
 
 
 def test_a_line_cut_off_is_left_out_and_repaired(tmp_path):

@@ -11,7 +11,6 @@ import datetime as dt
 import os
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 from dataflow.kernels import compiled_before
@@ -21,6 +20,7 @@ from harness.asked import add_sweep as options
 from harness.asked import planned
 from harness.client import Warm
 from harness.commands.data import ensure
+from harness.commands.tables import comparable
 from harness.record import Record
 from harness.sweep import Plan, Sweep
 from harness.tables import tables
@@ -38,13 +38,17 @@ def run(chosen: argparse.Namespace) -> int:
         known = store.read(directory).records
         plan = planned(chosen, known, session["session"])
         print(telling.plan_line(plan, known))
-        print(telling.header(session))
+        print(telling.header(session), flush=True)
         for warning in machine.warnings(facts):
-            print(f"warning: {warning}")
-        writer.add_session(session)
-        made, interrupted = _sweep(plan, dataset, writer) if plan.left else ([], False)
-        writer.add_session(session | {"load_after": machine.load()})
-    show(directory, str(chosen.sf))
+            print(f"warning: {warning}", flush=True)
+        made: list[Record] = []
+        interrupted = False
+        if plan.left:
+            writer.add_session(session)
+            made, interrupted = _sweep(plan, dataset, writer)
+            writer.add_session(session | {"load_after": machine.load()})
+    for table in tables(comparable(directory, str(chosen.sf)), str(chosen.sf)):
+        print(f"\n{text(table)}")
     print(telling.outcome_line(made, len(plan.left) - len(made)) + f"; records: {directory / store.RECORDS}")
     for line in telling.bad_lines(made):
         print(line, file=sys.stderr)
@@ -74,12 +78,3 @@ def _session(facts: dict[str, Any]) -> dict[str, Any]:
         "java": machine.java(), "commit": machine.commit(),
         "argv": shlex.join(["python", "-m", "harness", *sys.argv[1:]]),
     }  # fmt: skip
-
-
-def show(directory: Path, sf: str) -> None:
-    """Print all tables of a machine."""
-    read = store.read(directory)
-    for table in tables(read.records, sf):
-        print(f"\n{text(table)}")
-    if read.foreign:
-        print(f"{read.foreign} records of other versions are not comparable, and left out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from deltamark import DeltamarkError, unknown
@@ -44,9 +45,17 @@ def directory(chosen: argparse.Namespace) -> Path:
 
 def records(chosen: argparse.Namespace) -> list[Record]:
     """Read the records that a command asks for."""
-    found = [record for record in store.read(directory(chosen)).records if record.sf == str(chosen.sf)]
+    found = comparable(directory(chosen), str(chosen.sf))
     if not found:
         raise DeltamarkError(
             "nothing is measured", f"{directory(chosen)}, SF {chosen.sf}", f"make bench SF={chosen.sf}"
         )
     return found
+
+
+def comparable(where: Path, sf: str) -> list[Record]:
+    """Read the records of a machine and a scale factor, and say so where some are of other versions."""
+    read = store.read(where)
+    if read.foreign:
+        print(f"{read.foreign} records of other versions are not comparable, and left out: {where}", file=sys.stderr)
+    return [record for record in read.records if record.sf == sf]

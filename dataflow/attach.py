@@ -15,7 +15,6 @@ from itertools import chain
 import numpy as np
 
 from dataflow.compiled import Arranged, Kept
-from dataflow.kernels import arrange as arrange_kernel
 from dataflow.kernels import join as join_kernel
 from dataflow.kernels import pairs as kernel
 from dataflow.kernels import run as vm
@@ -27,7 +26,7 @@ from dataflow.program import SLICE_ROWS, Loop, Op, Program, nobody
 ENDING = (vm.AGGREGATE, vm.THRESHOLD, vm.WATCH, vm.CONSOLIDATE)
 """Operators that look at the end of a time."""
 
-MANY_ROWS = 1 << 16
+MANY_ROWS = 1 << 14
 """Rows of an arrangement that are copied at once."""
 
 
@@ -97,17 +96,17 @@ def _empty(join: Op) -> None:
     view(int(view(join.block, join_kernel.OUT_SIZE + 1)[join_kernel.OUT_SIZE]), 1)[0] = 0
 
 
-def arranged_rows(kept: Iterable[Kept], of: Node, names: Sequence[str]) -> Iterator[dict[str, np.ndarray]] | None:
-    """Read columns of a node's rows, and their weights as "", from an arrangement that has them, if one does."""
-    for each in kept:
-        if each.what[0] is of and set(names) <= _columns(each.arrangement).keys() | _single(each.what):
-            return _rows(each.arrangement, each.what, names)
-    return None
+def arranged(kept: Iterable[Kept], of: Node, names: Sequence[str]) -> Kept | None:
+    """Return an arrangement of a node's rows that has these columns, if there is one."""
+    return next(
+        (each for each in kept if each.what[0] is of and set(names) <= _columns(each.arrangement) | _single(each.what)),
+        None,
+    )
 
 
-def _columns(arrangement: Arrangement) -> dict[str, int]:
-    """Return the cells of what is stored as it comes."""
-    return {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
+def _columns(arrangement: Arrangement) -> set[str]:
+    """Name the columns that are stored as they come."""
+    return {term.value for term in arrangement.stored if term.op == "column"}
 
 
 def _single(what: Arranged) -> set[str]:
@@ -115,20 +114,18 @@ def _single(what: Arranged) -> set[str]:
     return set(what[2]) if len(what[2]) == 1 and not what[3][0].nullable else set()
 
 
-def _rows(arrangement: Arrangement, what: Arranged, names: Sequence[str]) -> Iterator[dict[str, np.ndarray]]:
+def rows_of(kept: Kept, names: Sequence[str], time: int) -> Iterator[dict[str, np.ndarray]]:
+    """Read columns of an arrangement's rows as of a time, and their weights as ""."""
+    arrangement, single = kept.arrangement, _single(kept.what)
+    columns = {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
     cursor = np.zeros(kernel.CURSOR_WORDS, np.int64)
-    cursor[kernel.DRIVER] = arrangement.block
-    marks = view(arrangement.block, arrange_kernel.MARK + 1)
-    slots, keys, weights = (np.empty(int(marks[arrange_kernel.MARK]), np.int64) for _ in range(3))
-    while True:
-        found = kernel.rows(cursor.ctypes.data, MANY_ROWS, *(each.ctypes.data for each in (slots, keys, weights)))
-        if found == 0:
-            return
+    cursor[[kernel.DRIVER, kernel.TIME]] = arrangement.block, time
+    slots, keys, weights = (np.empty(MANY_ROWS, np.int64) for _ in range(3))
+    while found := kernel.rows(cursor.ctypes.data, MANY_ROWS, *(each.ctypes.data for each in (slots, keys, weights))):
         rows = {"": weights[:found].copy()}
         for name in names:
-            if name in _single(what):
+            if name in single:
                 rows[name] = keys[:found].copy()
             else:
-                stored = int(view(_columns(arrangement)[name], 1)[0])
-                rows[name] = view(stored, len(slots))[slots[:found]]
+                rows[name] = view(int(view(columns[name], 1)[0]), arrangement.slots())[slots[:found]]
         yield rows

@@ -59,11 +59,14 @@ def compile_plans(plans: Mapping[str, Node], workers: int = 1) -> Compiled:
 
 @dataclass(frozen=True)
 class Added:
-    """What was compiled into a program: its operators, and the columns of inputs, and of nodes, that they read."""
+    """What was compiled into a program: its operators, the columns of inputs, and of nodes, that they read, and the
+    arrangements that were there before.
+    """
 
     ops: Sequence[Op]
     read: Mapping[str, tuple[str, ...]]
     owed: Mapping[Node, dict[str, None]]
+    found: Sequence[Kept]
 
 
 def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
@@ -74,7 +77,7 @@ def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
     compiler.compile()
     added = program.ops[before:]
     reuse(program, added, program.vectors() - vectors)
-    return Added(added, compiler.read, compiler.owed)
+    return Added(added, compiler.read, compiler.owed, compiler.found)
 
 
 class _Compiler:
@@ -111,6 +114,11 @@ class _Compiler:
     def owed(self) -> Mapping[Node, dict[str, None]]:
         """The columns of each node that anybody uses."""
         return self._owed
+
+    @property
+    def found(self) -> list[Kept]:
+        """The arrangements that were there before."""
+        return list(dict.fromkeys(self._found.values()))
 
     @property
     def read(self) -> dict[str, tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from dataflow.kernels import intern
@@ -14,7 +14,7 @@ from dataflow.operators.exchange import Exchange
 from dataflow.operators.linear import Input
 from dataflow.placement import Delivery
 from dataflow.plan import Node
-from dataflow.program import Loop, Part, Program, State
+from dataflow.program import Loop, Op, Part, Program, State
 from dataflow.stream import Interner
 from dataflow.term import Term
 from dataflow.types import Type
@@ -46,7 +46,7 @@ class Built(Part):
     how: tuple[str, ...] | Delivery | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kept:
     """An arrangement: what it is of, and what it was built as."""
 
@@ -78,9 +78,10 @@ class Compiled:
             (each for each in self.kept if each.what == what and wanted <= each.arrangement.stored.keys()), None
         )
 
-    def loop(self) -> Loop:
-        """Make the loop over all inputs and operators."""
-        return self.program.loop([each.block for each in self.inputs.values()], self.program.ops)
+    def loop(self, without: Container[Op] = ()) -> Loop:
+        """Make the loop over all inputs and operators but some."""
+        ops = [each for each in self.program.ops if each not in without]
+        return self.program.loop([each.block for each in self.inputs.values()], ops)
 
     def states(self) -> dict[Part, list[State]]:
         """List what keeps rows or can fail, by the part that it belongs to."""

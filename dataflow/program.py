@@ -246,7 +246,7 @@ class Program:
         """Make the room that an operator has stopped for."""
         growers = {
             vm.ROOM: self._grow_keys, vm.INTERN: self._grow_interner, vm.NUMBER: self._grow_texts,
-            vm.WATCH: self._grow_rows, vm.CONSOLIDATE: self._grow_consolidate, vm.SETTLE: self._grow_found,
+            vm.WATCH: self._grow_rows, vm.CONSOLIDATE: self._grow_consolidate, vm.SETTLE: self._grow_settling,
         }  # fmt: skip
         growers[int(view(op, 1)[0])](op)
 
@@ -261,9 +261,11 @@ class Program:
         self.memory.replace(old, new)
         words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = new, slots - 1
 
-    def _grow_found(self, op: int) -> None:
+    def _grow_settling(self, op: int) -> None:
+        self.grow_found(int(view(op, vm.ARRANGEMENT + 1)[vm.ARRANGEMENT]))
+
+    def grow_found(self, block: int) -> None:
         """Make room for finding the rows of an arrangement, or let them be found from now on."""
-        block = int(view(op, vm.ARRANGEMENT + 1)[vm.ARRANGEMENT])
         words = view(block, arrange.SLOW + 1)
         need = 4 * (int(words[arrange.LIVE]) + int(view(int(words[arrange.SIZE]), 1)[0]))
         slots = 1 << max(need, 1024).bit_length()

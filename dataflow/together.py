@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from dataflow.attach import History, arranged_rows
+from dataflow.attach import arranged, rows_of
+from dataflow.catchup import CatchUp
 from dataflow.collection import Collection
 from dataflow.compile import Added, compile_into
 from dataflow.compiled import Kept
 from dataflow.explain import sharing
-from dataflow.plan import walk
-from dataflow.worker import Batch, Maintained
+from dataflow.past import Fed, Hold, Past
+from dataflow.program import Op, nobody
+from dataflow.worker import Batch, Maintained, joined
 from deltamark import DeltamarkError, unknown
+
+LEAST_FUEL = 2
+
+History = Mapping[str, Iterable[Batch]]
+"""The rows of inputs that are live as of a time."""
 
 
 class Together(Maintained):
@@ -20,22 +28,85 @@ class Together(Maintained):
     def __init__(self, collections: Mapping[str, Collection]) -> None:
         super().__init__({name: each.node for name, each in collections.items()})
         self.schemas = {name: each.schema for name, each in collections.items()}
+        self._past = Past(self._shard.compiled)
+        self._coming: CatchUp | None = None
 
     def feed_all(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
         """Apply whole logical times, later than all before; return what changed in each answer, in order of time."""
+        arrived = self._come()
         changes = self._run(batches, drop=False)
-        return {name: self._shard.answer(0, rows, name) for name, rows in changes.items()}
+        found = {name: self._shard.answer(0, rows, name) for name, rows in changes.items()}
+        return found | {name: joined([each, found[name]]) for name, each in arrived.items()}
 
     def push_all(self, batches: Mapping[str, Batch]) -> dict[str, int]:
         """Do as `feed_all` does, but only count the changes of the answers."""
-        return self._run(batches, drop=True)
+        arrived = self._come()
+        found = self._run(batches, drop=True)
+        return found | {name: found[name] + len(each.time) for name, each in arrived.items()}
 
-    def attach(self, name: str, collection: Collection, history: Mapping[str, Iterable[Batch]] | None = None) -> Batch:
+    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
+        pointers = self._checked(batches)
+        alive = batches, [self._shard.inputs[name].alive for name in pointers]
+        self._past.keep(Fed(self._last, pointers, alive))
+        return self._shard.run(pointers, nobody, drop=drop)
+
+    def attach(
+        self, name: str, collection: Collection, history: History | None = None, since: Hold | None = None
+    ) -> Batch:
         """Maintain one more dataflow from now on; return its answer at the last time that was fed.
 
         It shares the arrangements that are there. Where it needs rows that none of them has, `history` gives those of
-        an input that are live. From now on feeds must have the columns that `inputs` names.
+        an input that are live. From now on feeds must have the columns that `inputs` names. Since a time that is held:
+        return the answer as of then, and what has changed in it; `history` is as of then, too.
         """
+        coming = self._begin(name, collection, history or {}, self._last if since is None else since.time)
+        with self._or_retire(name):
+            coming.work()
+        self._shard.refresh()
+        return joined(coming.answers)
+
+    def approach(self, name: str, collection: Collection, history: History | None = None, *, fuel: int) -> None:
+        """Attach a dataflow bit by bit: each feed first does `fuel` pieces of the work, of a slice of rows or a feed.
+
+        Once all is done, the feed returns its answer as of now, and what has changed in it since. Until then batches
+        are kept, so their arrays must not change.
+        """
+        if fuel < LEAST_FUEL:
+            raise DeltamarkError("too little fuel", fuel, f"give at least {LEAST_FUEL}: each feed adds a piece")
+        hold = self.hold()
+        try:
+            self._coming = self._begin(name, collection, history or {}, hold.time)
+        except BaseException:
+            hold.release()
+            raise
+        self._hold, self._fuel = hold, fuel
+        self._past.pinned = True
+
+    def hold(self) -> Hold:
+        """Hold the last time that was fed: until it is let go, dataflows can be attached as of then.
+
+        Until then batches are kept, so their arrays must not change.
+        """
+        self._alone()
+        return self._past.hold(self._last)
+
+    def retire(self, name: str) -> None:
+        """Maintain a dataflow no more, and give back what only it needed."""
+        if name not in self.schemas:
+            raise unknown("dataflow", name, self.schemas)
+        del self.schemas[name]
+        if self._coming is not None and self._coming.name == name:
+            self._arrive()
+        self._shard.compiled.retire(name)
+        self._shard.refresh(self._behind())
+
+    def sharing(self) -> list[tuple[str, list[str], int, int]]:
+        """List the arrangements: what each is of, which dataflows read it, its rows and its bytes."""
+        return sharing(self._shard.compiled)
+
+    def _begin(self, name: str, collection: Collection, history: History, time: int) -> CatchUp:
+        """Compile a dataflow, and be ready to bring it from a time to where the others are."""
+        self._alone()
         if name in self.schemas:
             raise DeltamarkError(
                 "a dataflow of this name is there", name, "retire it first, or name this one otherwise"
@@ -43,54 +114,69 @@ class Together(Maintained):
         known, kept = set(self._shard.inputs), list(self._shard.compiled.kept)
         added = compile_into(self._shard.compiled, {name: collection.node})
         self.schemas[name] = collection.schema
+        with self._or_retire(name):
+            self._shard.refresh({name: added.ops})
+            if time < self._last:
+                for each in added.found:
+                    self._past.log(each, time)
+            sources = self._sources(added, history, known, kept, time) if time >= 0 else []
+            return CatchUp(self._shard, self._past, name, collection, added, time, sources)
+
+    def _come(self) -> dict[str, Batch]:
+        """Go on with a dataflow that comes bit by bit; return all of its answer once it is there."""
+        coming = self._coming
+        if coming is None:
+            return {}
+        with self._or_retire(coming.name):
+            if not coming.work(self._fuel):
+                return {}
+        self._arrive()
+        self._shard.refresh()
+        return {coming.name: joined(coming.answers)}
+
+    def _arrive(self) -> None:
+        self._coming, self._past.pinned = None, False
+        self._hold.release()
+
+    def _behind(self) -> dict[str, Sequence[Op]]:
+        return {} if self._coming is None else {self._coming.name: self._coming.ops}
+
+    def _alone(self) -> None:
+        if self._coming is not None:
+            raise DeltamarkError("a dataflow is coming", self._coming.name, "feed until it is there, or retire it")
+
+    @contextmanager
+    def _or_retire(self, name: str) -> Iterator[None]:
         try:
-            self._shard.refresh()
-            self._catch_up(collection, added, self._slices(added, history or {}, known, kept))
+            yield
         except BaseException:
             self.retire(name)
             raise
-        return self._shard.settled(name, self._last)
 
-    def retire(self, name: str) -> None:
-        """Maintain a dataflow no more, and give back what only it needed."""
-        if name not in self.schemas:
-            raise unknown("dataflow", name, self.schemas)
-        del self.schemas[name]
-        self._shard.compiled.retire(name)
-        self._shard.refresh()
-
-    def sharing(self) -> list[tuple[str, list[str], int, int]]:
-        """List the arrangements: what each is of, which dataflows read it, its rows and its bytes."""
-        return sharing(self._shard.compiled)
-
-    def _catch_up(self, collection: Collection, added: Added, inputs: Iterable[Iterator[None]]) -> None:
-        """Bring what was added to the last time that was fed."""
-        if self._last >= 0:
-            subtracts = any(each.op == "negate" for each in walk(collection.node))
-            history = History(self._shard.compiled.program, added.ops, subtracts=subtracts)
-            for _ in history.steps(inputs, self._last):
-                pass
-
-    def _slices(
-        self, added: Added, history: Mapping[str, Iterable[Batch]], known: Container[str], kept: Sequence[Kept]
-    ) -> Iterator[Iterator[None]]:
+    def _sources(
+        self, added: Added, history: History, known: Container[str], kept: Sequence[Kept], time: int
+    ) -> list[Iterator[None]]:
         """Have the inputs aimed at the rows that are live: those that are given, or those of an arrangement."""
+        found = []
         for name, columns in added.read.items():
-            batches: Iterable[Batch] = history[name] if name in history else self._held(name, columns, kept)
+            batches = history[name] if name in history else self._held(name, columns, kept, time)
             if name not in known:
                 batches = self._begun(name, batches)
-            yield self._shard.inputs[name].slices(batches, columns, self._last)
+            found.append(self._shard.inputs[name].slices(batches, columns, time))
+        return found
 
     def _begun(self, name: str, batches: Iterable[Batch]) -> Iterator[Batch]:
         for batch in batches:
             self._shard.inputs[name].begin(int(batch.diff.sum()))
             yield batch
 
-    def _held(self, name: str, columns: Sequence[str], kept: Sequence[Kept]) -> Iterator[Batch]:
-        """Read an input's rows from an arrangement."""
+    def _held(self, name: str, columns: Sequence[str], kept: Sequence[Kept], time: int) -> Iterator[Batch]:
+        """Read an input's rows from an arrangement, as of a time."""
         aim, node = self._shard.inputs[name], self._shard.compiled.inputs[name].node
-        found = None if set(columns) & set(aim.texts) else arranged_rows(kept, node, columns)
+        found = None if set(columns) & set(aim.texts) else arranged(kept, node, columns)
         if found is None:
             actual = f"{name}: {', '.join(columns) or 'its rows'}"
             raise DeltamarkError("no arrangement has these rows", actual, "give the live ones as history")
-        return (Batch(rows[""], rows.pop(""), rows) for rows in found)
+        if time < self._last:
+            self._past.log(found, time)
+        return (Batch(rows[""], rows.pop(""), rows) for rows in rows_of(found, columns, time))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +21,7 @@ from dataflow.kernels.memory import view
 from dataflow.operators.linear import BYTES, Input
 from dataflow.operators.text import texts_at
 from dataflow.plan import Node
-from dataflow.program import SLICE_ROWS, nobody
+from dataflow.program import SLICE_ROWS, Op, nobody
 from deltamark import DeltamarkError, unknown
 
 Column: TypeAlias = "np.ndarray | pa.StringArray"
@@ -52,6 +54,13 @@ class Pointers:
     columns: dict[str, int]
 
 
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Append batches of the same columns to one another."""
+    return Batch(*(np.concatenate([getattr(each, name) for each in batches]) for name in ("time", "diff")), {
+        name: np.concatenate([each.columns[name] for each in batches]) for name in batches[0].columns
+    })  # fmt: skip
+
+
 def pointers_to(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> Pointers:
     places = {}
     for name, values in columns.items():
@@ -79,15 +88,16 @@ class Shard:
         self._loop = compiled.loop()
         self.refresh()
 
-    def refresh(self) -> None:
-        """Run what is compiled by now."""
-        compiled = self.compiled
+    def refresh(self, behind: Mapping[str, Sequence[Op]] = MappingProxyType({})) -> None:
+        """Run what is compiled by now, but for the operators of answers that are behind."""
+        compiled, without = self.compiled, {each for ops in behind.values() for each in ops}
         self.inputs = {name: self.inputs.get(name) or Aim(block) for name, block in compiled.inputs.items()}
         for each in self.inputs.values():
             each.refresh()
-        self._collected = {name: _words(root.block, vm.DROP + 1) for name, root in compiled.roots.items()}
+        self._all = {name: _words(root.block, vm.DROP + 1) for name, root in compiled.roots.items()}
+        self._collected = {name: each for name, each in self._all.items() if name not in behind}
         self._program.memory.release(self._loop.block)
-        self._loop = compiled.loop()
+        self._loop = compiled.loop(without)
 
     def checked(self, batches: Mapping[str, Batch], last: int) -> dict[str, Pointers]:
         """Find where batches lie that come after the time `last`; those without rows are left out."""
@@ -124,9 +134,13 @@ class Shard:
         time, diff, *arrays = (view(vector, rows).copy() for vector in self.compiled.roots[name].vectors[worker])
         return self._batch(name, time, diff, arrays)
 
+    def collected(self, name: str) -> Batch:
+        """Copy what has been collected of an answer that is behind."""
+        return self.answer(0, self._counted(self._all[name]), name)
+
     def settled(self, name: str, time: int) -> Batch:
         """Return, as of one time, what is left of all that has been collected of an answer."""
-        rows = self._counted(self._collected[name])
+        rows = self._counted(self._all[name])
         _, diff, *arrays = (view(vector, rows) for vector in self.compiled.roots[name].vectors[0])
         order = np.lexsort(arrays) if arrays else np.arange(rows)
         changed = np.zeros(max(rows - 1, 0), bool)
@@ -157,10 +171,14 @@ class Maintained:
         """The inputs, and the columns that are read from them."""
         return {name: aim.names for name, aim in self._shard.inputs.items()}
 
-    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
+    def _checked(self, batches: Mapping[str, Batch]) -> dict[str, Pointers]:
+        """Find where the next batches lie, and take note of their last time."""
         pointers = self._shard.checked(batches, self._last)
         self._last = max([self._last, *(each.last for each in pointers.values())])
-        return self._shard.run(pointers, nobody, drop=drop)
+        return pointers
+
+    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
+        return self._shard.run(self._checked(batches), nobody, drop=drop)
 
     def state_rows(self) -> int:
         """Count what is kept between feeds: rows, groups and keys."""
@@ -219,6 +237,30 @@ class Aim:
         for index, name in enumerate(self._arrays):
             bases[index] = pointers.columns[name]
 
+    @contextmanager
+    def again(self, pointers: Pointers, names: Sequence[str], after: int) -> Iterator[None]:
+        """Aim columns at a batch that was fed before, from what came after a time on."""
+        lost = [name for name in names if name not in pointers.columns]
+        if lost:
+            actual = f"{self._node.params}: {', '.join(lost)}"
+            raise DeltamarkError("columns that were not fed", actual, "feed them, or attach as of now")
+        words = self._words
+        words[vm.TIMES], words[vm.DIFFS], words[vm.ROWS] = pointers.time, pointers.diff, pointers.rows
+        words[vm.POSITION] = int(np.searchsorted(view(pointers.time, pointers.rows), after, "right"))
+        for index, name in enumerate(self._arrays):
+            self._bases[index] = pointers.columns.get(name, 0)
+        yield
+        self.nowhere()
+
+    @property
+    def block(self) -> int:
+        return self._block.block
+
+    @property
+    def alive(self) -> object:
+        """What the batch that was checked last leads to."""
+        return self._alive
+
     def nowhere(self) -> None:
         self._words[vm.ROWS] = self._words[vm.POSITION] = _words(self._words[vm.SIZE], 1)[0] = 0
 
@@ -248,16 +290,16 @@ class Aim:
     def slices(self, batches: Iterable[Batch], names: Sequence[str], time: int) -> Iterator[None]:
         """Aim the input's cells, of columns `names`, at slices of batches, as if all of it came at one time."""
         size, times, diffs = (_words(cell, 1) for cell in self._words[vm.SIZE : vm.COLUMNS])
-        cells = {name: (_words(cell, 1), width) for name, (cell, width) in self._block.arrays.items()}
-        for batch in (each for each in batches if len(each.diff)):
-            columns = {name: self._bounded(name, batch.columns[name]) for name in names}
-            pointers = pointers_to(np.full(len(batch.diff), time), _as(batch.diff, 8), columns)
-            for start in range(0, pointers.rows, SLICE_ROWS):
-                times[0], diffs[0] = pointers.time + 8 * start, pointers.diff + 8 * start
-                for name, base in pointers.columns.items():
-                    cell, width = cells[name]
-                    cell[0] = base + width * start
-                size[0] = min(SLICE_ROWS, pointers.rows - start)
+        cells = {name: _words(cell, 1) for name, (cell, _) in self._block.arrays.items()}
+        for batch in batches:
+            for start in range(0, len(batch.diff), SLICE_ROWS):
+                piece = slice(start, start + SLICE_ROWS)
+                diff = _as(batch.diff[piece], 8)
+                columns = {name: self._bounded(name, batch.columns[name][piece]) for name in names}
+                pointers = pointers_to(np.full(len(diff), time), diff, columns)
+                size[0], times[0], diffs[0] = pointers.rows, pointers.time, pointers.diff
+                for name, address in pointers.columns.items():
+                    cells[name][0] = address
                 yield
                 size[0] = 0
 

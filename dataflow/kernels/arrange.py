@@ -10,6 +10,10 @@ in slot MARK + i, linked into NEW like a row, with its time and diff in the slic
 time for settled rows, and inserting costs three stores a row. When all readers have passed, `settle` makes rows of
 insertions and cancels retractions against equal rows, from the oldest on. Freed slots are used again.
 
+While somebody holds a past time, updates since then are not settled: each slice's are appended behind those before,
+with their times, diffs and keys in a log, and readers see all of them. They are settled up to the time that nobody asks
+for any more, as if they were one slice's.
+
 A row's weight is 1 unless WEIGHTED is set. A retraction that precedes its insertion within a logical time becomes a
 row of negative weight until the time ends; one that is left then is an error.
 """
@@ -23,9 +27,12 @@ from dataflow.kernels.memory import kernel, load, load32, store, store32
 
 SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LISTS, NEXT, MARK, FREE, LIVE, WEIGHTED, WEIGHT, PLAIN = range(1, 15)
 DEBTS, DEBT_TIME, DEBT, SCRATCH, HOLES, COLUMNS, INPUTS, STORED, SETTLED, STAMP, FOUND, SLOW = range(15, 27)
+SEEN_TIME, SEEN_DIFF, FIRST, LOG_TIME, LOG_DIFF, LOG_KEY = range(27, 33)
 """LISTS: int32 pairs (NEW, OLD) an id, holding slot + 1, as NEXT and FREE do. DEBTS: rows of negative weight, the last
 of them in slot DEBT since DEBT_TIME. INPUTS: the address of COLUMNS cells; STORED: of as many addresses. SETTLED: holds
-STAMP for the updates that are done. FOUND: the block of kernels.find, 0 until it is needed, which SLOW says."""
+STAMP for the updates that are done. FOUND: the block of kernels.find, 0 until it is needed, which SLOW says. SEEN_TIME,
+SEEN_DIFF: cells of the times and diffs of all updates behind MARK, of which the slice's begin with number FIRST. LOG_*:
+where updates are kept that are not to be settled; 0 where none are."""
 
 LONG = 64
 """Rows that a search may pass."""
@@ -37,7 +44,7 @@ CROWDED, FAILED = 1, 2
 @kernel
 def insert(op: int) -> int:
     """Append the slice's updates."""
-    size, mark = load(load(op, SIZE), 0), load(op, MARK)
+    size, mark = load(load(op, SIZE), 0), load(op, MARK) + load(op, FIRST)
     for column in range(load(op, COLUMNS)):
         source, target = load(load(load(op, INPUTS), column), 0), load(load(op, STORED), column) + 8 * mark
         for at in range(size):
@@ -52,13 +59,28 @@ def insert(op: int) -> int:
         store32(lists, 2 * key_id, slot + 1)
         plain &= load(diff, at) == 1
     store(op, PLAIN, plain)
+    if load(op, LOG_TIME) != 0:
+        _log(op, size)
     return 0
 
 
 @kernel
+def _log(op: int, size: int) -> None:
+    """Keep the slice's times, diffs and keys."""
+    first, time, diff, key = load(op, FIRST), load(load(op, TIME), 0), load(load(op, DIFF), 0), load(load(op, KEY), 0)
+    for at in range(size):
+        store(load(op, LOG_TIME), first + at, load(time, at))
+        store(load(op, LOG_DIFF), first + at, load(diff, at))
+        store(load(op, LOG_KEY), first + at, load(key, at))
+
+
+@kernel
 def settle(op: int) -> int:
-    """Make rows of the slice's updates, after the last reader."""
+    """Make rows of the slice's updates, after the last reader, unless a past time is held."""
     size, mark, found = load(load(op, SIZE), 0), load(op, MARK), load(op, FOUND)
+    if load(op, LOG_TIME) != 0:
+        store(op, FIRST, load(op, FIRST) + size)
+        return 0
     if found == 0 and load(op, SLOW) != 0:
         return CROWDED
     if found != 0 and 2 * (load(found, found_by.USED) + size) > load(found, found_by.MASK) + 1:

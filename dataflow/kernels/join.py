@@ -1,4 +1,4 @@
-"""Join two arrangements that already hold the slice's updates.
+"""Join two arrangements that already have the slice's updates.
 
 A left update meets the right rows of times up to its own, a right update the left rows of earlier times; so a pair
 that is new on both sides is met once, and its time is that of the update that came last. Two passes: the first
@@ -76,12 +76,13 @@ def _hits(mine: int, other: int, hits: int) -> int:
 def _walk(op: int, mine: int, other: int, hit: int, is_left: int, size: int) -> int:
     """Pair one update with the rows of the other side that it meets; return the new size of the output."""
     at, key_id = load(hit, 0), load(hit, 1)
-    time, diff, slot = _time(mine, at), load(load(load(mine, arrange.DIFF), 0), at), load(mine, arrange.MARK) + at
+    time, diff = _time(mine, at), load(load(load(mine, arrange.DIFF), 0), at)
+    slot = load(mine, arrange.MARK) + load(mine, arrange.FIRST) + at
     out_time, out_diff = load(load(op, OUT_TIME), 0), load(load(op, OUT_DIFF), 0)
     out_mine = load(load(op, OUT_LEFT if is_left else OUT_RIGHT), 0)
     out_other = load(load(op, OUT_RIGHT if is_left else OUT_LEFT), 0)
     mark, following, weight = load(other, arrange.MARK), load(other, arrange.NEXT), load(other, arrange.WEIGHT)
-    times, diffs = load(load(other, arrange.TIME), 0), load(load(other, arrange.DIFF), 0)
+    times, diffs = load(load(other, arrange.SEEN_TIME), 0), load(load(other, arrange.SEEN_DIFF), 0)
     weighted = load(other, arrange.WEIGHTED) != 0
     for which in range(2):
         link = load32(load(other, arrange.LISTS), 2 * key_id + which)

@@ -1,7 +1,8 @@
 """All pairs of rows that two arrangements hold under equal keys, or all rows that one holds, some at a time.
 
-This is what a join would have handed out had it been there from the beginning. The arrangements must not change until
-all pairs are out; a cursor says how far we are, which may be within a key.
+This is what a join would have handed out had it been there from the beginning, as of a time. Until all pairs are out
+the arrangements must not change, but for updates that are later and not settled; a cursor says how far we are, which
+may be within a key.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataflow.kernels.memory import inline, kernel, load, load32, store
 
 DRIVER, OTHER, KEY_ID, LIST, LINK, OTHER_LIST, OTHER_LINK, TIME = range(8)
 """A cursor: the block whose keys are gone through and the one where they are looked up; the key where we are, and for
-each side one of its two lists and a link in it, 0 where the key is to be begun."""
+each side one of its two lists and a link in it, 0 where the key is to be begun; the time as of which rows are read."""
 CURSOR_WORDS = 8
 
 
@@ -67,25 +68,40 @@ def _id_of(block: int, key: int) -> int:
 
 @kernel
 def _begin(block: int, key_id: int, cursor: int, which: int) -> None:
-    """Go to the first row of a key that has some."""
+    """Go to the first row of a key that has some, or to link 0."""
     lists = load(block, arrange.LISTS)
     first = load32(lists, 2 * key_id)
     store(cursor, which, first == 0)
     store(cursor, which + 1, first if first != 0 else load32(lists, 2 * key_id + 1))
+    if _later(block, load(cursor, which + 1), load(cursor, TIME)):
+        _advance(block, key_id, cursor, which)
 
 
 @kernel
 def _advance(block: int, key_id: int, cursor: int, which: int) -> None:
     """Go to the next row of a key, or to link 0."""
-    link = load32(load(block, arrange.NEXT), load(cursor, which + 1) - 1)
-    if link == 0 and load(cursor, which) == 0:
-        store(cursor, which, 1)
-        link = load32(load(block, arrange.LISTS), 2 * key_id + 1)
+    link = load(cursor, which + 1)
+    while True:
+        link = load32(load(block, arrange.NEXT), link - 1)
+        if link == 0 and load(cursor, which) == 0:
+            store(cursor, which, 1)
+            link = load32(load(block, arrange.LISTS), 2 * key_id + 1)
+        if not _later(block, link, load(cursor, TIME)):
+            break
     store(cursor, which + 1, link)
 
 
 @inline
+def _later(block: int, link: int, time: int) -> bool:
+    """Is this an update that came after a time?"""
+    mark = load(block, arrange.MARK)
+    return link > mark and load(load(load(block, arrange.SEEN_TIME), 0), link - 1 - mark) > time
+
+
+@kernel
 def _weight(block: int, slot: int) -> int:
+    if slot >= load(block, arrange.MARK):
+        return load(load(load(block, arrange.SEEN_DIFF), 0), slot - load(block, arrange.MARK))
     return load(load(block, arrange.WEIGHT), slot) if load(block, arrange.WEIGHTED) != 0 else 1
 
 
@@ -101,22 +117,20 @@ def _emit(op: int, cursor: int, mine: int, theirs: int, at: int) -> None:
 
 @kernel
 def rows(cursor: int, most: int, slots: int, keys: int, weights: int) -> int:
-    """Write the next rows of the driver, all rows of a key at once, at least `most` if there are so many.
-
-    Return how many: 0 at the end. The arrays have room for as many rows as there are.
-    """
+    """Write the next rows of the driver, `most` if there are so many; return how many: 0 at the end."""
     block, key_id, size = load(cursor, DRIVER), load(cursor, KEY_ID), 0
     last = ids(block)
     while key_id < last and size < most:
-        if load(load(block, arrange.LISTS), key_id) != 0:
+        if load(cursor, LINK) == 0 and load(load(block, arrange.LISTS), key_id) != 0:
             _begin(block, key_id, cursor, LIST)
-            while load(cursor, LINK) != 0:
-                slot = load(cursor, LINK) - 1
-                store(slots, size, slot)
-                store(keys, size, key_of(load(block, arrange.KEYS), key_id))
-                store(weights, size, _weight(block, slot))
-                size += 1
-                _advance(block, key_id, cursor, LIST)
-        key_id += 1
+        while load(cursor, LINK) != 0 and size < most:
+            slot = load(cursor, LINK) - 1
+            store(slots, size, slot)
+            store(keys, size, key_of(load(block, arrange.KEYS), key_id))
+            store(weights, size, _weight(block, slot))
+            size += 1
+            _advance(block, key_id, cursor, LIST)
+        if load(cursor, LINK) == 0:
+            key_id += 1
     store(cursor, KEY_ID, key_id)
     return size

@@ -25,14 +25,13 @@ A_START, A_LENGTH, RESULT, PARAMETER, COUNT = range(2, 7)
 POOL, DIFF = 5, 6
 
 # the pool
-TABLE, MASK, USED, NEXT, FREE, FREED, STARTS, LENGTHS, LIVE, WAITING, WAITS, WAIT, HEAP, HOLES, FRONTIER, ENDED = range(
-    16
-)
-POOL_WORDS = 16
+(TABLE, MASK, USED, NEXT, FREE, FREED, STARTS, LENGTHS, LIVE, WAITING, WAITS, WAIT, HEAP, HOLES, FRONTIER, ENDED,
+ KEEP) = range(17)  # fmt: skip
+POOL_WORDS = 17
 """TABLE: MASK + 1 words, 32 bits hash, 32 bits 1 + number. FREE: a stack of FREED numbers. LIVE: rows of a number.
 WAITING: WAIT numbers that had no row at some time since the last feed began; WAITS: is a number among them? HEAP: the
 first byte that was never used; HOLES: for each size the first of a list of free ones. ENDED: what FRONTIER held in
-the last slice."""
+the last slice. KEEP: give no text back for now."""
 
 SIZES = 128
 EXACT_WORDS = 64
@@ -298,7 +297,7 @@ def reclaim(pool: int) -> None:
     """Where a feed begins, give back the texts that no row has."""
     began = load(pool, ENDED) == FOREVER
     store(pool, ENDED, load(load(pool, FRONTIER), 0))
-    if not began:
+    if not began or load(pool, KEEP) != 0:
         return
     waiting, waits, live = load(pool, WAITING), load(pool, WAITS), load(pool, LIVE)
     for place in range(load(pool, WAIT)):

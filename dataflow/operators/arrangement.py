@@ -22,8 +22,13 @@ class Arrangement:
     stored: Mapping[Term, int]
 
     def rows(self) -> int:
-        words = view(self.block, kernel.STAMP + 1)
-        return int(words[kernel.LIVE])
+        words = view(self.block, kernel.FIRST + 1)
+        return int(words[kernel.LIVE] + words[kernel.FIRST])
+
+    def slots(self) -> int:
+        """Count the slots in which there may be a row."""
+        words = view(self.block, kernel.FIRST + 1)
+        return int(words[kernel.MARK] + words[kernel.FIRST])
 
     def problem(self) -> DeltamarkError:
         words = view(self.block, kernel.STAMP + 1)
@@ -64,6 +69,7 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
         vm.INSERT, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, lists, following,
         0, 0, 0, 0, program.memory.reserve(LOOSE), 0, 0, 0, 0, program.memory.reserve(LOOSE),
         program.memory.reserve(LOOSE), len(terms), inputs, addresses, program.memory.reserve(LOOSE), 0, 0, 0,
+        stream.time, stream.diff, 0, 0, 0, 0,
     )  # fmt: skip
     made = Arrangement(block, stored)
     program.keep(made)

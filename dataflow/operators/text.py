@@ -42,7 +42,7 @@ class Pool:
         heaps = program.for_each_worker(LOOSE)
         fields = [
             reserve(SLOTS), SLOTS - 1, 0, 0, free, 0, starts, lengths, live, waiting, waits, 0, heaps[0],
-            program.words(kernel.SIZES), program.frontier, kernel.FOREVER,
+            program.words(kernel.SIZES), program.frontier, kernel.FOREVER, 0,
         ]  # fmt: skip
         block = program.words(kernel.POOL_WORDS, fields)
         program.differ(block + 8 * kernel.HEAP, heaps)

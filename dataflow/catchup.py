@@ -1,0 +1,63 @@
+"""Bring a dataflow that was compiled into a running program to where the program is, one small piece of work at a time.
+
+First its history, as of a time that has passed, then batch by batch what came since. Only its own operators run; the
+arrangements that it shares show them what was then, and then what came: see past.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+
+from dataflow.attach import History
+from dataflow.collection import Collection
+from dataflow.compile import Added
+from dataflow.past import Fed, Past
+from dataflow.plan import walk
+from dataflow.program import nobody
+from dataflow.worker import Batch, Shard
+
+
+class CatchUp:
+    """A dataflow that comes: where its history is read as of a time, and its inputs are aimed at that: see History."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 (what comes to whom, and from where)
+        self, shard: Shard, past: Past, name: str, collection: Collection, added: Added, time: int,
+        inputs: Iterable[Iterator[None]],
+    ) -> None:  # fmt: skip
+        self.name, self.ops, self.answers = name, added.ops, list[Batch]()
+        self._shard, self._past, self._added, self._time = shard, past, added, time
+        subtracts = any(each.op == "negate" for each in walk(collection.node))
+        self._history = History(shard.compiled.program, added.ops, subtracts=subtracts)
+        self._steps = self._all(inputs)
+
+    def work(self, pieces: int = sys.maxsize) -> bool:
+        """Do so many pieces of the work; return whether that is all."""
+        done = object()
+        return any(next(self._steps, done) is done for _ in range(pieces))
+
+    def _all(self, inputs: Iterable[Iterator[None]]) -> Iterator[None]:
+        if self._time >= 0:
+            yield from self._history.steps(inputs, self._time)
+        self.answers.append(self._shard.settled(self.name, self._time))
+        while fed := next((each for each in self._past.fed if each.last > self._time), None):
+            self._again(fed)
+            yield
+
+    def _again(self, fed: Fed) -> None:
+        """Show what was fed then."""
+        logs = [self._past.log(each, self._time) for each in self._added.found]
+        aims = {name: self._shard.inputs[name] for name in self._added.read if name in fed.pointers}
+        blocks = [*(each.input for each in logs), *(each.block for each in aims.values())]
+        program = self._shard.compiled.program
+        loop = program.loop(blocks, self.ops)
+        with ExitStack() as stack:
+            for log in logs:
+                stack.enter_context(log.again(self._time, fed.last))
+            for name, aim in aims.items():
+                stack.enter_context(aim.again(fed.pointers[name], self._added.read[name], self._time))
+            program.run(loop, -1, nobody)
+        program.memory.release(loop.block)
+        self.answers.append(self._shard.collected(self.name))
+        self._time = fed.last

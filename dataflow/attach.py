@@ -50,6 +50,7 @@ class History:
         for _ in chain.from_iterable(inputs):
             self._run(everything, frontier)
             yield
+        self._run(everything, frontier)  # what is there without any rows
         for each in self._sources:
             if _code(each) == vm.JOIN:
                 for _ in self._pairs(each, time):

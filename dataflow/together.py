@@ -82,6 +82,11 @@ class Together(Maintained):
         self._hold, self._fuel = hold, fuel
         self._past.pinned = True
 
+    @property
+    def coming(self) -> str | None:
+        """The dataflow that comes bit by bit, until it is there."""
+        return None if self._coming is None else self._coming.name
+
     def hold(self) -> Hold:
         """Hold the last time that was fed: until it is let go, dataflows can be attached as of then.
 

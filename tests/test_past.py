@@ -1,0 +1,209 @@
+"""Laws of past times: a dataflow can be attached as of one that is held; what nobody holds any more is forgotten."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plans import Case, cases, cuts, inputs_of, streams_of
+from reference import answer, changes
+from test_attach import fed, live, stream_of
+from test_laws import OPERATORS, added, between, each_operator, items, others
+
+from dataflow.collection import Collection
+from dataflow.plan import walk
+from dataflow.together import Together
+from deltamark import DeltamarkError
+
+few = settings(max_examples=6)
+many = settings(max_examples=60)
+SMALL_SLICES = patch.multiple("dataflow.attach", SLICE_ROWS=2, MANY_ROWS=2), patch("dataflow.worker.SLICE_ROWS", 2)
+
+BOTH = {"items": [((0, 1, 0), 0, 1), ((0, 2, 0), 2, 1)], "others": [((0, 2, 8034), 1, 1), ((1, 1, 8034), 3, 1)]}
+JOINED = items.join(others, on="key")
+
+
+class Feeds:
+    """Residents that are fed; all of `whole` but its rows can be had from arrangements of the inputs by nothing."""
+
+    def __init__(self, case: Case, residents: dict[str, Collection]) -> None:
+        self.case, self.said = case, {}
+        self.schemas = inputs_of(case.collection)
+        for each in residents.values():
+            self.schemas |= inputs_of(each)
+        self.together = Together(residents)
+
+    def feed(self, times) -> None:
+        for name, batch in fed(self.together, self.schemas, between(self.case.streams, set(times))).items():
+            if name == "late":
+                self.hear(batch)
+
+    def hear(self, batch) -> None:
+        self.said = added([self.said, stream_of(self.case.collection, batch)])
+
+    def until(self, time):
+        return {name: [each for each in stream if each[1] <= time] for name, stream in self.case.streams.items()}
+
+    def history(self, time):
+        return {name: [live(self.schemas[name], stream)] for name, stream in self.until(time).items()}
+
+    def expected(self, time):
+        """What there is to say of the plan since a time."""
+        node = self.case.collection.node
+        found = {change: diff for change, diff in changes(node, self.case.streams).items() if change[0] > time}
+        then = answer(node, self.until(time), time).items() if time >= 0 else ()
+        return found | {(time, row): diff for row, diff in then}
+
+
+def residents_of(data: st.DataObject, whole: Collection) -> dict[str, Collection]:
+    """Some parts of a plan that are maintained before it comes, and all its inputs."""
+    parts = [Collection(node) for node in walk(whole.node)]
+    chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
+    inputs = [each for each in parts if each.node.op == "input"]
+    return {str(place): each for place, each in enumerate([*inputs, *chosen])}
+
+
+def check_since(case: Case, data: st.DataObject) -> None:
+    """Hold a time, feed on, attach as of the time or a later one, and feed on."""
+    feeds = data.draw(cuts(case.streams))
+    first, second = sorted(data.draw(st.tuples(*[st.integers(0, len(feeds))] * 2)))
+    run = Feeds(case, residents_of(data, case.collection))
+    with closing(run.together) as together:
+        for times in feeds[:first]:
+            run.feed(times)
+        hold = together.hold()
+        for times in feeds[first:second]:
+            run.feed(times)
+        between_them = [time for times in feeds[first:second] for time in times]
+        hold.advance(data.draw(st.sampled_from([hold.time, *between_them])))
+        history = run.history(hold.time)
+        run.hear(together.attach("late", case.collection, history, hold))
+        hold.release()
+        for times in [*feeds[second:], []]:
+            run.feed(times)
+        assert run.said == run.expected(hold.time)
+
+
+def check_approach(case: Case, data: st.DataObject) -> None:
+    """Let a plan come bit by bit between feeds."""
+    feeds = data.draw(cuts(case.streams))
+    first = data.draw(st.integers(0, len(feeds)))
+    run = Feeds(case, residents_of(data, case.collection))
+    with closing(run.together) as together, SMALL_SLICES[0], SMALL_SLICES[1]:
+        for times in feeds[:first]:
+            run.feed(times)
+        run.feed([])  # which gives back the texts that have gone
+        begun = max((time for times in feeds[:first] for time in times), default=-1)
+        rows = together.state_rows()
+        together.approach("late", case.collection, run.history(begun), fuel=2)
+        for times in feeds[first:]:
+            run.feed(times)
+        while together.coming:
+            run.feed([])
+        assert run.said == run.expected(begun)
+        together.retire("late")
+        run.feed([])
+        if first == len(feeds):
+            assert together.state_rows() == rows
+
+
+@each_operator
+@few
+@given(data=st.data())
+def test_an_operator_says_since_a_time_what_it_says_from_the_beginning(name, data):
+    check_since(Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name]))), data)
+
+
+@many
+@given(cases(), st.data())
+def test_a_plan_says_since_a_time_what_it_says_from_the_beginning(case, data):
+    check_since(case, data)
+
+
+@each_operator
+@few
+@given(data=st.data())
+def test_an_operator_that_comes_bit_by_bit_says_the_same(name, data):
+    check_approach(Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name]))), data)
+
+
+@many
+@given(cases(), st.data())
+def test_a_plan_that_comes_bit_by_bit_says_the_same(case, data):
+    check_approach(case, data)
+
+
+def coming_and_going(together: Together, times: range) -> None:
+    """Feed rows of which each leaves again at the next time."""
+    for time in times:
+        stream = [((0, 1, 0), time, 1), ((1, 1, 0), time, 1)] if time % 2 == 0 else []
+        stream = stream or [((0, 1, 0), time, -1), ((1, 1, 0), time, -1)]
+        fed(together, inputs_of(JOINED), {"items": stream})
+
+
+def test_the_slowest_decides_what_is_kept():
+    with closing(Together({"joined": JOINED})) as together:
+        coming_and_going(together, range(2))
+        empty = together.state_rows()
+        slow = together.hold()
+        coming_and_going(together, range(2, 4))
+        fast = together.hold()
+        coming_and_going(together, range(4, 6))
+        assert together.state_rows() == empty + 8, "all history is kept"
+        fast.advance(5)
+        assert together.state_rows() == empty + 8, "the slower one needs it"
+        slow.advance(3)
+        assert together.state_rows() == empty + 4, "what is before the slower one is merged"
+        slow.release()
+        assert together.state_rows() == empty, "only the faster one is left, which needs none"
+        fast.release()
+        assert together.state_rows() == empty
+
+
+def test_a_hold_that_moves_on_forever_keeps_no_more_and_no_more():
+    with closing(Together({"joined": JOINED})) as together:
+        hold, sizes = together.hold(), set()
+        for step in range(300):
+            coming_and_going(together, range(2 * step, 2 * step + 2))
+            hold.advance(2 * step)
+            sizes.add((together.state_rows(), together.state_bytes()))
+        assert len(sizes) <= 3
+
+
+def test_less_than_zero_rows_are_an_error_when_it_is_settled():
+    with closing(Together({"joined": JOINED})) as together:
+        hold = together.hold()
+        fed(together, inputs_of(JOINED), {"items": [((1, 2, 1), 4, -1)]})
+        with pytest.raises(DeltamarkError, match=r"a negative multiplicity: .* at time 4"):
+            hold.release()
+
+
+def test_a_time_that_is_held_no_more_is_an_error():
+    with closing(Together({"joined": JOINED})) as together:
+        fed(together, inputs_of(JOINED), between(BOTH, {0}))
+        hold = together.hold()
+        fed(together, inputs_of(JOINED), between(BOTH, {1, 2}))
+        hold.advance(1)
+        with pytest.raises(DeltamarkError, match="a time that is held no more: 0, held 1"):
+            hold.advance(0)
+        hold.release()
+        with pytest.raises(DeltamarkError, match="nobody has kept this"):
+            together.attach("late", JOINED.count(), since=hold)
+        assert list(together.schemas) == ["joined"], "what failed has left"
+
+
+def test_while_one_comes_no_other_does():
+    with closing(Together({"joined": JOINED})) as together:
+        fed(together, inputs_of(JOINED), BOTH)
+        with pytest.raises(DeltamarkError, match="too little fuel: 1"):
+            together.approach("late", JOINED.count(), fuel=1)
+        together.approach("late", JOINED.count(), fuel=2)
+        for begin in (together.hold, lambda: together.attach("other", JOINED)):
+            with pytest.raises(DeltamarkError, match="a dataflow is coming: late"):
+                begin()
+        together.retire("late")
+        together.hold().release()
+        assert fed(together, inputs_of(JOINED), {}).keys() == {"joined"}

@@ -7,12 +7,13 @@ arrangements that it shares show them what was then, and then what came: see pas
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 
 from dataflow.attach import History
 from dataflow.collection import Collection
 from dataflow.compile import Added
+from dataflow.compiled import Kept
 from dataflow.past import Fed, Past
 from dataflow.plan import walk
 from dataflow.program import nobody
@@ -20,22 +21,29 @@ from dataflow.worker import Batch, Shard
 
 
 class CatchUp:
-    """A dataflow that comes: where its history is read as of a time, and its inputs are aimed at that: see History."""
+    """A dataflow that comes: as of which time its history is read, what aims its inputs at that (see History), and the
+    arrangements of others that it reads.
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917 (what comes to whom, and from where)
         self, shard: Shard, past: Past, name: str, collection: Collection, added: Added, time: int,
-        inputs: Iterable[Iterator[None]],
+        inputs: Iterable[Iterator[None]], shared: Sequence[Kept],
     ) -> None:  # fmt: skip
-        self.name, self.ops, self.answers = name, added.ops, list[Batch]()
+        self.name, self.ops, self.shared, self.answers = name, added.ops, shared, list[Batch]()
         self._shard, self._past, self._added, self._time = shard, past, added, time
         subtracts = any(each.op == "negate" for each in walk(collection.node))
         self._history = History(shard.compiled.program, added.ops, subtracts=subtracts)
         self._steps = self._all(inputs)
 
     def work(self, pieces: int = sys.maxsize) -> bool:
-        """Do so many pieces of the work; return whether that is all."""
-        done = object()
-        return any(next(self._steps, done) is done for _ in range(pieces))
+        """Do so many pieces of the work, or see two feeds again; return whether that is all."""
+        left = pieces
+        while left > 0:
+            before, done = self._time, object()
+            if next(self._steps, done) is done:
+                return True
+            left -= 1 if self._time == before else pieces // 2
+        return False
 
     def _all(self, inputs: Iterable[Iterator[None]]) -> Iterator[None]:
         if self._time >= 0:

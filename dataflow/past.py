@@ -6,7 +6,7 @@ that and the log. When the slowest of those who hold a time moves on, what came 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -134,10 +134,10 @@ class Past:
         self.pinned = False
         """Is somebody reading in pieces what was then?"""
 
-    def hold(self, time: int) -> Hold:
-        """Hold the last time that was fed."""
+    def hold(self, time: int, among: Iterable[Kept]) -> Hold:
+        """Hold the last time that was fed, in some arrangements."""
         self._drop()
-        for each in self._compiled.kept:
+        for each in among:
             if each.arrangement.block not in self._logs:
                 self._logs[each.arrangement.block] = Log(self._compiled.program, each, time)
         pool = self._compiled.program.pool

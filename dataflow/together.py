@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from dataflow.attach import arranged, rows_of
@@ -13,7 +13,7 @@ from dataflow.compiled import Kept
 from dataflow.explain import sharing
 from dataflow.past import Fed, Hold, Past
 from dataflow.program import Op, nobody
-from dataflow.worker import Batch, Maintained, joined
+from dataflow.worker import Aim, Batch, Maintained, joined
 from deltamark import DeltamarkError, unknown
 
 LEAST_FUEL = 2
@@ -36,13 +36,14 @@ class Together(Maintained):
         arrived = self._come()
         changes = self._run(batches, drop=False)
         found = {name: self._shard.answer(0, rows, name) for name, rows in changes.items()}
-        return found | {name: joined([each, found[name]]) for name, each in arrived.items()}
+        return found | {name: joined([*answers, found[name]]) for name, answers in arrived.items()}
 
     def push_all(self, batches: Mapping[str, Batch]) -> dict[str, int]:
         """Do as `feed_all` does, but only count the changes of the answers."""
         arrived = self._come()
         found = self._run(batches, drop=True)
-        return found | {name: found[name] + len(each.time) for name, each in arrived.items()}
+        changes = {name: sum(len(each.time) for each in answers) for name, answers in arrived.items()}
+        return found | {name: found[name] + count for name, count in changes.items()}
 
     def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
         pointers = self._checked(batches)
@@ -66,20 +67,15 @@ class Together(Maintained):
         return joined(coming.answers)
 
     def approach(self, name: str, collection: Collection, history: History | None = None, *, fuel: int) -> None:
-        """Attach a dataflow bit by bit: each feed first does `fuel` pieces of the work, of a slice of rows or a feed.
+        """Attach a dataflow bit by bit: each feed first does `fuel` pieces of the work, of a slice of rows each.
 
-        Once all is done, the feed returns its answer as of now, and what has changed in it since. Until then batches
-        are kept, so their arrays must not change.
+        When history is done, two feeds of those since then are seen again instead. Once all is done, the feed returns
+        the answer as of now, and what has changed in it since. Until then the arrays of batches must not change.
         """
         if fuel < LEAST_FUEL:
-            raise DeltamarkError("too little fuel", fuel, f"give at least {LEAST_FUEL}: each feed adds a piece")
-        hold = self.hold()
-        try:
-            self._coming = self._begin(name, collection, history or {}, hold.time)
-        except BaseException:
-            hold.release()
-            raise
-        self._hold, self._fuel = hold, fuel
+            raise DeltamarkError("too little fuel", fuel, f"give at least {LEAST_FUEL}")
+        self._coming = self._begin(name, collection, history or {}, self._last)
+        self._hold, self._fuel = self._past.hold(self._last, self._coming.shared), fuel
         self._past.pinned = True
 
     @property
@@ -93,7 +89,7 @@ class Together(Maintained):
         Until then batches are kept, so their arrays must not change.
         """
         self._alone()
-        return self._past.hold(self._last)
+        return self._past.hold(self._last, self._shard.compiled.kept)
 
     def retire(self, name: str) -> None:
         """Maintain a dataflow no more, and give back what only it needed."""
@@ -121,14 +117,20 @@ class Together(Maintained):
         self.schemas[name] = collection.schema
         with self._or_retire(name):
             self._shard.refresh({name: added.ops})
+            inputs = self._inputs(added, history, kept) if time >= 0 else {}
+            shared = [*added.found, *(each for each in inputs.values() if isinstance(each, Kept))]
             if time < self._last:
-                for each in added.found:
+                for each in shared:
                     self._past.log(each, time)
-            sources = self._sources(added, history, known, kept, time) if time >= 0 else []
-            return CatchUp(self._shard, self._past, name, collection, added, time, sources)
+            slices = []
+            for read, where in inputs.items():
+                rows = _rows(where, added.read[read], time) if isinstance(where, Kept) else where
+                aim = self._shard.inputs[read]
+                slices.append(aim.slices(rows if read in known else _counted(aim, rows), added.read[read], time))
+            return CatchUp(self._shard, self._past, name, collection, added, time, slices, shared)
 
-    def _come(self) -> dict[str, Batch]:
-        """Go on with a dataflow that comes bit by bit; return all of its answer once it is there."""
+    def _come(self) -> dict[str, Sequence[Batch]]:
+        """Go on with a dataflow that comes bit by bit; return the parts of its answer once it is there."""
         coming = self._coming
         if coming is None:
             return {}
@@ -137,7 +139,7 @@ class Together(Maintained):
                 return {}
         self._arrive()
         self._shard.refresh()
-        return {coming.name: joined(coming.answers)}
+        return {coming.name: coming.answers}
 
     def _arrive(self) -> None:
         self._coming, self._past.pinned = None, False
@@ -158,30 +160,26 @@ class Together(Maintained):
             self.retire(name)
             raise
 
-    def _sources(
-        self, added: Added, history: History, known: Container[str], kept: Sequence[Kept], time: int
-    ) -> list[Iterator[None]]:
-        """Have the inputs aimed at the rows that are live: those that are given, or those of an arrangement."""
-        found = []
+    def _inputs(self, added: Added, history: History, kept: Sequence[Kept]) -> dict[str, Kept | Iterable[Batch]]:
+        """Return where the rows of inputs are: in batches that are given, or in an arrangement."""
+        found: dict[str, Kept | Iterable[Batch]] = {}
         for name, columns in added.read.items():
-            batches = history[name] if name in history else self._held(name, columns, kept, time)
-            if name not in known:
-                batches = self._begun(name, batches)
-            found.append(self._shard.inputs[name].slices(batches, columns, time))
+            texts, node = set(self._shard.inputs[name].texts), self._shard.compiled.inputs[name].node
+            there = None if texts & set(columns) else arranged(kept, node, columns)
+            if name not in history and there is None:
+                actual = f"{name}: {', '.join(columns) or 'its rows'}"
+                raise DeltamarkError("no arrangement has these rows", actual, "give the live ones as history")
+            found[name] = history[name] if name in history or there is None else there
         return found
 
-    def _begun(self, name: str, batches: Iterable[Batch]) -> Iterator[Batch]:
-        for batch in batches:
-            self._shard.inputs[name].begin(int(batch.diff.sum()))
-            yield batch
 
-    def _held(self, name: str, columns: Sequence[str], kept: Sequence[Kept], time: int) -> Iterator[Batch]:
-        """Read an input's rows from an arrangement, as of a time."""
-        aim, node = self._shard.inputs[name], self._shard.compiled.inputs[name].node
-        found = None if set(columns) & set(aim.texts) else arranged(kept, node, columns)
-        if found is None:
-            actual = f"{name}: {', '.join(columns) or 'its rows'}"
-            raise DeltamarkError("no arrangement has these rows", actual, "give the live ones as history")
-        if time < self._last:
-            self._past.log(found, time)
-        return (Batch(rows[""], rows.pop(""), rows) for rows in rows_of(found, columns, time))
+def _rows(kept: Kept, names: Sequence[str], time: int) -> Iterator[Batch]:
+    """Read an arrangement as of a time."""
+    return (Batch(rows[""], rows.pop(""), rows) for rows in rows_of(kept, names, time))
+
+
+def _counted(aim: Aim, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Let an input know how many rows are live before its first feed."""
+    for batch in batches:
+        aim.begin(int(batch.diff.sum()))
+        yield batch

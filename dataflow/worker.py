@@ -56,9 +56,9 @@ class Pointers:
 
 def joined(batches: Sequence[Batch]) -> Batch:
     """Append batches of the same columns to one another."""
-    return Batch(*(np.concatenate([getattr(each, name) for each in batches]) for name in ("time", "diff")), {
-        name: np.concatenate([each.columns[name] for each in batches]) for name in batches[0].columns
-    })  # fmt: skip
+    time, diff = (np.concatenate(each) for each in ([each.time for each in batches], [each.diff for each in batches]))
+    names = batches[0].columns
+    return Batch(time, diff, {name: np.concatenate([each.columns[name] for each in batches]) for name in names})
 
 
 def pointers_to(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> Pointers:
@@ -284,8 +284,8 @@ class Aim:
         return pointers_to(time, diff, columns)
 
     def begin(self, rows: int) -> None:
-        """Say how many rows are live before the first feed."""
-        self._live = rows
+        """Say how many more rows are live before the first feed."""
+        self._live += rows
 
     def slices(self, batches: Iterable[Batch], names: Sequence[str], time: int) -> Iterator[None]:
         """Aim the input's cells, of columns `names`, at slices of batches, as if all of it came at one time."""

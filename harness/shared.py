@@ -24,7 +24,7 @@ from harness.duck import reads
 from harness.engines import collection
 from harness.oracle import Oracle
 from harness.snapshot import Snapshot
-from harness.sources import batches
+from harness.sources import batches, relation_source
 from queries.catalogue import query
 
 Plans = Mapping[str, Collection]
@@ -32,6 +32,9 @@ Plans = Mapping[str, Collection]
 MEASURED = 0.2
 """Seconds: attaching is repeated until it has taken so long, or so often."""
 MOST_RUNS = 5
+
+FORWARD_ROUNDS, SMALL_BATCH, SMALL_BATCHES = 100_000, 1000, 500
+"""Rounds in a batch: while nothing is measured, and while queries come bit by bit."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,17 @@ class Coming:
     with_arrangements: float
     without: float
     from_scratch: float
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """How long batches take the running queries, in order of length: while nothing comes, and while something does."""
+
+    what: str
+    there: bool
+    """Has it come before the stream ended?"""
+    alone: Sequence[float]
+    beside: Sequence[float]
 
 
 def plans(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> dict[str, Collection]:
@@ -150,6 +164,42 @@ def _from_scratch(plan: Collection, dataset: Dataset, work: Workload) -> float:
             engine.push_all(batch)
             made += time.perf_counter() - started
     return made
+
+
+def crowding(chosen: Plans, dataset: Dataset, work: Workload, fuel: int) -> Iterator[Crowded]:
+    """Load half of the stream, then go on in small batches, while large computations come bit by bit."""
+    pairs = {"lines and their orders": ("lineitem", "orders", "orderkey"),
+             "customers and suppliers of a nation": ("customer", "supplier", "nationkey")}  # fmt: skip
+    with closing(Together(chosen)) as engine:
+        feed = Feed(dataset, work, _wanted(engine), logical=1)
+        while feed.round < work.rounds // 2:
+            engine.push_all(batches(feed.take(FORWARD_ROUNDS)))
+        with closing(usage.Warm(engine.state_bytes())) as warm:
+            for what, (*sides, key) in pairs.items():
+                left, right = (relation_source(dataset, relation(name).name, work) for name in sides)
+                plan = left.select(key).join(right.select(key), on=key).count()
+                yield _crowded(engine, feed, warm, what, plan, fuel)
+
+
+def _crowded(  # noqa: PLR0913, PLR0917 (who runs, what it is fed, and what comes)
+    engine: Together, feed: Feed, warm: usage.Warm, what: str, plan: Collection, fuel: int
+) -> Crowded:
+    def timed(before: float = 0.0) -> float:
+        batch = batches(feed.take(SMALL_BATCH))
+        warm.give()
+        started = time.perf_counter()
+        engine.push_all(batch)
+        return before + time.perf_counter() - started
+
+    alone = [timed() for _ in range(SMALL_BATCHES)]
+    started = time.perf_counter()
+    engine.approach(what, plan, fuel=fuel)
+    beside = [timed(time.perf_counter() - started)]
+    while engine.coming and not feed.done:
+        beside.append(timed())
+    there = engine.coming is None
+    engine.retire(what)
+    return Crowded(what, there, sorted(alone), sorted(beside))
 
 
 def check(  # noqa: PLR0913, PLR0917 (what is loaded, how, and where it is looked at)

@@ -39,7 +39,13 @@ def test_the_command_prints_its_tables(data, capsys):
     words = ["bench-shared", "--sf", "0.001", "--data", str(data), "--queries", "q03,q05", "--physical", "1000"]
     assert main([*words, "--runs", "1"]) == 0
     out = capsys.readouterr().out
-    for title in ("All queries in one dataflow", "What is kept", "Arrangements that several", "How long a query takes"):
+    for title in (
+        "All queries in one dataflow",
+        "What is kept",
+        "Arrangements that several",
+        "How long a query takes",
+        "How long batches take",
+    ):
         assert title in out
 
 

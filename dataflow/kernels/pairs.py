@@ -18,6 +18,9 @@ DRIVER, OTHER, KEY_ID, LIST, LINK, OTHER_LIST, OTHER_LINK, TIME = range(8)
 each side one of its two lists and a link in it, 0 where the key is to be begun; the time as of which rows are read."""
 CURSOR_WORDS = 8
 
+KEYS_A_PAIR = 8
+"""How many keys are looked at, at most, for each pair that may be written: many have no rows."""
+
 
 @kernel
 def ids(block: int) -> int:
@@ -28,13 +31,14 @@ def ids(block: int) -> int:
 
 @kernel
 def pairs(op: int, cursor: int, most: int) -> bool:
-    """Write the next pairs, `most` if there are so many, to where a join writes; return whether that is all."""
+    """Write the next pairs, at most so many, to where a join writes; return whether that is all."""
     driver, other = load(cursor, DRIVER), load(cursor, OTHER)
     mine, theirs = OUT_LEFT, OUT_RIGHT
     if load(op, LEFT) != driver:
         mine, theirs = OUT_RIGHT, OUT_LEFT
     size, key_id, last = 0, load(cursor, KEY_ID), ids(driver)
-    while key_id < last and size < most:
+    stop = min(last, key_id + KEYS_A_PAIR * most)
+    while key_id < stop and size < most:
         other_id = _id_of(other, key_of(load(driver, arrange.KEYS), key_id))
         if load(load(driver, arrange.LISTS), key_id) != 0 and other_id >= 0:
             if load(cursor, LINK) == 0:

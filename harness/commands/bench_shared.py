@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
 from datagen.workload import Workload, workload
@@ -18,7 +18,7 @@ from harness.asked import words
 from harness.cell import Cell
 from harness.commands.data import ensure
 from harness.options import add_data, at_least_one, numbers
-from harness.stats import median
+from harness.stats import median, percentile
 from harness.tables.entry import Entry, Table, brief, count, rate, ratio, short
 from harness.tables.entry import words as said
 from harness.tables.render import FORMATS
@@ -37,6 +37,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--physical", type=numbers, default=default, metavar="P,P", help="logical batches at once (default the post's)")
     add("--runs", type=at_least_one, default=3, help="timed runs (default 3)")
     add("--seed", type=int, default=0, help="of the rounds at which answers are compared (default 0)")
+    fuel = "pieces of work a batch, where a query comes bit by bit (default 4)"
+    add("--fuel", type=at_least_one, default=4, help=fuel)
     add("--format", choices=FORMATS, default="text", help="how to print the tables (default text)")
 
 
@@ -63,7 +65,8 @@ def run(chosen: argparse.Namespace) -> int:
     print(show(_speed(turns)), flush=True)
     print(show(_state(next(iter(turns.values())))), flush=True)
     print(show(_arrangements(shared.sharing(plans, dataset, work))), flush=True)
-    print(show(_coming(shared.coming(plans, dataset, work))))
+    print(show(_coming(shared.coming(plans, dataset, work))), flush=True)
+    print(show(_crowded(list(shared.crowding(plans, dataset, work, chosen.fuel)), chosen.fuel)))
     return 0
 
 
@@ -121,3 +124,17 @@ def _coming(found: Iterator[shared.Coming]) -> Table:
     headers = ["query", "its arrangements are there", "only the others' are", "alone, all rows at once"]
     notes = ["until its whole answer is there, with all rows loaded before; its plan is compiled within the time"]
     return Table("coming", "How long a query takes to come while the others run", headers, rows, notes)
+
+
+def _crowded(found: Sequence[shared.Crowded], fuel: int) -> Table:
+    rows: list[list[Entry]] = []
+    for each in found:
+        points = [(percentile(each.alone, point), percentile(each.beside, point)) for point in (50, 99)]
+        rows.append([
+            said(each.what), said(f"{len(each.beside)}" if each.there else f"more than {len(each.beside)}"),
+            *(entry for alone, beside in points for entry in (brief(alone), brief(beside))),
+            ratio(points[1][1] / points[1][0]), brief(each.beside[-1]),
+        ])  # fmt: skip
+    headers = ["what comes", "batches", "p50 alone", "p50 beside", "p99 alone", "p99 beside", "p99 ratio", "max beside"]
+    notes = [f"each batch of {shared.SMALL_BATCH} rounds first does {fuel} pieces of at most 4,096 rows of what comes"]
+    return Table("crowding", "How long batches take the others while a query comes bit by bit", headers, rows, notes)

@@ -6,7 +6,6 @@ arrangements that it shares show them what was then, and then what came: see pas
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 
@@ -18,6 +17,8 @@ from dataflow.past import Fed, Past
 from dataflow.plan import walk
 from dataflow.program import nobody
 from dataflow.worker import Batch, Shard
+
+MANY = 1 << 20
 
 
 class CatchUp:
@@ -35,7 +36,7 @@ class CatchUp:
         self._history = History(shard.compiled.program, added.ops, subtracts=subtracts)
         self._steps = self._all(inputs)
 
-    def work(self, pieces: int = sys.maxsize) -> bool:
+    def work(self, pieces: int = MANY) -> bool:
         """Do so many pieces of the work, or see two feeds again; return whether that is all."""
         left = pieces
         while left > 0:

@@ -62,7 +62,8 @@ class Together(Maintained):
         """
         coming = self._begin(name, collection, history or {}, self._last if since is None else since.time)
         with self._or_retire(name):
-            coming.work()
+            while not coming.work():
+                pass
         self._shard.refresh()
         return joined(coming.answers)
 

@@ -178,12 +178,15 @@ def crowding(chosen: Plans, dataset: Dataset, work: Workload, fuel: int) -> Iter
             for what, (*sides, key) in pairs.items():
                 left, right = (relation_source(dataset, relation(name).name, work) for name in sides)
                 plan = left.select(key).join(right.select(key), on=key).count()
-                yield _crowded(engine, feed, warm, what, plan, fuel)
+                wanted = {relation(name).name: (key,) for name in sides}
+                history = batches(Feed(dataset, work, wanted, logical=feed.round).take(1))
+                yield _crowded(engine, feed, warm, what, plan, {name: [each] for name, each in history.items()}, fuel)
 
 
 def _crowded(  # noqa: PLR0913, PLR0917 (who runs, what it is fed, and what comes)
-    engine: Together, feed: Feed, warm: usage.Warm, what: str, plan: Collection, fuel: int
-) -> Crowded:
+    engine: Together, feed: Feed, warm: usage.Warm, what: str, plan: Collection,
+    history: Mapping[str, list[Batch]], fuel: int,
+) -> Crowded:  # fmt: skip
     def timed(before: float = 0.0) -> float:
         batch = batches(feed.take(SMALL_BATCH))
         warm.give()
@@ -193,7 +196,7 @@ def _crowded(  # noqa: PLR0913, PLR0917 (who runs, what it is fed, and what come
 
     alone = [timed() for _ in range(SMALL_BATCHES)]
     started = time.perf_counter()
-    engine.approach(what, plan, fuel=fuel)
+    engine.approach(what, plan, history, fuel=fuel)
     beside = [timed(time.perf_counter() - started)]
     while engine.coming and not feed.done:
         beside.append(timed())

@@ -20,10 +20,11 @@ WORDS = 27
 iterations that have one, the first of them first. TOUCHED: the OPEN keys that the epoch has changed. CHOSEN, SORTED:
 scratch. The others are cells, but for numbers."""
 
-LIST, DUE_AT, IS_TOUCHED, BEST = range(4)
-KEY_WIDTH = 4
-"""Of a key, int32s: its list, 1 + the iteration at which it is to be looked at next, whether it was touched, and a row
-that is known to be there from its iteration on (a slot, or 0): what is no better and comes later changes nothing."""
+LIST, DUE_AT, IS_TOUCHED, SURE_FROM = range(4)
+SURE_VALUE = 2
+KEY_WIDTH = 6
+"""Of a key, int32s: its list, 1 + the iteration at which it is to be looked at next, whether it was touched, and 1 + an
+iteration from which on SURE_VALUE (a word) is known to be there: what is no better and comes later changes nothing."""
 
 VALUE, BEFORE = past.VALUES, past.VALUES + 1
 """Of a remembered row: its value, and its weight before the epoch."""
@@ -59,19 +60,19 @@ def take_in(op: int) -> int:
         opened += load32(state, IS_TOUCHED) == 0
         store32(state, IS_TOUCHED, 1)
         if load(diffs, at) < 0:
-            store32(state, BEST, 0)
+            store32(state, SURE_FROM, 0)
         due = load32(state, DUE_AT)
-        if (due == 0 or due > iteration + 1) and not _is_beaten(remembered, state, iteration, load(values, at)):
+        if (due == 0 or due > iteration + 1) and not _is_beaten(state, iteration, load(values, at)):
             _look_at(of, state, key_id, iteration)
     store(of, OPEN, opened)
     return 0
 
 
 @inline
-def _is_beaten(remembered: int, state: int, iteration: int, value: int) -> bool:
+def _is_beaten(state: int, iteration: int, value: int) -> bool:
     """Is there a value for sure that is at least as good as this one, and no later?"""
-    record = past.record_of(remembered, load32(state, BEST))
-    return load32(state, BEST) != 0 and load32(record, past.CAME) <= iteration and load(record, VALUE) <= value
+    sure = load32(state, SURE_FROM)
+    return sure != 0 and sure <= iteration + 1 and load(state, SURE_VALUE) <= value
 
 
 @kernel
@@ -174,9 +175,9 @@ def _compare(of: int, remembered: int, key_id: int, iteration: int, out: int) ->
 
     Return the new number of rows, -1 if a weight is negative, and the next iteration at which the key has a past.
     """
-    following, plain, simple = NEVER, True, load(of, LEAST) == 1
+    following, plain = NEVER, True
     now = earlier = was = was_earlier = NEVER
-    state, best, later, fresh = load(remembered, past.LISTS) + 4 * KEY_WIDTH * key_id, 0, NEVER, True
+    state, since, later, fresh = load(remembered, past.LISTS) + 4 * KEY_WIDTH * key_id, 0, NEVER, True
     slot = load32(state, LIST)
     while slot != 0:
         record = past.record_of(remembered, slot)
@@ -191,16 +192,18 @@ def _compare(of: int, remembered: int, key_id: int, iteration: int, out: int) ->
         if came > iteration:
             following, later = min(following, came), min(later, value)
         else:
-            if weight > 0 and value < now:
-                now, best = value, slot
+            if weight > 0 and (value < now or (value == now and came + 1 < since)):
+                now, since = value, came + 1
             earlier = min(earlier, value) if weight > 0 and came < iteration else earlier
             was = min(was, value) if before > 0 else was
             was_earlier = min(was_earlier, value) if before > 0 and came < iteration else was_earlier
         slot = load32(record, past.AFTER)
-    store32(state, BEST, best if plain and simple else 0)
-    if fresh and best != 0 and plain and simple and later >= now:
+    plain &= load(of, LEAST) == 1
+    store32(state, SURE_FROM, since if plain else 0)
+    store(state, SURE_VALUE, now)
+    if fresh and since != 0 and plain and later >= now:
         following = NEVER  # what came later makes no difference, nor did it before the epoch
-    if not (plain and simple):
+    if not plain:
         now, earlier, was, was_earlier, status = _weigh(of, remembered, key_id, iteration)
         if status != 0:
             return -1, following

@@ -22,7 +22,7 @@ AFTER, PRECEDING, KEY_ID, CAME = range(2 * LINKS, 2 * VALUES)
 GONE = -1
 """The key of a slot that is free."""
 
-FAR, NEAR = 12, 6
+FAR, NEAR = 16, 8
 """How many rows ahead the table and the records are fetched; what is read beyond the slice is of no consequence."""
 
 
@@ -48,11 +48,9 @@ def _resolve(past: int, size: int) -> None:
     """Write down where the slice's columns lie, and the id of the key and the hash of each row."""
     columns, resolved, ids, hashes = load(past, COLUMNS), load(past, RESOLVED), load(past, IDS), load(past, HASHES)
     key, keys, iterations = load(load(past, KEY), 0), load(past, KEYS), load(load(past, ITERATION), 0)
-    lists, stride, table, mask = load(past, LISTS), 4 * load(past, WIDTH), load(past, TABLE), load(past, MASK)
     hashed, low = load(keys, HASHED) != 0, load(keys, LOW)
     for at in range(size):
         key_id = add(keys, load(key, at)) if hashed else load(key, at) - low
-        prefetch(lists + stride * key_id)
         store(ids, at, key_id)
         store(hashes, at, _mixed(key_id << 20, load(iterations, at)))
     for column in range(columns):
@@ -62,8 +60,8 @@ def _resolve(past: int, size: int) -> None:
             store(hashes, at, _mixed(load(hashes, at), load(source, at)))
     for at in range(size):
         store(hashes, at, load(hashes, at) & 0x7FFFFFFF)
-    for at in range(min(size, FAR)):
-        prefetch(table + 8 * (load(hashes, at) & mask))
+    for at in range(size, size + FAR):  # what is fetched ahead is there
+        store(ids, at, 0)
 
 
 @kernel
@@ -77,9 +75,10 @@ def absorb(past: int) -> int:
     ids, hashes, slots, resolved = load(past, IDS), load(past, HASHES), load(past, SLOTS), load(past, RESOLVED)
     iterations, diffs, columns = load(load(past, ITERATION), 0), load(load(past, DIFF), 0), load(past, COLUMNS)
     table, mask, records, words = load(past, TABLE), load(past, MASK), load(past, RECORDS), 8 * load(past, WORDS)
-    wrapped = 0
+    lists, width, wrapped = load(past, LISTS), load(past, WIDTH), 0
     for at in range(size):
         prefetch(table + 8 * (load(hashes, at + FAR) & mask))
+        prefetch(lists + 4 * width * load(ids, at + FAR))
         prefetch(records + words * (load(table, load(hashes, at + NEAR) & mask) & 0xFFFFFFFF))
         hashed, key_id, iteration = load(hashes, at), load(ids, at), load(iterations, at)
         place, slot = hashed & mask, 0

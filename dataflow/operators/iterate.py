@@ -15,7 +15,7 @@ from dataflow.loop import MOST_ITERATIONS, Closing
 from dataflow.operators.arrangement import Arrangement, Weights, negative, wide_weight
 from dataflow.operators.group import row_of
 from dataflow.operators.rows import COMPLEMENTED, turn
-from dataflow.program import LOOSE, SLICE_ROWS, Keys, Program, key_range
+from dataflow.program import LOOSE, Keys, Program, key_range
 from dataflow.stream import MOST_PACKED, Key, Stream, unpacked
 from dataflow.term import Term
 from dataflow.types import Type
@@ -23,6 +23,9 @@ from deltamark import DeltamarkError
 
 SLOTS = 1024
 """Of a table of what is remembered before it grows."""
+
+AT_ONCE = 512
+"""Rows that go round at once: what they meet is many times as much, and should stay in the cache."""
 
 LARGEST_VALUE = close_kernel.NEVER - 1
 
@@ -210,7 +213,7 @@ class Head:
         """Append it, for so many joins. sources: what enters. now: the cell of the epoch."""
         place = len(program.ops)
         block = program.op(
-            vm.ITERATE, program.frontier, now, SLICE_ROWS, 0, len(sources), program.table(sources), joins,
+            vm.ITERATE, program.frontier, now, AT_ONCE, 0, len(sources), program.table(sources), joins,
             program.words(max(joins, 1)), end.block, 0, 0, 0,
         )  # fmt: skip
         program.keep(end)

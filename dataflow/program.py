@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dataflow.kernels import arrange, find, intern, keymap, past
-from dataflow.kernels import close as close_kernel
+from dataflow.kernels import arrange, find, intern, keymap
 from dataflow.kernels import consolidate as consolidate_kernel
 from dataflow.kernels import rows as rows_kernel
 from dataflow.kernels import run as vm
@@ -248,7 +247,6 @@ class Program:
         growers = {
             vm.ROOM: self._grow_keys, vm.INTERN: self._grow_interner, vm.NUMBER: self._grow_texts,
             vm.WATCH: self._grow_rows, vm.CONSOLIDATE: self._grow_consolidate, vm.SETTLE: self._grow_found,
-            vm.MEET: self._grow_past, vm.CLOSE: self._grow_past,
         }  # fmt: skip
         growers[int(view(op, 1)[0])](op)
 
@@ -302,18 +300,6 @@ class Program:
             slots *= 2
         new = self.memory.reserve(slots)
         intern.rehash(shared, new, slots - 1)
-        self.memory.replace(old, new)
-
-    def _grow_past(self, op: int) -> None:
-        """Make room for the rows of a MEET or CLOSE operator."""
-        block = int(view(op, close_kernel.INPUT + 1)[close_kernel.INPUT])
-        words = view(block, past.FREE + 1)
-        need = 2 * (int(words[past.USED]) + int(view(int(words[past.SIZE]), 1)[0]))
-        slots, old = int(words[past.MASK]) + 1, int(words[past.TABLE])
-        while slots < need:
-            slots *= 2
-        new = self.memory.reserve(slots)
-        past.rehash(block, new, slots - 1)
         self.memory.replace(old, new)
 
     def _grow_texts(self, op: int) -> None:

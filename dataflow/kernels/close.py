@@ -29,10 +29,10 @@ iteration from which on SURE_VALUE (a word) is known to be there: what is no bet
 VALUE, BEFORE = past.VALUES, past.VALUES + 1
 """Of a remembered row: its value, and its weight before the epoch."""
 
-CLOSING, INPUT = 1, 5
-"""The operator: the block of all this, and that of its rows."""
+CLOSING = 1
+"""The operator: the block of all this."""
 
-CROWDED, FAILED = 1, 2
+FAILED = 2
 NEGATIVE, TOO_HEAVY, ENDLESS = 1, 2, 3
 """Errors."""
 
@@ -45,8 +45,6 @@ def take_in(op: int) -> int:
     """Remember the slice's rows, and have their keys looked at."""
     of = load(op, CLOSING)
     remembered = load(of, PAST)
-    if past.crowded(remembered):
-        return CROWDED
     if past.absorb(remembered) < 0:
         store(of, ERROR, TOO_HEAVY)
         return FAILED

@@ -18,7 +18,7 @@ OUT_SIZE, OUT_ITERATION, OUT_DIFF, OUT_SLOT, OUT, HITS = range(11, 17)
 """OUTER: the block of the arrangement, whose updates of time NOW (a word) from CURSOR to STOP are to meet the past.
 OUT: cells of the columns that the past has; OUT_SLOT: rows of the arrangement. HITS: scratch."""
 
-CROWDED, FAILED = 1, 2
+FAILED = 2
 
 AHEAD = 16
 
@@ -26,8 +26,6 @@ AHEAD = 16
 @kernel
 def meet(op: int) -> int:
     remembered = load(op, PAST)
-    if past.crowded(remembered):
-        return CROWDED
     out = _meet_past(op, remembered)
     out = _meet_outer(op, remembered, out)
     store(load(op, OUT_SIZE), 0, out)

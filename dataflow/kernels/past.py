@@ -26,12 +26,6 @@ FAR, NEAR = 16, 8
 """How many rows ahead the table and the records are fetched; what is read beyond the slice is of no consequence."""
 
 
-@kernel
-def crowded(past: int) -> bool:
-    """Would the rows of the slice need a larger table?"""
-    return 2 * (load(past, USED) + load(load(past, SIZE), 0)) > load(past, MASK) + 1
-
-
 @inline
 def record_of(past: int, slot: int) -> int:
     return load(past, RECORDS) + 8 * load(past, WORDS) * slot
@@ -66,11 +60,13 @@ def _resolve(past: int, size: int) -> None:
 
 @kernel
 def absorb(past: int) -> int:
-    """Add the slice's rows, for which there is room; return a negative number where a weight needs more than 64 bits.
+    """Add the slice's rows; return a negative number where a weight needs more than 64 bits.
 
     A row that has lost its weight stays until it is forgotten.
     """
     size = load(load(past, SIZE), 0)
+    while 2 * (load(past, USED) + size) > load(past, MASK) + 1:
+        _grow(past)
     _resolve(past, size)
     ids, hashes, slots, resolved = load(past, IDS), load(past, HASHES), load(past, SLOTS), load(past, RESOLVED)
     iterations, diffs, columns = load(load(past, ITERATION), 0), load(load(past, DIFF), 0), load(past, COLUMNS)
@@ -174,15 +170,31 @@ def _take_out(past: int, record: int, slot: int) -> None:
 
 
 @kernel
-def rehash(past: int, table: int, mask: int) -> None:
-    """Move to an empty table of another size."""
-    old = load(past, TABLE)
-    for at in range(load(past, MASK) + 1):
-        entry = load(old, at)
+def _grow(past: int) -> None:
+    """Double the table where it lies.
+
+    Entries move in order, those before the first gap last, for they may belong to the end; so none comes to lie behind
+    one that has yet to move.
+    """
+    table, slots, waiting, at = load(past, TABLE), load(past, MASK) + 1, load(past, SLOTS), 0
+    mask = 2 * slots - 1
+    while load(table, at) != 0:
+        store(waiting, at, load(table, at))
+        store(table, at, 0)
+        at += 1
+    for place in range(at + 1, slots):
+        entry = load(table, place)
         if entry != 0:
-            place = (entry >> 32) & mask
-            while load(table, place) != 0:
-                place = (place + 1) & mask
-            store(table, place, entry)
-    store(past, TABLE, table)
+            store(table, place, 0)
+            _put(table, mask, entry)
+    for index in range(at):
+        _put(table, mask, load(waiting, index))
     store(past, MASK, mask)
+
+
+@inline
+def _put(table: int, mask: int, entry: int) -> None:
+    place = (entry >> 32) & mask
+    while load(table, place) != 0:
+        place = (place + 1) & mask
+    store(table, place, entry)

@@ -60,7 +60,7 @@ def remember(stream: Stream, key: int, keys: Keys, columns: Sequence[int], width
         [
             stream.size, stream.time, stream.diff, key, keys.block, len(columns), program.table(columns),
             program.words(max(len(columns), 1)), *(reserve(LOOSE) for _ in range(3)),
-            reserve(keys.capacity * width // 2 + 1), width, reserve(SLOTS), SLOTS - 1, 0, reserve(LOOSE),
+            reserve(keys.capacity * width // 2 + 1), width, reserve(LOOSE), SLOTS - 1, 0, reserve(LOOSE),
             past.VALUES + len(columns) + more, 1, 0,
         ],
     )  # fmt: skip
@@ -146,7 +146,7 @@ class End:
         keys = self.program.keys(key, rows, stream.size)
         remembered = remember(stream, key.cell, keys, [self._value(stream)], close_kernel.KEY_WIDTH, 1)
         view(self.block, 1)[close_kernel.PAST] = remembered
-        self.program.op(vm.CLOSE, self.block, 0, 0, 0, remembered)
+        self.program.op(vm.CLOSE, self.block)
         self.program.keep(self)
 
     def _value(self, stream: Stream) -> int:

@@ -8,17 +8,16 @@ is over when no key is left to be looked at; then the answer tells what differs 
 
 from __future__ import annotations
 
-from dataflow.kernels import past
+from dataflow.kernels import due, past
 from dataflow.kernels.keymap import key_of, remove
 from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store, store32
 
-PAST, DUE, DUE_NODES, DUE_NEXT, DUE_FREE, HEAP, HEAPED, CHOSEN, SORTED, TOUCHED, OPEN, LEAST, LIMIT, NOW = range(14)
-OUT_SIZE, OUT_ITERATION, OUT_DIFF, OUT_KEY, OUT_VALUE = range(14, 19)
-ANSWER_SIZE, ANSWER_TIME, ANSWER_DIFF, ANSWER_KEY, ANSWER_VALUE, ERROR, ERROR_KEY, ERROR_VALUE = range(19, 27)
-WORDS = 27
-"""DUE: for each iteration a list of keys to be looked at, of DUE_NODES (int32 pairs: key, next); HEAP: the HEAPED
-iterations that have one, the first of them first. TOUCHED: the OPEN keys that the epoch has changed. CHOSEN, SORTED:
-scratch. The others are cells, but for numbers."""
+PAST, DUE, CHOSEN, SORTED, TOUCHED, OPEN, LEAST, LIMIT, NOW = range(9)
+OUT_SIZE, OUT_ITERATION, OUT_DIFF, OUT_KEY, OUT_VALUE = range(9, 14)
+ANSWER_SIZE, ANSWER_TIME, ANSWER_DIFF, ANSWER_KEY, ANSWER_VALUE, ERROR, ERROR_KEY, ERROR_VALUE = range(14, 22)
+WORDS = 22
+"""PAST, DUE: blocks of what is remembered, and of which keys are to be looked at when. TOUCHED: the OPEN keys that the
+epoch has changed. CHOSEN, SORTED: scratch. The others are cells, but for numbers."""
 
 LIST, DUE_AT, IS_TOUCHED, SURE_FROM = range(4)
 SURE_VALUE = 2
@@ -59,9 +58,10 @@ def take_in(op: int) -> int:
         store32(state, IS_TOUCHED, 1)
         if load(diffs, at) < 0:
             store32(state, SURE_FROM, 0)
-        due = load32(state, DUE_AT)
-        if (due == 0 or due > iteration + 1) and not _is_beaten(state, iteration, load(values, at)):
-            _look_at(of, state, key_id, iteration)
+        planned = load32(state, DUE_AT)
+        if (planned == 0 or planned > iteration + 1) and not _is_beaten(state, iteration, load(values, at)):
+            store32(state, DUE_AT, iteration + 1)
+            due.add(load(of, DUE), key_id, iteration)
     store(of, OPEN, opened)
     return 0
 
@@ -74,60 +74,14 @@ def _is_beaten(state: int, iteration: int, value: int) -> bool:
 
 
 @kernel
-def _look_at(of: int, state: int, key_id: int, iteration: int) -> None:
-    """Have a key looked at in an iteration; later ones, if it was due at one, follow from that."""
-    nodes, due = load(of, DUE_NODES), load(of, DUE)
-    node = load(of, DUE_FREE)
-    if node != 0:
-        store(of, DUE_FREE, load32(nodes, 2 * node + 1))
-    else:
-        node = load(of, DUE_NEXT)
-        store(of, DUE_NEXT, node + 1)
-    first = load32(due, iteration)
-    if first == 0:
-        _push(of, iteration)
-    store32(nodes, 2 * node, key_id)
-    store32(nodes, 2 * node + 1, first)
-    store32(due, iteration, node)
-    store32(state, DUE_AT, iteration + 1)
-
-
-@kernel
-def _push(of: int, iteration: int) -> None:
-    heap, at = load(of, HEAP), load(of, HEAPED)
-    store(of, HEAPED, at + 1)
-    while at > 0 and load(heap, (at - 1) >> 1) > iteration:
-        store(heap, at, load(heap, (at - 1) >> 1))
-        at = (at - 1) >> 1
-    store(heap, at, iteration)
-
-
-@kernel
-def _pop(of: int) -> None:
-    """Take the first iteration away."""
-    heap, size, at = load(of, HEAP), load(of, HEAPED) - 1, 0
-    store(of, HEAPED, size)
-    last = load(heap, size)
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and load(heap, child + 1) < load(heap, child):
-            child += 1
-        if load(heap, child) >= last:
-            break
-        store(heap, at, load(heap, child))
-        at = child
-    store(heap, at, last)
-
-
-@kernel
 def look(of: int, most: int) -> int:
     """Look at the next `most` keys of the first iteration that has any; say what comes of it in the next one."""
-    if load(of, HEAPED) == 0:
+    agenda, remembered = load(of, DUE), load(of, PAST)
+    if not due.any_left(agenda):
         return 0
-    iteration = load(load(of, HEAP), 0)
-    remembered = load(of, PAST)
+    iteration = due.first(agenda)
     lists, records, words = load(remembered, past.LISTS), load(remembered, past.RECORDS), load(remembered, past.WORDS)
-    chosen, count, out = load(of, CHOSEN), _choose(of, iteration, most), 0
+    chosen, count, out = load(of, CHOSEN), due.take(agenda, most, load(of, CHOSEN)), 0
     for index in range(count):
         prefetch(lists + 4 * KEY_WIDTH * load(chosen, index + FAR))
         near = load(chosen, index + NEAR) if index + NEAR < count else load(chosen, index)
@@ -141,30 +95,13 @@ def look(of: int, most: int) -> int:
         if out < 0:
             return FAILED
         if following != NEVER:
-            _look_at(of, state, key_id, following)
+            store32(state, DUE_AT, following + 1)
+            due.add(agenda, key_id, following)
     store(load(of, OUT_SIZE), 0, out)
     if out > 0 and iteration >= load(of, LIMIT):
         store(of, ERROR, ENDLESS)
         return FAILED
     return 0
-
-
-@kernel
-def _choose(of: int, iteration: int, most: int) -> int:
-    """Take keys off the list of an iteration; return how many."""
-    due, nodes, chosen, count = load(of, DUE), load(of, DUE_NODES), load(of, CHOSEN), 0
-    node = load32(due, iteration)
-    while node != 0 and count < most:
-        store(chosen, count, load32(nodes, 2 * node))
-        count += 1
-        following = load32(nodes, 2 * node + 1)
-        store32(nodes, 2 * node + 1, load(of, DUE_FREE))
-        store(of, DUE_FREE, node)
-        node = following
-    store32(due, iteration, node)
-    if node == 0:
-        _pop(of)
-    return count
 
 
 @kernel

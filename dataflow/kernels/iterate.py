@@ -8,7 +8,7 @@ slice leaves open takes in what there is of it, and waits.
 
 from __future__ import annotations
 
-from dataflow.kernels import arrange, meet, past
+from dataflow.kernels import arrange, due, meet, past
 from dataflow.kernels import close as closing
 from dataflow.kernels.memory import kernel, load, store
 
@@ -62,7 +62,7 @@ def iterate(op: int) -> int:
                 return FAILED
             if load(load(of, closing.OUT_SIZE), 0) > 0:
                 return 0
-            if load(of, closing.HEAPED) == 0:
+            if not due.any_left(load(of, closing.DUE)):
                 if closing.finish(of) != 0:
                     return FAILED
                 store(op, OPEN, 0)

@@ -121,9 +121,10 @@ class End:
     def of(cls, program: Program, closing: Closing, now: int) -> End:
         reserve = program.memory.reserve
         again, answer = _cells(program), _cells(program)
+        agenda = [reserve(MOST_ITERATIONS), reserve(LOOSE), 1, 0, reserve(MOST_ITERATIONS + 2), 0]
         fields = [
-            0, reserve(MOST_ITERATIONS), reserve(LOOSE), 1, 0, reserve(MOST_ITERATIONS + 2), 0, reserve(LOOSE),
-            reserve(LOOSE), reserve(LOOSE), 0, closing.least, MOST_ITERATIONS, now, *again, *answer,
+            0, program.table(agenda), reserve(LOOSE), reserve(LOOSE), reserve(LOOSE), 0, closing.least,
+            MOST_ITERATIONS, now, *again, *answer,
         ]  # fmt: skip
         return cls(program, program.words(close_kernel.WORDS, fields), closing, again, answer)
 

@@ -4,7 +4,8 @@ Their sources are inputs, of which the rows that are live are needed, and joins,
 arrangements of both sides once these are complete. One source after another hands out its rows, slice by slice, to
 the operators behind it; joins themselves do not run. All of it is one logical time, the last that was fed. Where
 nothing is subtracted each slice may end that time, so that what looks at its end always has few rows to hand out;
-otherwise each such operator is a source as well, which hands out its rows when all before it have.
+otherwise each such operator is a source as well, which hands out its rows when all before it have. So is a loop in
+any case: what enters waits, and it runs when that is complete.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from itertools import chain
 import numpy as np
 
 from dataflow.compiled import Arranged, Kept
+from dataflow.kernels import close as close_kernel
+from dataflow.kernels import iterate as iterate_kernel
 from dataflow.kernels import join as join_kernel
 from dataflow.kernels import pairs as kernel
 from dataflow.kernels import run as vm
@@ -36,8 +39,10 @@ class History:
     def __init__(self, program: Program, ops: Sequence[Op], *, subtracts: bool) -> None:
         ending = ENDING if subtracts else ()
         self._program = program
-        self._sources = [each for each in ops if _code(each) in (vm.JOIN, *ending)]
-        self._others = [each for each in ops if _code(each) != vm.JOIN]
+        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if _code(each) == vm.ITERATE}
+        looping = {each for loop in self._loops.values() for each in loop}
+        self._sources = [each for each in ops if _code(each) in (vm.JOIN, vm.ITERATE, *ending)]
+        self._others = [each for each in ops if _code(each) != vm.JOIN and each not in looping]
         self._subtracts = subtracts
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
@@ -57,6 +62,11 @@ class History:
                     self._run(everything, frontier)
                     yield
                 _empty(each)
+            elif each in self._loops:
+                self._iterate(each, time)
+                self._run(everything, frontier)
+                _empty_answer(each)
+                yield
             else:
                 self._run(everything, time)  # which leaves nothing between operators
                 self._end(each, time)
@@ -70,6 +80,15 @@ class History:
         for loop, frontier in zip(loops, (time + 1, time), strict=True):
             self._run(loop, frontier)
             self._program.memory.release(loop.block)
+
+    def _iterate(self, op: Op, time: int) -> None:
+        """Let a loop run over what waits there, in arrangements that have nothing new."""
+        words = view(op.block, iterate_kernel.JOINS + 1)
+        joins, words[iterate_kernel.JOINS] = int(words[iterate_kernel.JOINS]), 0
+        loop = self._program.loop([], self._loops[op])
+        self._run(loop, time + 1)
+        self._program.memory.release(loop.block)
+        words[iterate_kernel.JOINS] = joins
 
     def _pairs(self, op: Op, time: int) -> Iterator[None]:
         """Have a join hand out the pairs of what both sides hold."""
@@ -95,6 +114,17 @@ def _code(op: Op) -> int:
 
 def _empty(join: Op) -> None:
     view(int(view(join.block, join_kernel.OUT_SIZE + 1)[join_kernel.OUT_SIZE]), 1)[0] = 0
+
+
+def _loop(ops: Sequence[Op], at: int) -> list[Op]:
+    """Return the operators of the loop that begins at a place."""
+    return list(ops[at : at + 1 + int(view(ops[at].block, iterate_kernel.LENGTH + 1)[iterate_kernel.LENGTH])])
+
+
+def _empty_answer(loop: Op) -> None:
+    closing = int(view(loop.block, iterate_kernel.CLOSING + 1)[iterate_kernel.CLOSING])
+    size = int(view(closing, close_kernel.WORDS)[close_kernel.ANSWER_SIZE])
+    view(size, 1)[0] = 0
 
 
 def arranged(kept: Iterable[Kept], of: Node, names: Sequence[str]) -> Kept | None:

@@ -7,12 +7,13 @@ groups, extremes, top) sees them at the end of each logical time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from dataflow.expr import Expr
+from dataflow.loop import closing, looped
 from dataflow.plan import Node, node, walk
 from dataflow.term import Term, bind, column, condition, null, number, rescaled
 from dataflow.types import LARGEST, Field, Schema, Type
@@ -266,6 +267,14 @@ class Collection:
         fields = tuple(Field(field.name, field.type.or_null()) for field in self.schema.fields)
         return self._then("or_null", (), Schema(fields, max(self.schema.rows, 1)))
 
+    def iterate(self, body: Callable[[Collection], Collection]) -> Collection:
+        """Put rows through a body again and again, beginning with these, until that changes nothing.
+
+        The body is linear in what it is given, may join it with collections from outside, and ends in `distinct` or
+        `threshold`, or in `smallest` or `largest` by all other columns, made distinct.
+        """
+        return Collection(looped(self.node, lambda rows: body(Collection(rows)).node))
+
     def consolidate(self) -> Collection:
         """Cancel what cancels within each time."""
         return self._then("consolidate", (), self.schema)
@@ -297,6 +306,8 @@ def _unique(at: Node, names: Sequence[str]) -> bool:
             return set(at.schema.names) <= set(names)
         case "aggregate":
             return set(at.params[0]) <= set(names)
+        case "iterate":
+            return set(closing(at.inputs[1]).keys) <= set(names)
         case "where":
             return _unique(at.inputs[0], names)
         case "select":

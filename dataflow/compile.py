@@ -11,8 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dataflow.body import Body, Joined
 from dataflow.compiled import Arranged, Built, Compiled, Kept, Root
 from dataflow.kernels import run as vm
+from dataflow.loop import inside
 from dataflow.operators import group, linear
 from dataflow.operators.arrangement import Arrangement, Weights, arrange
 from dataflow.operators.bound import bound
@@ -32,7 +34,7 @@ from dataflow.term import Term, column
 from dataflow.types import Type
 from deltamark import DeltamarkError
 
-CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", "consolidate")
+CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", "consolidate", "iterate")
 """Operators whose output has one update a row and time."""
 
 
@@ -93,17 +95,19 @@ class _Compiler:
         self._streams: dict[Node, Stream] = {}
         self._layouts: dict[Node, Layout] = {}
         self._moved: dict[tuple[Node, Delivery], Stream] = {}
-        self._delivering: dict[tuple[Node, Delivery], Built] = {}
+        self._inside: set[Node] = set()
+        """What goes round a loop."""
 
     def compile(self) -> None:
         nodes = list(dict.fromkeys(node for plan in self._plans.values() for node in walk(plan)))
+        self._inside = {each for node in nodes if node.op == "iterate" for each in inside(node)}
         for plan in self._plans.values():
             self._owe(plan, plan.schema.names)
         for node in reversed(nodes):
             if node in self._owed:
                 self._ask(node)
         for node in nodes:
-            if node in self._owed:
+            if node in self._owed and node not in self._inside:
                 self._build(node)
         for name, plan in self._plans.items():
             part = Part()
@@ -129,15 +133,20 @@ class _Compiler:
         self._layouts[node] = self._layout(node)
         part = Built(node=node, how=None)
         with self._program.building(part):
-            sides = [side for side in range(len(node.inputs)) if (node, side) not in self._found]
+            sides = [side for side in self._sides_outside(node) if (node, side) not in self._found]
             streams = [self._delivered(node.inputs[side], self._layouts[node].deliveries[side], part) for side in sides]
             made = self._dealt(self._stream(node, streams), self._layouts[node].placement)
         self._compiled.built.append(part)
         self._streams[node] = made
 
+    def _sides_outside(self, node: Node) -> list[int]:
+        return [side for side, of in enumerate(node.inputs) if of not in self._inside]
+
     def _layout(self, node: Node) -> Layout:
         if self._program.workers == 1:
             return Layout((None,) * len(node.inputs), FIRST)
+        if node.op == "iterate":
+            raise DeltamarkError("a loop runs on one worker", f"{self._program.workers} workers", "give one worker")
         types = key_types(node) if node.op in ("join", "bound") else ()
         return layout(node, [self._layouts[each].placement for each in node.inputs], self._owed, types)
 
@@ -199,7 +208,8 @@ class _Compiler:
                 self._owe(node.inputs[0], [*keys, *used])
             case "join":
                 for side in (0, 1):
-                    self._ask_side(node, side, owed)
+                    mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
+                    self._ask_side(node, side, mine)
             case "extreme":
                 keys, of, _, _ = node.params
                 self._owe(node.inputs[0], [of, *keys, *owed])
@@ -207,15 +217,18 @@ class _Compiler:
                 mine, theirs, value, _, *limit = node.params
                 self._owe(node.inputs[0], [*mine, *sorted(value.columns), *owed])
                 self._owe(node.inputs[1], [*theirs, *filter(None, limit)])
-            case "threshold" | "top" | "or_null":
-                self._owe(node.inputs[0], node.schema.names)
+            case "threshold" | "top" | "or_null" | "iterate":
+                for each in node.inputs:
+                    self._owe(each, node.schema.names)
             case _:
                 for each in node.inputs:
                     self._owe(each, owed)
 
-    def _ask_side(self, node: Node, side: int, owed: Iterable[str]) -> None:
+    def _ask_side(self, node: Node, side: int, mine: Sequence[str]) -> None:
         """Find the arrangement of one side of a join, or ask for what it stores."""
-        mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
+        if node.inputs[side] in self._inside:
+            self._owe(node.inputs[side], [*node.params[side], *mine])
+            return
         met = self._met[node, side] = self._below(node.inputs[side], node.params[side], mine)
         keys, stored = met.keys(node.params[side]), met.of(mine)
         found = self._compiled.arrangement((met.node, None, keys, key_types(node)), stored)
@@ -281,7 +294,30 @@ class _Compiler:
                 return or_null(streams[0], node)
             case "consolidate":
                 return self._consolidated(streams[0], tuple(self._owed[node]))
+            case "iterate":
+                return self._iterated(node)
+            case "variable":
+                raise DeltamarkError("rows of a loop outside of it", node, "use what iterate returns")
         raise DeltamarkError("this engine cannot run", node.op, "leave it out")
+
+    def _iterated(self, node: Node) -> Stream:
+        parts = {each: Built(node=each, how=None) for each in inside(node)}
+        self._compiled.built += parts.values()
+        self._program.part.uses.update(parts.values())
+        joins = {}
+        for each, part in parts.items():
+            self._layouts[each] = Layout((None,) * len(each.inputs), FIRST)
+            if each.op == "join":
+                with self._program.building(part):
+                    joins[each] = self._joined(each)
+        return Body(self._program, node, self._owed, joins, parts).compile(lambda of: self._delivered(of, None))
+
+    def _joined(self, node: Node) -> Joined:
+        """Arrange what a join inside a loop meets."""
+        side = 0 if node.inputs[0] in self._inside else 1
+        terms = self._met[node, 1 - side].terms
+        others = {name: terms[name] for name in self._owed[node] if (name in node.inputs[0].schema) == (side == 1)}
+        return Joined(side, key_types(node), self._arrangement(node, 1 - side), others)
 
     def _arrangement(self, node: Node, side: int) -> Arrangement:
         """Return the arrangement of one side of a join, whose keys span those of both."""

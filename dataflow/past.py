@@ -15,7 +15,7 @@ import numpy as np
 from dataflow.compiled import Compiled, Kept
 from dataflow.kernels import arrange as kernel
 from dataflow.kernels import intern, text
-from dataflow.kernels import past as past_kernel
+from dataflow.kernels import log as log_kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.program import LOOSE, Program
@@ -50,7 +50,7 @@ class Log:
         count, mark = self._before(time), int(self._words[kernel.MARK])
         if count == 0:
             return
-        past_kernel.unlink(self._state.block, count)
+        log_kernel.unlink(self._state.block, count)
         left = int(self._words[kernel.FIRST]) - count
         self._aim(0)
         view(self._own, 1)[0] = count
@@ -64,7 +64,7 @@ class Log:
         for cell in self._state.stored.values():
             stored, end = int(view(cell, 1)[0]), int(self._words[kernel.MARK])
             view(stored + 8 * end, left)[:] = view(stored + 8 * (mark + count), left).copy()
-        past_kernel.link(self._state.block)
+        log_kernel.link(self._state.block)
 
     def _before(self, time: int) -> int:
         """Count the updates that are not later than a time."""

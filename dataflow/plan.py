@@ -16,7 +16,7 @@ from dataflow.types import Schema
 
 Op = Literal[
     "input", "where", "select", "concat", "negate", "aggregate", "threshold", "join", "extreme", "top", "bound",
-    "or_null", "consolidate",
+    "or_null", "consolidate", "iterate", "variable",
 ]  # fmt: skip
 
 
@@ -38,6 +38,8 @@ class Node:
     bound        rows, limits  (keys, value, "above" | "below", numerator, denominator): see Collection.above
     or_null      rows          -: a row of NULL while there are no rows
     consolidate  rows          -
+    iterate      rows, body    the variable's: see dataflow.loop
+    variable     -             how many loops it is inside: the rows of an iteration, in the body of a loop
     """
 
     op: Op

@@ -84,6 +84,14 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def size(text: str) -> int:
+    """Read a number such as 1000, 10K or 100M."""
+    for unit, worth in (("K", 1000), ("M", 1_000_000)):
+        if text.endswith(unit):
+            return at_least_one(text.removesuffix(unit)) * worth
+    return at_least_one(text)
+
+
 def numbers(text: str) -> tuple[int, ...]:
     return tuple(at_least_one(each) for each in text.split(","))
 

@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from dataflow.plan import Node, walk
@@ -48,13 +49,21 @@ def changes(root: Node, inputs: Inputs) -> Stream:
     return stream
 
 
-def answer(root: Node, inputs: Inputs, time: int) -> Rows:
-    """Compute the answer from the rows that are there at the end of a time."""
+def answer(root: Node, inputs: Inputs, time: int, variables: Mapping[int, Rows] = MappingProxyType({})) -> Rows:
+    """Compute the answer from the rows that are there at the end of a time. variables: those of loops around it."""
 
     @cache
     def rows_of(node: Node) -> Rows:
         if node.op == "input":
             return consolidated((row, diff) for row, at, diff in inputs.get(node.params, ()) if at <= time)
+        if node.op == "variable":
+            return variables[node.params]
+        if node.op == "iterate":
+            begin, body = node.inputs
+            before, now = None, rows_of(begin)
+            while now != before:
+                before, now = now, answer(body, inputs, time, {**variables, node.params: now})
+            return now
         return OPERATORS[node.op](node, time, *map(rows_of, node.inputs))
 
     return rows_of(root)

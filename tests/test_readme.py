@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
 import numpy as np
 
 import queries.parameters
+from dataflow.collection import source
+from dataflow.expr import col
+from dataflow.types import integer
+from dataflow.worker import Batch, Worker
 from harness.cli import main
 from harness.commands.readme import REFERENCE, section, with_tables
 from queries import catalogue
@@ -50,6 +55,18 @@ def test_several_dataflows_at_once():
     assert given["answer"].columns["count"].tolist() == [1]
     assert given["together"].explain().count("arrangement of") == 2
     assert list(given["together"].schemas) == ["dear"]
+
+
+def test_loops():
+    places = integer(0, 3)
+    edges, roots = source("edges", {"src": places, "dst": places}, 9), source("roots", {"node": places}, 9)
+    given = {"edges": edges, "roots": roots, "col": col}
+    exec(example("begin.iterate("), given)
+    time, ones = np.array([0]), np.array([1])
+    with closing(Worker(given["distances"])) as worker:
+        edge = Batch(time, ones, {"src": np.array([2]), "dst": np.array([3])})
+        out = worker.feed({"edges": edge, "roots": Batch(time, ones, {"node": np.array([2])})})
+        assert sorted(zip(out.columns["node"], out.columns["dist"], strict=True)) == [(2, 0), (3, 1)]
 
 
 def test_your_own_query(monkeypatch, capsys, data):

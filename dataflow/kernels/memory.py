@@ -199,6 +199,7 @@ class Memory:
         if size > SMALL_PAGES and kind == mmap.MAP_PRIVATE:
             _libc.madvise(address + SMALL_PAGES, size - SMALL_PAGES, HUGE_PAGES)
         self._held[address + offset] = (address, size)
+        self._replaced.pop(address + offset, None)  # what was here before
         self._owners[address + offset] = self.owner
         return int(address + offset)
 

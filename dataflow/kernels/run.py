@@ -11,12 +11,15 @@ from dataflow.kernels import scan as scan_kernel
 from dataflow.kernels import text, vector
 from dataflow.kernels.aggregate import aggregate
 from dataflow.kernels.arrange import insert, settle
+from dataflow.kernels.close import take_in
 from dataflow.kernels.consolidate import consolidate
 from dataflow.kernels.deal import compact, expand
 from dataflow.kernels.exchange import receive, send
 from dataflow.kernels.intern import intern
+from dataflow.kernels.iterate import BACK, FORWARD, LENGTH, enter, iterate
 from dataflow.kernels.join import join
 from dataflow.kernels.keymap import crowded
+from dataflow.kernels.meet import meet
 from dataflow.kernels.memory import inline, kernel, load, store
 from dataflow.kernels.merge import merge
 from dataflow.kernels.rows import bucket
@@ -27,7 +30,7 @@ from dataflow.kernels.watch import watch
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
  BUCKET, INTERN, RECLAIM, REFER, REFER_NUMBERS, NUMBER, MATCH, SUBSTRING, PREFIX, HASH, SEND, RECEIVE, COMPACT,
- EXPAND, SCAN) = range(43)  # fmt: skip
+ EXPAND, SCAN, ENTER, ITERATE, MEET, CLOSE, REPEAT) = range(48)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
@@ -45,6 +48,8 @@ POOL = 1
 KEYS, COMING = 1, 2
 """ROOM: a map of keys, and the cell of how many may come."""
 ARRANGEMENT = EXCHANGE = 1
+REPEATED = 1
+"""REPEAT: how many operators back ITERATE is."""
 COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT, DROP = range(1, 7)
 """COLLECT: counts the answer's changes, and keeps them unless DROP is set."""
 
@@ -64,8 +69,13 @@ def run(program: int, start: int) -> int:
             _cut(program)
             at = 0
         while at < load(program, OPS):
-            reason = _step(load(load(program, OP_BLOCKS), at))
-            if reason != 0:
+            op = load(load(program, OP_BLOCKS), at)
+            reason = _step(op)
+            if reason == FORWARD:
+                at += load(op, LENGTH)
+            elif reason == BACK:
+                at -= load(op, REPEATED) + 1
+            elif reason != 0:
                 return 4 * at + reason
             at += 1
         if load(program, MORE) == 0:
@@ -253,4 +263,14 @@ def _step(op: int) -> int:
         expand(op)
     elif code == SCAN:
         return _scanned(scan(op))
+    elif code == ENTER:
+        enter(op)
+    elif code == ITERATE:
+        return iterate(op)
+    elif code == MEET:
+        return meet(op)
+    elif code == CLOSE:
+        return take_in(op)
+    elif code == REPEAT:
+        return BACK
     return 0

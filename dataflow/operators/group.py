@@ -47,18 +47,7 @@ class Groups:
 
     def row(self, key_id: int) -> dict[str, int]:
         key = int(keymap.key_of(self._word(self.keys), key_id))
-        if self.key.form == "single":
-            return {self.names[0]: key if self.key.deal is None else self.key.deal.key(key)}
-        if self.key.interner is not None:
-            stored = zip(self.names, self.key.interner.stored, strict=True)
-            return {name: int(view(int(view(cell, 1)[0]) + 8 * key, 1)[0]) for name, cell in stored}
-        row: dict[str, int] = {}
-        for name, type_, (low, radix) in reversed(
-            list(zip(self.names, self.types, key_range(self.types), strict=True))
-        ):
-            key, digit = divmod(key, radix)
-            row[name] = NULL if type_.nullable and digit == 0 else digit + low
-        return dict(reversed(row.items()))
+        return row_of(self.key, self.names, self.types, key)
 
     def _word(self, at: int) -> int:
         return int(view(self.block + 8 * at, 1)[0])
@@ -72,6 +61,20 @@ class Groups:
             2 * self._word(sums_kernel.SUMS) + 4,
         )
         return int(view(state + 8 * words * key_id, 2)[1]) >= 0
+
+
+def row_of(how: Key, names: Sequence[str], types: Sequence[Type], key: int) -> dict[str, int]:
+    """Read the columns of a key."""
+    if how.form == "single":
+        return {names[0]: key if how.deal is None else how.deal.key(key)}
+    if how.interner is not None:
+        stored = zip(names, how.interner.stored, strict=True)
+        return {name: int(view(int(view(cell, 1)[0]) + 8 * key, 1)[0]) for name, cell in stored}
+    row: dict[str, int] = {}
+    for name, type_, (low, radix) in reversed(list(zip(names, types, key_range(types), strict=True))):
+        key, digit = divmod(key, radix)
+        row[name] = NULL if type_.nullable and digit == 0 else digit + low
+    return dict(reversed(row.items()))
 
 
 Append = Callable[..., int]

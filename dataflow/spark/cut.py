@@ -24,6 +24,7 @@ from dataflow.spark.edges import ANSWER, SUM, Cut, Edge, Output, arrived, comput
 from dataflow.spark.wishes import many, widest, wishes
 from dataflow.term import column
 from dataflow.types import Field, Schema, Type
+from deltamark import DeltamarkError
 
 SMALL_ROWS, SMALL_SHARE = 1 << 18, 8
 """An input of at most so many rows goes to every shard, if that many copies are a small part of the largest input."""
@@ -50,6 +51,8 @@ BY_ROW = Delivery("owner")
 
 
 def cut(collection: Collection, shards: int) -> Cut:
+    if any(each.op == "iterate" for each in walk(collection.node)):
+        raise DeltamarkError("a loop cannot run on Spark", "iterate", "run it embedded, on one worker")
     return _Cutter(collection.node, shards).cut()
 
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from plans import Case, cases, cuts, inputs_of, streams_of
 from reference import answer, changes
 from test_attach import fed, live, stream_of
+from test_iterate import drawn, each_loop
 from test_laws import OPERATORS, added, between, each_operator, items, others
 
 from dataflow.collection import Collection
+from dataflow.loop import free
 from dataflow.plan import walk
 from dataflow.together import Together
 from deltamark import DeltamarkError
@@ -60,7 +62,7 @@ class Feeds:
 
 def residents_of(data: st.DataObject, whole: Collection) -> dict[str, Collection]:
     """Some parts of a plan that are maintained before it comes, and all its inputs."""
-    parts = [Collection(node) for node in walk(whole.node)]
+    parts = [Collection(node) for node in walk(whole.node) if not free(node)]
     chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
     inputs = [each for each in parts if each.node.op == "input"]
     return {str(place): each for place, each in enumerate([*inputs, *chosen])}
@@ -134,6 +136,13 @@ def test_an_operator_that_comes_bit_by_bit_says_the_same(name, data):
 @given(cases(), st.data())
 def test_a_plan_that_comes_bit_by_bit_says_the_same(case, data):
     check_approach(case, data)
+
+
+@each_loop
+@few
+@given(data=st.data())
+def test_a_loop_says_since_a_time_what_it_says_from_the_beginning(name, data):
+    data.draw(st.sampled_from([check_since, check_approach]))(drawn(data, name), data)
 
 
 def coming_and_going(together: Together, times: range) -> None:

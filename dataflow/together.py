@@ -75,6 +75,9 @@ class Together(Maintained):
         """
         if fuel < LEAST_FUEL:
             raise DeltamarkError("too little fuel", fuel, f"give at least {LEAST_FUEL}")
+        if self._last < 0:
+            self.attach(name, collection)
+            return
         self._coming = self._begin(name, collection, history or {}, self._last)
         self._hold, self._fuel = self._past.hold(self._last, self._coming.shared), fuel
         self._past.pinned = True
@@ -90,6 +93,8 @@ class Together(Maintained):
         Until then batches are kept, so their arrays must not change.
         """
         self._alone()
+        if self._last < 0:
+            raise DeltamarkError("there is no past", "nothing was fed", "hold a time once something was")
         return self._past.hold(self._last, self._shard.compiled.kept)
 
     def retire(self, name: str) -> None:

@@ -71,6 +71,22 @@ def wraps(a: int, b: int) -> int:
     return (a ^ total) & (b ^ total)
 
 
+def _multiplier() -> Any:
+    @intrinsic
+    def too_wide(_typing: Any, _a: Any, _b: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.zext(builder.extract_value(builder.smul_with_overflow(*args), 1), ir.IntType(64))
+
+        return types.int64(types.int64, types.int64), generate
+
+    return too_wide
+
+
+too_wide = _multiplier()
+"""Return 1 where the product of two needs more than 64 bits, else 0. (Dividing it again does not tell: LLVM may take it
+for granted that there is no overflow.)"""
+
+
 def _adder() -> Any:
     """Make add_product(address, a, b): add a * b to the 128-bit number at an address, low word first."""
 
@@ -127,6 +143,26 @@ def _prefetcher() -> Any:
 
 prefetch = _prefetcher()
 """Have the cache fetch what lies at an address; any address will do."""
+
+
+def _mover() -> Any:
+    @intrinsic
+    def move(_typing: Any, _target: Any, _source: Any, _size: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pointer, size = ir.IntType(8).as_pointer(), ir.IntType(64)
+            kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, size, ir.IntType(1)])
+            function = builder.module.declare_intrinsic("llvm.memmove", [pointer, pointer, size], kind)
+            ends = [builder.inttoptr(arg, pointer) for arg in args[:2]]
+            builder.call(function, [*ends, args[2], ir.Constant(ir.IntType(1), 0)])
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return move
+
+
+move = _mover()
+"""Copy so many bytes to an address from another one; they may overlap."""
 
 
 def _published() -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ from dataflow.types import Schema
 
 Op = Literal[
     "input", "where", "select", "concat", "negate", "aggregate", "threshold", "join", "extreme", "top", "bound",
-    "or_null", "consolidate",
+    "or_null", "consolidate", "extend",
 ]  # fmt: skip
 
 
@@ -38,6 +38,8 @@ class Node:
     bound        rows, limits  (keys, value, "above" | "below", numerator, denominator): see Collection.above
     or_null      rows          -: a row of NULL while there are no rows
     consolidate  rows          -
+    extend       rows, ...     (new column, ((keys, keys there, value there, "old" | "new"), ...), proposer | None): the
+                               changes of rows, extended by the others as they are then: see dataflow.motif
     """
 
     op: Op

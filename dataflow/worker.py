@@ -16,6 +16,7 @@ from dataflow.compiled import Compiled
 from dataflow.explain import explain
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
+from dataflow.operators.extend import Extend
 from dataflow.operators.linear import BYTES, Input
 from dataflow.operators.text import texts_at
 from dataflow.plan import Node
@@ -119,6 +120,10 @@ class Shard:
         """Count what is kept between feeds: rows, groups and keys."""
         return sum(state.rows() for state in {id(each): each for each in self._program.states.values()}.values())
 
+    def proposals(self) -> int:
+        """Count the values that have been proposed as extensions of rows."""
+        return sum(state.proposals() for state in self._program.states.values() if isinstance(state, Extend))
+
     def answer(self, worker: int, rows: int, name: str = ANSWER) -> Batch:
         """Copy what a worker has collected of an answer; its texts can be read until the next feed."""
         time, diff, *arrays = (view(vector, rows).copy() for vector in self.compiled.roots[name].vectors[worker])
@@ -170,6 +175,10 @@ class Maintained:
         """Count the memory of what is kept between feeds."""
         program = self._shard.compiled.program
         return sum(map(program.memory.resident, program.state_memory()))
+
+    def proposals(self) -> int:
+        """Count the values that have been proposed as extensions of rows: see dataflow.motif."""
+        return self._shard.proposals()
 
     def explain(self) -> str:
         """Describe the plans as they run: operators, arrangements and who shares them, rows and bytes."""

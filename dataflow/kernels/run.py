@@ -7,6 +7,7 @@ time waits until FRONTIER has passed it.
 
 from __future__ import annotations
 
+from dataflow.kernels import index as index_kernel
 from dataflow.kernels import scan as scan_kernel
 from dataflow.kernels import text, vector
 from dataflow.kernels.aggregate import aggregate
@@ -14,6 +15,7 @@ from dataflow.kernels.arrange import insert, settle
 from dataflow.kernels.consolidate import consolidate
 from dataflow.kernels.deal import compact, expand
 from dataflow.kernels.exchange import receive, send
+from dataflow.kernels.extend import extend
 from dataflow.kernels.intern import intern
 from dataflow.kernels.join import join
 from dataflow.kernels.keymap import crowded
@@ -27,7 +29,7 @@ from dataflow.kernels.watch import watch
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
  BUCKET, INTERN, RECLAIM, REFER, REFER_NUMBERS, NUMBER, MATCH, SUBSTRING, PREFIX, HASH, SEND, RECEIVE, COMPACT,
- EXPAND, SCAN) = range(43)  # fmt: skip
+ EXPAND, SCAN, INDEX, SETTLE_INDEX, EXTEND) = range(46)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
@@ -44,7 +46,7 @@ TIMES, DIFFS, ROWS, POSITION, SIZE, TIME, DIFF, COLUMNS, BASES, WIDTHS, CELLS = 
 POOL = 1
 KEYS, COMING = 1, 2
 """ROOM: a map of keys, and the cell of how many may come."""
-ARRANGEMENT = EXCHANGE = 1
+ARRANGEMENT = EXCHANGE = INDEXED = 1
 COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT, DROP = range(1, 7)
 """COLLECT: counts the answer's changes, and keeps them unless DROP is set."""
 
@@ -253,4 +255,10 @@ def _step(op: int) -> int:
         expand(op)
     elif code == SCAN:
         return _scanned(scan(op))
+    elif code == INDEX:
+        index_kernel.insert(op)
+    elif code == SETTLE_INDEX:
+        return index_kernel.settle(load(op, INDEXED))
+    elif code == EXTEND:
+        return FAILED if extend(op) != 0 else 0
     return 0

@@ -209,7 +209,6 @@ class Memory:
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[int, int]] = {}
-        self._replaced: dict[int, int] = {}
         self._owners: dict[int, object] = {}
         self.owner: object = None
         """Whom reservations are made for from now on."""
@@ -247,7 +246,6 @@ class Memory:
 
     def replace(self, address: int, by: int) -> None:
         """Give a reservation back, whose content has moved to another."""
-        self._replaced[address] = by
         self._owners[by] = self._owners[address]
         self.release(address)
 
@@ -265,8 +263,6 @@ class Memory:
 
     def resident(self, address: int) -> int:
         """Count the bytes of a reservation that cost memory."""
-        while address in self._replaced:
-            address = self._replaced[address]
         start, size = self._held[address]
         pages = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
         if _libc.mincore(start, size, pages) != 0:

@@ -41,11 +41,12 @@ RULES = (vm.EXTEND, vm.CONSOLIDATE, vm.COLLECT)
 
 @dataclass(frozen=True)
 class Shown:
-    """What a run has taken. most: prefixes that each level held at most."""
+    """What a run has taken. most: prefixes that each level held at most; held_bytes: memory beside the indexes."""
 
     rounds: int
     proposals: int
     most: tuple[int, ...]
+    held_bytes: int
 
 
 class Static:
@@ -69,7 +70,7 @@ class Static:
         self._program.slice_rows = LOAD_ROWS
         self._shard = Shard(compiled)
         self._seed, *self._levels = [Level.of(each.node, compiled, smaller) for each in rules]
-        self._shown = Shown(0, 0, ())
+        self._shown = Shown(0, 0, (), 0)
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -82,6 +83,9 @@ class Static:
 
     def index_bytes(self) -> int:
         return sum(map(self._program.memory.resident, self._program.state_memory()))
+
+    def index_rows(self) -> int:
+        return self._shard.state_rows()
 
     @property
     def shown(self) -> Shown:
@@ -200,7 +204,8 @@ class _Run:
             int(view(self.word(kernel.LEVEL_TABLE) + 8 * kernel.LEVEL * level, kernel.LEVEL)[kernel.MOST])
             for level in range(len(self._levels))
         ]
-        return Shown(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most))
+        held = sum(map(self._memory.resident, self._memory.reservations()))
+        return Shown(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most), held)
 
     def _problem(self) -> DeltamarkError:
         if self.word(kernel.ERROR) == kernel.TOO_HEAVY:

@@ -103,6 +103,8 @@ class Program:
         """Of the operators that can fail or keep rows, by their blocks."""
         self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
         """Cells: where the round ends, which worker this is, and how often it looks before it asks why it waits."""
+        self.crowd = self.cell()
+        """How many rows an operator that may multiply them has made of a slice: see kernels.run."""
         self.nothing = self.cell(self.memory.reserve(LOOSE))
         """A vector of zeros."""
         self._differing: list[tuple[int, Sequence[int]]] = []
@@ -353,7 +355,8 @@ class Program:
         table = memory + 8 * LOOP_WORDS
         words = [
             len(inputs), table, len(blocks), table + 8 * len(inputs), self.frontier,
-            self.slice_rows or SLICE_ROWS, 0, self.workers, self.worker,
+            self.slice_rows or SLICE_ROWS, 0, self.workers, self.worker, self.crowd,
+            self.slice_rows or SLICE_ROWS,
         ]  # fmt: skip
         view(memory, len(words))[:] = words
         view(table, len(inputs) + len(blocks))[:] = [*inputs, *blocks]

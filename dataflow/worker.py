@@ -25,6 +25,9 @@ from deltamark import DeltamarkError, unknown
 
 Column: TypeAlias = "np.ndarray | pa.StringArray"
 
+WHOLE = 1 << 40
+"""Rows of a slice that is a whole feed."""
+
 ANSWER = "answer"
 """The name of the only dataflow of a worker."""
 
@@ -175,6 +178,11 @@ class Maintained:
         """Count the memory of what is kept between feeds."""
         program = self._shard.compiled.program
         return sum(map(program.memory.resident, program.state_memory()))
+
+    def take_whole(self) -> None:
+        """Take each feed as one slice from now on."""
+        self._shard.compiled.program.slice_rows = WHOLE
+        self._shard.refresh()
 
     def proposals(self) -> int:
         """Count the values that have been proposed as extensions of rows: see dataflow.motif."""

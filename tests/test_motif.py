@@ -16,10 +16,13 @@ from plans import Case, cuts, streams_of, times_of
 from reference import changes
 from test_attach import fed, live, stream_of
 from test_laws import added, arrays, at_once, between, check_cuts, check_order, feed, maintained, undone
+from test_stages import Pieces
 
 from dataflow.collection import source
 from dataflow.embedded import Embedded
 from dataflow.expr import col
+from dataflow.kernels import run as vm
+from dataflow.kernels.memory import view
 from dataflow.motif import Atom, delta_query
 from dataflow.together import Together
 from dataflow.types import TEXT, integer
@@ -81,6 +84,18 @@ def test_any_number_of_workers_makes_the_changes_of_one(name, workers, data):
     case = drawn(data, name)
     feeds = data.draw(cuts(case.streams))
     with closing(Embedded(case.collection, workers)) as engine:
+        found = added(feed(engine, case.collection, between(case.streams, set(times))) for times in feeds)
+    assert found == at_once(case.collection, case.streams)
+
+
+@each_motif
+@pytest.mark.parametrize("shards", [1, 3])
+@settings(max_examples=4)
+@given(data=st.data())
+def test_a_motif_that_is_cut_into_stages_makes_the_changes_of_the_whole(name, shards, data):
+    case = drawn(data, name)
+    feeds = data.draw(cuts(case.streams))
+    with closing(Pieces(case.collection, shards)) as engine:
         found = added(feed(engine, case.collection, between(case.streams, set(times))) for times in feeds)
     assert found == at_once(case.collection, case.streams)
 
@@ -210,3 +225,15 @@ FAULTS = {
 def test_what_is_no_motif_is_an_error(words):
     with pytest.raises(DeltamarkError, match=words.replace("no atoms", "without atoms")):
         FAULTS[words]()
+
+
+def test_slices_become_smaller_while_they_make_too_many_rows(monkeypatch):
+    monkeypatch.setattr("dataflow.program.SLICE_ROWS", 4096)
+    edges = source("e", {"src": integer(0, 1999), "dst": integer(0, 1999)}, ROWS)
+    ends = [((at, 0), 0, 1) for at in range(1, 701)], [((0, at), 1, 1) for at in range(1, 1401)]
+    with closing(Worker(delta_query([Atom(edges, ("a", "b")), Atom(edges, ("b", "c"))]).count())) as worker:
+        for each in ends:
+            out = worker.feed({"e": arrays(edges.schema, each)})
+        assert 700 * 1400 + 700 in out.columns["count"].tolist()  # there and back, and back and there
+        loop = worker._shard._loop.block
+        assert view(loop, vm.MOST_SLICE + 1)[vm.SLICE] < 4096

@@ -315,9 +315,9 @@ def _common(op: int, a: int, b: int) -> int:
             return _stamped(op, a_list, a_size, b_list, b_size)
         if a_size <= MUCH_SHORTER * b_size and (b_again or load(op, STAMPED) == b_list):
             return _stamped(op, b_list, b_size, a_list, a_size)
-    if a_size <= b_size:
-        return _searched(a_list, a_size, b_list, b_size)
-    return _searched(b_list, b_size, a_list, a_size)
+    if b_size <= a_size:
+        return _searched(b_list, b_size, a_list, a_size)
+    return _searched(a_list, a_size, b_list, b_size)
 
 
 @kernel

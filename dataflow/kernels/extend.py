@@ -12,19 +12,25 @@ from __future__ import annotations
 
 from dataflow.kernels import index
 from dataflow.kernels.index import AT_DIFF, AT_NUMBER, AT_STOP, AT_TIME, UPDATE
+from dataflow.kernels.intersect import common
 from dataflow.kernels.join import product
 from dataflow.kernels.keymap import HASHED, find
 from dataflow.kernels.keymap import LOW as LOW_KEY
 from dataflow.kernels.lists import COUNT, HEADS, NEW, POOL, START, UNIT, WEIGHTED, WEIGHTS, WIDTH, number, seek
-from dataflow.kernels.memory import inline, kernel, load, load32, store
+from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store
 
 SIZE, TIME, DIFF, PARTS, PART_TABLE, BOUND, PROPOSER, OUT_SIZE, OUT_TIME, OVERFLOW = range(1, 11)
 """PARTS, PART_TABLE: how many indexes, and PART words each. BOUND: the cell of the values, or 0. PROPOSER: which part
 proposes, or ANYBODY. OVERFLOW (where kernels.join has it): set when a product of weights needs more than 64 bits."""
-OUT_DIFF, OUT_ROW, OUT_VALUE, PROPOSALS = range(11, 15)
-"""OUT_ROW: the row that is extended. PROPOSALS: how many there have been."""
+OUT_DIFF, OUT_ROW, OUT_VALUE, PROPOSALS, CROWD = range(11, 16)
+"""OUT_ROW: the row that is extended. PROPOSALS: how many there have been. CROWD: a cell: see kernels.run."""
 
 ANYBODY = -1
+AHEAD = 8
+"""Rows, before and after the places of their lists are known."""
+
+FEW_UPDATES = 4
+"""Two lists meet without their updates, which follow, if there are at most this many times fewer of these."""
 FOREVER = 2**62
 
 INDEX, KEY, SEES_OLD, AT, STOP, UPDATE_AT, UPDATE_STOP, POOL_OF, WIDTH_OF, BEFORE = range(10)
@@ -36,22 +42,27 @@ PART = 10
 @kernel
 def extend(op: int) -> int:
     parts, table, size = load(op, PARTS), load(op, PART_TABLE), load(load(op, SIZE), 0)
-    bound, out = load(op, BOUND), 0
+    bound, proposer, out = load(op, BOUND), load(op, PROPOSER), 0
     for part in range(parts):
         _aim(table + 8 * PART * part)
     for row in range(size):
+        if row + 2 * AHEAD < size:
+            _fetch(op, row)
         least = _locate(op, row)
         if least < 0:
             continue
         if bound != 0:
             out = _validate(op, row, load(load(bound, 0), row), 1, parts, out)
-        elif parts == 1 and _is_plain(table):
+        elif parts == 1 and _is_plain(table) and _updates(table) == 0:
             out = _copy(op, row, table, out)
-        elif parts == 2 and _is_plain(table) and _is_plain(table + 8 * PART):
+        elif parts == 2 and _are_alike(table) and proposer == ANYBODY:
             out = _intersect(op, row, table + 8 * PART * least, table + 8 * PART * (1 - least), out)
+        elif parts > 2 and _are_all_alike(table, parts) and proposer == ANYBODY:
+            out = _intersect_all(op, row, least, out)
         else:
             out = _propose(op, row, least, out)
     store(load(op, OUT_SIZE), 0, out)
+    store(load(op, CROWD), 0, max(load(load(op, CROWD), 0), out))
     return load(op, OVERFLOW)
 
 
@@ -60,6 +71,21 @@ def _aim(part: int) -> None:
     """Note what is the same for all rows of a slice."""
     store(part, POOL_OF, load(load(part, INDEX), POOL))
     store(part, WIDTH_OF, load(load(part, INDEX), WIDTH))
+
+
+@kernel
+def _fetch(op: int, row: int) -> None:
+    """Have the cache fetch where the lists of rows further on start, and of nearer ones what they begin with."""
+    for which in range(load(op, PARTS)):
+        part = load(op, PART_TABLE) + 8 * PART * which
+        of, key = load(part, INDEX), load(load(part, KEY), 0)
+        keys = load(of, index.KEYS)
+        if load(keys, HASHED) == 0:
+            heads = load(of, HEADS) - 16 * load(keys, LOW_KEY)
+            prefetch(heads + 16 * load(key, row + 2 * AHEAD))
+            start = load32(heads + 16 * load(key, row + AHEAD), START)
+            for line in range(4):
+                prefetch(load(part, POOL_OF) + load(part, WIDTH_OF) * UNIT * start + 64 * line)
 
 
 @kernel
@@ -108,8 +134,35 @@ def _close(part: int) -> None:
 
 @inline
 def _is_plain(part: int) -> bool:
-    """Is a row's list a mere list of numbers?"""
-    return load(part, UPDATE_AT) < 0 and load(load(part, INDEX), WEIGHTED) == 0
+    """Is each of a part's settled rows there once?"""
+    return load(load(part, INDEX), WEIGHTED) == 0
+
+
+@inline
+def _updates(part: int) -> int:
+    return load(part, UPDATE_STOP) - load(part, UPDATE_AT)
+
+
+@inline
+def _are_alike(a: int) -> bool:
+    """Are the lists of two parts mere numbers that mean the same, with few updates?"""
+    b = a + 8 * PART
+    fewest = min(load(a, STOP) - load(a, AT), load(b, STOP) - load(b, AT))
+    few = FEW_UPDATES * (_updates(a) + _updates(b)) <= fewest
+    low, other = load(load(a, INDEX), index.LOW), load(load(b, INDEX), index.LOW)
+    narrow = load(a, WIDTH_OF) == 4 and load(b, WIDTH_OF) == 4
+    return few and low == other and narrow and _is_plain(a) and _is_plain(b)
+
+
+@kernel
+def _are_all_alike(table: int, parts: int) -> bool:
+    """Are the lists of all parts mere numbers that mean the same, without updates?"""
+    alike, low = True, load(load(table, INDEX), index.LOW)
+    for which in range(parts):
+        part = table + 8 * PART * which
+        alike &= load(part, WIDTH_OF) == 4 and _is_plain(part) and _updates(part) == 0
+        alike &= load(load(part, INDEX), index.LOW) == low
+    return alike
 
 
 @kernel
@@ -142,21 +195,60 @@ def _fill(op: int, row: int, start: int, stop: int) -> int:
 
 @kernel
 def _intersect(op: int, row: int, mine: int, other: int, out: int) -> int:
-    """Extend a row by the numbers that two lists have in common."""
-    pool, width, at, stop = load(mine, POOL_OF), load(mine, WIDTH_OF), load(mine, AT), load(mine, STOP)
-    others, other_width, place, end = load(other, POOL_OF), load(other, WIDTH_OF), load(other, AT), load(other, STOP)
-    low = load(load(mine, INDEX), index.LOW)
-    apart, values, start = low - load(load(other, INDEX), index.LOW), load(load(op, OUT_VALUE), 0), out
-    store(op, PROPOSALS, load(op, PROPOSALS) + stop - at)
-    while at < stop:
-        value = number(pool, width, at) + apart
-        place = seek(others, other_width, place, end, value)
-        if place == end:
-            break
-        store(values, out, value - apart + low)
-        out += number(others, other_width, place) == value
-        at += 1
-    return _fill(op, row, start, out)
+    """Extend a row by the numbers that two lists have in common, and by what their updates add and take away."""
+    start, others_start, low = load(mine, AT), load(other, AT), load(load(mine, INDEX), index.LOW)
+    size, others_size = load(mine, STOP) - start, load(other, STOP) - others_start
+    a, b = load(mine, POOL_OF) + 4 * start, load(other, POOL_OF) + 4 * others_start
+    found = common(a, size, b, others_size, low, load(load(op, OUT_VALUE), 0) + 8 * out)
+    store(op, PROPOSALS, load(op, PROPOSALS) + size + _updates(mine) + _updates(other))
+    out = _fill(op, row, out, out + found)
+    if _updates(mine) > 0:
+        out = _propose_updates(op, row, mine, other, out)
+    if _updates(other) > 0:
+        store(mine, UPDATE_AT, load(mine, UPDATE_STOP))  # those have met already
+        store(mine, AT, start)
+        out = _propose_updates(op, row, other, mine, out)
+    return out
+
+
+@kernel
+def _intersect_all(op: int, row: int, least: int, out: int) -> int:
+    """Extend a row by the numbers that more than two lists have in common: those of two, without what a third lacks."""
+    table, values = load(op, PART_TABLE), load(load(op, OUT_VALUE), 0) + 8 * out
+    mine, met = table + 8 * PART * least, 1 if least == 0 else 0
+    size, low = load(mine, STOP) - load(mine, AT), load(load(mine, INDEX), index.LOW)
+    other = table + 8 * PART * met
+    a, b = load(mine, POOL_OF) + 4 * load(mine, AT), load(other, POOL_OF) + 4 * load(other, AT)
+    found = common(a, size, b, load(other, STOP) - load(other, AT), low, values)
+    store(op, PROPOSALS, load(op, PROPOSALS) + size)
+    for which in range(load(op, PARTS)):
+        if which not in (least, met):
+            part, kept = table + 8 * PART * which, 0
+            pool, place, stop = load(part, POOL_OF), load(part, AT), load(part, STOP)
+            for at in range(found):
+                value = load(values, at)
+                place = seek(pool, 4, place, stop, value - low)
+                if place == stop:
+                    break
+                store(values, kept, value)
+                kept += load32(pool, place) == value - low
+            found = kept
+    return _fill(op, row, out, out + found)
+
+
+@kernel
+def _propose_updates(op: int, row: int, mine: int, other: int, out: int) -> int:
+    """Extend a row by the updates of one part, where the other part has their values."""
+    which = (mine - load(op, PART_TABLE)) // (8 * PART)
+    updates, before = load(load(mine, INDEX), index.UPDATES), load(mine, BEFORE)
+    low, theirs = load(load(mine, INDEX), index.LOW), load(other, UPDATE_AT)
+    for at in range(load(mine, UPDATE_AT), load(mine, UPDATE_STOP)):
+        update = updates + 8 * UPDATE * at
+        if load(update, AT_TIME) < before:
+            store(other, UPDATE_AT, theirs)  # the same value may come again
+            out = _validate(op, row, load(update, AT_NUMBER) + low, load(update, AT_DIFF), which, out)
+    store(other, UPDATE_AT, theirs)
+    return out
 
 
 @kernel

@@ -44,14 +44,12 @@ def seek(pool: int, width: int, start: int, stop: int, value: int) -> int:
     while low + step < stop and number(pool, width, low + step) < value:
         low += step
         step += step
-    high = min(low + step, stop)
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if number(pool, width, middle) < value:
-            low = middle
-        else:
-            high = middle
-    return high
+    left = min(step, stop - low) - 1
+    while left > 0:  # the first that is not less is one of so many behind the next one
+        half = (left + 1) >> 1
+        low += half if number(pool, width, low + half) < value else 0
+        left -= half
+    return low + 1
 
 
 @kernel

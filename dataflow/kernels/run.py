@@ -33,9 +33,10 @@ from dataflow.kernels.watch import watch
 """Opcodes: the first word of each block."""
 
 # the program's block
-INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE, WORKERS, WORKER = range(9)
-"""FRONTIER, WORKER: cells. MORE: whether rows are left after this slice. Of WORKERS that run the same program over the
-same feed, number WORKER takes every WORKERS-th slice; together such slices are a round, and FRONTIER is where it ends.
+INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE, WORKERS, WORKER, CROWD, MOST_SLICE = range(11)
+"""FRONTIER, WORKER, CROWD: cells. MORE: whether rows are left after this slice. Of WORKERS that run the same program
+over the same feed, number WORKER takes every WORKERS-th slice; together such slices are a round; FRONTIER is where it
+ends. CROWD: the most rows that an operator has made of the slice, where it may make many of one.
 """
 
 # an input's block
@@ -49,6 +50,9 @@ KEYS, COMING = 1, 2
 ARRANGEMENT = EXCHANGE = INDEXED = 1
 COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT, DROP = range(1, 7)
 """COLLECT: counts the answer's changes, and keeps them unless DROP is set."""
+
+CROWDED_ROWS = 1 << 18
+"""Rows that an operator may make of a slice before slices become smaller."""
 
 DONE, GROW, FAILED, WAIT = 0, 1, 2, 3
 FOREVER = 2**62
@@ -70,9 +74,24 @@ def run(program: int, start: int) -> int:
             if reason != 0:
                 return 4 * at + reason
             at += 1
+        _fit(program)
         if load(program, MORE) == 0:
             return DONE
         at = -1
+
+
+@kernel
+def _fit(program: int) -> None:
+    """Let slices be smaller while operators make too many rows of them, so that memory does not follow a motif's size.
+
+    Several workers must cut alike without asking each other, so theirs stay as they are.
+    """
+    rows, size = load(load(program, CROWD), 0), load(program, SLICE)
+    store(load(program, CROWD), 0, 0)
+    if load(program, WORKERS) == 1 and rows > CROWDED_ROWS:
+        store(program, SLICE, max(size >> 1, 1))
+    elif 8 * rows < CROWDED_ROWS and size < load(program, MOST_SLICE):
+        store(program, SLICE, min(2 * size, load(program, MOST_SLICE)))
 
 
 @kernel

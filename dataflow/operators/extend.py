@@ -44,7 +44,7 @@ def extend(stream: Stream, node: Node, indexes: Sequence[Index]) -> Stream:
     first = kernel.ANYBODY if proposer is None else proposer
     block = program.op(
         vm.EXTEND, stream.size, stream.time, stream.diff, len(parts), program.table(table), bound, first, size, time,
-        0, diff, rows, values, 0,
+        0, diff, rows, values, 0, program.crowd,
     )  # fmt: skip
     program.keep(Extend(block))
 

@@ -1,0 +1,1 @@
+"""Queries over graphs: motifs by name and in words."""

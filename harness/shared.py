@@ -1,7 +1,7 @@
 """All queries in one dataflow, measured beside the same queries alone; how one comes while the others run.
 
-Everything is measured in this process, by turns, over batches that are cut before and not timed. Before each run as
-much memory as the largest one needs is touched and given back, so that no run pays for being the first.
+Everything is measured in this process, by turns, over batches that are cut before and not timed. The memory that a
+timed run needs has been touched before: see `usage.Warm`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,23 @@ MOST_RUNS = 5
 
 @dataclass(frozen=True)
 class Load:
-    """A whole stream, loaded: seconds, rows fed, and what is kept at its end."""
+    """A whole stream, loaded: seconds, rows fed, what is kept at its end, and the most memory that the process had."""
 
     seconds: float
     tuples: int
     state_rows: int
     state_bytes: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Loads of all queries together and of each alone: the first, of which only the memory counts, then timed ones."""
+
+    together: Load
+    alone: Sequence[Load]
+    timed_together: Sequence[Load]
+    timed_alone: Sequence[Sequence[Load]]
 
 
 @dataclass(frozen=True)
@@ -68,33 +79,36 @@ def plans(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> dict[s
     return {name: collection(cell, dataset, work) for name, cell in cells.items()}
 
 
-def load(chosen: Plans, dataset: Dataset, work: Workload, logical: int, physical: int) -> Load:
+def load(  # noqa: PLR0913, PLR0917 (what is loaded, how, and how much memory it needs)
+    chosen: Plans, dataset: Dataset, work: Workload, logical: int, physical: int, need: int = 0
+) -> Load:
     """Load a stream into one dataflow of these queries."""
-    with closing(Together(chosen)) as engine:
+    usage.reset_peak()
+    with closing(Together(chosen)) as engine, closing(usage.Warm(need)) as warm:
         seconds, tuples = 0.0, 0
         for batch in _taken(engine, dataset, work, logical, physical):
+            warm.give()
             started = time.perf_counter()
             engine.push_all(batch)
             seconds += time.perf_counter() - started
             tuples += sum(len(each.time) for each in batch.values())
-        return Load(seconds, tuples, engine.state_rows(), engine.state_bytes())
+        return Load(seconds, tuples, engine.state_rows(), engine.state_bytes(), usage.peak())
 
 
 def by_turns(  # noqa: PLR0913, PLR0917 (what is loaded, how, and how often)
     chosen: Plans, dataset: Dataset, work: Workload, logical: int, physical: int, runs: int
-) -> tuple[list[Load], list[list[Load]]]:
-    """Load all together, then each alone, and so on; return the runs of both."""
-    together: list[Load] = []
-    alone: list[list[Load]] = []
-    need = load(chosen, dataset, work, logical, physical).state_bytes
+) -> Turns:
+    """Load all together, then each alone, and so on."""
+
+    def loaded(names: Sequence[str], need: int = 0) -> Load:
+        return load({name: chosen[name] for name in names}, dataset, work, logical, physical, need)
+
+    together, alone = loaded(list(chosen)), [loaded([name]) for name in chosen]
+    timed_together, timed_alone = [], []
     for _ in range(runs):
-        usage.touch(need)
-        together.append(load(chosen, dataset, work, logical, physical))
-        alone.append([])
-        for name, each in chosen.items():
-            usage.touch(need)
-            alone[-1].append(load({name: each}, dataset, work, logical, physical))
-    return together, alone
+        timed_together.append(loaded(list(chosen), together.state_bytes))
+        timed_alone.append([loaded([name], each.state_bytes) for name, each in zip(chosen, alone, strict=True)])
+    return Turns(together, alone, timed_together, timed_alone)
 
 
 def sharing(chosen: Plans, dataset: Dataset, work: Workload) -> list[Shared]:

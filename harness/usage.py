@@ -46,14 +46,38 @@ def peak() -> int:
     return own + sum(_field(process, "smaps_rollup", "Pss_Anon") for process in descendants())
 
 
-def touch(size: int) -> None:
-    """Touch so many bytes and give them back. A virtual machine may have to ask its host for memory that was long
-    unused, which takes many times as long as using it again; so whoever comes first would pay for it.
+HUGE_PAGE, AHEAD = 2 << 20, 256 << 20
+"""AHEAD: what is needed from one `Warm.give` to the next is to be less."""
+
+
+class Warm:
+    """Memory that has been touched, given back bit by bit before it is needed.
+
+    A virtual machine may return free memory to its host after a second or two, and to have it again takes many times
+    as long as to zero it; so whoever needs much memory would be timed waiting for the host.
     """
-    with mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+
+    def __init__(self, size: int) -> None:
+        self._left = max(size // HUGE_PAGE, 1) * HUGE_PAGE
+        self._memory = mmap.mmap(-1, self._left, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        np.frombuffer(memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
+            self._memory.madvise(mmap.MADV_HUGEPAGE)
+        np.frombuffer(self._memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
+        self._before = _resident()
+
+    def give(self) -> None:
+        """Give back as much as this process has grown by, and some more for what comes next."""
+        given = min((_resident() - self._before + AHEAD) // HUGE_PAGE * HUGE_PAGE, self._left)
+        if given > 0:
+            self._left -= given
+            self._memory.madvise(mmap.MADV_DONTNEED, self._left, given)
+
+    def close(self) -> None:
+        self._memory.close()
+
+
+def _resident() -> int:
+    return _field(os.getpid(), "status", "VmRSS")
 
 
 def reset_peak() -> None:

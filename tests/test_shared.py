@@ -24,9 +24,9 @@ def test_a_wrong_answer_is_told(chunked, monkeypatch):
 def test_together_less_is_kept_than_alone(chunked):
     work = workload(chunked, "insert")
     plans = shared.plans(CELLS, chunked, work)
-    together, alone = shared.by_turns(plans, chunked, work, 1, 1000, 2)
-    assert len(together) == len(alone) == 2
-    assert together[0].state_rows < sum(each.state_rows for each in alone[0])
+    turns = shared.by_turns(plans, chunked, work, 1, 1000, 2)
+    assert len(turns.timed_together) == len(turns.timed_alone) == 2
+    assert turns.together.state_rows < sum(each.state_rows for each in turns.alone)
 
 
 def test_what_several_read_is_named(chunked):

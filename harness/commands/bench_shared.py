@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from random import Random
 
 from datagen.workload import Workload, workload
@@ -61,7 +61,7 @@ def run(chosen: argparse.Namespace) -> int:
         for physical in chosen.physical
     }
     print(show(_speed(turns)), flush=True)
-    print(show(_state(turns)), flush=True)
+    print(show(_state(next(iter(turns.values())))), flush=True)
     print(show(_arrangements(shared.sharing(plans, dataset, work))), flush=True)
     print(show(_coming(shared.coming(plans, dataset, work))))
     return 0
@@ -72,16 +72,13 @@ def _rounds(work: Workload, logical: int, seed: int) -> list[int]:
     return sorted({max(each, logical) for each in drawn} | {work.rounds})
 
 
-Turns = dict[tuple[int, int], tuple[list[shared.Load], list[list[shared.Load]]]]
-
-
-def _speed(turns: Turns) -> Table:
+def _speed(turns: Mapping[tuple[int, int], shared.Turns]) -> Table:
     headers = ["L x P", "together", "whole input", "alone, sum", "together / alone"]
     rows: list[list[Entry]] = []
-    for (logical, physical), (together, alone) in turns.items():
-        sums = [sum(each.seconds for each in run) for run in alone]
-        best = min(together, key=lambda each: each.seconds)
-        pairs = [mine.seconds / other for mine, other in zip(together, sums, strict=True)]
+    for (logical, physical), found in turns.items():
+        sums = [sum(each.seconds for each in run) for run in found.timed_alone]
+        best = min(found.timed_together, key=lambda each: each.seconds)
+        pairs = [mine.seconds / other for mine, other in zip(found.timed_together, sums, strict=True)]
         rows.append([
             said(f"{short(logical)} x {short(physical)}"), brief(best.seconds), rate(best.tuples / best.seconds),
             brief(min(sums)), ratio(median(pairs)),
@@ -91,21 +88,26 @@ def _speed(turns: Turns) -> Table:
     return Table("shared", "All queries in one dataflow, and each alone", headers, rows, notes)
 
 
-def _state(turns: Turns) -> Table:
-    together, alone = next(iter(turns.values()))
+def _state(turns: shared.Turns) -> Table:
     rows = [
         [
             said(what),
             count(sum(each.state_rows for each in loads)),
-            count(round(sum(each.state_bytes for each in loads) / 1e6)),
+            count(_megabytes(sum(each.state_bytes for each in loads))),
+            count(_megabytes(max(each.peak_bytes for each in loads))),
         ]
-        for what, loads in (("together", together[:1]), ("alone, sum", alone[0]))
+        for what, loads in (("together", [turns.together]), ("alone, sum", turns.alone))
     ]
-    return Table("shared state", "What is kept at the end", ["", "rows", "MB"], rows)
+    notes = ["the peak is of the process, with the batches and the program; alone: of the largest query"]
+    return Table("shared state", "What is kept at the end", ["", "rows", "MB", "peak MB"], rows, notes)
+
+
+def _megabytes(size: int) -> int:
+    return round(size / 1e6)
 
 
 def _arrangements(found: list[shared.Shared]) -> Table:
-    rows = [[said(each.what), said(" ".join(each.queries)), count(each.rows), count(round(each.size / 1e6))]
+    rows = [[said(each.what), said(" ".join(each.queries)), count(each.rows), count(_megabytes(each.size))]
             for each in found]  # fmt: skip
     headers = ["arrangement of", "read by", "rows", "MB"]
     return Table("arrangements", "Arrangements that several queries read", headers, rows)

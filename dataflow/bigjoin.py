@@ -32,8 +32,11 @@ BATCH = 100_000
 MOST_STAMPS = 1 << 28
 """Numbers that may be stamped, 4 bytes each, where lists are compared."""
 
-LOAD_ROWS = 1 << 16
+LOAD_ROWS = 1 << 14
 """Rows of a slice while relations are loaded: there are no times to tell apart."""
+
+LONGEST = 1 << 31
+"""Words of a list, which nobody knows beforehand: address space, not memory."""
 
 RULES = (vm.EXTEND, vm.CONSOLIDATE, vm.COLLECT)
 """Operators of delta queries that are not wanted here: the indexes that they would use are."""
@@ -80,6 +83,7 @@ class Static:
     def load(self, batches: Mapping[str, Batch]) -> None:
         """Index all rows of the relations."""
         self._shard.run(self._shard.checked(batches, -1), nobody, drop=True)
+        self._program.pack_indexes()
 
     def index_bytes(self) -> int:
         return sum(map(self._program.memory.resident, self._program.state_memory()))
@@ -180,7 +184,8 @@ class _Run:
             kernel.SEED_FILTERS: len(seed.smaller), kernel.SEED_FILTER_TABLE: self._table(seed.filters),
             kernel.SEED_IDS: int(count), kernel.OUT: self._memory.reserve(2 * batch * self._width),
             kernel.STAMPS: self._memory.reserve(stamps // 2 + 1) if stamps <= MOST_STAMPS else 0,
-            kernel.ROW: self._memory.reserve(self._width),
+            kernel.ROW: self._memory.reserve(self._width), kernel.KEPT_TAIL: -1,
+            **{each: self._memory.reserve(LONGEST) for each in (kernel.KEPT, kernel.SPARE, kernel.REST)},
         }  # fmt: skip
         self._block = self._table([words.get(each, 0) for each in range(kernel.WORDS)])
 

@@ -92,6 +92,7 @@ class _Compiler:
         self._indexed: dict[tuple[Node, tuple[str, ...], str], tuple[Type, ...]] = {}
         """The types of the keys of indexes, which span those of all rows that they extend."""
         self._indexes: dict[tuple[Node, Delivery | None, Indexed], tuple[Index, Built]] = {}
+        """What is compiled later has its own: its rules must see the past come row by row."""
         self._streams: dict[Node, Stream] = {}
         self._layouts: dict[Node, Layout] = {}
         self._moved: dict[tuple[Node, Delivery], Stream] = {}

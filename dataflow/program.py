@@ -282,6 +282,12 @@ class Program:
         find.rehash(found, new, slots - 1)
         self.memory.replace(old, new)
 
+    def pack_indexes(self) -> None:
+        """Move the lists of every index together."""
+        for each in self.ops:
+            if view(each.block, 1)[0] == vm.SETTLE_INDEX:
+                self._pack_index(each.block)
+
     def _pack_index(self, op: int) -> None:
         """Move the lists of an index together, into new memory."""
         block = int(view(op, vm.INDEXED + 1)[vm.INDEXED])

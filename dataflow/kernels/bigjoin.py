@@ -15,6 +15,7 @@ from prefix to prefix, unless it is much shorter.
 from __future__ import annotations
 
 from dataflow.kernels import index
+from dataflow.kernels.intersect import narrow
 from dataflow.kernels.keymap import HASHED, find, key_of
 from dataflow.kernels.keymap import LOW as LOW_KEY
 from dataflow.kernels.lists import COUNT, HEADS, POOL, START, UNIT, WEIGHTED, WIDTH, number, seek
@@ -22,11 +23,13 @@ from dataflow.kernels.memory import inline, kernel, load, load32, store, store32
 
 BATCH, LEVELS, LEVEL_TABLE, TAIL, SEED, SEED_FILTERS, SEED_FILTER_TABLE, SEED_IDS, SEED_ID, SEED_AT = range(10)
 ROUNDS, PROPOSALS, TOTAL, ERROR, OUT, OUT_COUNT, STAMPS, STAMP, STAMPED, ROW = range(10, 20)
+KEPT, SPARE, REST, KEPT_AT, KEPT_SIZE, KEPT_TAIL, KEPT_BUT = range(20, 27)
 """TAIL: the first level whose variables are only counted, together with those of the levels behind it; LEVELS where all
 are listed. SEED: the part whose index has the first atom's rows, which are those of SEED_IDS keys; we are at number
 SEED_AT of key SEED_ID. TOTAL: weights that were counted. OUT: rows that were listed. STAMPS: int32 a number, STAMP for
-those of the list STAMPED. ROW: scratch."""
-WORDS = 20
+those of the list STAMPED. ROW: scratch. KEPT, SPARE, REST: room for lists; KEPT_SIZE numbers at KEPT_AT are what all
+parts of the level KEPT_TAIL but number KEPT_BUT have in common."""
+WORDS = 27
 
 RECORDS, HELD, LEFT, COLUMNS, PARTS, PART_TABLE, BOUND, FILTERS, FILTER_TABLE, MOST = range(10)
 """Of a level. RECORDS: HELD prefixes, which have LEFT values to propose. COLUMNS: of a prefix. BOUND: the column that
@@ -267,8 +270,10 @@ def _count(op: int, number_of: int, record: int) -> None:
         parts, table = load(level, PARTS), load(level, PART_TABLE)
         if parts == 1 and load(load(table, INDEX), WEIGHTED) == 0:
             found = load(table, STOP) - load(table, AT)
-        elif parts == 2 and _are_plain(table):
+        elif parts == 2 and _are_plain(table, parts):
             found = _common(op, table, table + 8 * PART)
+        elif parts > 2 and _are_plain(table, parts):
+            found = _common_to_all(op, tail, table, parts)
         else:
             found = _met(op, table, parts, least)
         total = _times(op, total, found)
@@ -279,12 +284,46 @@ def _count(op: int, number_of: int, record: int) -> None:
     store(op, TOTAL, load(op, TOTAL) + total)
 
 
+@kernel
+def _are_plain(table: int, parts: int) -> bool:
+    """Do parts have each row once, of numbers that mean the same?"""
+    plain, low = True, load(load(table, INDEX), index.LOW)
+    for which in range(parts):
+        of = load(table + 8 * PART * which, INDEX)
+        plain &= load(of, WIDTH) == 4 and load(of, WEIGHTED) == 0 and load(of, index.LOW) == low
+    return plain
+
+
+@kernel
+def _common_to_all(op: int, tail: int, table: int, parts: int) -> int:
+    """Count what several lists have in common: what all but one have is kept while it is that one that changes."""
+    changed, last = 0, parts - 1
+    for which in range(parts):
+        part = table + 8 * PART * which
+        if load(part, BEFORE) != _list(part):
+            changed, last = changed + 1, which
+            store(part, BEFORE, _list(part))
+    if changed > 1 or load(op, KEPT_TAIL) != tail or load(op, KEPT_BUT) != last:
+        kept, size = 0, -1
+        for which in range(parts):
+            part = table + 8 * PART * which
+            if which != last and size < 0:
+                kept, size = _list(part), load(part, STOP) - load(part, AT)
+            elif which != last:
+                into = load(op, KEPT) if kept != load(op, KEPT) else load(op, SPARE)
+                size = narrow(kept, size, _list(part), load(part, STOP) - load(part, AT), 0, into)
+                kept = into
+        store(op, KEPT_AT, kept)
+        store(op, KEPT_SIZE, size)
+        store(op, KEPT_TAIL, tail)
+        store(op, KEPT_BUT, last)
+    part, rest = table + 8 * PART * last, load(op, REST)
+    return narrow(load(op, KEPT_AT), load(op, KEPT_SIZE), _list(part), load(part, STOP) - load(part, AT), 0, rest)
+
+
 @inline
-def _are_plain(table: int) -> bool:
-    """Do two parts have each row once, of numbers that mean the same?"""
-    a, b = load(table, INDEX), load(table + 8 * PART, INDEX)
-    same = load(a, index.LOW) == load(b, index.LOW) and load(a, WIDTH) == 4 and load(b, WIDTH) == 4
-    return same and load(a, WEIGHTED) == 0 and load(b, WEIGHTED) == 0
+def _list(part: int) -> int:
+    return load(load(part, INDEX), POOL) + 4 * load(part, AT)
 
 
 @kernel
@@ -305,8 +344,8 @@ def _met(op: int, table: int, parts: int, least: int) -> int:
 @kernel
 def _common(op: int, a: int, b: int) -> int:
     """Count what two lists have in common."""
-    a_list, a_size = load(load(a, INDEX), POOL) + 4 * load(a, AT), load(a, STOP) - load(a, AT)
-    b_list, b_size = load(load(b, INDEX), POOL) + 4 * load(b, AT), load(b, STOP) - load(b, AT)
+    a_list, a_size = _list(a), load(a, STOP) - load(a, AT)
+    b_list, b_size = _list(b), load(b, STOP) - load(b, AT)
     a_again, b_again = load(a, BEFORE) == a_list, load(b, BEFORE) == b_list
     store(a, BEFORE, a_list)
     store(b, BEFORE, b_list)

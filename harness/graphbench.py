@@ -17,7 +17,7 @@ from harness.motifs import bigjoin_of, counted
 from queries.graph.motifs import MOTIFS
 
 RUNS = 3
-MOST_CHANGES = 200_000
+MOST_CHANGES = 50_000
 MOST_BATCHES = 2000
 """Of a table of many sizes of batches."""
 

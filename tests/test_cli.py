@@ -52,7 +52,7 @@ def test_every_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as done:
         main([command, "--help"])
     assert done.value.code == 0
-    assert "--sf" in capsys.readouterr().out
+    assert "--debug" in capsys.readouterr().out
 
 
 def test_the_program_alone_prints_its_commands():

@@ -97,7 +97,7 @@ def _delta(edges: Edges, batches: tuple[int, ...]) -> Table:
     ]  # fmt: skip
     headers = ["changes at a time", "changes of edges", "proposals a change"]
     notes = [
-        "nine edges of ten are loaded first; then as many come as go; one worker; at most 50,000 changes of a size are timed",
+        "nine edges of ten are loaded first; then as many come as go; one worker; 50,000 changes of a size at most",
         "Delta-BiGJoin, 2018, on 16 machines (Common Crawl, 64G edges): 1M changes of edges a second",
     ]
     return Table("delta", "Triangles while edges come and go", headers, rows, notes)

@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed bench-shared bench-reach report compare clean-results soak chaos check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed bench-shared bench-reach bench-graph report compare clean-results soak chaos check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -62,6 +62,9 @@ bench-shared: .venv/ready  ## all queries in one dataflow, beside each alone: ma
 
 bench-reach: .venv/ready  ## distances over a random graph, from scratch and attached: make bench-reach NODES=10M EDGES=100M
 	@$(RUN) bench-reach $(MAKEOVERRIDES)
+
+bench-graph: .venv/ready  ## motifs in graphs, with and without changes: make bench-graph SCALE=16
+	@$(RUN) bench-graph $(MAKEOVERRIDES)
 
 soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
 	@$(RUN) soak q18 $(MAKEOVERRIDES)

@@ -19,7 +19,9 @@ from dataflow.operators import group, linear
 from dataflow.operators.arrangement import Arrangement, Weights, arrange
 from dataflow.operators.bound import bound
 from dataflow.operators.exchange import exchange
+from dataflow.operators.extend import extend
 from dataflow.operators.extreme import extreme
+from dataflow.operators.index import Index, Indexed, index, settled
 from dataflow.operators.join import join
 from dataflow.operators.or_null import or_null
 from dataflow.operators.scan import scan
@@ -92,6 +94,10 @@ class _Compiler:
         self._met: dict[tuple[Node, int], Met] = {}
         self._found: dict[tuple[Node, int], Kept] = {}
         """The sides of joins whose arrangement was there before."""
+        self._indexed: dict[tuple[Node, tuple[str, ...], str], tuple[Type, ...]] = {}
+        """The types of the keys of indexes, which span those of all rows that they extend."""
+        self._indexes: dict[tuple[Node, Delivery | None, Indexed], tuple[Index, Built]] = {}
+        """What is compiled later has its own: its rules must see the past come row by row."""
         self._streams: dict[Node, Stream] = {}
         self._layouts: dict[Node, Layout] = {}
         self._moved: dict[tuple[Node, Delivery], Stream] = {}
@@ -220,6 +226,8 @@ class _Compiler:
             case "threshold" | "top" | "or_null" | "iterate":
                 for each in node.inputs:
                     self._owe(each, node.schema.names)
+            case "extend":
+                self._ask_extend(node, owed)
             case _:
                 for each in node.inputs:
                     self._owe(each, owed)
@@ -237,6 +245,18 @@ class _Compiler:
             return
         self._owe(node.inputs[side], [*node.params[side], *mine])
         self._stored[met.node, keys].update(dict.fromkeys(stored))
+
+    def _ask_extend(self, node: Node, owed: Iterable[str]) -> None:
+        rows, *others = node.inputs
+        new, parts, _ = node.params
+        wanted = dict.fromkeys([new, *owed])
+        for other, (mine, theirs, value, _) in zip(others, parts, strict=True):
+            self._owe(other, [*theirs, value])
+            wanted |= dict.fromkeys(mine)
+            types = tuple(map(spanning, (rows.schema[name] for name in mine), (other.schema[name] for name in theirs)))
+            known = self._indexed.get((other, theirs, value), types)
+            self._indexed[other, theirs, value] = tuple(map(spanning, known, types))
+        self._owe(rows, [name for name in wanted if name in rows.schema])
 
     def _below(self, node: Node, keys: Sequence[str], others: Sequence[str]) -> Met:
         """Look through what picks and computes columns: joins of the same rows by the same key share an arrangement."""
@@ -298,6 +318,8 @@ class _Compiler:
                 return self._iterated(node)
             case "variable":
                 raise DeltamarkError("rows of a loop outside of it", node, "use what iterate returns")
+            case "extend":
+                return extend(streams[0], node, [self._index(node, side) for side in range(1, len(node.inputs))])
         raise DeltamarkError("this engine cannot run", node.op, "leave it out")
 
     def _iterated(self, node: Node) -> Stream:
@@ -348,6 +370,28 @@ class _Compiler:
         self._compiled.built.append(part)
         return Kept(what, made, part)
 
+    def _index(self, node: Node, side: int) -> Index:
+        """Return the index of one of the inputs that extend the first one's rows."""
+        of, delivery, (_, keys, value, _) = (
+            node.inputs[side],
+            self._layouts[node].deliveries[side],
+            node.params[1][side - 1],
+        )
+        what = of, delivery, Indexed(keys, value, self._indexed[of, keys, value])
+        if what not in self._indexes:
+            part = Built(node=of, how=what[2])
+            with self._program.building(part):
+                made = index(self._delivered(of, delivery), what[2], of.schema[value], base_rows(of))
+                settled(self._program, made)
+            self._compiled.built.append(part)
+            self._indexes[what] = made, part
+        made, part = self._indexes[what]
+        reader = self._program.part
+        if isinstance(reader, Built) and part not in reader.uses:
+            self._compiled.readers[part].append(reader)
+        reader.uses.add(part)
+        return made
+
     def _consolidated(self, stream: Stream, names: Sequence[str]) -> Stream:
         program = self._program
         inputs = program.table([stream.time, stream.diff, *map(stream.column, names)])
@@ -388,8 +432,12 @@ class _Compiler:
 
 def key_types(node: Node) -> tuple[Type, ...]:
     """Return the types of the keys that two inputs meet by, spanning those of both."""
-    pairs = zip(*(tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1)), strict=True)
-    return tuple(replace(a, low=min(a.low, b.low), high=max(a.high, b.high)) for a, b in pairs)
+    left, right = (tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1))
+    return tuple(map(spanning, left, right))
+
+
+def spanning(a: Type, b: Type) -> Type:
+    return replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
 
 
 def _consolidated(node: Node) -> bool:

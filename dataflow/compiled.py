@@ -11,6 +11,7 @@ from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.operators.arrangement import Arrangement
 from dataflow.operators.exchange import Exchange
+from dataflow.operators.index import Indexed
 from dataflow.operators.linear import Input
 from dataflow.placement import Delivery
 from dataflow.plan import Node
@@ -40,10 +41,10 @@ class Root:
 
 @dataclass(eq=False, kw_only=True)
 class Built(Part):
-    """What was built for a node, its arrangement or its delivery."""
+    """What was built for a node, its arrangement, its index or its delivery."""
 
     node: Node
-    how: tuple[str, ...] | Delivery | None
+    how: tuple[str, ...] | Indexed | Delivery | None
 
 
 @dataclass(frozen=True, eq=False)

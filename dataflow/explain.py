@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from dataflow.compiled import Arranged, Compiled, reachable
+from dataflow.operators.index import Indexed
 from dataflow.placement import Delivery
 from dataflow.plan import Node, walk
 from dataflow.program import Part
@@ -28,6 +29,9 @@ def explain(compiled: Compiled) -> str:
             case Delivery() as delivery:
                 why = f", for {', '.join(map(str, readers))}" if readers else ", for the answer"
                 what = f"      exchange of {numbers[each.node]} {delivery}{why}"
+            case Indexed() as indexed:
+                by_whom = ", ".join(map(str, readers))
+                what = f"      index of {numbers[each.node]} from {indexed}, read by {by_whom}"
             case keys:
                 by = ", ".join(keys) or "nothing"
                 what = f"      arrangement of {numbers[each.node]} by {by}, read by {', '.join(map(str, readers))}"

@@ -100,6 +100,8 @@ def layout(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Seque
             return _gathered(placed[0], names, [node.schema[name] for name in names])
         case "join" | "bound":
             return _met(node, placed, owed, key_types)
+        case "extend":
+            return _extended(placed)
     return _gathered(placed[0], (), ())
 
 
@@ -191,6 +193,13 @@ def _met(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Sequenc
             return Layout(deliveries, kept if side == 0 else moved)
     left, right = _owner(mine, key_types), _owner(theirs, key_types)
     return Layout((left, right), delivered(placed[0], left))
+
+
+def _extended(placed: Sequence[Placement]) -> Layout:
+    """Leave rows where they are, and have what extends them at every worker."""
+    if placed[0] == FIRST:
+        return Layout((None, *(None if each == FIRST else Delivery("first") for each in placed[1:])), FIRST)
+    return Layout((None, *(Delivery("all") for _ in placed[1:])), placed[0])
 
 
 def _crossed(node: Node, placed: Sequence[Placement], owed: Owed) -> Layout:

@@ -16,7 +16,7 @@ from dataflow.types import Schema
 
 Op = Literal[
     "input", "where", "select", "concat", "negate", "aggregate", "threshold", "join", "extreme", "top", "bound",
-    "or_null", "consolidate", "iterate", "variable",
+    "or_null", "consolidate", "iterate", "variable", "extend",
 ]  # fmt: skip
 
 
@@ -40,6 +40,8 @@ class Node:
     consolidate  rows          -
     iterate      rows, body    the variable's: see dataflow.loop
     variable     -             how many loops it is inside: the rows of an iteration, in the body of a loop
+    extend       rows, ...     (new column, ((keys, keys there, value there, "old" | "new"), ...), proposer | None): the
+                               changes of rows, extended by the others as they are then: see dataflow.motif
     """
 
     op: Op

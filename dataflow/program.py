@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dataflow.kernels import arrange, find, intern, keymap
+from dataflow.kernels import arrange, find, intern, keymap, lists
 from dataflow.kernels import consolidate as consolidate_kernel
+from dataflow.kernels import index as index_kernel
 from dataflow.kernels import rows as rows_kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels import text as text_kernel
@@ -102,9 +103,13 @@ class Program:
         """Of the operators that can fail or keep rows, by their blocks."""
         self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
         """Cells: where the round ends, which worker this is, and how often it looks before it asks why it waits."""
+        self.crowd = self.cell()
+        """How many rows an operator that may multiply them has made of a slice: see kernels.run."""
         self.nothing = self.cell(self.memory.reserve(LOOSE))
         """A vector of zeros."""
         self._differing: list[tuple[int, Sequence[int]]] = []
+        self.slice_rows: int | None = None
+        """Rows of a slice, if they are not SLICE_ROWS."""
         self.pool: Any = None
         """The texts that are kept, once an operator keeps any: see operators.text."""
 
@@ -247,6 +252,7 @@ class Program:
         growers = {
             vm.ROOM: self._grow_keys, vm.INTERN: self._grow_interner, vm.NUMBER: self._grow_texts,
             vm.WATCH: self._grow_rows, vm.CONSOLIDATE: self._grow_consolidate, vm.SETTLE: self._grow_settling,
+            vm.SETTLE_INDEX: self._pack_index,
         }  # fmt: skip
         growers[int(view(op, 1)[0])](op)
 
@@ -277,6 +283,24 @@ class Program:
         old = int(view(found, find.WORDS)[find.TABLE])
         find.rehash(found, new, slots - 1)
         self.memory.replace(old, new)
+
+    def pack_indexes(self) -> None:
+        """Move the lists of every index together."""
+        for each in self.ops:
+            if view(each.block, 1)[0] == vm.SETTLE_INDEX:
+                self._pack_index(each.block)
+
+    def _pack_index(self, op: int) -> None:
+        """Move the lists of an index together, into new memory."""
+        block = int(view(op, vm.INDEXED + 1)[vm.INDEXED])
+        words = view(block, index_kernel.WORDS)
+        keys = view(int(words[index_kernel.KEYS]), keymap.WORDS)
+        ids = keys[keymap.NEXT] if keys[keymap.HASHED] else keys[keymap.HIGH] - keys[keymap.LOW] + 1
+        old = int(words[lists.POOL]), int(words[lists.WEIGHTS])
+        new = self.memory.reserve(LOOSE), self.memory.reserve(2 * LOOSE)
+        lists.pack(block, int(ids), *new)
+        for before, after in zip(old, new, strict=True):
+            self.memory.replace(before, after)
 
     def _grow_keys(self, op: int) -> None:
         """Make room for the keys of a ROOM operator."""
@@ -338,8 +362,9 @@ class Program:
             memory = self.memory.reserve(LOOP_WORDS + len(inputs) + len(blocks))
         table = memory + 8 * LOOP_WORDS
         words = [
-            len(inputs), table, len(blocks), table + 8 * len(inputs), self.frontier, SLICE_ROWS, 0, self.workers,
-            self.worker,
+            len(inputs), table, len(blocks), table + 8 * len(inputs), self.frontier,
+            self.slice_rows or SLICE_ROWS, 0, self.workers, self.worker, self.crowd,
+            self.slice_rows or SLICE_ROWS,
         ]  # fmt: skip
         view(memory, len(words))[:] = words
         view(table, len(inputs) + len(blocks))[:] = [*inputs, *blocks]

@@ -18,6 +18,7 @@ from dataflow.compiled import Compiled
 from dataflow.explain import explain
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
+from dataflow.operators.extend import Extend
 from dataflow.operators.linear import BYTES, Input
 from dataflow.operators.text import texts_at
 from dataflow.plan import Node
@@ -25,6 +26,9 @@ from dataflow.program import SLICE_ROWS, Op, nobody
 from deltamark import DeltamarkError, unknown
 
 Column: TypeAlias = "np.ndarray | pa.StringArray"
+
+WHOLE = 1 << 40
+"""Rows of a slice that is a whole feed."""
 
 ANSWER = "answer"
 """The name of the only dataflow of a worker."""
@@ -129,6 +133,10 @@ class Shard:
         """Count what is kept between feeds: rows, groups and keys."""
         return sum(state.rows() for state in {id(each): each for each in self._program.states.values()}.values())
 
+    def proposals(self) -> int:
+        """Count the values that have been proposed as extensions of rows."""
+        return sum(state.proposals() for state in self._program.states.values() if isinstance(state, Extend))
+
     def answer(self, worker: int, rows: int, name: str = ANSWER) -> Batch:
         """Copy what a worker has collected of an answer; its texts can be read until the next feed."""
         time, diff, *arrays = (view(vector, rows).copy() for vector in self.compiled.roots[name].vectors[worker])
@@ -188,6 +196,15 @@ class Maintained:
         """Count the memory of what is kept between feeds."""
         program = self._shard.compiled.program
         return sum(map(program.memory.resident, program.state_memory()))
+
+    def take_whole(self) -> None:
+        """Take each feed as one slice from now on."""
+        self._shard.compiled.program.slice_rows = WHOLE
+        self._shard.refresh()
+
+    def proposals(self) -> int:
+        """Count the values that have been proposed as extensions of rows: see dataflow.motif."""
+        return self._shard.proposals()
 
     def explain(self) -> str:
         """Describe the plans as they run: operators, arrangements and who shares them, rows and bytes."""

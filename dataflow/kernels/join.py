@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataflow.kernels import arrange
 from dataflow.kernels.keymap import HASHED, LOW, find
-from dataflow.kernels.memory import inline, kernel, load, load32, store
+from dataflow.kernels.memory import inline, kernel, load, load32, store, too_wide
 
 LEFT, RIGHT, OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_LEFT, OUT_RIGHT, LEFT_HITS, RIGHT_HITS, OVERFLOW = range(1, 11)
 """LEFT, RIGHT: blocks of arrangements. OUT_LEFT, OUT_RIGHT: slots of the rows that are paired. HITS: scratch.
@@ -40,11 +40,10 @@ def join(op: int) -> int:
 
 @inline
 def product(op: int, a: int, b: int) -> int:
-    """Multiply weights, nearly all of which are 1 or -1."""
-    result = a * b
-    if abs(a) > 1 and abs(b) > 1 and result // b != a:
+    """Multiply weights."""
+    if too_wide(a, b) != 0:
         store(op, OVERFLOW, 1)
-    return result
+    return a * b
 
 
 @kernel

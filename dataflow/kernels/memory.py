@@ -71,6 +71,22 @@ def wraps(a: int, b: int) -> int:
     return (a ^ total) & (b ^ total)
 
 
+def _multiplier() -> Any:
+    @intrinsic
+    def too_wide(_typing: Any, _a: Any, _b: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.zext(builder.extract_value(builder.smul_with_overflow(*args), 1), ir.IntType(64))
+
+        return types.int64(types.int64, types.int64), generate
+
+    return too_wide
+
+
+too_wide = _multiplier()
+"""Return 1 where the product of two needs more than 64 bits, else 0. (Dividing it again does not tell: LLVM may take it
+for granted that there is no overflow.)"""
+
+
 def _adder() -> Any:
     """Make add_product(address, a, b): add a * b to the 128-bit number at an address, low word first."""
 
@@ -129,6 +145,26 @@ prefetch = _prefetcher()
 """Have the cache fetch what lies at an address; any address will do."""
 
 
+def _mover() -> Any:
+    @intrinsic
+    def move(_typing: Any, _target: Any, _source: Any, _size: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pointer, size = ir.IntType(8).as_pointer(), ir.IntType(64)
+            kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, size, ir.IntType(1)])
+            function = builder.module.declare_intrinsic("llvm.memmove", [pointer, pointer, size], kind)
+            ends = [builder.inttoptr(arg, pointer) for arg in args[:2]]
+            builder.call(function, [*ends, args[2], ir.Constant(ir.IntType(1), 0)])
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return move
+
+
+move = _mover()
+"""Copy so many bytes to an address from another one; they may overlap."""
+
+
 def _published() -> tuple[Any, Any]:
     """Make a load and a store of words that other processes write and read."""
 
@@ -173,7 +209,6 @@ class Memory:
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[int, int]] = {}
-        self._replaced: dict[int, int] = {}
         self._owners: dict[int, object] = {}
         self.owner: object = None
         """Whom reservations are made for from now on."""
@@ -199,7 +234,6 @@ class Memory:
         if size > SMALL_PAGES and kind == mmap.MAP_PRIVATE:
             _libc.madvise(address + SMALL_PAGES, size - SMALL_PAGES, HUGE_PAGES)
         self._held[address + offset] = (address, size)
-        self._replaced.pop(address + offset, None)  # what was here before
         self._owners[address + offset] = self.owner
         return int(address + offset)
 
@@ -212,7 +246,6 @@ class Memory:
 
     def replace(self, address: int, by: int) -> None:
         """Give a reservation back, whose content has moved to another."""
-        self._replaced[address] = by
         self._owners[by] = self._owners[address]
         self.release(address)
 
@@ -230,8 +263,6 @@ class Memory:
 
     def resident(self, address: int) -> int:
         """Count the bytes of a reservation that cost memory."""
-        while address in self._replaced:
-            address = self._replaced[address]
         start, size = self._held[address]
         pages = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
         if _libc.mincore(start, size, pages) != 0:

@@ -7,6 +7,7 @@ time waits until FRONTIER has passed it.
 
 from __future__ import annotations
 
+from dataflow.kernels import index as index_kernel
 from dataflow.kernels import scan as scan_kernel
 from dataflow.kernels import text, vector
 from dataflow.kernels.aggregate import aggregate
@@ -15,6 +16,7 @@ from dataflow.kernels.close import take_in
 from dataflow.kernels.consolidate import consolidate
 from dataflow.kernels.deal import compact, expand
 from dataflow.kernels.exchange import receive, send
+from dataflow.kernels.extend import extend
 from dataflow.kernels.intern import intern
 from dataflow.kernels.iterate import BACK, FORWARD, LENGTH, enter, iterate
 from dataflow.kernels.join import join
@@ -30,13 +32,14 @@ from dataflow.kernels.watch import watch
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
  BUCKET, INTERN, RECLAIM, REFER, REFER_NUMBERS, NUMBER, MATCH, SUBSTRING, PREFIX, HASH, SEND, RECEIVE, COMPACT,
- EXPAND, SCAN, ENTER, ITERATE, MEET, CLOSE, REPEAT) = range(48)  # fmt: skip
+ EXPAND, SCAN, ENTER, ITERATE, MEET, CLOSE, REPEAT, INDEX, SETTLE_INDEX, EXTEND) = range(51)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
-INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE, WORKERS, WORKER = range(9)
-"""FRONTIER, WORKER: cells. MORE: whether rows are left after this slice. Of WORKERS that run the same program over the
-same feed, number WORKER takes every WORKERS-th slice; together such slices are a round, and FRONTIER is where it ends.
+INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE, WORKERS, WORKER, CROWD, MOST_SLICE = range(11)
+"""FRONTIER, WORKER, CROWD: cells. MORE: whether rows are left after this slice. Of WORKERS that run the same program
+over the same feed, number WORKER takes every WORKERS-th slice; together such slices are a round; FRONTIER is where it
+ends. CROWD: the most rows that an operator has made of the slice, where it may make many of one.
 """
 
 # an input's block
@@ -47,11 +50,14 @@ TIMES, DIFFS, ROWS, POSITION, SIZE, TIME, DIFF, COLUMNS, BASES, WIDTHS, CELLS = 
 POOL = 1
 KEYS, COMING = 1, 2
 """ROOM: a map of keys, and the cell of how many may come."""
-ARRANGEMENT = EXCHANGE = 1
+ARRANGEMENT = EXCHANGE = INDEXED = 1
 REPEATED = 1
 """REPEAT: how many operators back ITERATE is."""
 COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT, DROP = range(1, 7)
 """COLLECT: counts the answer's changes, and keeps them unless DROP is set."""
+
+CROWDED_ROWS = 1 << 18
+"""Rows that an operator may make of a slice before slices become smaller."""
 
 DONE, GROW, FAILED, WAIT = 0, 1, 2, 3
 FOREVER = 2**62
@@ -78,9 +84,24 @@ def run(program: int, start: int) -> int:
             elif reason != 0:
                 return 4 * at + reason
             at += 1
+        _fit(program)
         if load(program, MORE) == 0:
             return DONE
         at = -1
+
+
+@kernel
+def _fit(program: int) -> None:
+    """Let slices be smaller while operators make too many rows of them, so that memory does not follow a motif's size.
+
+    Several workers must cut alike without asking each other, so theirs stay as they are.
+    """
+    rows, size = load(load(program, CROWD), 0), load(program, SLICE)
+    store(load(program, CROWD), 0, 0)
+    if load(program, WORKERS) == 1 and rows > CROWDED_ROWS:
+        store(program, SLICE, max(size >> 1, 1))
+    elif 8 * rows < CROWDED_ROWS and size < load(program, MOST_SLICE):
+        store(program, SLICE, min(2 * size, load(program, MOST_SLICE)))
 
 
 @kernel
@@ -273,4 +294,10 @@ def _step(op: int) -> int:
         return take_in(op)
     elif code == REPEAT:
         return BACK
+    elif code == INDEX:
+        index_kernel.insert(op)
+    elif code == SETTLE_INDEX:
+        return index_kernel.settle(load(op, INDEXED))
+    elif code == EXTEND:
+        return FAILED if extend(op) != 0 else 0
     return 0

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dataflow.collection import Collection
+from dataflow.plan import walk
 from dataflow.spark.edges import ANSWER, MISSING, Cut, Edge
 from dataflow.spark.log import Net, net, replayed
 from dataflow.spark.mail import unpack
@@ -21,6 +22,8 @@ class Shard:
         self._shard, self._shards = shard, shards
         self._outputs = [each for each in plan.stages[stage] if shard == 0 or not each.first]
         self._program = Together({each.edge.name: Collection(each.node) for each in self._outputs})
+        if any(node.op == "extend" for each in self._outputs for node in walk(each.node)):
+            self._program.take_whole()  # other shards have other slices, but all must see changes in one order
         self._edges = {name: edge for name, edge in plan.arriving(stage).items() if name in self._program.inputs}
         self._time = -1
 

@@ -1,1 +1,1 @@
-"""Queries over graphs: edges have columns src and dst, nodes and roots a column node."""
+"""Queries over graphs, whose edges have columns src and dst, nodes and roots a column node; motifs by name."""

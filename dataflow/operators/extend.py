@@ -1,0 +1,55 @@
+"""Extend: rows by the values that indexes have for them, proposed by the one that has fewest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dataflow.kernels import extend as kernel
+from dataflow.kernels import run as vm
+from dataflow.kernels.memory import view
+from dataflow.operators.arrangement import wide_weight
+from dataflow.operators.index import Index, key_of
+from dataflow.plan import Node
+from dataflow.stream import Stream
+from deltamark import DeltamarkError
+
+
+@dataclass(frozen=True)
+class Extend:
+    """What can go wrong in it, and how much it has proposed; it keeps no rows."""
+
+    block: int
+
+    def rows(self) -> int:
+        return 0
+
+    def problem(self) -> DeltamarkError:
+        return wide_weight()
+
+    def proposals(self) -> int:
+        return int(view(self.block, kernel.PROPOSALS + 1)[kernel.PROPOSALS])
+
+
+def extend(stream: Stream, node: Node, indexes: Sequence[Index]) -> Stream:
+    """Append the operator. indexes: one for each of the node's parts."""
+    program = stream.program
+    new, parts, proposer = node.params
+    table: list[int] = []
+    for (mine, _, _, sees), each in zip(parts, indexes, strict=True):
+        fields = [each.block, key_of(stream, mine, each.of.types).cell, int(sees == "old")]
+        table += [*fields, *[0] * (kernel.PART - len(fields))]
+    bound = stream.column(new) if new in node.inputs[0].schema else 0
+    size, time, diff, rows, values = program.cell(), *(program.vector() for _ in range(4))
+    first = kernel.ANYBODY if proposer is None else proposer
+    block = program.op(
+        vm.EXTEND, stream.size, stream.time, stream.diff, len(parts), program.table(table), bound, first, size, time,
+        0, diff, rows, values, 0, program.crowd,
+    )  # fmt: skip
+    program.keep(Extend(block))
+
+    def make(name: str) -> int:
+        return values if name == new else made.take(stream.column(name), rows)
+
+    made = Stream(program, size, time, diff, make)
+    return made

@@ -1,0 +1,139 @@
+"""Make a graph, once, as Spark jobs, and store it as the relations of TPC-H are.
+
+A task draws a block of edges and deals them out by a hash; a second one takes what all blocks have for a range of
+hashes, keeps each edge once, and writes an Arrow file. The hash can be inverted, so it is all that is handed over;
+files are in the order of hashes, which is as good as random, and is the same however many tasks there were.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from datagen.graph import BLOCK, Graph
+from datagen.make import JVM_STARTS_SOON
+from datagen.manifest import FILE, Chunk
+from datagen.prebatch import write_arrow
+from datagen.spark import run_tasks, session
+from deltamark import DeltamarkError
+
+VERSION = 1
+FILE_BITS = 20
+"""Files have about 2^20 edges."""
+
+MULTIPLIER = 0xD6E8FEB86659FD93
+INVERSE = pow(MULTIPLIER, -1, 1 << 64)
+HALF = np.uint64(32)
+SCHEMA = pa.schema([pa.field("src", pa.int32(), nullable=False), pa.field("dst", pa.int32(), nullable=False)])
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A graph as it is stored: its edges are in `files`, in order."""
+
+    graph: str
+    nodes: int
+    edges: int
+    files: tuple[Chunk, ...]
+
+
+def directory_of(data: Path, graph: Graph) -> Path:
+    return data / f"graph-{graph.kind}-{graph.size}-v{VERSION}"
+
+
+def make_graph(data: Path, graph: Graph, master: str, report: Callable[[str, int, int], None]) -> Path:
+    """Return where a graph lies, making it first if it is not there."""
+    target = directory_of(data, graph)
+    if target.exists():
+        return target
+    making = data / f".making-{target.name}-{uuid.uuid4().hex}"
+    making.mkdir(parents=True)
+    try:
+        _make(making, graph, master, report)
+        try:
+            making.rename(target)
+        except OSError:
+            if not target.exists():  # else another process has made it meanwhile
+                raise
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return target
+
+
+def _make(making: Path, graph: Graph, master: str, report: Callable[[str, int, int], None]) -> None:
+    report("starting Spark", 0, 0)
+    blocks = -(-graph.drawn // BLOCK)
+    bits = max((graph.drawn >> FILE_BITS).bit_length() - 1, 0)
+    where = {"kind": graph.kind, "size": graph.size, "bits": bits, "into": str(making)}
+    with session(master, JVM_STARTS_SOON) as spark:
+        drawn = [{**where, "block": block} for block in range(blocks)]
+        run_tasks(spark, "datagen.make_graph:draw", drawn, lambda: report("drawing edges", 0, blocks))
+        files = [{**where, "file": file, "blocks": blocks} for file in range(1 << bits)]
+        chunks = run_tasks(spark, "datagen.make_graph:write", files, lambda: report("writing edges", 0, 1 << bits))
+    shutil.rmtree(making / "drawn")
+    made = tuple(Chunk(**each) for each in chunks)
+    stored = Stored(str(graph), graph.nodes, sum(each.rows for each in made), made)
+    (making / FILE).write_text(json.dumps({"version": VERSION, **asdict(stored)}, indent=1) + "\n", encoding="utf-8")
+
+
+def draw(task: dict[str, Any]) -> None:
+    """Draw a block of edges, and write their hashes by the files that they will be in."""
+    src, dst = Graph(task["kind"], task["size"]).edges(task["block"])
+    kept = src != dst
+    hashes = np.unique(_mixed(src[kept].astype(np.uint64) << HALF | dst[kept].astype(np.uint64)))
+    into = Path(task["into"]) / "drawn" / f"{task['block']}-{uuid.uuid4().hex}"
+    into.mkdir(parents=True)
+    starts = [file << (64 - task["bits"]) for file in range(1, 1 << task["bits"])]
+    ends = np.searchsorted(hashes, np.array(starts, np.uint64))
+    for file, part in enumerate(np.split(hashes, ends)):
+        np.save(into / str(file), part)
+    try:
+        into.rename(into.with_name(str(task["block"])))
+    except OSError:
+        shutil.rmtree(into)  # an earlier attempt at the same task came first
+
+
+def write(task: dict[str, Any]) -> dict[str, Any]:
+    """Write the edges of one file; return what the manifest says of it."""
+    into = Path(task["into"])
+    parts = [np.load(into / "drawn" / str(block) / f"{task['file']}.npy") for block in range(task["blocks"])]
+    packed = _unmixed(np.unique(np.concatenate(parts)))
+    columns = [(packed >> HALF).astype(np.int32), (packed & np.uint64(0xFFFFFFFF)).astype(np.int32)]
+    (into / "edges").mkdir(exist_ok=True)
+    batch = pa.RecordBatch.from_arrays([pa.array(each) for each in columns], schema=SCHEMA)
+    return asdict(write_arrow(into, f"edges/{task['file']:05}.arrow", batch))
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    for _ in range(2):
+        values = (values ^ (values >> HALF)) * np.uint64(MULTIPLIER)
+    return values ^ (values >> HALF)
+
+
+def _unmixed(values: np.ndarray) -> np.ndarray:
+    for _ in range(2):
+        values = (values ^ (values >> HALF)) * np.uint64(INVERSE)
+    return values ^ (values >> HALF)
+
+
+def read_graph(directory: Path) -> tuple[Stored, pa.Table]:
+    """Open a graph that was made: what is stored, and its edges over the mapped files."""
+    again = f"move {directory} away and run the command again"
+    try:
+        raw = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        files = tuple(Chunk(**each) for each in raw["files"])
+        for each in files:
+            if (directory / each.file).stat().st_size != each.bytes:
+                raise DeltamarkError("a data file is not the one that was made", directory / each.file, again)
+        tables = [pa.ipc.open_file(pa.memory_map(str(directory / each.file))).read_all() for each in files]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DeltamarkError("an unreadable graph", f"{directory}: {error}", again) from error
+    return Stored(raw["graph"], raw["nodes"], raw["edges"], files), pa.concat_tables(tables)

@@ -1,0 +1,153 @@
+"""Count a motif in a graph, or list it, while edges come and go; say what that takes, and check it against DuckDB.
+
+A motif is a name (triangle, cyclic-triangle, 4-clique, 5-clique, 6-clique, diamond, house) or words such as
+"e(a,b), e(b,c), e(a,c), a<b". A graph is generated (rmat:16; see datagen/graph.py) or a file of edges. Edges that are
+there twice count twice, and an edge from a vertex to itself is one like any other. Exit code 1: an answer was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from dataflow.bigjoin import BATCH
+from dataflow.collection import Collection
+from dataflow.motif import VARIANTS
+from datagen.graph import KINDS
+from deltamark import unknown
+from harness.graphs import WORKLOADS, Edges, Stream, open_graph, oriented
+from harness.motifs import Measured, bigjoin_of, counted, oracle
+from harness.motifs import run as steps
+from harness.options import at_least_one
+from harness.progress import ProgressLine
+from queries.graph.motifs import motif
+from queries.graph.pattern import Pattern
+
+CHANGES = 10_000
+GRAPHS = ", ".join(f"{kind}:N" for kind in KINDS)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("motif", help="its name, or its atoms")
+    add(
+        "--graph",
+        default="rmat:12",
+        help="rmat:S, rmat-hubs:S, zipf:S, hub:N, star:N, grid:N or a file (default rmat:12)",
+    )
+    add("--data", type=Path, default=Path("data"), metavar="DIR", help="where graphs lie (default data)")
+    add("--master", default="local[*]", metavar="URL", help="Spark master that makes them (default local[*])")
+    add("--workload", default="load", help=f"{', '.join(WORKLOADS)}: see harness/graphs.py (default load)")
+    add(
+        "--orient",
+        action="store_true",
+        help="take the graph as one without directions: see oriented in harness/graphs.py",
+    )
+    text = "changes of edges at a time; with --static proposals of a round (default 10000, 100000)"
+    add("--batch", type=at_least_one, metavar="N", help=text)
+    add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
+    add("--variant", choices=VARIANTS, default=VARIANTS[0], help=f"who proposes (default {VARIANTS[0]})")
+    add("--workers", type=at_least_one, default=1, metavar="W", help="how many (default 1)")
+    add("--show", choices=("count", "rows"), default="count", help="what to print (default count)")
+    add("--check", type=int, default=0, metavar="N", help="after how many batches to ask DuckDB too (default none)")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    if chosen.workload not in WORKLOADS:
+        raise unknown("workload", chosen.workload, WORKLOADS)
+    pattern = motif(chosen.motif)
+    with ProgressLine() as progress:
+        edges = open_graph(chosen.graph, chosen.data, chosen.master, progress.report)
+    edges = oriented(edges) if chosen.orient else edges
+    if chosen.static:
+        return _static(chosen, pattern, edges)
+    stream = WORKLOADS[chosen.workload](edges, chosen.batch or CHANGES)
+    found = pattern.dataflow({"e": edges.relation()}, chosen.variant)
+    if chosen.show == "rows":
+        return _rows(chosen, found, stream)
+    return _count(chosen, pattern, found, stream)
+
+
+def _count(chosen: argparse.Namespace, pattern: Pattern, found: Collection, stream: Stream) -> int:
+    measured, total = Measured(), 0
+    batches = len(stream.starts)
+    asked = (
+        {int(each) for each in np.linspace(batches, 1, min(chosen.check, batches)).round()} if chosen.check else set()
+    )
+    loaded = int(stream.starts[0] > 0)
+    for number, (changes, fed) in enumerate(steps(found.count(), stream, chosen.workers, measured), 1 - loaded):
+        total += counted(changes)
+        if number in asked and not _is_right(pattern, stream, fed, total):
+            return 1
+    _tell(chosen, stream, measured)
+    checked = f" (as DuckDB says after {len(asked)} of {batches} batches)" if asked else ""
+    print(f"{total:,}{checked}")
+    return 0
+
+
+def _is_right(pattern: Pattern, stream: Stream, fed: int, total: int) -> bool:
+    """Hold a count against DuckDB's."""
+    right = oracle(pattern, stream, fed)
+    if right != total:
+        print(f"WRONG: {total:,} after {fed:,} changes of edges, DuckDB says {right:,}", file=sys.stderr)
+    return right == total
+
+
+def _tell(chosen: argparse.Namespace, stream: Stream, measured: Measured) -> None:
+    """Say on standard error what a run took."""
+    rate = measured.updates / max(measured.seconds, 1e-9)
+    words = [f"{measured.updates:,} changes of edges in {measured.seconds:.3f} s, {rate:,.0f}/s"]
+    if measured.proposals is not None:
+        words.append(f"{measured.proposals:,} proposals")
+    if measured.state_bytes is not None and chosen.variant != "binary":
+        each = measured.state_bytes / max(measured.rows, 1)
+        words.append(f"{measured.state_bytes / 1e6:,.1f} MB kept, {each:.1f} bytes an edge and direction")
+    print(f"{stream.edges.name}, {len(stream.edges):,} edges: {'; '.join(words)}", file=sys.stderr)
+
+
+def _rows(chosen: argparse.Namespace, found: Collection, stream: Stream) -> int:
+    """List what is found at the end, with how often it is."""
+    measured = Measured()
+    names = found.schema.names
+    parts = [
+        np.column_stack([changes.diff, *(changes.columns[name] for name in names)])
+        for changes, _ in steps(found, stream, chosen.workers, measured)
+    ]
+    rows, place = np.unique(np.concatenate(parts)[:, 1:], axis=0, return_inverse=True)
+    weights = np.bincount(place.ravel(), np.concatenate(parts)[:, 0], len(rows)).astype(np.int64)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([*names, "times"])
+    writer.writerows([*row, weight] for row, weight in zip(rows.tolist(), weights.tolist(), strict=True) if weight)
+    _tell(chosen, stream, measured)
+    return 0
+
+
+def _static(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
+    """Count or list by BiGJoin over indexes of all edges."""
+    batch = chosen.batch or BATCH
+    with closing(bigjoin_of(pattern, edges)) as found:
+        started = time.perf_counter()
+        found.load({"e": WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)})
+        loaded = time.perf_counter()
+        if chosen.show == "rows":
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow([*found.variables, "times"])
+            for rows in found.rows(batch):
+                writer.writerows(rows.tolist())
+        else:
+            total = found.count(batch)
+            if chosen.check and not _is_right(pattern, WORKLOADS["load"](edges, 1), len(edges), total):
+                return 1
+            print(f"{total:,}{' (as DuckDB says)' if chosen.check else ''}")
+        taken, shown = time.perf_counter() - loaded, found.shown
+        held = ", ".join(f"{most:,}" for most in shown.most) or "none"
+        words = f"indexed in {loaded - started:.3f} s, found in {taken:.3f} s; {shown.proposals:,} proposals"
+        words += f" in {shown.rounds:,} rounds of {batch:,}; prefixes held at most: {held}"
+        print(f"{edges.name}, {len(edges):,} edges: {words}", file=sys.stderr)
+    return 0

@@ -1,0 +1,79 @@
+"""Motifs in words: "e(a,b), e(b,c), e(a,c), a<b" is atoms, of a relation and its variables, and conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dataflow.collection import Collection
+from dataflow.expr import col
+from dataflow.motif import Atom, Variant, delta_query
+from deltamark import DeltamarkError, unknown
+
+NAME = r"[A-Za-z]\w*"
+ITEM = re.compile(rf"\s*(?:({NAME})\s*\(([^()]*)\)|({NAME})\s*<\s*({NAME}))\s*(,|$)")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Atoms, each a relation and its variables, and pairs of variables of which the first must be smaller."""
+
+    atoms: tuple[tuple[str, tuple[str, ...]], ...]
+    smaller: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each for _, variables in self.atoms for each in variables))
+
+    def dataflow(self, relations: Mapping[str, Collection], variant: Variant = "least") -> Collection:
+        """Return what finds the motif in relations."""
+        for name, _ in self.atoms:
+            if name not in relations:
+                raise unknown("relation", name, relations)
+        atoms = [Atom(relations[name], variables) for name, variables in self.atoms]
+        return delta_query(atoms, [col[small] < col[large] for small, large in self.smaller], variant)
+
+    def sql(self, columns: Mapping[str, Sequence[str]], selected: str = "") -> str:
+        """Write it in SQL over tables with these columns. selected: what is selected (default the variables)."""
+        places: dict[str, list[str]] = {each: [] for each in self.variables}
+        for number, (name, variables) in enumerate(self.atoms):
+            for column, variable in zip(columns[name], variables, strict=True):
+                places[variable].append(f"e{number}.{column}")
+        first = {variable: each[0] for variable, each in places.items()}
+        equal = [f"{each[0]} = {other}" for each in places.values() for other in each[1:]]
+        conditions = [*equal, *(f"{first[small]} < {first[large]}" for small, large in self.smaller)]
+        tables = ", ".join(f"{name} AS e{number}" for number, (name, _) in enumerate(self.atoms))
+        what = selected or ", ".join(f"{place} AS {variable}" for variable, place in first.items())
+        return f"SELECT {what} FROM {tables} WHERE {' AND '.join(conditions) or 'true'}"  # noqa: S608
+
+
+def read(text: str) -> Pattern:
+    """Read a motif."""
+    atoms: list[tuple[str, tuple[str, ...]]] = []
+    smaller: list[tuple[str, str]] = []
+    at, comma = 0, ","
+    while comma:
+        found = ITEM.match(text, at)
+        if found is None:
+            raise _unreadable(text[at:].strip() or "nothing")
+        name, variables, small, large, comma = found.groups()
+        if small:
+            smaller.append((small, large))
+        else:
+            words = tuple(each.strip() for each in variables.split(","))
+            if not all(re.fullmatch(NAME, each) for each in words):
+                raise _unreadable(f"{name}({variables})")
+            atoms.append((name, words))
+        at = found.end()
+    pattern = Pattern(tuple(atoms), tuple(smaller))
+    if not atoms:
+        raise _unreadable(text)
+    for each in dict.fromkeys(name for pair in smaller for name in pair):
+        if each not in pattern.variables:
+            raise unknown("variable", each, pattern.variables)
+    return pattern
+
+
+def _unreadable(actual: str) -> DeltamarkError:
+    return DeltamarkError("not a motif", repr(actual), 'write one such as "e(a,b), e(b,c), e(a,c), a<b"')

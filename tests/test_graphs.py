@@ -1,0 +1,200 @@
+"""Graphs: what is drawn, files of edges, motifs in words, and the command that counts them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from datagen import make_graph
+from datagen.edge_file import read_edges
+from datagen.graph import KINDS, graph
+from deltamark import DeltamarkError
+from harness.cli import main
+from harness.graphs import WORKLOADS, Edges, oriented
+from harness.motifs import oracle
+from queries.graph.motifs import MOTIFS, motif
+from queries.graph.pattern import read
+
+SMALL = ("rmat:7", "rmat-hubs:7", "zipf:7", "hub:50", "star:20", "grid:5")
+
+
+@pytest.fixture(scope="module")
+def graphs(tmp_path_factory):
+    """A directory with small graphs, made by the tasks that Spark would run."""
+    data = tmp_path_factory.mktemp("graphs")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(make_graph, "session", _nothing)
+    patch.setattr(make_graph, "run_tasks", _in_turn)
+    for name in SMALL:
+        make_graph.make_graph(data, graph(name), "", lambda *_: None)
+    patch.undo()
+    return data
+
+
+class _nothing:  # noqa: N801
+    def __init__(self, *_):
+        pass
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *_):
+        pass
+
+
+def _in_turn(_spark, function, tasks, _poll):
+    return [getattr(make_graph, function.split(":")[1])(task) for task in tasks]
+
+
+def stored(data, name: str) -> Edges:
+    _, table = make_graph.read_graph(make_graph.directory_of(data, graph(name)))
+    return Edges(name, *(table[column].to_numpy().astype(np.int64) for column in ("src", "dst")))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_edges_are_there_once_between_vertices_of_the_graph(graphs, name):
+    edges, nodes = stored(graphs, name), graph(name).nodes
+    pairs = set(zip(edges.src.tolist(), edges.dst.tolist(), strict=True))
+    assert len(pairs) == len(edges)
+    assert all(src != dst and min(src, dst) >= 0 and max(src, dst) < nodes for src, dst in pairs)
+    assert {kind.split(":")[0] for kind in SMALL} == set(KINDS)
+
+
+def test_what_is_planted_is_there(graphs):
+    assert Counter(stored(graphs, "hub:50").src.tolist())[87] == 50
+    for name, triangles in (("star:20", 20), ("grid:5", 5**3)):
+        edges = stored(graphs, name)
+        assert oracle(MOTIFS["triangle"], WORKLOADS["load"](edges, 1), len(edges)) == triangles
+
+
+def test_labels_are_a_permutation(graphs):
+    plain, labelled = (np.sort(np.bincount(stored(graphs, name).src)) for name in ("rmat-hubs:7", "rmat:7"))
+    assert plain[plain > 0].tolist() == labelled[labelled > 0].tolist()
+
+
+def test_orientation_keeps_each_pair_once_from_the_lower_degree():
+    edges = oriented(Edges("x", np.array([5, 7, 7, 9, 5, 9]), np.array([7, 5, 9, 9, 9, 11])))
+    assert len(edges) == 4
+    assert (edges.src < edges.dst).all()
+    assert np.bincount(np.concatenate([edges.src, edges.dst])).tolist() == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_workload_never_deletes_what_is_not_there(workload):
+    edges = Edges("x", np.arange(100) % 7, np.arange(100) % 5)
+    stream = WORKLOADS[workload](edges, 3)
+    fed = len(stream.loaded().time) + sum(len(batch.time) for batch in stream.batches())
+    assert fed == len(stream.rows)
+    assert all(stream.live(stop).min() >= 0 for stop in range(1, fed + 1))
+
+
+TABLE = pa.table({"src": [1, 2, 2], "dst": [2, 3, 3]})
+
+
+def test_files_of_edges(tmp_path):
+    texts = {"a.txt": "# from to\n1 2\n2 3\n2 3\n", "b.csv": "1,2\n2,3\n2,3\n", "c.tsv": "1\t2\n2\t3\n2\t3"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    pq.write_table(TABLE, tmp_path / "d.parquet")
+    with pa.OSFile(str(tmp_path / "e.arrow"), "wb") as sink, pa.ipc.new_file(sink, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    for path in tmp_path.iterdir():
+        assert read_edges(path).equals(TABLE), path
+
+
+NO_EDGES = {
+    "words.txt": "a b\n", "one.txt": "1\n2\n", "three.txt": "1 2 3\n", "half.txt": "1 2\n3\n", "real.txt": "1 2.5\n",
+    "empty.txt": "", "comments.txt": "# nothing\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_EDGES)
+def test_what_is_no_list_of_edges_is_an_error_that_names_the_file(tmp_path, name):
+    (tmp_path / name).write_text(NO_EDGES[name])
+    with pytest.raises(DeltamarkError, match=f"not a list of edges.*{name}"):
+        read_edges(tmp_path / name)
+
+
+def test_columns_that_are_no_integers_are_an_error(tmp_path):
+    pq.write_table(pa.table({"src": ["a"], "dst": ["b"]}), tmp_path / "x.parquet")
+    with pytest.raises(DeltamarkError, match="src string"):
+        read_edges(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("words", ["rmat", "rmat:0", "rmat:99", "hub:x", "nothing:3"])
+def test_what_is_no_graph_is_an_error(words):
+    with pytest.raises(DeltamarkError, match="graph"):
+        graph(words)
+
+
+@pytest.mark.parametrize("words", ["", "e(a,b", "e(a b)", "e(a,)", "a<b", "e(a,b) e(b,c)", "e(a,b), b<x", "e(a,b),"])
+def test_what_is_no_motif_is_an_error(words):
+    with pytest.raises(DeltamarkError, match=r"not a motif|unknown variable"):
+        read(words)
+
+
+def test_a_motif_has_a_name_or_is_read():
+    assert motif("triangle") == motif("e(a,b),e(b,c),  e(a,c)")
+    assert motif("e(a,b), a<b").smaller == (("a", "b"),)
+    assert len(MOTIFS["6-clique"].atoms) == 15
+
+
+@pytest.mark.parametrize("name", MOTIFS)
+@pytest.mark.parametrize("workload", ["half", "insert"])
+def test_the_command_counts_as_duckdb_does_after_every_batch(graphs, name, workload, tmp_path, capsys):
+    edges = stored(graphs, "rmat:7")
+    sizes = {"5-clique": 250, "6-clique": 250, "house": 250}
+    kept = slice(0, sizes.get(name, 700))
+    (tmp_path / "x.txt").write_text(
+        "".join(f"{a} {b}\n" for a, b in zip(edges.src[kept], edges.dst[kept], strict=True))
+    )
+    words = [
+        "motif",
+        name,
+        "--graph",
+        str(tmp_path / "x.txt"),
+        "--workload",
+        workload,
+        "--batch",
+        "60",
+        "--check",
+        "99",
+    ]
+    assert main(words) == 0
+    assert "as DuckDB says" in capsys.readouterr().out
+
+
+def test_the_command_lists_rows_with_how_often_they_are_there(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
+    assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--show", "rows"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["a,b,c,times", "1,2,3,2", "1,3,3,4", "2,3,3,1", "3,3,3,1"]
+
+
+@pytest.mark.parametrize("show", ["count", "rows"])
+def test_the_command_finds_motifs_by_bigjoin(tmp_path, capsys, show):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
+    words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--show", show]
+    found = []
+    for more in ([], ["--static", "--batch", "2"]):
+        assert main([*words, *more]) == 0
+        found.append(sorted(capsys.readouterr().out.splitlines()))
+    assert found[0] == found[1]
+
+
+def test_the_command_finds_a_wrong_answer(tmp_path, capsys, monkeypatch):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
+    monkeypatch.setattr("harness.commands.motif.oracle", lambda *_: 5)
+    assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--check", "1"]) == 1
+    assert "WRONG" in capsys.readouterr().err
+
+
+def test_the_benchmark_prints_its_tables(graphs, capsys):
+    words = ["bench-graph", "--scale", "7", "--hub", "50", "--batches", "1,100", "--data", str(graphs)]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    for title in ("does not change", "size of its batches", "come and go", "A vertex with 50 edges comes"):
+        assert title in out

@@ -51,6 +51,9 @@ class KeyRange(Protocol):
     @property
     def form(self) -> str: ...
 
+    @property
+    def given(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class Keys:
@@ -239,7 +242,8 @@ class Program:
     def keys(self, key: KeyRange, rows: int, coming: int) -> Keys:
         """Make a map for keys of a range, and see to its room before `coming` (a cell) rows are added."""
         if key.form == "interned" or key.high - key.low < DIRECT_SHARE * rows + DIRECT_FREE:
-            return Keys(self.words(keymap.WORDS, [0, key.low, key.high]), key.high - key.low + 1)
+            fields = [0, key.low, key.high, 0, 0, 0, key.given]
+            return Keys(self.words(keymap.WORDS, fields), key.high - key.low + 1)
         mask = 1023
         fields = [1, key.low, key.high, mask, self.memory.reserve(2 * (mask + 1)), 0, 0]
         free, names = self.memory.reserve(LOOSE), self.memory.reserve(LOOSE)

@@ -113,6 +113,12 @@ class Key:
     high: int
     form: Literal["single", "packed", "interned"]
     interner: Interner | None = None
+
+    @property
+    def given(self) -> int:
+        """The word that says how many ids an interner has given, if one does."""
+        return 0 if self.interner is None else self.interner.block + 8 * intern.NEXT
+
     deal: Deal | None = None
 
 

@@ -21,8 +21,7 @@ row of negative weight until the time ends; one that is left then is an error.
 from __future__ import annotations
 
 from dataflow.kernels import find as found_by
-from dataflow.kernels.keymap import HASHED, HIGH, LOW, add, find, remove
-from dataflow.kernels.keymap import NEXT as NEXT_ID
+from dataflow.kernels.keymap import HASHED, LOW, add, find, reach, remove
 from dataflow.kernels.memory import kernel, load, load32, store, store32
 
 SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LISTS, NEXT, MARK, FREE, LIVE, WEIGHTED, WEIGHT, PLAIN = range(1, 15)
@@ -274,8 +273,7 @@ def _cancel_found(op: int, found: int, key_id: int, slot: int, diff: int) -> int
 def index(op: int, found: int) -> None:
     """Let all settled rows be found by a new block of kernels.find, whose table has room for them."""
     keys, lists, following, mark = load(op, KEYS), load(op, LISTS), load(op, NEXT), load(op, MARK)
-    ids = load(keys, NEXT_ID) if load(keys, HASHED) != 0 else load(keys, HIGH) - load(keys, LOW) + 1
-    for key_id in range(ids):
+    for key_id in range(reach(keys)):
         last, link = 0, load32(lists, 2 * key_id)
         while link != 0:
             last, link = link, load32(following, link - 1)

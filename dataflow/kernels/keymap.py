@@ -13,7 +13,8 @@ from dataflow.kernels.memory import inline, kernel, load, store
 
 HASHED, LOW, HIGH, MASK, TABLE, USED, NEXT, FREE, FREED, KEYS = range(10)
 WORDS = 10
-"""Of a map's block. TABLE: 2 words a slot. FREE: a stack of FREED ids. KEYS: the key of each id."""
+"""Of a map's block. NEXT: the next id; direct: the address of that word of the interner, if one gives the ids. TABLE: 2
+words a slot. FREE: a stack of FREED ids. KEYS: the key of each id."""
 
 
 @inline
@@ -82,6 +83,15 @@ def remove(keys: int, key: int) -> None:
             hole = slot
         slot = (slot + 1) & mask
     store(table, 2 * hole + 1, 0)
+
+
+@kernel
+def reach(keys: int) -> int:
+    """Return how many ids there may be: of keys whose ids an interner gives, as many as it has given."""
+    following = load(keys, NEXT)
+    if load(keys, HASHED) != 0:
+        return following
+    return load(following, 0) if following != 0 else load(keys, HIGH) - load(keys, LOW) + 1
 
 
 @kernel

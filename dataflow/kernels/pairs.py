@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataflow.kernels import arrange
 from dataflow.kernels.join import LEFT, OUT_DIFF, OUT_LEFT, OUT_RIGHT, OUT_SIZE, OUT_TIME, product
-from dataflow.kernels.keymap import HASHED, HIGH, LOW, find, key_of
-from dataflow.kernels.keymap import NEXT as NEXT_ID
+from dataflow.kernels.keymap import HASHED, HIGH, LOW, find, key_of, reach
 from dataflow.kernels.memory import inline, kernel, load, load32, store
 
 DRIVER, OTHER, KEY_ID, LIST, LINK, OTHER_LIST, OTHER_LINK, TIME = range(8)
@@ -25,8 +24,7 @@ KEYS_A_PAIR = 8
 @kernel
 def ids(block: int) -> int:
     """Return how many ids of keys there may be."""
-    keys = load(block, arrange.KEYS)
-    return load(keys, NEXT_ID) if load(keys, HASHED) != 0 else load(keys, HIGH) - load(keys, LOW) + 1
+    return reach(load(block, arrange.KEYS))
 
 
 @kernel

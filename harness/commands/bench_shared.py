@@ -37,8 +37,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--physical", type=numbers, default=default, metavar="P,P", help="logical batches at once (default the post's)")
     add("--runs", type=at_least_one, default=3, help="timed runs (default 3)")
     add("--seed", type=int, default=0, help="of the rounds at which answers are compared (default 0)")
-    fuel = "pieces of work a batch, where a query comes bit by bit (default 4)"
-    add("--fuel", type=at_least_one, default=4, help=fuel)
+    fuel = "pieces of work a batch, where a query comes bit by bit (default 2)"
+    add("--fuel", type=at_least_one, default=2, help=fuel)
     add("--format", choices=FORMATS, default="text", help="how to print the tables (default text)")
 
 

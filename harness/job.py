@@ -17,7 +17,7 @@ from harness.measure import Drive, Handed, Run
 from harness.stats import percentile
 from harness.subjects import RECOMPUTING, open_check, open_subject
 
-PATIENCE = 0.8
+PATIENCE = 1.5
 """Seconds after which no further run is begun."""
 
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}

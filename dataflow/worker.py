@@ -27,6 +27,9 @@ from deltamark import DeltamarkError, unknown
 
 Column: TypeAlias = "np.ndarray | pa.StringArray"
 
+LOOK = 1 << 10
+"""Rows of an answer that are looked at, at least."""
+
 WHOLE = 1 << 40
 """Rows of a slice that is a whole feed."""
 
@@ -65,9 +68,13 @@ def joined(batches: Sequence[Batch]) -> Batch:
     return Batch(time, diff, {name: np.concatenate([each.columns[name] for each in batches]) for name in names})
 
 
-def pointers_to(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> Pointers:
-    places = {}
+def pointers_to(
+    time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column], known: Mapping[str, int] = MappingProxyType({})
+) -> Pointers:
+    places = dict(known)
     for name, values in columns.items():
+        if name in known:
+            continue
         if isinstance(values, np.ndarray):
             places[name] = _address(values)
         else:
@@ -75,10 +82,15 @@ def pointers_to(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column
     return Pointers(len(time), int(time[-1]), _address(time), _address(diff), places)
 
 
-def trusted(time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> Batch:
-    """Make a batch whose order and bounds are known to hold, of contiguous arrays of the right types; not empty."""
+def trusted(
+    time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column], known: Mapping[str, int] = MappingProxyType({})
+) -> Batch:
+    """Make a batch whose order and bounds are known to hold, of contiguous arrays of the right types; not empty.
+
+    known: the addresses of some of the columns.
+    """
     batch = Batch(time, diff, columns)
-    batch.pointers = pointers_to(time, diff, columns)
+    batch.pointers = pointers_to(time, diff, columns, known)
     return batch
 
 
@@ -89,6 +101,7 @@ class Shard:
         self.compiled = compiled
         self._program = compiled.program
         self.inputs: dict[str, Aim] = {}
+        self._seen: dict[tuple[str, int], list[np.ndarray]] = {}
         self._loop = compiled.loop()
         self.refresh()
 
@@ -100,6 +113,7 @@ class Shard:
             each.refresh()
         self._all = {name: _words(root.block, vm.DROP + 1) for name, root in compiled.roots.items()}
         self._collected = {name: each for name, each in self._all.items() if name not in behind}
+        self._seen = {}
         self._program.memory.release(self._loop.block)
         self._loop = compiled.loop(without)
 
@@ -139,8 +153,16 @@ class Shard:
 
     def answer(self, worker: int, rows: int, name: str = ANSWER) -> Batch:
         """Copy what a worker has collected of an answer; its texts can be read until the next feed."""
-        time, diff, *arrays = (view(vector, rows).copy() for vector in self.compiled.roots[name].vectors[worker])
+        time, diff, *arrays = (each[:rows].copy() for each in self._views(name, worker, rows))
         return self._batch(name, time, diff, arrays)
+
+    def _views(self, name: str, worker: int, rows: int) -> list[np.ndarray]:
+        """Look at what a worker has collected of an answer; a new look takes longer than one that is kept."""
+        views = self._seen.get((name, worker))
+        if views is None or len(views[0]) < rows:
+            vectors = self.compiled.roots[name].vectors[worker]
+            views = self._seen[name, worker] = [view(vector, max(2 * rows, LOOK)) for vector in vectors]
+        return views
 
     def collected(self, name: str) -> Batch:
         """Copy what has been collected of an answer that is behind."""

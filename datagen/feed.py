@@ -8,7 +8,7 @@ in one of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,8 @@ class Delta:
     diff: np.ndarray
     rows: range | np.ndarray
     columns: dict[str, Values]
+    addresses: dict[str, int] = field(default_factory=dict)
+    """Where columns of numbers lie, as far as that is known: asking each view for its address takes longer."""
 
 
 class Feed:
@@ -89,15 +91,30 @@ class _Reader:
         self._logical = logical
         self._shift = dataset.shift
         self._columns = [(column, dataset.pieces(name, column)) for column in columns]
+        self._addresses = [
+            (column, [piece.ctypes.data for piece in stored], stored[0].itemsize)
+            for column, stored in self._columns
+            if stored and isinstance(stored[0], np.ndarray)
+        ]
         self._steps = _constant(np.empty(0, dtype=np.int64))  # 8 * (i // logical)
         self._diffs = dict.fromkeys((1, -1), self._steps)
 
     def read(self, pieces: list[Piece]) -> Delta:
         if len(pieces) == 1:
             piece = pieces[0]
-            columns = {name: cut(stored, self._shift, piece.start, piece.stop) for name, stored in self._columns}
-            return Delta(self.name, self._time(piece), self._diff(piece), range(piece.start, piece.stop), columns)
+            start, stop = piece.start, piece.stop
+            columns = {name: cut(stored, self._shift, start, stop) for name, stored in self._columns}
+            rows = range(start, stop)
+            return Delta(self.name, self._time(piece), self._diff(piece), rows, columns, self._lie(start, stop))
         return self._merged(pieces)
+
+    def _lie(self, start: int, stop: int) -> dict[str, int]:
+        """Return where positions of columns lie that are in one file."""
+        file = start >> self._shift
+        if file != (stop - 1) >> self._shift:
+            return {}
+        first = start - (file << self._shift)
+        return {name: address[file] + first * width for name, address, width in self._addresses}
 
     def _merged(self, pieces: list[Piece]) -> Delta:
         time = np.concatenate([self._time(piece) for piece in pieces])

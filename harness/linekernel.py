@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import int64, njit, uint64
 
 from dataflow import kernels  # where compiled code is cached
+from dataflow.kernels.memory import load, load8, store8
 from dataflow.types import NULL
 
 __all__ = ["DATE", "NULL", "NUMBER", "SHORT", "TEXT", "digest", "kernels", "write"]
@@ -26,36 +27,36 @@ compiled = njit(cache=True, error_model="numpy", nogil=True)
 
 
 @compiled
-def _digits(value: int, least: int, out: Any, at: int) -> int:
+def _digits(value: int, least: int, out: int, at: int) -> int:
     """Write a number that is not negative, with at least so many digits."""
-    rest, ten, zero = uint64(value), uint64(10), uint64(ZERO)
+    rest, ten = uint64(value), uint64(10)
     width, limit = 1, ten
     while width < 19 and rest >= limit:
         width, limit = width + 1, limit * ten
     width = max(width, least)
     for place in range(at + width - 1, at - 1, -1):
         left = rest // ten
-        out[place] = zero + rest - left * ten
+        store8(out, place, ZERO + int64(rest - left * ten))
         rest = left
     return at + width
 
 
 @compiled
-def _number(value: int, scale: int, out: Any, at: int) -> int:
+def _number(value: int, scale: int, out: int, at: int) -> int:
     if value < 0:
-        out[at] = MINUS
+        store8(out, at, MINUS)
         value, at = -value, at + 1
     at = _digits(value, scale + 1, out, at)
     if scale > 0:
         for place in range(at, at - scale, -1):
-            out[place] = out[place - 1]
-        out[at - scale] = POINT
+            store8(out, place, load8(out, place - 1))
+        store8(out, at - scale, POINT)
         at += 1
     return at
 
 
 @compiled
-def _date(days: int, out: Any, at: int) -> int:
+def _date(days: int, out: int, at: int) -> int:
     """Write year, month and day of the civil calendar, which repeats every 146097 days; years begin in March here."""
     shifted = days + 719468
     era = shifted // 146097
@@ -68,65 +69,65 @@ def _date(days: int, out: Any, at: int) -> int:
     if month > 12:
         month, year = month - 12, year + 1
     at = _digits(year, 4, out, at)
-    out[at] = MINUS
+    store8(out, at, MINUS)
     at = _digits(month, 2, out, at + 1)
-    out[at] = MINUS
+    store8(out, at, MINUS)
     return _digits(day + 1, 2, out, at + 1)
 
 
 @compiled
-def _quoted(first: int, at: int, out: Any) -> int:
+def _quoted(first: int, at: int, out: int) -> int:
     """Put the text that was written from `first` to `at` between quotes if it needs them."""
     quotes, special = 0, False
     for place in range(first, at):
-        byte = out[place]
+        byte = load8(out, place)
         quotes += byte == QUOTE
         special |= byte in (COMMA, QUOTE, NEWLINE, RETURN)
     if not special:
         return at
     end = at + quotes + 2
     place = end - 1
-    out[place] = QUOTE
+    store8(out, place, QUOTE)
     for source in range(at - 1, first - 1, -1):
         place -= 1
-        byte = out[source]
-        out[place] = byte
+        byte = load8(out, source)
+        store8(out, place, byte)
         if byte == QUOTE:
             place -= 1
-            out[place] = QUOTE
-    out[first] = QUOTE
+            store8(out, place, QUOTE)
+    store8(out, first, QUOTE)
     return end
 
 
 @compiled
-def _text(number: int, offsets: Any, data: Any, out: Any, at: int) -> int:
+def _text(number: int, offsets: int, data: int, out: int, at: int) -> int:
     first = at
-    for source in range(offsets[number], offsets[number + 1]):
-        out[at] = data[source]
+    for source in range(load(offsets, number), load(offsets, number + 1)):
+        store8(out, at, load8(data, source))
         at += 1
     return _quoted(first, at, out)
 
 
 @compiled
-def _short(packed: int, out: Any, at: int) -> int:
+def _short(packed: int, out: int, at: int) -> int:
     """Write a text of at most seven bytes: see dataflow.types."""
     first = at
     for byte in range(packed & 7):
-        out[at] = (packed >> (3 + 8 * (6 - byte))) & 255
+        store8(out, at, (packed >> (3 + 8 * (6 - byte))) & 255)
         at += 1
     return _quoted(first, at, out)
 
 
 @compiled
 def _line(
-    row: int, time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: Any, data: Any, out: Any, at: int
+    row: int, time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: int, data: int, out: int, at: int
 ) -> int:
     """Write a row without the end of its line."""
     at = _number(time[row], 0, out, at)
-    out[at] = COMMA
+    store8(out, at, COMMA)
     at = _number(diff[row], 0, out, at + 1)
     for column in range(len(kinds)):
-        out[at] = COMMA
+        store8(out, at, COMMA)
         at += 1
         value, kind = values[column, row], kinds[column]
         if value == NULL:
@@ -143,12 +144,12 @@ def _line(
 
 
 @compiled
-def write(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: Any, data: Any, out: Any) -> int:
-    """Write rows as lines; return how many bytes they take."""
+def write(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: int, data: int, out: int) -> int:
+    """Write rows as lines to an address; return how many bytes they take."""
     at = 0
     for row in range(len(time)):
         at = _line(row, time, diff, values, kinds, scales, offsets, data, out, at)
-        out[at] = NEWLINE
+        store8(out, at, NEWLINE)
         at += 1
     return at
 
@@ -161,13 +162,13 @@ def _mixed(value: Any) -> Any:
 
 
 @compiled
-def digest(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: Any, data: Any, out: Any) -> Any:
+def digest(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: int, data: int, out: int) -> Any:
     """Return the low and the high half of the sum of the hashes of rows' lines."""
     low = high = uint64(0)
     for row in range(len(time)):
         a, b = uint64(SEED_A), uint64(SEED_B)
         for place in range(_line(row, time, diff, values, kinds, scales, offsets, data, out, 0)):
-            byte = uint64(out[place])
+            byte = uint64(load8(out, place))
             a = (a ^ byte) * uint64(TIMES_A)
             b = (b ^ byte) * uint64(TIMES_B)
         before = low

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -139,8 +140,10 @@ class _Block:
         return len(self.inputs[0])
 
     @property
-    def arguments(self) -> tuple[np.ndarray, ...]:
-        return (*self.inputs, self.out)
+    def arguments(self) -> tuple[Any, ...]:
+        """What the kernels take: texts and room for lines by their addresses."""
+        *columns, offsets, data = self.inputs
+        return (*columns, offsets.ctypes.data, data.ctypes.data, self.out.ctypes.data)
 
 
 class _Texts:

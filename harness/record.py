@@ -62,7 +62,7 @@ class Record:
     verified: str = ""
     """How: `oracle` (DuckDB's answers), `digest` (the stream of a cell so checked), or nothing."""
     once: float = 0.0
-    """What DuckDB takes for the query once, over the rows of the end, with one thread; where it was asked."""
+    """What DuckDB takes for the query once, over all rows, with one thread; 0 where it was not asked that."""
     control: float = 0.0
     """What the fixed work of harness/control.py took, just before."""
     took: float = 0.0

@@ -35,4 +35,4 @@ def _type(dataset: Dataset, name: RelationName, column: Column) -> Type:
 
 def batches(deltas: Iterable[Delta]) -> dict[str, Batch]:
     """Hand the feed's deltas to a worker as they are: their bounds and order are those of verified data."""
-    return {delta.relation: trusted(delta.time, delta.diff, delta.columns) for delta in deltas}
+    return {delta.relation: trusted(delta.time, delta.diff, delta.columns, delta.addresses) for delta in deltas}

@@ -123,6 +123,7 @@ def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
     assert (np.diff(delta.time) >= 0).all()
     assert first <= delta.time[0] // 8
     assert delta.time[-1] // 8 < last
+    assert all(address == delta.columns[name].ctypes.data for name, address in delta.addresses.items())
     table = dataset.table(delta.relation)
     for name, values in delta.columns.items():
         stored = table.column(name)

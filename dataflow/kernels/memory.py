@@ -54,7 +54,7 @@ def _storer(bits: int) -> Any:
 
 load, store = _loader(64), _storer(64)
 load32, store32 = _loader(32), _storer(32)
-load8 = _loader(8)
+load8, store8 = _loader(8), _storer(8)
 _load_any = _loader(64, align=1)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dataflow.collection import Collection
 from dataflow.compile import compile_plans
 from dataflow.compiled import Compiled
 from dataflow.kernels import bigjoin as kernel
@@ -42,6 +43,18 @@ RULES = (vm.EXTEND, vm.CONSOLIDATE, vm.COLLECT)
 """Operators of delta queries that are not wanted here: the indexes that they would use are."""
 
 
+def extensions(atoms: Sequence[Atom]) -> tuple[tuple[str, ...], list[Collection]]:
+    """Return the variables of a motif, and the first atom's rows and what they are extended to, step by step."""
+    simple = [each.simple() for each in atoms]
+    atoms = with_projections(simple)
+    rows = atoms[0].rows()
+    found = [extended(rows, atoms[0].variables[-1], [(atoms[0], "new")], None)]
+    for new, now in steps(atoms, 0)[0]:
+        rows = extended(rows, new, [(atoms[each], "new") for each in now], None)
+        found.append(rows)
+    return ordered(simple), found
+
+
 @dataclass(frozen=True)
 class Shown:
     """What a run has taken. most: prefixes that each level held at most; held_bytes: memory beside the indexes."""
@@ -59,20 +72,13 @@ class Static:
     """
 
     def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = ()) -> None:
-        simple = [each.simple() for each in atoms]
-        self.variables = ordered(simple)
-        atoms = with_projections(simple)
-        rows = atoms[0].rows()
-        rules = [extended(rows, atoms[0].variables[-1], [(atoms[0], "new")], None)]
-        for new, now in steps(atoms, 0)[0]:
-            rows = extended(rows, new, [(atoms[each], "new") for each in now], None)
-            rules.append(rows)
-        compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(rules)})
+        self.variables, found = extensions(atoms)
+        compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(found)})
         self._program = compiled.program
         self._program.ops = [each for each in self._program.ops if int(view(each.block, 1)[0]) not in RULES]
         self._program.slice_rows = LOAD_ROWS
         self._shard = Shard(compiled)
-        self._seed, *self._levels = [Level.of(each.node, compiled, smaller) for each in rules]
+        self._seed, *self._levels = [Level.of(each.node, compiled, smaller) for each in found]
         self._shown = Shown(0, 0, (), 0)
 
     @property

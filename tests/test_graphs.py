@@ -16,10 +16,11 @@ from deltamark import DeltamarkError
 from harness.cli import main
 from harness.graphs import WORKLOADS, Edges, oriented
 from harness.motifs import oracle
+from harness.shares import copies, edge_cover
 from queries.graph.motifs import MOTIFS, motif
 from queries.graph.pattern import read
 
-SMALL = ("rmat:7", "rmat-hubs:7", "zipf:7", "hub:50", "star:20", "grid:5")
+SMALL = ("rmat:7", "rmat-hubs:7", "zipf:7", "hub:50", "star:20", "grid:5", "star:50", "grid:7")
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +186,42 @@ def test_the_command_finds_motifs_by_bigjoin(tmp_path, capsys, show):
     assert found[0] == found[1]
 
 
+def test_the_command_shows_the_loads_of_shards(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
+    words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--shards", "4"]
+    assert main([*words, "--static", "--check", "1"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = [line[2:4] for line in lines if len(line) > 3 and line[3].startswith("bigjoin")]
+    assert found == [["8", "bigjoin"], ["8", "bigjoin-s"]]
+
+
+@pytest.mark.parametrize("more", [[], ["--static", "--show", "rows"]])
+def test_shards_are_of_counts_without_changes(tmp_path, capsys, more):
+    (tmp_path / "x.txt").write_text("1 2\n")
+    assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--shards", "4", *more]) == 2
+    assert "shards count in graphs that do not change" in capsys.readouterr().err
+
+
+def test_the_command_finds_algorithms_that_do_not_agree(tmp_path, capsys, monkeypatch):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
+    monkeypatch.setattr("dataflow.rounds.Run.count", lambda _: 5)
+    assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--shards", "2"]) == 1
+    assert "WRONG" in capsys.readouterr().err
+
+
+COVERS = {"e(a,b)": 1, "e(a,b), e(b,c)": 2, "e(a,b), e(b,c), e(c,d)": 2, "triangle": 1.5, "5-clique": 2.5, "diamond": 2}
+
+
+@pytest.mark.parametrize("words", COVERS)
+def test_the_edge_cover_of_a_motif_is_the_known_one(words):
+    assert edge_cover([variables for _, variables in motif(words).atoms]) == COVERS[words]
+
+
+def test_shares_sends_an_edge_to_all_shards_that_agree_with_its_ends():
+    """On a cube of eight shards, two a variable, each of the three edges of a triangle goes to two."""
+    assert copies([("a", "b"), ("b", "c"), ("a", "c")], 8) == pytest.approx(3 * 2)
+
+
 def test_the_command_finds_a_wrong_answer(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
     monkeypatch.setattr("harness.commands.motif.oracle", lambda *_: 5)
@@ -196,5 +233,11 @@ def test_the_benchmark_prints_its_tables(graphs, capsys):
     words = ["bench-graph", "--scale", "7", "--hub", "50", "--batches", "1,100", "--data", str(graphs)]
     assert main(words) == 0
     out = capsys.readouterr().out
-    for title in ("does not change", "size of its batches", "come and go", "A vertex with 50 edges comes"):
+    for title in (
+        "does not change",
+        "size of its batches",
+        "come and go",
+        "A vertex with 50 edges comes",
+        "virtual shards",
+    ):
         assert title in out

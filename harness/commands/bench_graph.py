@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from harness import graphbench as measured
+from harness import skew
 from harness.graphs import Edges, open_graph, oriented
 from harness.options import numbers
 from harness.progress import ProgressLine
@@ -37,13 +38,14 @@ def run(chosen: argparse.Namespace) -> int:
     with ProgressLine() as progress:
         opened = [
             open_graph(name, chosen.data, chosen.master, progress.report)
-            for name in (f"rmat:{chosen.scale}", f"hub:{chosen.hub}")
+            for name in (f"rmat:{chosen.scale}", f"hub:{chosen.hub}", *skew.planted(chosen.scale, chosen.hub))
         ]
     edges, hub = oriented(opened[0]), opened[1]
     print(f"{edges.name}: {len(edges):,} edges; load before {os.getloadavg()[0]:.2f}\n", flush=True)
     show = FORMATS[chosen.format]
     tables: list[Callable[[], Table]] = [
         lambda: _static(edges), lambda: _rounds(edges), lambda: _delta(edges, chosen.batches), lambda: _hub(hub),
+        lambda: skew.loads("triangle", [*opened[2:], oriented(opened[-1])]), skew.shares,
     ]  # fmt: skip
     try:
         for table in tables:

@@ -20,12 +20,14 @@ from dataflow.bigjoin import BATCH
 from dataflow.collection import Collection
 from dataflow.motif import VARIANTS
 from datagen.graph import KINDS
-from deltamark import unknown
+from deltamark import DeltamarkError, unknown
+from harness import skew
 from harness.graphs import WORKLOADS, Edges, Stream, open_graph, oriented
 from harness.motifs import Measured, bigjoin_of, counted, oracle
 from harness.motifs import run as steps
 from harness.options import at_least_one
 from harness.progress import ProgressLine
+from harness.tables.render import text as text_of
 from queries.graph.motifs import motif
 from queries.graph.pattern import Pattern
 
@@ -49,9 +51,11 @@ def options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="take the graph as one without directions: see oriented in harness/graphs.py",
     )
-    text = "changes of edges at a time; with --static proposals of a round (default 10000, 100000)"
+    text = "changes of edges at a time; with --static proposals of a round (default 10000, 100000; of a shard 1000)"
     add("--batch", type=at_least_one, metavar="N", help=text)
     add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
+    text = "with --static: count on so many virtual shards, by BiGJoin and BiGJoin-S, and show the loads of shards"
+    add("--shards", type=at_least_one, metavar="N", help=text)
     add("--variant", choices=VARIANTS, default=VARIANTS[0], help=f"who proposes (default {VARIANTS[0]})")
     add("--workers", type=at_least_one, default=1, metavar="W", help="how many (default 1)")
     add("--show", choices=("count", "rows"), default="count", help="what to print (default count)")
@@ -65,6 +69,8 @@ def run(chosen: argparse.Namespace) -> int:
     with ProgressLine() as progress:
         edges = open_graph(chosen.graph, chosen.data, chosen.master, progress.report)
     edges = oriented(edges) if chosen.orient else edges
+    if chosen.shards:
+        return _sharded(chosen, pattern, edges)
     if chosen.static:
         return _static(chosen, pattern, edges)
     stream = WORKLOADS[chosen.workload](edges, chosen.batch or CHANGES)
@@ -126,6 +132,24 @@ def _rows(chosen: argparse.Namespace, found: Collection, stream: Stream) -> int:
     writer.writerows([*row, weight] for row, weight in zip(rows.tolist(), weights.tolist(), strict=True) if weight)
     _tell(chosen, stream, measured)
     return 0
+
+
+def _sharded(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
+    """Count on virtual shards; show what each algorithm makes them do."""
+    if not chosen.static or chosen.show != "count":
+        raise DeltamarkError(
+            "shards count in graphs that do not change",
+            f"--shards {chosen.shards}",
+            "add --static, and list rows without shards",
+        )
+    try:
+        pair = list(skew.measure(pattern, edges, shards=chosen.shards, batch=chosen.batch or skew.SHARE))
+    except skew.UnequalError as error:
+        print(f"WRONG: {error}", file=sys.stderr)
+        return 1
+    print(text_of(skew.loads_of(chosen.motif, [pair], chosen.shards)))
+    asked = chosen.check and not _is_right(pattern, WORKLOADS["load"](edges, 1), len(edges), pair[0].found)
+    return int(bool(asked))
 
 
 def _static(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:

@@ -69,7 +69,8 @@ class Sharded:
         if algorithm not in WAYS:
             raise unknown("algorithm", algorithm, WAYS)
         if not 1 <= shards <= MOST_SHARDS or batch < 1:
-            raise DeltamarkError("no such shards", f"{shards}, batches of {batch}", f"give 1 to {MOST_SHARDS}, and 1")
+            next_step = f"give 1 to {MOST_SHARDS} shards, and batches of at least 1"
+            raise DeltamarkError("no such shards", f"{shards}, batches of {batch}", next_step)
         seed, *levels = [self._level(each) for each in self._plans]
         way = WAYS[algorithm](shards, len(levels))
         for each in self._indexes.values():

@@ -133,7 +133,7 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
     batch = chosen.batch or BATCH
     with closing(bigjoin_of(pattern, edges)) as found:
         started = time.perf_counter()
-        found.load({"e": WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)})
+        found.load({"e": edges.batch()})
         loaded = time.perf_counter()
         if chosen.show == "rows":
             writer = csv.writer(sys.stdout, lineterminator="\n")

@@ -278,6 +278,11 @@ def test_what_says_nothing_to_a_suite_is_refused(words, tmp_path, capsys):
     )
 
 
+def test_errors_can_be_debugged_in_every_suite(tmp_path, capsys):
+    assert main(["bench", "--debug", "SUITE=shared", "QUERIES=q23", f"RESULTS={tmp_path}"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", SUITES)
 def test_a_report_shows_suites_without_records_of_tpch(name, tmp_path):
     found = findings() if name == "graph" else [load()]

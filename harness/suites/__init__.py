@@ -16,7 +16,7 @@ from harness.suites import graph, shared
 from harness.suites.run import Plan
 
 TPCH = "tpch"
-EVERYWHERE = ("suite", "data", "master", "results", "runs")
+EVERYWHERE = ("suite", "data", "master", "results", "runs", "debug")
 
 
 @dataclass(frozen=True)

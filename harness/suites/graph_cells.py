@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from dataflow.motif import Variant
+from deltamark import DeltamarkError
 from harness.finding import Figures, Finding
 from harness.graphs import WORKLOADS, Edges
 from harness.motifs import bigjoin_of
@@ -80,6 +81,8 @@ def changing(edges: Edges, batch: int, runs: int) -> Iterator[Finding]:
     """Maintain the number of triangles while edges come and go, so many at a time; count what is left by hand."""
     stream = WORKLOADS["half"](edges, batch)
     changes = min(MOST_CHANGES, MOST_BATCHES * batch, len(stream.rows) - int(stream.starts[0]))
+    if not changes:
+        raise DeltamarkError("too few edges to change any", len(edges), "take a larger graph")
     stream = stream.shortened(changes)
     last = left(stream)
     hand = by_hand(TRIANGLE, last)

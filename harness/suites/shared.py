@@ -46,8 +46,7 @@ class All:
         rounds = sorted({max(drawn, logical), self._work.rounds})
         wrong = shared.check(self._cells, self._dataset, self._work, logical, physical, rounds)
         if wrong:
-            where = f"in batches of {logical} x {physical}"
-            raise WrongError("a wrong answer", wrong, f"{where}; python -m harness verify says if it is right alone")
+            raise _wrong(wrong, f"in batches of {logical} x {physical}")
         turns = shared.by_turns(self._plans, self._dataset, self._work, logical, physical, runs)
         figures: Figures = {
             "tuples": [turns.together.tuples],
@@ -62,9 +61,11 @@ class All:
             yield Finding(each.what, {"rows": [each.rows], "bytes": [each.size]}, said=" ".join(each.queries))
 
     def coming(self) -> Iterator[Finding]:
-        for each in shared.coming(self._plans, self._dataset, self._work):
+        for each in shared.coming(self._cells, self._dataset, self._work):
+            if each.wrong:
+                raise _wrong(f"{each.query}, come while others run\n{each.wrong}", "compared with all rows there")
             figures = {"there": [each.with_arrangements], "others": [each.without], "alone": [each.from_scratch]}
-            yield Finding(each.query, figures)
+            yield Finding(each.query, figures, verified=ORACLE)
 
     def crowding(self, fuel: int) -> Iterator[Finding]:
         for each in shared.crowding(self._plans, self._dataset, self._work, fuel):
@@ -77,6 +78,10 @@ class All:
                 figures |= {f"{name}_p{point}": [percentile(took, point)] for point in (50, 99)}
                 figures |= {f"{name}_max": [took[-1]]}
             yield Finding(each.what, figures)
+
+
+def _wrong(what: str, where: str) -> WrongError:
+    return WrongError("a wrong answer", what, f"{where}; python -m harness verify says if it is right alone")
 
 
 def _figures(name: str, timed: Sequence[Sequence[shared.Load]], kept: Sequence[shared.Load]) -> Figures:

@@ -149,7 +149,7 @@ def test_cost_is_the_fewest_workers_that_beat_one_thread():
     figures = {"batches": [1], "seconds_w1": [3.0], "seconds_w2": [2.0]}
     costs = []
     for hand in (4.0, 2.5, 1.0):
-        found = Finding("triangle", figures | {"by_hand": [hand]}, suite="graph", of="x", table="at-once", cell="x")
+        found = Finding("triangle", figures | {"by_hand": [hand]}, suite="graph", of="x", table="at once", cell="x")
         (table,) = suite_tables([found], "graph")
         costs.append(texts(table)[0][-1])
     assert costs == ["1", "2", "more than 2"]
@@ -222,6 +222,10 @@ def test_tables_come_from_findings_alone(kept, capsys):
     words = ["tables", "SUITE=graph", f"RESULTS={kept}", "MACHINE=machine"]
     assert main([*words, "TABLE=static-rmat-7", "FORMAT=csv"]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "static-rmat-7,triangle,7.0,0.5,1.0,9.0,0.5,2.0"
+    assert main([*words, "TABLE=static"]) == 0
+    assert "Motifs in a graph that does not change (rmat:7)" in capsys.readouterr().out
+    assert main([*words, "TABLE=statik"]) == 2
+    assert "unknown table: statik; did you mean static-rmat-7" in capsys.readouterr().err
     assert main([*words[:1], "SUITE=shared", *words[2:]]) == 2
     assert "nothing is measured: " in capsys.readouterr().err
 

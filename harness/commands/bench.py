@@ -103,7 +103,7 @@ def _suite(chosen: argparse.Namespace, session: Session) -> int:
     session.begin(suite_telling.plan_line(plan))
     made: list[Finding] = []
     left = plan.left
-    run = Run(plan, session.writer, suite_telling.Teller(plan).tell, made)
+    run = Run(plan, session.writer, suite_telling.Teller(len(left)).tell, made)
     interrupted = bool(left) and session.measure(run.run)
     asked = {task.of for task in plan.tasks}
     _show(suite_tables([each for each in store.findings(session.directory) if each.of in asked], plan.suite))

@@ -35,9 +35,9 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     made = {table.name: table for table in _made(chosen)}
-    if chosen.table and chosen.table not in made:
+    shown = [table for name, table in made.items() if chosen.table in ("", name, name.partition("-")[0])]
+    if not shown:
         raise unknown("table", chosen.table, made)
-    shown = [made[chosen.table]] if chosen.table else list(made.values())
     print("\n".join(FORMATS[chosen.format](table) for table in shown), end="")
     return 0
 

@@ -38,12 +38,12 @@ class Plan:
     origin: Origin
     runs: int
     took: Mapping[str, float]
-    """What each cell took when it was last measured, by whatever code."""
+    """What each cell of the suite took when it was last measured, by whatever code."""
     done: frozenset[str]
 
     @classmethod
     def of(cls, suite: str, tasks: Sequence[Task], known: Sequence[Finding], origin: Origin, runs: int) -> Plan:
-        took = {each.cell: each.took for each in known}
+        took = {each.cell: each.took for each in known if each.suite == suite}
         last = {each.key: each for each in known}
         done = frozenset(key for key, each in last.items() if each.status == "ok" and each.asked >= runs)
         return cls(suite, tasks, origin, runs, took, done)
@@ -55,18 +55,19 @@ class Plan:
     def blank(self, task: Task) -> Finding:
         return replace(task.blank(self.suite, self.origin), asked=self.runs)
 
-    def estimate(self, left: Iterable[Task]) -> float:
+    def estimate(self, left: Iterable[Task], made: Iterable[Finding] = ()) -> float:
         """Estimate the seconds that cells will take: as before, else as others on the average."""
-        guess = sum(self.took.values()) / len(self.took) if self.took else FIRST_GUESS
-        return sum(self.took.get(self.blank(task).cell, guess) for task in left)
+        took = {**self.took, **{each.cell: each.took for each in made}}
+        guess = sum(took.values()) / len(took) if took else FIRST_GUESS
+        return sum(took.get(self.blank(task).cell, guess) for task in left)
 
 
 @dataclass
 class Run:
     plan: Plan
     sink: Sink
-    tell: Callable[[Sequence[Finding], Sequence[Task]], None]
-    """Of the rows of a cell, and of what is left."""
+    tell: Callable[[Sequence[Finding], int, float], None]
+    """Of the rows of a cell, how many cells are left, and how many seconds those may take."""
     made: list[Finding] = field(default_factory=list)
 
     def run(self) -> None:
@@ -78,7 +79,8 @@ class Run:
             found = self._measured(task)
             self.sink.add_findings(found)
             self.made += found
-            self.tell(found, left[number:])
+            rest = left[number:]
+            self.tell(found, len(rest), self.plan.estimate(rest, self.made))
 
     def _measured(self, task: Task) -> list[Finding]:
         blank = replace(self.plan.blank(task), control=control.seconds())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.finding import Finding, Task
+from harness.finding import Finding
 from harness.stats import percentile
 from harness.suites.run import Plan
 from harness.tables.entry import brief
@@ -23,12 +23,12 @@ def plan_line(plan: Plan) -> str:
 class Teller:
     """Prints a line a cell."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan, self._total = plan, len(plan.left)
+    def __init__(self, total: int) -> None:
+        self._total = total
 
-    def tell(self, found: Sequence[Finding], left: Sequence[Task]) -> None:
-        place = f"{self._total - len(left):>{len(str(self._total))}}/{self._total}"
-        rest = f", about {span(self._plan.estimate(left))} left" if left else ""
+    def tell(self, found: Sequence[Finding], left: int, seconds: float) -> None:
+        place = f"{self._total - left:>{len(str(self._total))}}/{self._total}"
+        rest = f", about {span(seconds)} left" if left else ""
         print(f"{place} {_line(found)}{rest}", flush=True)
 
 

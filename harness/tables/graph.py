@@ -34,7 +34,7 @@ def static(found: Found) -> Table:
 def cost(found: Found) -> Table:
     """Make the table of how many workers beat one good thread."""
     made = [_bigjoin(each) for each in found.get("static", ())]
-    made += [_by_workers("triangle, all edges come at once", each) for each in found.get("at-once", ())]
+    made += [_by_workers("triangle, all edges come at once", each) for each in found.get("at once", ())]
     made += [_by_workers(f"triangle, {_size(each.row)} changes at a time", each) for each in found.get("changing", ())]
     headers = ["what", "by hand", *(f"-w{workers}" for workers in WORKERS), "gain", "COST"]
     notes = [
@@ -118,7 +118,7 @@ def vertices(found: Found) -> Table:
         number("found"), number(f"times_{one}"), share(f"seconds_{one}", f"times_{one}", brief),
         *(least(f"{point}_{one}") for point in ("p50", "p99")), share(f"seconds_{many}", f"times_{one}", brief),
     ]  # fmt: skip
-    headers = ["motif", "found", "vertices", "one", "p50", "p99", f"one of {short(many)}"]
+    headers = ["motif", "found", "vertices", "a vertex", "p50", "p99", f"a vertex of {short(many)}"]
     notes = [
         "each vertex comes with the edges that leave it, and how often the motif is there is read",
         "the post on joins in timely dataflow, from a vertex of LiveJournal, its edges known before, one thread:",
@@ -131,7 +131,7 @@ def hub(found: Found) -> Table:
     shown = (
         least("seconds"),
         number("proposals"),
-        share("proposals", "changes", lambda each: Entry(f"{each:.2f}", each)),
+        share("proposals", "changes", lambda each: Entry(f"{each:,.2f}", each)),
     )
     headers = ["who proposes", "vertices, one by one", "proposals", "proposals a change"]
     notes = ["differential-dogs3 at such a vertex (LiveJournal): 172,318,129 proposals and 25.9 s fixed, 56 ms least"]

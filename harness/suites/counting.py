@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TypeVar
 
@@ -22,6 +22,18 @@ LOOPS = {"triangle": triangles, "4-clique": four_cliques}
 BY_HAND, BY_BIGJOIN = "by hand", "by BiGJoin"
 
 Found = TypeVar("Found")
+
+ENOUGH = 10.0
+"""Seconds after which no further run begins."""
+
+
+def repeated(runs: int) -> Iterator[None]:
+    """Go on so many times; slow ones get fewer."""
+    begun = time.monotonic()
+    for number in range(runs):
+        if number and time.monotonic() - begun > ENOUGH:
+            return
+        yield
 
 
 def timed(work: Callable[[], Found]) -> tuple[float, Found]:

@@ -11,7 +11,7 @@ from harness.finding import Figures, Finding
 from harness.graphs import WORKLOADS, Edges
 from harness.motifs import bigjoin_of
 from harness.stats import percentile
-from harness.suites.counting import BY_BIGJOIN, BY_HAND, agree, by_bigjoin, by_hand, left, maintained, timed
+from harness.suites.counting import BY_BIGJOIN, BY_HAND, agree, by_bigjoin, by_hand, left, maintained, repeated, timed
 from queries.graph.motifs import MOTIFS
 
 WORKERS = (1, 2)
@@ -32,7 +32,7 @@ def static(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
     hand, ours, theirs = by_hand(name, edges), [], []
     with closing(bigjoin_of(MOTIFS[name], edges)) as motif:
         indexed, _ = timed(lambda: motif.load({"e": edges.batch()}))
-        for _ in range(runs):
+        for _ in repeated(runs):
             seconds, found = timed(motif.count)
             again, expected = timed(hand)
             agree(name, edges, found, (BY_HAND, expected))
@@ -62,19 +62,19 @@ def rounds(edges: Edges) -> Iterator[Finding]:
             yield Finding(str(size), figures, verified=BY_HAND)
 
 
-def at_once(edges: Edges, runs: int) -> Iterator[Finding]:
-    """Count triangles by delta queries, all edges coming at once."""
-    hand, count = by_hand(TRIANGLE, edges), MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}).count()
+def at_once(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
+    """Count a motif by delta queries, all edges coming at once."""
+    hand, count = by_hand(name, edges), MOTIFS[name].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
-    for _ in range(runs):
+    for _ in repeated(runs):
         again, expected = timed(hand)
         figures["found"].append(expected)
         figures["by_hand"].append(again)
         for workers in WORKERS:
             found, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
-            agree(TRIANGLE, edges, found, (BY_HAND, expected))
+            agree(name, edges, found, (BY_HAND, expected))
             figures[f"seconds_w{workers}"].append(measured.seconds)
-    yield Finding(TRIANGLE, figures, verified=BY_HAND)
+    yield Finding(name, figures, verified=BY_HAND)
 
 
 def changing(edges: Edges, batch: int, runs: int) -> Iterator[Finding]:

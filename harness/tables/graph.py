@@ -34,7 +34,7 @@ def static(found: Found) -> Table:
 def cost(found: Found) -> Table:
     """Make the table of how many workers beat one good thread."""
     made = [_bigjoin(each) for each in found.get("static", ())]
-    made += [_by_workers("triangle, all edges come at once", each) for each in found.get("at once", ())]
+    made += [_by_workers(f"{each.row}, all edges come at once", each) for each in found.get("at once", ())]
     made += [_by_workers(f"triangle, {_size(each.row)} changes at a time", each) for each in found.get("changing", ())]
     headers = ["what", "by hand", *(f"-w{workers}" for workers in WORKERS), "gain", "COST"]
     notes = [

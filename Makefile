@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed bench-shared bench-reach bench-graph report compare clean-results soak chaos check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed bench-reach report compare clean-results soak chaos check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -15,7 +15,7 @@ setup: .venv/ready  ## make .venv with everything in it (every other target does
 .venv/ready: requirements.lock requirements-build.lock
 	@$(PYTHON) -m harness.setup
 
-bench: .venv/ready  ## the benchmark: make bench SF=1
+bench: .venv/ready  ## the benchmark: make bench SF=1; other suites: SUITE=graph, or SUITE=shared SF=1
 	@$(RUN) bench $(MAKEOVERRIDES)
 
 data: .venv/ready  ## generate TPC-H and pre-batch it into Arrow files: make data SF=0.01
@@ -39,7 +39,7 @@ golden: .venv/ready  ## compare the digests of all change streams with results/g
 plan: .venv/ready  ## what bench would measure with the same settings, and about how long that takes
 	@$(RUN) plan $(MAKEOVERRIDES)
 
-tables: .venv/ready  ## the tables of what is measured: make tables SF=1 FORMAT=markdown TABLE=product
+tables: .venv/ready  ## the tables of what is measured: make tables SF=1 FORMAT=markdown TABLE=product; SUITE=graph
 	@$(RUN) tables $(MAKEOVERRIDES)
 
 report: .venv/ready  ## charts and tables of what is measured, as one HTML file: make report SF=1
@@ -57,14 +57,8 @@ clean-results: .venv/ready  ## remove the records of this machine
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)
 
-bench-shared: .venv/ready  ## all queries in one dataflow, beside each alone: make bench-shared SF=1
-	@$(RUN) bench-shared $(MAKEOVERRIDES)
-
 bench-reach: .venv/ready  ## distances over a random graph, from scratch and attached: make bench-reach NODES=10M EDGES=100M
 	@$(RUN) bench-reach $(MAKEOVERRIDES)
-
-bench-graph: .venv/ready  ## motifs in graphs, with and without changes: make bench-graph SCALE=16
-	@$(RUN) bench-graph $(MAKEOVERRIDES)
 
 soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
 	@$(RUN) soak q18 $(MAKEOVERRIDES)

@@ -11,6 +11,7 @@ from harness.grid import Asked
 from harness.options import add_data, at_least_one, numbers, wanted
 from harness.record import Origin, Record
 from harness.subjects import DUCKDB, known_engine
+from harness.suites import SUITES, TPCH
 from harness.sweep import Effort, Plan
 
 
@@ -30,6 +31,25 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
     add("--sample", type=int, metavar="N", help=text)
     add_runs(parser)
     add_results(parser)
+
+
+def add_suites(parser: argparse.ArgumentParser) -> None:
+    """Add which suite it is, and what can be said of others than TPC-H."""
+    add_suite(parser)
+    add = parser.add_argument_group("of the suite of graphs").add_argument
+    add("--scale", type=at_least_one, default=16, metavar="S", help="of the graph rmat:S (default 16)")
+    add("--vertices", default="zipf:16", metavar="GRAPH", help="that comes vertex by vertex (default zipf:16)")
+    add("--hub", type=at_least_one, default=13_127, metavar="N", help="edges of the hub (default 13127)")
+    sizes = (1, 10, 100, 1000, 10_000)
+    add("--batches", type=numbers, default=sizes, metavar="N,N", help="changes at a time (default 1,10,100,1000,10000)")
+    add = parser.add_argument_group("of the suite of sharing").add_argument
+    text = "pieces of work a batch, where a query comes bit by bit (default 2)"
+    add("--fuel", type=at_least_one, default=2, help=text)
+
+
+def add_suite(parser: argparse.ArgumentParser) -> None:
+    text = f"{TPCH}, graph, or shared: all queries in one dataflow (default {TPCH})"
+    parser.add_argument("--suite", choices=(TPCH, *SUITES), default=TPCH, help=text)
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:

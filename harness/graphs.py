@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,10 @@ class Edges:
         low = min(int(self.src.min()), int(self.dst.min()))
         high = max(int(self.src.max()), int(self.dst.max()))
         return source("e", {"src": integer(low, high), "dst": integer(low, high)}, rows=len(self))
+
+    def batch(self) -> Batch:
+        """Return all edges as one batch."""
+        return Batch(np.zeros(len(self), np.int64), np.ones(len(self), np.int64), {"src": self.src, "dst": self.dst})
 
 
 def open_graph(name: str, data: Path, master: str, report: Callable[[str, int, int], None]) -> Edges:
@@ -85,6 +89,13 @@ class Stream:
 
     def loaded(self) -> Batch:
         return self.batch(0, int(self.starts[0]), 0)
+
+    def shortened(self, changes: int) -> Stream:
+        """Return what is loaded, and so many changes after that."""
+        stop = int(self.starts[0]) + changes
+        return replace(
+            self, rows=self.rows[:stop], diffs=self.diffs[:stop], starts=self.starts[self.starts < stop]
+        )  # fmt: skip
 
     def live(self, stop: int) -> np.ndarray:
         """Return how often each edge is there after so many changes."""

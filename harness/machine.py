@@ -73,11 +73,12 @@ def java() -> str:
     return ran.stderr.partition("\n")[0]
 
 
-def code() -> str:
-    """Digest the sources that take part in a number: of the harness all but commands, tables and their like."""
+def code(*packages: str) -> str:
+    """Digest the sources that take part in a number: of the harness all but its packages, save those that are named."""
     digest = hashlib.blake2b(digest_size=8)
     engine = [source for folder in ENGINE for source in (ROOT / folder).rglob("*.py")]
-    for source in sorted([*engine, *(ROOT / "harness").glob("*.py")]):
+    own = [source for folder in ("", *packages) for source in (ROOT / "harness" / folder).glob("*.py")]
+    for source in sorted([*engine, *own]):
         digest.update(f"{source.relative_to(ROOT)}\n".encode() + source.read_bytes())
     return digest.hexdigest()
 

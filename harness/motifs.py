@@ -25,7 +25,8 @@ from queries.graph.pattern import Pattern
 class Measured:
     """What a run has shown so far."""
 
-    seconds: float = 0.0
+    took: list[float] = field(default_factory=list)
+    """Seconds of each batch."""
     updates: int = 0
     changes: int = 0
     proposals: int | None = None
@@ -33,6 +34,10 @@ class Measured:
     rows: int = 0
     """What the engine keeps, of all indexes."""
     checked: list[int] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.took)
 
 
 def engine_of(collection: Collection, workers: int) -> Worker | Embedded:
@@ -49,7 +54,7 @@ def run(collection: Collection, stream: Stream, workers: int, measured: Measured
         for batch in stream.batches():
             started = time.perf_counter()
             changes = engine.feed({"e": batch})
-            measured.seconds += time.perf_counter() - started
+            measured.took.append(time.perf_counter() - started)
             fed += len(batch.time)
             measured.updates += len(batch.time)
             yield changes, fed

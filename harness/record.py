@@ -127,7 +127,7 @@ def blank(cell: Cell, sample: int, origin: Origin) -> Record:
     return Record(
         query=cell.query, sf=cell.sf, variant=variant, default=variant == asked.default, workload=cell.workload,
         engine=cell.engine, logical=cell.logical, physical=cell.physical, workers=cell.workers, sample=sample,
-        cell=name, key=_key(name, origin), **asdict(origin),
+        cell=name, key=key_of(name, origin), **asdict(origin),
     )  # fmt: skip
 
 
@@ -141,7 +141,8 @@ def cell_name(cell: Cell, variant: str, sample: int) -> str:
     return " ".join(words)
 
 
-def _key(name: str, origin: Origin) -> str:
+def key_of(name: str, origin: Origin) -> str:
+    """Name a cell together with what measures it."""
     words = (name, origin.data, origin.code, origin.versions, str(MEASURING))
     return hashlib.blake2b("\n".join(words).encode(), digest_size=8).hexdigest()
 

@@ -76,6 +76,8 @@ class Coming:
     with_arrangements: float
     without: float
     from_scratch: float
+    wrong: str
+    """How the answer that it comes with differs from DuckDB's."""
 
 
 @dataclass(frozen=True)
@@ -132,16 +134,22 @@ def sharing(chosen: Plans, dataset: Dataset, work: Workload) -> list[Shared]:
     return sorted(found, key=lambda each: -each.size)
 
 
-def coming(chosen: Plans, dataset: Dataset, work: Workload) -> Iterator[Coming]:
+def coming(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> Iterator[Coming]:
     """Let each query come to all others: a second time, and when it had left."""
-    with closing(_loaded(chosen, dataset, work)) as engine:
+    chosen = plans(cells, dataset, work)
+    with closing(_loaded(chosen, dataset, work)) as engine, closing(_oracle(cells, dataset, work)) as oracle:
+        oracle.at(TIMES_A_ROUND * work.rounds - 1)
         for name, plan in chosen.items():
-            history = _history(plan, dataset, work)
+            history, wrong = _history(plan, dataset, work), []
             again = _fastest(engine, f"{name} again", plan, history)
             engine.retire(name)
             anew = _fastest(engine, name, plan, history)
-            engine.attach(name, plan, history)
-            yield Coming(name, again, anew, _from_scratch(plan, dataset, work))
+            for other in (name, f"{name} again"):
+                snapshot = Snapshot(plan.schema)
+                snapshot.add(engine.attach(other, plan, history))
+                wrong.append(_difference(cells[name], snapshot, oracle))
+            engine.retire(f"{name} again")
+            yield Coming(name, again, anew, _from_scratch(plan, dataset, work), "".join(wrong))
 
 
 def _fastest(engine: Together, name: str, plan: Collection, history: Mapping[str, list[Batch]]) -> float:
@@ -210,12 +218,7 @@ def check(  # noqa: PLR0913, PLR0917 (what is loaded, how, and where it is looke
 ) -> str:
     """Compare all answers with DuckDB's after some numbers of rounds; return the first difference."""
     chosen = plans(cells, dataset, work)
-    relations = sorted({name for each in cells for name in query(each).relations})
-    text = " ".join(cell.sql for cell in cells.values())
-    with (
-        closing(Together(chosen)) as engine,
-        closing(Oracle(dataset, work, reads(text, tuple(relations)), 1)) as oracle,
-    ):
+    with closing(Together(chosen)) as engine, closing(_oracle(cells, dataset, work)) as oracle:
         feed = Feed(dataset, work, _wanted(engine), logical=logical)
         snapshots = {name: Snapshot(each.schema) for name, each in chosen.items()}
         for stop in rounds:
@@ -225,10 +228,20 @@ def check(  # noqa: PLR0913, PLR0917 (what is loaded, how, and where it is looke
                     snapshots[name].add(changes)
             oracle.at(TIMES_A_ROUND * min(feed.round, work.rounds) - 1)
             for name, cell in cells.items():
-                wrong = verify.difference(snapshots[name].answer(query(name).order), oracle.answer(cell.sql))
+                wrong = _difference(cell, snapshots[name], oracle)
                 if wrong:
                     return f"{name}, together with others, after {feed.round} rounds\n{wrong}"
     return ""
+
+
+def _oracle(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> Oracle:
+    relations = sorted({name for each in cells for name in query(each).relations})
+    text = " ".join(cell.sql for cell in cells.values())
+    return Oracle(dataset, work, reads(text, tuple(relations)), 1)
+
+
+def _difference(cell: Cell, snapshot: Snapshot, oracle: Oracle) -> str:
+    return verify.difference(snapshot.answer(query(cell.query).order), oracle.answer(cell.sql))
 
 
 def _taken(

@@ -1,4 +1,5 @@
-"""Where records are kept: `records.jsonl` of a directory a machine, appended to, by one writer at a time.
+"""Where records are kept: `records.jsonl` of a directory a machine, appended to, by one writer at a time. What other
+suites find lies in `findings.jsonl` beside it.
 
 A line is whole or was cut off by a crash, and then it is the last: it is left out, and repaired by the next writer.
 """
@@ -8,16 +9,21 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from deltamark import DeltamarkError
+from harness import finding
+from harness.finding import Finding
 from harness.record import Record, from_json, to_line
 
-RECORDS, SESSIONS, LOCK, STOP = "records.jsonl", "sessions.jsonl", "lock", "STOP"
+RECORDS, FINDINGS, SESSIONS = "records.jsonl", "findings.jsonl", "sessions.jsonl"
+LOCK, STOP = "lock", "STOP"
+
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -34,13 +40,16 @@ class Writer:
         self._records = _open(directory / RECORDS)
 
     def add(self, record: Record) -> None:
-        self._records.write(to_line(record))
-        self._records.flush()
-        os.fsync(self._records.fileno())
+        _write(self._records, to_line(record))
+
+    def add_findings(self, found: Sequence[Finding]) -> None:
+        """Add all rows of a cell at once, so that all of them are there, or it is measured again."""
+        with _open(self._directory / FINDINGS) as file:
+            _write(file, "".join(map(finding.to_line, found)))
 
     def add_session(self, header: dict[str, Any]) -> None:
         with _open(self._directory / SESSIONS) as file:
-            file.write(json.dumps(header, separators=(",", ":")) + "\n")
+            _write(file, json.dumps(header, separators=(",", ":")) + "\n")
 
     def take_stop(self) -> bool:
         """Was there a file STOP, here or above? It is taken away."""
@@ -76,6 +85,12 @@ def writing(directory: Path) -> Iterator[Writer]:
             writer.close()
 
 
+def _write(file: IO[str], lines: str) -> None:
+    file.write(lines)
+    file.flush()
+    os.fsync(file.fileno())
+
+
 def _open(path: Path) -> IO[str]:
     """Open to append, after the last whole line."""
     if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
@@ -91,21 +106,28 @@ def read(directory: Path) -> Read:
 
 def read_lines(lines: Iterable[str], path: Path) -> Read:
     """Read records from lines; only the last may be cut off."""
-    records: list[Record] = []
-    foreign = 0
+    read = _parsed(lines, path, from_json)
+    records = [each for each in read if each is not None]
+    return Read(records, len(read) - len(records))
+
+
+def findings(directory: Path) -> list[Finding]:
+    """Read what suites have found on a machine."""
+    path = directory / FINDINGS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [each for each in _parsed(lines, path, finding.from_json) if each is not None]
+
+
+def _parsed(lines: Iterable[str], path: Path, parse: Callable[[Mapping[str, Any]], Kept | None]) -> list[Kept | None]:
+    found: list[Kept | None] = []
     listed = list(lines)
     for number, line in enumerate(listed, 1):
         try:
-            record = from_json(json.loads(line))
+            found.append(parse(json.loads(line)))
         except (ValueError, TypeError, AttributeError) as error:
-            if number == len(listed):
-                continue
-            raise DeltamarkError("not a record", f"{path}, line {number}: {error}", "remove that line") from error
-        if record is None:
-            foreign += 1
-        else:
-            records.append(record)
-    return Read(records, foreign)
+            if number < len(listed):
+                raise DeltamarkError("not a record", f"{path}, line {number}: {error}", "remove that line") from error
+    return found
 
 
 def sessions(directory: Path) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,7 @@ from harness.cli import main
 from harness.graphs import WORKLOADS, Edges, oriented
 from harness.motifs import oracle
 from harness.shares import copies, edge_cover
+from harness.suites.counting import LOOPS, by_hand
 from queries.graph.motifs import MOTIFS, motif
 from queries.graph.pattern import read
 
@@ -191,8 +192,8 @@ def test_the_command_shows_the_loads_of_shards(tmp_path, capsys):
     words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--shards", "4"]
     assert main([*words, "--static", "--check", "1"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    found = [line[2:4] for line in lines if len(line) > 3 and line[3].startswith("bigjoin")]
-    assert found == [["8", "bigjoin"], ["8", "bigjoin-s"]]
+    found = {line[1]: line[3] for line in lines if len(line) > 3 and line[1].startswith("bigjoin")}
+    assert found == {"bigjoin": "8", "bigjoin-s": "8"}
 
 
 @pytest.mark.parametrize("more", [[], ["--static", "--show", "rows"]])
@@ -229,15 +230,44 @@ def test_the_command_finds_a_wrong_answer(tmp_path, capsys, monkeypatch):
     assert "WRONG" in capsys.readouterr().err
 
 
-def test_the_benchmark_prints_its_tables(graphs, capsys):
-    words = ["bench-graph", "--scale", "7", "--hub", "50", "--batches", "1,100", "--data", str(graphs)]
-    assert main(words) == 0
+def test_the_suite_measures_every_table(graphs, tmp_path, capsys):
+    sizes = ["SCALE=7", "VERTICES=zipf:7", "HUB=50", "BATCHES=1,100", "RUNS=1"]
+    assert main(["bench", "SUITE=graph", *sizes, f"DATA={graphs}", f"RESULTS={tmp_path}"]) == 0
     out = capsys.readouterr().out
     for title in (
-        "does not change",
-        "size of its batches",
-        "come and go",
-        "A vertex with 50 edges comes",
-        "virtual shards",
+        "Motifs in a graph that does not change (rmat:7)",
+        "Against one good thread, and over workers (rmat:7)",
+        "What indexes of edges take (rmat:7)",
+        "BiGJoin by the size of its rounds (rmat:7)",
+        "Triangles while edges come and go (rmat:7)",
+        "Vertex by vertex (zipf:7)",
+        "A vertex with many edges comes (hub:50)",
+        "Loads of virtual shards (triangle, 16 shards)",
+        "Copies of an edge that all shards hold together (formulas)",
     ):
         assert title in out
+    assert "WRONG" not in out
+
+
+WRONG = {
+    "triangle": [
+        "rmat:7 static triangle", "rmat:7 at once triangle", "rmat:7 changing 100", "hub:50 hub least",
+        "hub:50 hub fixed", "hub:50 hub binary",
+    ],
+    "4-clique": ["rmat:7 static 4-clique", "rmat:7 rounds", "rmat:7 at once 4-clique"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_suite_finds_a_wrong_count(graphs, tmp_path, capsys, monkeypatch, name):
+    monkeypatch.setitem(LOOPS, name, lambda *_: 5)
+    sizes = ["SCALE=7", "VERTICES=zipf:7", "HUB=50", "BATCHES=100", "RUNS=1"]
+    assert main(["bench", "SUITE=graph", *sizes, f"DATA={graphs}", f"RESULTS={tmp_path}"]) == 2
+    wrong = [line.partition(" WRONG")[0].strip() for line in capsys.readouterr().err.splitlines()]
+    assert wrong == [f"graph {cell}" for cell in WRONG[name]]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_is_written_by_hand_counts_as_duckdb_does(graphs, name):
+    edges = oriented(stored(graphs, "rmat:7"))
+    assert by_hand(name, edges)() == oracle(MOTIFS[name], WORKLOADS["load"](edges, 1), len(edges))

@@ -11,6 +11,7 @@ import pytest
 
 from harness.cell import Cell
 from harness.cli import main
+from harness.finding import Finding
 from harness.record import Origin, blank
 from harness.report.about import about, command
 from harness.report.markup import Markup, joined, tag
@@ -54,7 +55,18 @@ RECORDS = [
     record("q22", 1, 1000, status="wrong", problem=HOSTILE),
     record("q21", 1, 1000, status="timeout", limit=600.0),
 ]
-GIVEN = Given(RECORDS, {name: session(name) for name in ("2026-01-01", "2026-01-02")}, HOSTILE, "1")
+LOADED = {
+    f"{side}_{what}": [2e6] for side in ("together", "alone") for what in ("seconds", "rows", "bytes", "peak")
+} | {"tuples": [9]}  # fmt: skip
+FINDINGS = (
+    Finding("1 x 1000", LOADED, suite="shared", of="SF 1", table="loads", cell="x"),
+    Finding("1 x 10000", suite="shared", of="SF 1", table="loads", cell="y", status="wrong", problem=HOSTILE),
+    Finding(
+        "lineitem", {"rows": [2], "bytes": [9]}, HOSTILE, suite="shared", of="SF 1", table="arrangements", cell="z"
+    ),
+    Finding("least", {"seconds": [1], "proposals": [2], "changes": [3]}, suite="graph", of="hub:9", table="hub"),
+)
+GIVEN = Given(RECORDS, {name: session(name) for name in ("2026-01-01", "2026-01-02")}, HOSTILE, "1", FINDINGS)
 
 
 # what it is made of
@@ -133,13 +145,23 @@ def test_every_section_and_link_is_there():
     seen = parsed().seen
     sections = [each["id"] for name, each in seen if name == "section"]
     assert sections == [
-        "problems", "throughput", "latency", "workers", "state", "tables", "history", "points", "machine",
+        "problems", "throughput", "latency", "workers", "state", "tables", "sharing", "graphs", "history", "points",
+        "machine",
     ]  # fmt: skip
     assert [each["href"] for name, each in seen if name == "a"] == [f"#{name}" for name in sections]
 
 
+def test_shared_stands_against_unshared():
+    told = [(each["data-title"], each["data-command"]) for _, each in parsed().seen if "data-title" in each]
+    repeats = "make bench SUITE=shared SF=1 LOGICAL=1 PHYSICAL=1000 RESULTS=again"
+    assert [each for each in told if each[0].startswith("SF 1")] == [
+        ("SF 1, 1 x 1000, together", repeats), ("SF 1, 1 x 1000, alone", repeats),
+    ] * 2  # fmt: skip
+
+
 def test_a_page_of_one_record_has_what_it_can():
-    sections = [each["id"] for name, each in parsed(replace(GIVEN, records=RECORDS[:1])).seen if name == "section"]
+    one = replace(GIVEN, records=RECORDS[:1], findings=())
+    sections = [each["id"] for name, each in parsed(one).seen if name == "section"]
     assert sections == ["throughput", "latency", "state", "tables", "points", "machine"]
 
 

@@ -35,9 +35,9 @@ def test_what_several_read_is_named(chunked):
     assert ("lineitem, by orderkey", ["q05", "q21"]) in [(each.what, each.queries) for each in found]
 
 
-def test_the_command_prints_its_tables(data, capsys):
-    words = ["bench-shared", "--sf", "0.001", "--data", str(data), "--queries", "q03,q05", "--physical", "1000"]
-    assert main([*words, "--runs", "1"]) == 0
+def test_the_suite_measures_every_table(data, tmp_path, capsys):
+    words = ["bench", "SUITE=shared", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}", "QUERIES=q03,q05", "RUNS=1"]
+    assert main([*words, "PHYSICAL=1000"]) == 0
     out = capsys.readouterr().out
     for title in (
         "All queries in one dataflow",
@@ -47,8 +47,20 @@ def test_the_command_prints_its_tables(data, capsys):
         "How long batches take",
     ):
         assert title in out
+    assert "(SF 0.001 q03 q05)" in out
+    assert "checked oracle" in out
 
 
-def test_an_unknown_query_is_an_error(data, capsys):
-    assert main(["bench-shared", "--sf", "0.001", "--data", str(data), "--queries", "q23"]) == 2
+def test_the_suite_finds_a_wrong_answer(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(shared.Snapshot, "answer", lambda *_: [("wrong",)])
+    words = ["bench", "SUITE=shared", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}", "QUERIES=q05", "RUNS=1"]
+    assert main([*words, "PHYSICAL=1000"]) == 2
+    wrong = capsys.readouterr().err
+    assert "WRONG: a wrong answer: q05, together with others" in wrong
+    assert "WRONG: a wrong answer: q05, come while others run" in wrong
+
+
+def test_an_unknown_query_is_an_error(data, tmp_path, capsys):
+    words = ["bench", "SUITE=shared", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}"]
+    assert main([*words, "QUERIES=q23"]) == 2
     assert "q23" in capsys.readouterr().err

@@ -1,5 +1,5 @@
-"""Measure the benchmark: by default all of the post's tables and ours. Cells that are done are not measured again; a
-file results/STOP or Ctrl-C ends it after, or at, a cell, and the same command goes on from there.
+"""Measure the benchmark: by default all of the post's tables and ours, or another suite. Cells that are done are not
+measured again; a file results/STOP or Ctrl-C ends it after, or at, a cell, and the same command goes on from there.
 
 Exit code 2: an answer was wrong, or a cell failed.
 """
@@ -11,67 +11,120 @@ import datetime as dt
 import os
 import shlex
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dataflow.kernels import compiled_before
-from datagen.dataset import Dataset
-from harness import machine, store, telling
-from harness.asked import add_sweep as options
-from harness.asked import planned
+from harness import machine, store, suites, telling
+from harness.asked import add_suites, add_sweep, planned
 from harness.client import Warm
 from harness.commands.data import ensure
 from harness.commands.tables import comparable
+from harness.finding import Finding
 from harness.record import Record
-from harness.sweep import Plan, Sweep
-from harness.tables import tables
+from harness.suites import telling as suite_telling
+from harness.suites.run import Run
+from harness.sweep import Sweep
+from harness.tables import suite_tables, tables
+from harness.tables.entry import Table
 from harness.tables.render import text
 
-__all__ = ["options", "run"]
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add_sweep(parser)
+    add_suites(parser)
+    parser.set_defaults(usual=vars(parser.parse_args([])))
+
+
+@dataclass(frozen=True)
+class Session:
+    """What one command measures on, and where that goes."""
+
+    facts: dict[str, Any]
+    header: dict[str, Any]
+    directory: Path
+    writer: store.Writer
+
+    def begin(self, plan: str) -> None:
+        """Say what will be measured."""
+        print(plan)
+        print(telling.header(self.header), flush=True)
+        for warning in machine.warnings(self.facts):
+            print(f"warning: {warning}", flush=True)
+
+    def measure(self, work: Callable[[], None]) -> bool:
+        """Do what measures; return whether somebody interrupted it."""
+        if not compiled_before():
+            print("compiling the kernels, once on this machine: about a minute", file=sys.stderr, flush=True)
+        self.writer.add_session(self.header)
+        try:
+            work()
+        except KeyboardInterrupt:
+            print("\ninterrupted: what is finished is kept, the same command goes on from there", file=sys.stderr)
+            return True
+        finally:
+            self.writer.add_session(self.header | {"load_after": machine.load()})
+        return False
 
 
 def run(chosen: argparse.Namespace) -> int:
-    dataset = ensure(chosen)
+    suites.check_settings(chosen, chosen.usual)
     facts = machine.facts()
     directory = chosen.results / machine.name(facts)
-    session = _session(facts)
+    measure = _tpch if chosen.suite == suites.TPCH else _suite
     with store.writing(directory) as writer:
-        known = store.read(directory).records
-        plan = planned(chosen, known, session["session"])
-        print(telling.plan_line(plan, known))
-        print(telling.header(session), flush=True)
-        for warning in machine.warnings(facts):
-            print(f"warning: {warning}", flush=True)
-        made: list[Record] = []
-        interrupted = False
-        if plan.left:
-            writer.add_session(session)
-            made, interrupted = _sweep(plan, dataset, writer)
-            writer.add_session(session | {"load_after": machine.load()})
-    for table in tables(comparable(directory, str(chosen.sf)), str(chosen.sf)):
-        print(f"\n{text(table)}")
-    print(telling.outcome_line(made, len(plan.left) - len(made)) + f"; records: {directory / store.RECORDS}")
-    for line in telling.bad_lines(made):
-        print(line, file=sys.stderr)
-    return 2 if any(record.is_bad for record in made) else 130 if interrupted else 0
+        return measure(chosen, Session(facts, _header(facts), directory, writer))
 
 
-def _sweep(plan: Plan, dataset: Dataset, writer: store.Writer) -> tuple[list[Record], bool]:
-    """Measure what is left of a plan; return what was made, and whether somebody interrupted it."""
-    if not compiled_before():
-        print("compiling the kernels, once on this machine: about a minute", file=sys.stderr, flush=True)
-    teller = telling.Teller(len(plan.left))
-    with Warm(dataset.directory) as measurer:
-        sweep = Sweep(plan, dataset, measurer, writer, teller.tell, teller.begin)
-        try:
+def _tpch(chosen: argparse.Namespace, session: Session) -> int:
+    dataset = ensure(chosen)
+    known = store.read(session.directory).records
+    plan = planned(chosen, known, session.header["session"])
+    session.begin(telling.plan_line(plan, known))
+    made: list[Record] = []
+
+    def work() -> None:
+        teller = telling.Teller(len(plan.left))
+        with Warm(dataset.directory) as measurer:
+            sweep = Sweep(plan, dataset, measurer, session.writer, teller.tell, teller.begin, made=made)
             measurer.warm()
             sweep.run()
-        except KeyboardInterrupt:
-            print("\ninterrupted: what is finished is kept, the same command goes on from there", file=sys.stderr)
-            return sweep.made, True
-    return sweep.made, False
+
+    interrupted = bool(plan.left) and session.measure(work)
+    _show(tables(comparable(session.directory, str(chosen.sf)), str(chosen.sf)))
+    print(telling.outcome_line(made, len(plan.left) - len(made)) + f"; records: {session.directory / store.RECORDS}")
+    return _code(telling.bad_lines(made), interrupted=interrupted)
 
 
-def _session(facts: dict[str, Any]) -> dict[str, Any]:
+def _suite(chosen: argparse.Namespace, session: Session) -> int:
+    plan = suites.planned(chosen, store.findings(session.directory), session.header["session"])
+    session.begin(suite_telling.plan_line(plan))
+    made: list[Finding] = []
+    left = plan.left
+    run = Run(plan, session.writer, suite_telling.Teller(len(left)).tell, made)
+    interrupted = bool(left) and session.measure(run.run)
+    asked = {task.of for task in plan.tasks}
+    _show(suite_tables([each for each in store.findings(session.directory) if each.of in asked], plan.suite))
+    outcome = suite_telling.outcome_line(made, len(left) - len({each.cell for each in made}))
+    print(f"{outcome}; findings: {session.directory / store.FINDINGS}")
+    return _code(suite_telling.bad_lines(made), interrupted=interrupted)
+
+
+def _show(made: Iterable[Table]) -> None:
+    for table in made:
+        print(f"\n{text(table)}")
+
+
+def _code(bad: Sequence[str], *, interrupted: bool) -> int:
+    """Say what was wrong; return the exit code."""
+    for line in bad:
+        print(line, file=sys.stderr)
+    return 2 if bad else 130 if interrupted else 0
+
+
+def _header(facts: dict[str, Any]) -> dict[str, Any]:
     started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     return {
         "session": f"{started}-{os.getpid()}", "started": started, "machine": facts, "versions": machine.versions(),

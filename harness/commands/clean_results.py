@@ -9,7 +9,7 @@ from harness.asked import add_results
 from harness.commands.tables import add_machine, directory
 from harness.options import add_sf
 
-FILES = (store.RECORDS, store.SESSIONS, "report.html")
+FILES = (store.RECORDS, store.FINDINGS, store.SESSIONS, "report.html")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -21,8 +21,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     where = directory(chosen)
     with store.writing(where):
-        read = store.read(where)
+        read, found = store.read(where), store.findings(where)
         for name in FILES:
             (where / name).unlink(missing_ok=True)
-    print(f"{where}: {len(read.records) + read.foreign} records removed")
+    print(f"{where}: {len(read.records) + read.foreign + len(found)} records removed")
     return 0

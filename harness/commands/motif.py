@@ -16,18 +16,22 @@ from pathlib import Path
 
 import numpy as np
 
+from dataflow import sharded
 from dataflow.bigjoin import BATCH
 from dataflow.collection import Collection
 from dataflow.motif import VARIANTS
 from datagen.graph import KINDS
 from deltamark import DeltamarkError, unknown
-from harness import skew
 from harness.graphs import WORKLOADS, Edges, Stream, open_graph, oriented
 from harness.motifs import Measured, bigjoin_of, counted, oracle
 from harness.motifs import run as steps
 from harness.options import at_least_one
 from harness.progress import ProgressLine
+from harness.suites import skew
+from harness.suites.run import WrongError
+from harness.tables.findings import named
 from harness.tables.render import text as text_of
+from harness.tables.skew import loads
 from queries.graph.motifs import motif
 from queries.graph.pattern import Pattern
 
@@ -142,13 +146,16 @@ def _sharded(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
             f"--shards {chosen.shards}",
             "add --static, and list rows without shards",
         )
+    batch = chosen.batch or sharded.BATCH
     try:
-        pair = list(skew.measure(pattern, edges, shards=chosen.shards, batch=chosen.batch or skew.SHARE))
-    except skew.UnequalError as error:
+        pair = list(skew.loads(edges, chosen.motif, pattern, shards=chosen.shards, batch=batch))
+    except WrongError as error:
         print(f"WRONG: {error}", file=sys.stderr)
         return 1
-    print(text_of(skew.loads_of(chosen.motif, [pair], chosen.shards)))
-    asked = chosen.check and not _is_right(pattern, WORKLOADS["load"](edges, 1), len(edges), pair[0].found)
+    print(text_of(named(loads(pair), f"{chosen.motif}, {chosen.shards} shards")))
+    asked = chosen.check and not _is_right(
+        pattern, WORKLOADS["load"](edges, 1), len(edges), int(pair[0].least("found"))
+    )
     return int(bool(asked))
 
 
@@ -157,7 +164,7 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
     batch = chosen.batch or BATCH
     with closing(bigjoin_of(pattern, edges)) as found:
         started = time.perf_counter()
-        found.load({"e": WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)})
+        found.load({"e": edges.batch()})
         loaded = time.perf_counter()
         if chosen.show == "rows":
             writer = csv.writer(sys.stdout, lineterminator="\n")

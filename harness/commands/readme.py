@@ -1,20 +1,24 @@
 """Write the tables of the reference records, results/reference, into the README, between its markers.
 
-`make readme MACHINE=...` makes the last records of that directory of results the reference first.
+`make readme MACHINE=...` makes the last records of that directory of results the reference first, those of one suite.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 
 from deltamark import DeltamarkError
 from harness import store, telling
-from harness.asked import add_results
-from harness.commands.tables import add_machine, directory, records
+from harness.asked import add_results, add_suite
+from harness.commands.tables import add_machine, directory, findings, records
+from harness.finding import Finding, latest
 from harness.options import add_sf
-from harness.tables import tables
+from harness.record import Record
+from harness.suites import TPCH
+from harness.tables import suite_tables, tables
 from harness.tables.render import folded, markdown
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -23,8 +27,11 @@ BEGIN, END = "<!-- tables: made by make readme -->\n", "<!-- end of tables -->\n
 OPEN = ("physical", "product", "workers")
 """The post's tables, which are shown at once."""
 
+TITLES = {"graph": "Graphs", "shared": "Sharing"}
+
 
 def options(parser: argparse.ArgumentParser) -> None:
+    add_suite(parser)
     add_sf(parser)
     add_results(parser)
     add_machine(parser)
@@ -42,25 +49,41 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _copy(chosen: argparse.Namespace, reference: Path) -> None:
-    """Make the last record of every cell, and the headers of their sessions, the reference."""
-    last = store.latest(records(chosen)).values()
-    headers = store.sessions(directory(chosen))
-    for name in (store.RECORDS, store.SESSIONS):
+    """Make the last record of every cell of a suite, and the headers of their sessions, the reference."""
+    kept, found = store.read(reference).records, store.findings(reference)
+    if chosen.suite == TPCH:
+        kept = list(store.latest(records(chosen)).values())
+    else:
+        found = [each for each in found if each.suite != chosen.suite] + latest(findings(chosen))
+    headers = store.sessions(reference) | store.sessions(directory(chosen))
+    for name in (store.RECORDS, store.FINDINGS, store.SESSIONS):
         (reference / name).unlink(missing_ok=True)
     with store.writing(reference) as writer:
-        for record in last:
+        for record in kept:
             writer.add(record)
-        for session in dict.fromkeys(record.session for record in last):
+        if found:
+            writer.add_findings(found)
+        for session in _sessions([*kept, *found]):
             writer.add_session(headers[session])
+
+
+def _sessions(made: Iterable[Record | Finding]) -> list[str]:
+    return list(dict.fromkeys(each.session for each in made))
 
 
 def section(reference: Path) -> str:
     """Return what stands between the markers."""
-    read = store.read(reference).records
-    parts = [f"{telling.header(header)}\n" for header in store.sessions(reference).values()]
+    read, found, headers = store.read(reference).records, store.findings(reference), store.sessions(reference)
+    parts = [f"{telling.header(headers[session])}\n" for session in _sessions(read)]
     for sf in sorted({record.sf for record in read}):
         parts.append(f"Scale factor {sf}:\n")
         parts += [markdown(table) if table.name in OPEN else folded(table) for table in tables(read, sf)]
+    for suite, title in TITLES.items():
+        of_suite = [each for each in found if each.suite == suite]
+        if of_suite:
+            parts.append(f"### {title}\n")
+            parts += [f"{telling.header(headers[session])}\n" for session in _sessions(of_suite)]
+            parts += map(folded, suite_tables(of_suite, suite))
     return "\n".join(parts)
 
 

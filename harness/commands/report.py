@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness import store
 from harness.asked import add_results
-from harness.commands.tables import add_machine, directory, records
+from harness.commands.tables import add_machine, comparable, directory, records
 from harness.options import add_sf
 from harness.report.page import Given, page
 
@@ -24,7 +24,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     where = directory(chosen)
-    made = page(Given(records(chosen), store.sessions(where), where.name, str(chosen.sf)))
+    found = store.findings(where)
+    known = comparable(where, str(chosen.sf)) if found else records(chosen)
+    made = page(Given(known, store.sessions(where), where.name, str(chosen.sf), found))
     path = chosen.output or where / FILE
     path.write_text(made, encoding="utf-8")
     print(f"{path}: {len(made.encode()) / 1e6:.1f} MB")

@@ -8,14 +8,18 @@ from pathlib import Path
 
 from deltamark import DeltamarkError, unknown
 from harness import machine, store
-from harness.asked import add_results
+from harness.asked import add_results, add_suite
+from harness.finding import Finding
 from harness.options import add_sf
 from harness.record import Record
-from harness.tables import tables
+from harness.suites import TPCH
+from harness.tables import suite_tables, tables
+from harness.tables.entry import Table
 from harness.tables.render import FORMATS
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    add_suite(parser)
     add_sf(parser)
     add_results(parser)
     add_machine(parser)
@@ -30,12 +34,19 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    made = {table.name: table for table in tables(records(chosen), str(chosen.sf))}
-    if chosen.table and chosen.table not in made:
+    made = {table.name: table for table in _made(chosen)}
+    shown = [table for name, table in made.items() if chosen.table in ("", name, name.partition("-")[0])]
+    if not shown:
         raise unknown("table", chosen.table, made)
-    shown = [made[chosen.table]] if chosen.table else list(made.values())
     print("\n".join(FORMATS[chosen.format](table) for table in shown), end="")
     return 0
+
+
+def _made(chosen: argparse.Namespace) -> list[Table]:
+    """Make the tables of TPC-H at a scale factor, or all of another suite."""
+    if chosen.suite == TPCH:
+        return tables(records(chosen), str(chosen.sf))
+    return suite_tables(findings(chosen), chosen.suite)
 
 
 def directory(chosen: argparse.Namespace) -> Path:
@@ -49,6 +60,16 @@ def records(chosen: argparse.Namespace) -> list[Record]:
     if not found:
         raise DeltamarkError(
             "nothing is measured", f"{directory(chosen)}, SF {chosen.sf}", f"make bench SF={chosen.sf}"
+        )
+    return found
+
+
+def findings(chosen: argparse.Namespace) -> list[Finding]:
+    """Read what the suite that a command asks for has found."""
+    found = [each for each in store.findings(directory(chosen)) if each.suite == chosen.suite]
+    if not found:
+        raise DeltamarkError(
+            "nothing is measured", f"{directory(chosen)}, suite {chosen.suite}", f"make bench SUITE={chosen.suite}"
         )
     return found
 

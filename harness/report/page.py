@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.finding import Finding
 from harness.machine import warnings
 from harness.record import Record
 from harness.report.about import command, title
@@ -17,6 +18,7 @@ from harness.report.marks import data, keys_of
 from harness.report.markup import Markup, tag
 from harness.report.section import Section, shown
 from harness.report.state import state
+from harness.report.suites import graphs, sharing
 from harness.report.throughput import throughput
 from harness.report.tiles import tiles
 from harness.report.workers import workers
@@ -44,6 +46,8 @@ class Given:
     sessions: Headers
     machine: str
     sf: str
+    findings: Sequence[Finding] = ()
+    """Of other suites than TPC-H."""
 
 
 def page(given: Given) -> str:
@@ -66,8 +70,11 @@ def _asset(name: str) -> Markup:
 
 
 def _sections(given: Given, known: Lookup) -> list[Section | None]:
+    others = [sharing(given.findings), graphs(given.findings)]
+    if not known.records:
+        return [*others, _machine(given, known)]
     return [
-        _problems(known), throughput(known), latency(known), workers(known), state(known), _tables(known),
+        _problems(known), throughput(known), latency(known), workers(known), state(known), _tables(known), *others,
         history(given.records, known.engines), _points(known), _machine(given, known),
     ]  # fmt: skip
 
@@ -78,7 +85,7 @@ def _top(given: Given, known: Lookup) -> Markup:
         tag("h1", "deltamark"),
         tag("p", f"Incremental view maintenance on TPC-H at scale factor {given.sf}", class_="subtitle"),
         *_measured(_sessions(given, known)),
-        tiles(known),
+        tiles(known) if known.records else "",
     )
 
 
@@ -94,7 +101,7 @@ def _measured(sessions: Sequence[Mapping[str, Any]]) -> list[Markup]:
 
 def _sessions(given: Given, known: Lookup) -> list[Mapping[str, Any]]:
     """Return the headers of the sessions that made what is shown, the latest first."""
-    seen = {record.session for record in known.records}
+    seen = {record.session for record in known.records} | {finding.session for finding in given.findings}
     return [header for name, header in sorted(given.sessions.items(), reverse=True) if name in seen]
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from harness.finding import Finding, latest
 from harness.record import Record
 from harness.tables import against, others, ours, post
 from harness.tables.distributed import distributed
 from harness.tables.entry import Table
+from harness.tables.findings import Found, by_table, named
+from harness.tables.graph import graph_tables
 from harness.tables.lookup import Lookup
+from harness.tables.shared import shared_tables
+
+SUITES: Mapping[str, Callable[[Found], list[Table]]] = {"graph": graph_tables, "shared": shared_tables}
 
 
 def tables(records: Iterable[Record], sf: str) -> list[Table]:
@@ -20,3 +26,13 @@ def tables(records: Iterable[Record], sf: str) -> list[Table]:
         others.others(known), distributed(known), *against.beside_published(known),
     ]  # fmt: skip
     return [table for table in made if table.rows]
+
+
+def suite_tables(findings: Iterable[Finding], suite: str) -> list[Table]:
+    """Make the tables of a suite, of each graph or scale factor its own."""
+    last = [each for each in latest(findings) if each.suite == suite]
+    made = []
+    for of in dict.fromkeys(each.of for each in last):
+        found = by_table(each for each in last if each.of == of)
+        made += [named(table, of) for table in SUITES[suite](found) if table.rows]
+    return made

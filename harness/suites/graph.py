@@ -1,0 +1,72 @@
+"""The suite of graphs: motifs without changes and with them, at a hub, vertex by vertex, by sizes of batches."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+
+from dataflow import sharded
+from dataflow.motif import VARIANTS
+from datagen.graph import graph
+from datagen.make import Wanted
+from datagen.make_graph import make_graph
+from harness import machine
+from harness.finding import Finding, Task
+from harness.graphs import Edges, open_graph, oriented
+from harness.progress import ProgressLine
+from harness.suites import graph_cells as cells
+from harness.suites import skew
+from harness.suites.counting import LOOPS
+from queries.graph.motifs import MOTIFS
+
+CLIQUES = ("triangle", "4-clique", "5-clique", "6-clique")
+
+
+class Lazy:
+    """A graph that is generated at once, and read when a cell needs it. prepare: what is done to its edges then."""
+
+    def __init__(self, name: str, chosen: argparse.Namespace, prepare: Callable[[Edges], Edges] = oriented) -> None:
+        self._name, self._data, self._master = name, chosen.data, chosen.master or Wanted.master
+        self._prepare = prepare
+        with ProgressLine() as progress:
+            self._digest = machine.data(make_graph(self._data, graph(name), self._master, progress.report))
+
+    @cached_property
+    def _edges(self) -> Edges:
+        with ProgressLine() as progress:
+            return self._prepare(open_graph(self._name, self._data, self._master, progress.report))
+
+    def task(self, table: str, part: str, measure: Callable[[Edges], Iterable[Finding]], of: str = "") -> Task:
+        return Task(table, of or self._name, part, self._digest, lambda: measure(self._edges))
+
+
+def tasks(chosen: argparse.Namespace) -> list[Task]:
+    """List the cells of the suite."""
+    whole, small = (Lazy(name, chosen) for name in (f"rmat:{chosen.scale}", chosen.vertices))
+    hub = Lazy(f"hub:{chosen.hub}", chosen, lambda edges: edges)
+    runs: int = chosen.runs
+    return [
+        *(whole.task("static", name, partial(cells.static, name=name, runs=runs)) for name in LOOPS),
+        whole.task("rounds", "", cells.rounds),
+        *(whole.task("at once", name, partial(cells.at_once, name=name, runs=runs)) for name in LOOPS),
+        *(
+            whole.task("changing", str(batch), partial(cells.changing, batch=batch, runs=runs))
+            for batch in chosen.batches
+        ),
+        *(hub.task("hub", variant, partial(cells.hub, variant=variant)) for variant in VARIANTS),
+        *(small.task("vertices", name, partial(cells.vertices, name=name)) for name in CLIQUES),
+        *_skewed(chosen),
+        Task("shares", "formulas", "", "", skew.shares),
+    ]
+
+
+def _skewed(chosen: argparse.Namespace) -> Iterator[Task]:
+    """List the cells of loads of shards."""
+    measure = partial(
+        skew.loads, name="triangle", pattern=MOTIFS["triangle"], shards=skew.SHARDS, batch=sharded.BATCH
+    )  # fmt: skip
+    names = skew.planted(chosen.scale, chosen.hub)
+    graphs = [(name, Lazy(name, chosen, lambda edges: edges)) for name in names]
+    for name, each in (*graphs, (f"{names[-1]}, oriented", Lazy(names[-1], chosen))):
+        yield each.task("skew", name, measure, f"triangle, {skew.SHARDS} shards")

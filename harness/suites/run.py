@@ -1,0 +1,99 @@
+"""A run of a suite: what is left of its cells is measured one by one, written down and told."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from deltamark import DeltamarkError
+from harness import control
+from harness.finding import Finding, Task
+from harness.record import Origin
+
+FIRST_GUESS = 10.0
+"""Seconds that a cell takes, where none has been measured."""
+
+
+class WrongError(DeltamarkError):
+    """Two ways to an answer do not agree."""
+
+
+class Sink(Protocol):
+    """Where findings go: harness/store.py."""
+
+    def take_stop(self) -> bool: ...
+
+    def add_findings(self, found: Sequence[Finding]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of a suite, and the seconds that those took which need not be measured again, by key."""
+
+    suite: str
+    tasks: Sequence[Task]
+    origin: Origin
+    runs: int
+    took: Mapping[str, float]
+    """What each cell of the suite took when it was last measured, by whatever code."""
+    done: frozenset[str]
+
+    @classmethod
+    def of(cls, suite: str, tasks: Sequence[Task], known: Sequence[Finding], origin: Origin, runs: int) -> Plan:
+        took = {each.cell: each.took for each in known if each.suite == suite}
+        last = {each.key: each for each in known}
+        done = frozenset(key for key, each in last.items() if each.status == "ok" and each.asked >= runs)
+        return cls(suite, tasks, origin, runs, took, done)
+
+    @property
+    def left(self) -> list[Task]:
+        return [task for task in self.tasks if self.blank(task).key not in self.done]
+
+    def blank(self, task: Task) -> Finding:
+        return replace(task.blank(self.suite, self.origin), asked=self.runs)
+
+    def estimate(self, left: Iterable[Task], made: Iterable[Finding] = ()) -> float:
+        """Estimate the seconds that cells will take: as before, else as others on the average."""
+        took = {**self.took, **{each.cell: each.took for each in made}}
+        guess = sum(took.values()) / len(took) if took else FIRST_GUESS
+        return sum(took.get(self.blank(task).cell, guess) for task in left)
+
+
+@dataclass
+class Run:
+    plan: Plan
+    sink: Sink
+    tell: Callable[[Sequence[Finding], int, float], None]
+    """Of the rows of a cell, how many cells are left, and how many seconds those may take."""
+    made: list[Finding] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Measure what is left, until it is done or a file STOP appears."""
+        left = self.plan.left
+        for number, task in enumerate(left, 1):
+            if self.sink.take_stop():
+                return
+            found = self._measured(task)
+            self.sink.add_findings(found)
+            self.made += found
+            rest = left[number:]
+            self.tell(found, len(rest), self.plan.estimate(rest, self.made))
+
+    def _measured(self, task: Task) -> list[Finding]:
+        blank = replace(self.plan.blank(task), control=control.seconds())
+        started = time.monotonic()
+        try:
+            rows = list(task.measure())
+        except WrongError as error:
+            rows = [replace(blank, status="wrong", problem=str(error))]
+        except DeltamarkError as error:
+            rows = [replace(blank, status="failed", problem=str(error))]
+        took, at = time.monotonic() - started, dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
+        return [
+            replace(blank, row=each.row, figures=each.figures, said=each.said, verified=each.verified,
+                    status=each.status, problem=each.problem, took=took, at=at)
+            for each in rows
+        ]  # fmt: skip

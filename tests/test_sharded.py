@@ -180,6 +180,24 @@ def test_equal_questions_of_a_shard_are_asked_once():
     assert way.load.lookups.sum() == 2
 
 
+def test_extensions_of_one_prefix_are_asked_for_at_all_shards():
+    way = Balanced(4, 1)
+    at, word, values = np.zeros(1000, np.int64), np.full(1000, 12345, np.uint64), np.arange(1000)
+    for ask in (lambda: way.validate(at, word, values), lambda: way.resolve(at, word, values, np.zeros_like(at))):
+        before = way.load.lookups.copy()
+        ask()
+        asked = way.load.lookups - before
+        assert asked.sum() == 1000
+        assert asked.max() < 350
+
+
+def test_equal_numbers_in_two_indexes_are_two_questions():
+    way = Balanced(4, 1)
+    at, word = np.zeros(2, np.int64), np.full(2, 12345, np.uint64)
+    way.resolve(at, word, np.array([7, 7]), np.array([0, 1]))
+    assert way.load.lookups.sum() == 2
+
+
 NODES = integer(0, 9)
 FEW = source("e", {"src": NODES, "dst": NODES}, rows=99)
 

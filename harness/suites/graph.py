@@ -49,7 +49,7 @@ def tasks(chosen: argparse.Namespace) -> list[Task]:
     return [
         *(whole.task("static", name, partial(cells.static, name=name, runs=runs)) for name in LOOPS),
         whole.task("rounds", "", cells.rounds),
-        *(whole.task("at once", name, partial(cells.at_once, name=name, runs=runs)) for name in LOOPS),
+        whole.task("at once", cells.TRIANGLE, partial(cells.at_once, name=cells.TRIANGLE, runs=runs)),
         *(
             whole.task("changing", str(batch), partial(cells.changing, batch=batch, runs=runs))
             for batch in chosen.batches

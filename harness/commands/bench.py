@@ -28,6 +28,9 @@ from harness.tables.render import text
 
 __all__ = ["options", "run"]
 
+CHECKED_BYTES = 4
+"""What a check may need for a byte of the data."""
+
 
 def run(chosen: argparse.Namespace) -> int:
     dataset = ensure(chosen)
@@ -61,7 +64,7 @@ def _sweep(plan: Plan, dataset: Dataset, writer: store.Writer) -> tuple[list[Rec
         print("compiling the kernels, once on this machine: about a minute", file=sys.stderr, flush=True)
     teller = telling.Teller(len(plan.left))
     with Warm(dataset.directory) as measurer:
-        sweep = Sweep(plan, dataset, measurer, writer, teller.tell, teller.begin)
+        sweep = Sweep(plan, dataset, measurer, writer, teller.tell, teller.begin, _abreast(dataset))
         try:
             measurer.warm()
             sweep.run()
@@ -69,6 +72,12 @@ def _sweep(plan: Plan, dataset: Dataset, writer: store.Writer) -> tuple[list[Rec
             print("\ninterrupted: what is finished is kept, the same command goes on from there", file=sys.stderr)
             return sweep.made, True
     return sweep.made, False
+
+
+def _abreast(dataset: Dataset) -> bool:
+    """Are there cores and memory for two checks at once?"""
+    facts, size = machine.facts(), sum(chunk.bytes for chunk in dataset.manifest.files)
+    return facts["usable"] > 1 and 2 * CHECKED_BYTES * size < 1e9 * facts["memory_gb"]
 
 
 def _session(facts: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +23,22 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JE_ARROW_MAL
 
 PATIENCE = 5.0
 """Seconds in which the parent should end that is told to."""
+
+
+@dataclass(frozen=True)
+class CellRequest:
+    """A cell to be measured. compare: after which rounds to compare answers with those that were asked for."""
+
+    cell: Cell
+    sample: int
+    runs: int
+    limit: float
+    compare: tuple[int, ...]
+    checked: bool = True
+
+    @property
+    def words(self) -> dict[str, Any]:
+        return {"do": "cell", **asdict(self)}
 
 
 class Warm:
@@ -42,14 +58,9 @@ class Warm:
         """Have DuckDB answer a cell's query."""
         return self._request({"do": "ask", "cell": asdict(cell), "rounds": rounds, "limit": limit})
 
-    def cell(  # noqa: PLR0913 (each is a choice of its own)
-        self, cell: Cell, *, sample: int, runs: int, limit: float, compare: list[int], checked: bool = True
-    ) -> dict[str, Any]:
-        """Measure a cell. compare: after which rounds to compare answers with those that were asked for."""
-        return self._request({
-            "do": "cell", "cell": asdict(cell), "sample": sample, "runs": runs, "limit": limit,
-            "compare": compare, "checked": checked,
-        })  # fmt: skip
+    def cell(self, request: CellRequest, beside: CellRequest | None = None) -> dict[str, Any]:
+        """Measure a cell. beside: what is asked for next; it is checked while this one is."""
+        return self._request(request.words | ({"beside": beside.words} if beside else {}))
 
     def sample(self, cell: Cell, limit: float) -> dict[str, Any]:
         """Time a cell, and compare nothing."""

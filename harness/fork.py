@@ -1,6 +1,7 @@
 """Work done in a child of this process: a time limit, a crash and a kill concern that work alone.
 
-The child tells when a stage begins, which has a new time limit, and what it found. It leads a group of processes: what
+The child tells when a stage begins, which has a new time limit, and what it found; between stages it may wait for the
+word to go on. It leads a group of processes: what
 it has started ends with it, and it ends with its parent.
 """
 
@@ -13,13 +14,12 @@ import signal
 import struct
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from typing import Any, NoReturn
 
 from dataflow.team import end_with
 
-STAGE, RESULT, ERROR = 0, 1, 2
+STAGE, RESULT, ERROR, WAITING = range(4)
 HEADER = struct.Struct("<BQ")
 
 
@@ -31,62 +31,116 @@ class LimitError(Exception):
     """A stage took longer than it may."""
 
 
-@dataclass
+class Stages:
+    """What a child says of where it is."""
+
+    def __init__(self, pipe: int, gate: int) -> None:
+        self._pipe, self._gate = pipe, gate
+
+    def __call__(self) -> None:
+        """Say that a stage begins."""
+        _send(self._pipe, STAGE, b"")
+
+    def wait(self) -> None:
+        """Wait for the word to go on."""
+        _send(self._pipe, WAITING, b"")
+        os.read(self._gate, 1)
+
+
+Work = Callable[[Stages], Any]
+
+
 class Child:
-    pid: int
-    pipe: int
-    held: bytes = b""
+    """A child at work. watched: a file whose end means that nobody waits for the result any more."""
 
-    def frame(self) -> tuple[int, bytes] | None:
-        """Take the next whole message."""
-        if len(self.held) < HEADER.size:
-            return None
-        kind, size = HEADER.unpack_from(self.held)
-        if len(self.held) < HEADER.size + size:
-            return None
-        body, self.held = self.held[HEADER.size : HEADER.size + size], self.held[HEADER.size + size :]
-        return kind, body
+    def __init__(self, work: Work, watched: int | None = None) -> None:
+        (self._pipe, writing), (waiting, self._gate) = os.pipe(), os.pipe()
+        parent, self._pid = os.getpid(), os.fork()
+        if self._pid == 0:
+            os.close(self._pipe)
+            os.close(self._gate)
+            _child(work, writing, waiting, parent)
+        with suppress(OSError):  # the child may have done it, and have ended
+            os.setpgid(self._pid, self._pid)
+        os.close(writing)
+        os.close(waiting)
+        self._watched = watched
+        self._held = b""
+        self._said: tuple[int, Any] | None = None
+        """That it waits, its result, or why there is none."""
 
+    def reach(self, limit: float) -> None:
+        """Let it work until it waits, or has ended."""
+        try:
+            if self._said is None:
+                self._hear(limit)
+        except (LimitError, ChildProcessError) as error:
+            self._said = ERROR, error
 
-def forked(work: Callable[[Callable[[], None]], Any], limit: float, watched: int | None = None) -> Any:
-    """Have a child do `work(stage)`; return its result. `watched`: whose end means that nobody waits any more."""
-    reading, writing = os.pipe()
-    parent, pid = os.getpid(), os.fork()
-    if pid == 0:
-        os.close(reading)
-        _child(work, writing, parent)
-    with suppress(OSError):  # the child may have done it, and have ended
-        os.setpgid(pid, pid)
-    os.close(writing)
-    try:
-        return _await(Child(pid, reading), limit, watched)
-    finally:
-        os.close(reading)
+    def result(self, limit: float) -> Any:
+        """Let it go on to its end; return what it found."""
+        with suppress(BrokenPipeError):
+            os.write(self._gate, b".")
+        while self._said is None or self._said[0] == WAITING:
+            self._hear(limit)
+        kind, found = self._said
+        if kind == ERROR:
+            raise found
+        return found
+
+    def close(self) -> None:
+        """End it, and what it has started."""
+        os.close(self._pipe)
+        os.close(self._gate)
         with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+            os.killpg(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
 
+    def _hear(self, limit: float) -> None:
+        """Wait for what it says next, but for that a stage begins."""
+        deadline = time.monotonic() + limit
+        while True:
+            while (frame := self._frame()) is not None:
+                kind, body = frame
+                if kind != STAGE:
+                    self._said = kind, _read(kind, body)
+                    return
+                deadline = time.monotonic() + limit
+            self._receive(deadline, limit)
 
-def _await(child: Child, limit: float, watched: int | None) -> Any:
-    deadline = time.monotonic() + limit
-    ready = [child.pipe, *([watched] if watched is not None else [])]
-    while True:
+    def _receive(self, deadline: float, limit: float) -> None:
+        ready = [self._pipe, *([self._watched] if self._watched is not None else [])]
         found, _, _ = select.select(ready, [], [], max(deadline - time.monotonic(), 0))
         if not found:
             raise LimitError(f"over {limit:g} s")
-        if watched in found:
+        if self._watched in found:
             raise AbandonedError
-        piece = os.read(child.pipe, 1 << 20)
+        piece = os.read(self._pipe, 1 << 20)
         if not piece:
-            raise ChildProcessError(_ending(child.pid))
-        child.held += piece
-        while (frame := child.frame()) is not None:
-            kind, body = frame
-            if kind == RESULT:
-                return pickle.loads(body)  # noqa: S301 (of our own child)
-            if kind == ERROR:
-                raise ChildProcessError(body.decode())
-            deadline = time.monotonic() + limit
+            raise ChildProcessError(_ending(self._pid))
+        self._held += piece
+
+    def _frame(self) -> tuple[int, bytes] | None:
+        """Take the next whole message."""
+        if len(self._held) < HEADER.size:
+            return None
+        kind, size = HEADER.unpack_from(self._held)
+        if len(self._held) < HEADER.size + size:
+            return None
+        body, self._held = self._held[HEADER.size : HEADER.size + size], self._held[HEADER.size + size :]
+        return kind, body
+
+
+def forked(work: Work, limit: float, watched: int | None = None) -> Any:
+    """Have a child do `work(stages)`; return its result. limit: seconds that a stage may take."""
+    with closing(Child(work, watched)) as child:
+        return child.result(limit)
+
+
+def _read(kind: int, body: bytes) -> Any:
+    if kind == RESULT:
+        return pickle.loads(body)  # noqa: S301 (of our own child)
+    return ChildProcessError(body.decode())
 
 
 def _ending(pid: int) -> str:
@@ -99,12 +153,12 @@ def _ending(pid: int) -> str:
     return f"ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
-def _child(work: Callable[[Callable[[], None]], Any], pipe: int, parent: int) -> NoReturn:
+def _child(work: Work, pipe: int, gate: int, parent: int) -> NoReturn:
     try:
         os.setpgid(0, 0)
         end_with(parent)
         os.dup2(2, 1)  # what it prints is no part of what the parent says
-        body = pickle.dumps(work(lambda: _send(pipe, STAGE, b"")))
+        body = pickle.dumps(work(Stages(pipe, gate)))
         _send(pipe, RESULT, body)
     except BaseException as error:  # noqa: BLE001 (it is told to the parent, whatever it is)
         with suppress(OSError):

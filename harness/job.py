@@ -13,6 +13,7 @@ from harness import control, measure, usage
 from harness.cell import Cell
 from harness.checks import Answers, told_whole
 from harness.distributed import SESSIONS, SPARK
+from harness.fork import Stages
 from harness.measure import Drive, Handed, Run
 from harness.stats import percentile
 from harness.subjects import RECOMPUTING, open_check, open_subject
@@ -21,8 +22,6 @@ PATIENCE = 1.5
 """Seconds after which no further run is begun."""
 
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
-
-Stage = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class WrongError(Exception):
     """An answer that is not DuckDB's, or a run that says other things than another."""
 
 
-def measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
+def measured(job: Job, dataset: Dataset, stage: Stages) -> dict[str, Any]:
     """Return what a record says of a cell."""
     try:
         return _measured(job, dataset, stage)
@@ -51,12 +50,13 @@ def measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
         SESSIONS.close()
 
 
-def _measured(job: Job, dataset: Dataset, stage: Stage) -> dict[str, Any]:
+def _measured(job: Job, dataset: Dataset, stage: Stages) -> dict[str, Any]:
     work = workload(dataset, job.cell.workload)
     found: dict[str, Any] = {"digest": "", "verified": "oracle" if job.answers else ""}
     expected: int | None = None
     if job.checked and job.cell.engine not in RECOMPUTING:
         found["digest"], expected = _checked(job, dataset, work)
+    stage.wait()
     found["control"] = control.seconds()
     usage.reset_peak()
     runs: list[Run] = []

@@ -22,8 +22,8 @@ from harness.cell import Cell
 from harness.windows import Span, spans
 from queries.catalogue import query
 
-FORWARD_ROUNDS = 300_000
-"""In one batch, between windows: so many that DuckDB, when it recomputes, fills whole row groups."""
+FORWARD_ROUNDS = 100_000
+"""In one batch, between windows."""
 
 
 class Subject(Protocol):

@@ -1,6 +1,7 @@
 """A sweep: what is left of a plan is measured cell by cell, checked, written down and told.
 
 A cell's digest must be that of the first cell of its query, workload and L, whose answers are compared with DuckDB's.
+Cells are checked two at a time where that is possible, and timed one at a time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, Protocol
 from datagen.dataset import Dataset
 from datagen.workload import workload
 from harness.cell import Cell
+from harness.client import CellRequest
+from harness.engines import ENGINES
 from harness.grid import Task
 from harness.record import Origin, Record, blank
 from harness.subjects import checkpoints, has_stream
@@ -31,9 +34,7 @@ class Measurer(Protocol):
 
     def ask(self, cell: Cell, rounds: list[int], limit: float) -> dict[str, Any]: ...
 
-    def cell(  # noqa: PLR0913 (each is a choice of its own)
-        self, cell: Cell, *, sample: int, runs: int, limit: float, compare: list[int], checked: bool = True
-    ) -> dict[str, Any]: ...
+    def cell(self, request: CellRequest, beside: CellRequest | None = None) -> dict[str, Any]: ...
 
 
 class Sink(Protocol):
@@ -82,6 +83,14 @@ class Plan:
         return replace(made, asked=self.effort.runs, limit=self.effort.limit)
 
 
+@dataclass(frozen=True)
+class Ready:
+    """A cell that can be measured."""
+
+    record: Record
+    request: CellRequest
+
+
 @dataclass
 class Sweep:
     plan: Plan
@@ -91,8 +100,11 @@ class Sweep:
     tell: Callable[[Record, int, float], None]
     """Of a record, how many are left, and how many seconds that may take."""
     begin: Callable[[Task], None] = lambda _: None
+    abreast: bool = False
+    """Are there cores, and is there memory, to check two cells at once?"""
     digests: dict[Group, Record] = field(default_factory=dict)
     _asked: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    _ready: dict[Task, Ready | Record] = field(default_factory=dict)
     made: list[Record] = field(default_factory=list)
 
     def run(self) -> None:
@@ -107,26 +119,40 @@ class Sweep:
                 return
             self.begin(task)
             started = time.monotonic()
-            record = self._measured(task)
+            rest = left[number + 1 :]
+            record = self._measured(task, rest[0] if rest and self._checks_with(task, rest[0]) else None)
             self.made.append(replace(record, took=time.monotonic() - started, at=_now()))
             self.sink.add(self.made[-1])
             self._remember(self.made[-1])
-            rest = left[number + 1 :]
             self.tell(self.made[-1], len(rest), estimate(rest, [*self.plan.done.values(), *self.made]))
 
-    def _measured(self, task: Task) -> Record:
+    def _checks_with(self, task: Task, other: Task) -> bool:
+        """May another cell be checked beside one, which was not itself?"""
+        alone = all(each.cell.engine == ENGINES[0] and each.cell.workers == 1 for each in (task, other))
+        return self.abreast and alone and task not in self._ready
+
+    def _measured(self, task: Task, beside: Task | None) -> Record:
+        ready = self._ready.pop(task, None) or self._prepared(task)
+        if isinstance(ready, Record):
+            return ready
+        if beside is not None:
+            self._ready[beside] = self._prepared(beside)
+        other = self._ready.get(beside) if beside else None
+        found = self.measurer.cell(ready.request, other.request if isinstance(other, Ready) else None)
+        record = replace(ready.record, **found)
+        return _judged(record, self.digests.get(_group(record)), task.cell)
+
+    def _prepared(self, task: Task) -> Ready | Record:
+        """Ask DuckDB where a cell is to be compared; return its record where there is no answer."""
         record, effort = self.plan.blank(task), self.plan.effort
-        known = self.digests.get(_group(record))
         compare: list[int] = []
-        if known is None or not has_stream(task.cell.engine):
+        if _group(record) not in self.digests or not has_stream(task.cell.engine):
             asked = self._ask(task.cell)
             if asked["status"] != "ok":
                 return replace(record, status="failed", problem=f"DuckDB's answer: {asked['problem']}")
             record, compare = replace(record, once=asked["once"]), self._checkpoints(task)
-        found = self.measurer.cell(
-            task.cell, sample=task.sample, runs=effort.runs, limit=effort.limit, compare=compare
-        )  # fmt: skip
-        return _judged(replace(record, **found), known, task.cell)
+        request = CellRequest(task.cell, task.sample, effort.runs, effort.limit, tuple(compare))
+        return Ready(record, request)
 
     def _ask(self, cell: Cell) -> dict[str, Any]:
         """Have DuckDB answer a query wherever cells of the plan compare."""

@@ -6,12 +6,13 @@ but Arrow's for files, which a fork makes anew.
     {"do": "warm"}                                                        ->  {"status": "ok", "measuring": 1}
     {"do": "ask", "cell": {...}, "rounds": [500, 1000], "limit": 600}     ->  {"status": "ok", "once": 0.1}
     {"do": "cell", "cell": {...}, "sample": 0, "runs": 3, "limit": 600,
-     "compare": [500, 1000], "checked": true}                             ->  what a record says of a cell
+     "compare": [500, 1000], "checked": true, "beside": {...}}            ->  what a record says of a cell
     {"do": "sample", "cell": {...}, "limit": 600}                         ->  harness/compare/sample.py
 
-A reply's status is ok, wrong, failed or timeout, which have a problem. `harness/client.py` speaks to it, to that of
-another commit too: whatever changes the meaning of a request or of a number raises MEASURING (harness/record.py). It
-ends with its input, and so does the cell that it is at.
+`beside` (or nothing) is the next such request, whose check is made at the same time; what is timed is alone. A reply's
+status is ok, wrong, failed or timeout, which have a problem. `harness/client.py` speaks to it, to that of another
+commit too: whatever changes the meaning of a request or of a number raises MEASURING (harness/record.py). It ends with
+its input, and so does the cell that it is at.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,8 @@ class Parent:
     def __init__(self, dataset: Dataset, watched: int | None = None) -> None:
         self._dataset, self._watched = dataset, watched
         self._answers: dict[Key, Answers] = {}
+        self._begun: dict[str, fork.Child] = {}
+        """The cell whose check was made beside another's, and which is asked for next."""
 
     def warm(self) -> dict[str, Any]:
         """Compile or load the kernels, by feeding a query a few rows, and make what cells have in common."""
@@ -66,13 +70,28 @@ class Parent:
         return {"status": "ok", "once": asked.once}
 
     def cell(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Measure a cell."""
+        """Measure a cell, and before it is timed check another one beside it, if there is one."""
+        beside = request.pop("beside", None)
+        child = self._begun.pop(_words(request), None) or self._begin(request)
+        self.close()
+        self._begun = {_words(beside): self._begin(beside)} if beside else {}
+        with closing(child):
+            for each in (child, *self._begun.values()):
+                each.reach(request["limit"])
+            found: dict[str, Any] = self._told(lambda: child.result(request["limit"]))
+            return found
+
+    def close(self) -> None:
+        """End what was begun and nobody has asked for."""
+        for each in self._begun.values():
+            each.close()
+
+    def _begin(self, request: dict[str, Any]) -> fork.Child:
         cell = _cell(request)
         known = self._answers.get(_key(cell), {})
         answers = {rounds: known[rounds] for rounds in request["compare"]}
         job = Job(cell, request["sample"], request["runs"], answers, request["checked"])
-        found: dict[str, Any] = self._forked(request, lambda stage: measured(job, self._dataset, stage))
-        return found
+        return fork.Child(lambda stage: measured(job, self._dataset, stage), self._watched)
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
         """Time a cell, and compare nothing."""
@@ -80,13 +99,21 @@ class Parent:
         found: dict[str, Any] = self._forked(request, lambda stage: sampled(cell, self._dataset, stage))
         return found
 
-    def _forked(self, request: dict[str, Any], work: Any) -> Any:
+    def _forked(self, request: dict[str, Any], work: fork.Work) -> Any:
+        return self._told(lambda: fork.forked(work, request["limit"], self._watched))
+
+    @staticmethod
+    def _told(result: Callable[[], Any]) -> Any:
         try:
-            return fork.forked(work, request["limit"], self._watched)
+            return result()
         except fork.LimitError as error:
             return {"status": "timeout", "problem": str(error)}
         except ChildProcessError as error:
             return {"status": "failed", "problem": str(error)}
+
+
+def _words(request: dict[str, Any]) -> str:
+    return json.dumps(request, sort_keys=True)
 
 
 def _cell(request: dict[str, Any]) -> Cell:
@@ -105,8 +132,9 @@ def main() -> None:
         try:
             reply = getattr(parent, request["do"])(*([] if request["do"] == "warm" else [request]))
         except fork.AbandonedError:
-            return
+            break
         print(json.dumps(reply), flush=True)
+    parent.close()
 
 
 if __name__ == "__main__":

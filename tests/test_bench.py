@@ -45,14 +45,14 @@ class Near:
     def ask(self, cell, rounds, limit):
         return self._parent.ask({"cell": asdict(cell), "rounds": rounds, "limit": limit})
 
-    def cell(self, cell, **settings):
-        return self._parent.cell({"cell": asdict(cell), "checked": True, **settings})
+    def cell(self, request, beside=None):
+        return self._parent.cell(request.words | ({"beside": beside.words} if beside else {}))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        pass
+        self._parent.close()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import closing
 
 import pytest
 from processes import all_end
@@ -48,3 +49,27 @@ def test_nobody_works_for_whom_nobody_waits():
     os.close(writing)
     with pytest.raises(fork.AbandonedError):
         fork.forked(lambda _: time.sleep(60), 60, reading)
+
+
+def test_who_waits_goes_on_when_its_result_is_asked_for(tmp_path):
+    def work(stages):
+        stages.wait()
+        (tmp_path / "on").touch()
+        return "done"
+
+    with closing(fork.Child(work)) as one, closing(fork.Child(lambda stages: stages.wait())) as other:
+        for each in (one, other, one):
+            each.reach(5)
+        time.sleep(0.1)
+        assert not (tmp_path / "on").exists()
+        assert (one.result(5), other.result(5)) == ("done", None)
+
+
+def test_who_fails_before_it_waits_says_so_when_asked():
+    with closing(fork.Child(lambda _: 1 // 0)) as child, closing(fork.Child(lambda _: time.sleep(60))) as slow:
+        child.reach(5)
+        slow.reach(0.05)
+        with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
+            child.result(5)
+        with pytest.raises(fork.LimitError, match=r"over 0.05 s"):
+            slow.result(5)

@@ -24,14 +24,16 @@ class Fake:
 
     def __init__(self, **said):
         self.said = {"status": "ok", "seconds": [0.5], "tuples": 10, "digest": "1 aa"} | said
-        self.asked, self.measured = [], []
+        self.asked, self.measured, self.beside = [], [], []
 
     def ask(self, cell, rounds, _limit):
         self.asked.append((cell.query, rounds))
         return {"status": "ok", "once": 0.25}
 
-    def cell(self, cell, *, compare, **_):
+    def cell(self, request, beside=None):
+        cell, compare = request.cell, list(request.compare)
         self.measured.append((cell, compare))
+        self.beside.append(beside and beside.cell)
         digest = self.said["digest"]
         said = self.said | {"digest": digest(cell) if callable(digest) else digest}
         return said | {"latency": {"p99": 0.1}, "verified": "oracle" if compare else ""}
@@ -194,3 +196,13 @@ def test_a_resumed_sweep_trusts_what_was_compared(chunked, tmp_path):
     sweep(chunked, fake, sink, store.read(tmp_path).records, TASKS[:1] + TASKS[2:3])
     assert fake.asked == []
     assert [record.status for record in sink.records] == ["wrong"]
+
+
+def test_where_there_is_room_cells_are_checked_in_pairs(chunked):
+    fake, sink = Fake(), Kept()
+    plan = Plan.of([*TASKS, Task(TASKS[0].cell.but(workers=2), 0)], (), ORIGIN, EFFORT)
+    Sweep(plan, chunked, fake, sink, lambda *_: None, abreast=True).run()
+    cells = [cell for cell, _ in fake.measured]
+    assert cells == [task.cell for task in plan.tasks]
+    assert fake.beside == [cells[1], None, cells[3], None, None]
+    assert [record.verified for record in sink.records] == ["oracle", "oracle", "digest", "digest", "digest"]

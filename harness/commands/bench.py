@@ -31,6 +31,9 @@ from harness.tables import suite_tables, tables
 from harness.tables.entry import Table
 from harness.tables.render import text
 
+CHECKED_BYTES = 4
+"""What a check may need for a byte of the data."""
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_sweep(parser)
@@ -88,7 +91,9 @@ def _tpch(chosen: argparse.Namespace, session: Session) -> int:
     def work() -> None:
         teller = telling.Teller(len(plan.left))
         with Warm(dataset.directory) as measurer:
-            sweep = Sweep(plan, dataset, measurer, session.writer, teller.tell, teller.begin, made=made)
+            sweep = Sweep(
+                plan, dataset, measurer, session.writer, teller.tell, teller.begin, _abreast(dataset), made=made
+            )  # fmt: skip
             measurer.warm()
             sweep.run()
 
@@ -122,6 +127,12 @@ def _code(bad: Sequence[str], *, interrupted: bool) -> int:
     for line in bad:
         print(line, file=sys.stderr)
     return 2 if bad else 130 if interrupted else 0
+
+
+def _abreast(dataset: Dataset) -> bool:
+    """Are there cores and memory for two checks at once?"""
+    facts, size = machine.facts(), sum(chunk.bytes for chunk in dataset.manifest.files)
+    return facts["usable"] > 1 and 2 * CHECKED_BYTES * size < 1e9 * facts["memory_gb"]
 
 
 def _header(facts: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from deltamark import DeltamarkError
 from harness.cell import Cell
-from harness.client import Warm
+from harness.client import CellRequest, Warm
 from harness.compare.rule import Sample
 from harness.compare.trees import Name, Tree
 from harness.record import MEASURING
@@ -58,9 +58,8 @@ class TreeSide:
 
     def check(self, cell: Cell, rounds: list[int]) -> str:
         self._done(lambda: self.warm.ask(cell, rounds, self.limit))
-        found = self._done(
-            lambda: self.warm.cell(cell, sample=0, runs=1, limit=self.limit, compare=rounds, checked=True)
-        )
+        request = CellRequest(cell, sample=0, runs=1, limit=self.limit, compare=tuple(rounds))
+        found = self._done(lambda: self.warm.cell(request))
         return str(found["digest"])
 
     def sample(self, cell: Cell) -> Sample:

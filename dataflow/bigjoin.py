@@ -6,7 +6,7 @@ the indexes, however many rows are found: see kernels.bigjoin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +82,12 @@ class Static:
 
     def load(self, batches: Mapping[str, Batch]) -> None:
         """Index all rows of the relations."""
-        self._shard.run(self._shard.checked(batches, -1), nobody, drop=True)
+        self.load_parts([batches])
+
+    def load_parts(self, parts: Iterable[Mapping[str, Batch]]) -> None:
+        """Index all rows of the relations, some at a time."""
+        for batches in parts:
+            self._shard.run(self._shard.checked(batches, -1), nobody, drop=True)
         self._program.pack_indexes()
 
     def index_bytes(self) -> int:

@@ -36,6 +36,11 @@ class Edges:
         high = max(int(self.src.max()), int(self.dst.max()))
         return source("e", {"src": integer(low, high), "dst": integer(low, high)}, rows=len(self))
 
+    def are_once(self) -> bool:
+        """Is no edge there twice?"""
+        rows = np.lexsort([self.dst, self.src])
+        return bool(((np.diff(self.src[rows]) != 0) | (np.diff(self.dst[rows]) != 0)).all())
+
 
 def open_graph(name: str, data: Path, master: str, report: Callable[[str, int, int], None]) -> Edges:
     """Open a graph that is generated (and make it, if need be), or a file of edges."""

@@ -22,7 +22,7 @@ from dataflow.motif import VARIANTS
 from datagen.graph import KINDS
 from deltamark import unknown
 from harness.graphs import WORKLOADS, Edges, Stream, open_graph, oriented
-from harness.motifs import Measured, bigjoin_of, counted, oracle
+from harness.motifs import Measured, counted, indexed, oracle, relations_of, triangular
 from harness.motifs import run as steps
 from harness.options import at_least_one
 from harness.progress import ProgressLine
@@ -49,6 +49,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="take the graph as one without directions: see oriented in harness/graphs.py",
     )
+    add("--triangles", action="store_true", help="keep all triangles, and find the motif by them: see README")
     text = "changes of edges at a time; with --static proposals of a round (default 10000, 100000)"
     add("--batch", type=at_least_one, metavar="N", help=text)
     add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
@@ -65,10 +66,11 @@ def run(chosen: argparse.Namespace) -> int:
     with ProgressLine() as progress:
         edges = open_graph(chosen.graph, chosen.data, chosen.master, progress.report)
     edges = oriented(edges) if chosen.orient else edges
+    by = triangular(pattern, edges) if chosen.triangles else pattern
     if chosen.static:
-        return _static(chosen, pattern, edges)
+        return _static(chosen, pattern, by, edges)
     stream = WORKLOADS[chosen.workload](edges, chosen.batch or CHANGES)
-    found = pattern.dataflow({"e": edges.relation()}, chosen.variant)
+    found = by.dataflow(relations_of(edges), chosen.variant)
     if chosen.show == "rows":
         return _rows(chosen, found, stream)
     return _count(chosen, pattern, found, stream)
@@ -107,7 +109,7 @@ def _tell(chosen: argparse.Namespace, stream: Stream, measured: Measured) -> Non
         words.append(f"{measured.proposals:,} proposals")
     if measured.state_bytes is not None and chosen.variant != "binary":
         each = measured.state_bytes / max(measured.rows, 1)
-        words.append(f"{measured.state_bytes / 1e6:,.1f} MB kept, {each:.1f} bytes an edge and direction")
+        words.append(f"{measured.state_bytes / 1e6:,.1f} MB kept, {each:.1f} bytes a row of an index")
     print(f"{stream.edges.name}, {len(stream.edges):,} edges: {'; '.join(words)}", file=sys.stderr)
 
 
@@ -128,12 +130,10 @@ def _rows(chosen: argparse.Namespace, found: Collection, stream: Stream) -> int:
     return 0
 
 
-def _static(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
-    """Count or list by BiGJoin over indexes of all edges."""
-    batch = chosen.batch or BATCH
-    with closing(bigjoin_of(pattern, edges)) as found:
-        started = time.perf_counter()
-        found.load({"e": WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)})
+def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Edges) -> int:
+    """Count or list by BiGJoin over indexes of all edges. by: how it is found."""
+    batch, started = chosen.batch or BATCH, time.perf_counter()
+    with closing(indexed(by, edges)) as found:
         loaded = time.perf_counter()
         if chosen.show == "rows":
             writer = csv.writer(sys.stdout, lineterminator="\n")

@@ -18,7 +18,7 @@ from dataflow.kernels import index as index_kernel
 from dataflow.kernels import keymap
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import Memory, view
-from dataflow.motif import Atom, extended, ordered, steps, with_projections
+from dataflow.motif import Atom, check_types, extended, ordered, steps, with_projections
 from dataflow.operators.arrangement import wide_weight
 from dataflow.operators.index import Index, Indexed
 from dataflow.plan import Node
@@ -61,6 +61,7 @@ class Static:
     def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = ()) -> None:
         simple = [each.simple() for each in atoms]
         self.variables = ordered(simple)
+        check_types(simple)
         atoms = with_projections(simple)
         rows = atoms[0].rows()
         rules = [extended(rows, atoms[0].variables[-1], [(atoms[0], "new")], None)]

@@ -52,6 +52,19 @@ class Shown:
     held_bytes: int
 
 
+@dataclass(frozen=True)
+class Lists:
+    """Rows that are not multiplied out: prefixes, and what each variable behind them may be, whatever the others are.
+
+    prefixes: their variables, and last how often; sizes: how many values each variable behind has for each of them;
+    values: those, one variable behind the other for one prefix behind the other, each with how often it is there.
+    """
+
+    prefixes: np.ndarray
+    sizes: np.ndarray
+    values: np.ndarray
+
+
 class Static:
     """Indexes of relations as a motif needs them: load all rows, then count or list as often as you like.
 
@@ -116,6 +129,21 @@ class Static:
         order = [*(columns.index(each) for each in self.variables), len(columns)]
         for rows in run.parts():
             yield rows[:, order]
+        self._shown = run.shown()
+
+    @property
+    def factors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The variables of prefixes, and those that are lists behind them."""
+        levels = self._levels[self._tail() :]
+        prefix = levels[0].columns if levels else (self._levels or [self._seed])[-1].after
+        return prefix, tuple(each.new for each in levels)
+
+    def lists(self, batch: int = BATCH) -> Iterator[Lists]:
+        """List them without multiplying out what does not depend on each other: see `factors`."""
+        run = _Run(self._seed, self._levels, batch, self._tail())
+        prefix, _ = self.factors
+        for rows, values in run.factored():
+            yield Lists(rows[:, : len(prefix) + 1], rows[:, len(prefix) + 1 :], values)
         self._shown = run.shown()
 
     def close(self) -> None:
@@ -206,6 +234,15 @@ class _Run:
             rows = view(int(words[kernel.OUT]), int(words[kernel.OUT_COUNT]) * self._width)
             yield rows.reshape(-1, self._width).copy()
             words[kernel.OUT_COUNT] = 0
+
+    def factored(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Run; yield what is listed on the way, with the values of the tail's variables."""
+        words = view(self._block, kernel.WORDS)
+        words[kernel.VALUES] = self._memory.reserve(LONGEST)
+        for rows in self.parts():
+            values = view(int(words[kernel.VALUES]), 2 * int(words[kernel.VALUE_COUNT])).reshape(-1, 2).copy()
+            words[kernel.VALUE_COUNT] = 0
+            yield rows, values
 
     def word(self, which: int) -> int:
         return int(view(self._block, kernel.WORDS)[which])

@@ -222,6 +222,21 @@ def test_the_command_finds_motifs_by_bigjoin(tmp_path, capsys, show):
     assert found[0] == found[1]
 
 
+def test_the_command_lists_prefixes_and_what_may_be_behind_them(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
+    words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--show", "lists"]
+    assert main([*words, "--static"]) == 0
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "1,2,1,3*2",
+        "1,3,2,3*2",
+        "2,3,1,3",
+        "3,3,1,3",
+        "a,b,times,c",
+    ]
+    assert main(words) == 2
+    assert "add --static" in capsys.readouterr().err
+
+
 def test_the_command_finds_a_wrong_answer(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
     monkeypatch.setattr("harness.commands.motif.oracle", lambda *_: 5)

@@ -8,8 +8,9 @@ runs. So a level never holds more than 2 * BATCH prefixes, which `_push` would r
 (Lists that are only counted are not cut: nothing of them is kept.)
 
 The variables at the end that do not depend on each other need not be listed to be counted: their numbers of values are
-multiplied. Counting one value set of two lists scans a list against stamps of the other where that one stays the same
-from prefix to prefix, unless it is much shorter.
+multiplied. Nor is each row needed to list them: a prefix, and what each of them may be, says as much. Counting one
+value set of two lists scans a list against stamps of the other where that one stays the same from prefix to prefix,
+unless it is much shorter.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from dataflow.kernels.memory import inline, kernel, load, load32, store, store32
 
 BATCH, LEVELS, LEVEL_TABLE, TAIL, SEED, SEED_FILTERS, SEED_FILTER_TABLE, SEED_IDS, SEED_ID, SEED_AT = range(10)
 ROUNDS, PROPOSALS, TOTAL, ERROR, OUT, OUT_COUNT, STAMPS, STAMP, STAMPED, ROW = range(10, 20)
-KEPT, SPARE, REST, KEPT_AT, KEPT_SIZE, KEPT_TAIL, KEPT_BUT = range(20, 27)
+KEPT, SPARE, REST, KEPT_AT, KEPT_SIZE, KEPT_TAIL, KEPT_BUT, VALUES, VALUE_COUNT = range(20, 29)
 """TAIL: the first level whose variables are only counted, together with those of the levels behind it; LEVELS where all
 are listed. SEED: the part whose index has the first atom's rows, which are those of SEED_IDS keys; we are at number
 SEED_AT of key SEED_ID. TOTAL: weights that were counted. OUT: rows that were listed. STAMPS: int32 a number, STAMP for
 those of the list STAMPED. ROW: scratch. KEPT, SPARE, REST: room for lists; KEPT_SIZE numbers at KEPT_AT are what all
-parts of the level KEPT_TAIL but number KEPT_BUT have in common."""
-WORDS = 27
+parts of the level KEPT_TAIL but number KEPT_BUT have in common. VALUES: room for (value, weight) where the tail is
+listed, not counted: a row of OUT is then a prefix, its weight, and how many values each variable of the tail has."""
+WORDS = 29
 
 RECORDS, HELD, LEFT, COLUMNS, PARTS, PART_TABLE, BOUND, FILTERS, FILTER_TABLE, MOST = range(10)
 """Of a level. RECORDS: HELD prefixes, which have LEFT values to propose. COLUMNS: of a prefix. BOUND: the column that
@@ -59,7 +61,7 @@ def run(op: int) -> int:
     levels, batch = load(op, LEVELS), load(op, BATCH)
     last = min(levels - 1, load(op, TAIL))
     while load(op, ERROR) == 0:
-        if load(op, OUT_COUNT) >= batch:
+        if load(op, OUT_COUNT) >= batch or load(op, VALUE_COUNT) >= batch:
             return FULL
         level = last
         while level >= 0 and load(_level(op, level), LEFT) < batch:
@@ -177,7 +179,9 @@ def _round(op: int, number_of: int) -> None:
     while budget > 0 and load(level, HELD) > 0 and load(op, ERROR) == 0:
         record = load(level, RECORDS) + 8 * (columns + BEHIND) * (load(level, HELD) - 1)
         start, stop = load(record, columns + FROM), load(record, columns + TO)
-        if number_of == load(op, TAIL):
+        if number_of == load(op, TAIL) and load(op, VALUES) != 0:
+            budget -= _list_tail(op, number_of, record)
+        elif number_of == load(op, TAIL):
             _count(op, number_of, record)
         else:
             stop = min(stop, start + budget)
@@ -285,6 +289,53 @@ def _count(op: int, number_of: int, record: int) -> None:
 
 
 @kernel
+def _list_tail(op: int, number_of: int, record: int) -> int:
+    """List a prefix with the values of each variable of the tail, if all have some; return how many there are."""
+    columns, levels = load(_level(op, number_of), COLUMNS), load(op, LEVELS)
+    into = load(op, OUT) + 8 * (columns + 1 + levels - number_of) * load(op, OUT_COUNT)
+    start = end = load(op, VALUE_COUNT)
+    for tail in range(number_of, levels):
+        level, before = _level(op, tail), end
+        least = _locate(level, record)
+        if least >= 0:
+            end = _list_values(op, tail, least, end)
+        if end == before:
+            return 0
+        store(into, columns + 1 + tail - number_of, end - before)
+    for column in range(columns):
+        store(into, column, load(record, column))
+    store(into, columns, load(record, columns + WEIGHT))
+    store(op, OUT_COUNT, load(op, OUT_COUNT) + 1)
+    store(op, VALUE_COUNT, end)
+    return end - start
+
+
+@kernel
+def _list_values(op: int, tail: int, least: int, end: int) -> int:
+    """List the values that all parts of a level have; return where they end."""
+    level, values = _level(op, tail), load(op, VALUES)
+    parts, table = load(level, PARTS), load(level, PART_TABLE)
+    part = table + 8 * PART * least
+    of = load(part, INDEX)
+    if parts > 1 and _are_plain(table, parts):
+        found = _common_to_two(op, table) if parts == 2 else _common_to_all(op, tail, table, parts)
+        for at in range(found):
+            store(values, 2 * (end + at), load32(load(op, REST), at) + load(of, index.LOW))
+            store(values, 2 * (end + at) + 1, 1)
+        return end + found
+    for at in range(load(part, AT), load(part, STOP)):
+        value, weight = number(load(of, POOL), load(of, WIDTH), at) + load(of, index.LOW), index.weight_at(of, at)
+        for other in range(parts):
+            if other != least and weight != 0:
+                weight = _times(op, weight, _weight(table + 8 * PART * other, value))
+        if weight != 0:
+            store(values, 2 * end, value)
+            store(values, 2 * end + 1, weight)
+            end += 1
+    return end
+
+
+@kernel
 def _are_plain(table: int, parts: int) -> bool:
     """Do parts have each row once, of numbers that mean the same?"""
     plain, low = True, load(load(table, INDEX), index.LOW)
@@ -292,6 +343,13 @@ def _are_plain(table: int, parts: int) -> bool:
         of = load(table + 8 * PART * which, INDEX)
         plain &= load(of, WIDTH) == 4 and load(of, WEIGHTED) == 0 and load(of, index.LOW) == low
     return plain
+
+
+@inline
+def _common_to_two(op: int, a: int) -> int:
+    """List what two lists have in common."""
+    b = a + 8 * PART
+    return narrow(_list(a), load(a, STOP) - load(a, AT), _list(b), load(b, STOP) - load(b, AT), 0, load(op, REST))
 
 
 @kernel

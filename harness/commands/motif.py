@@ -2,7 +2,8 @@
 
 A motif is a name (triangle, cyclic-triangle, 4-clique, 5-clique, 6-clique, diamond, house) or words such as
 "e(a,b), e(b,c), e(a,c), a<b". A graph is generated (rmat:16; see datagen/graph.py) or a file of edges. Edges that are
-there twice count twice, and an edge from a vertex to itself is one like any other. Exit code 1: an answer was wrong.
+there twice count twice (once(a,b) has each of them once), and an edge from a vertex to itself is one like any other.
+Exit code 1: an answer was wrong.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import csv
 import sys
 import time
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from dataflow.bigjoin import BATCH
+from dataflow.bigjoin import BATCH, Static
 from dataflow.collection import Collection
 from dataflow.motif import VARIANTS
 from datagen.graph import KINDS
-from deltamark import unknown
+from deltamark import DeltamarkError, unknown
 from harness.graphs import WORKLOADS, Edges, Stream, open_graph, oriented
 from harness.motifs import Measured, counted, indexed, oracle, relations_of, triangular
 from harness.motifs import run as steps
@@ -30,6 +32,7 @@ from queries.graph.motifs import motif
 from queries.graph.pattern import Pattern
 
 CHANGES = 10_000
+SHOWN = ("count", "rows", "lists")
 GRAPHS = ", ".join(f"{kind}:N" for kind in KINDS)
 
 
@@ -55,7 +58,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
     add("--variant", choices=VARIANTS, default=VARIANTS[0], help=f"who proposes (default {VARIANTS[0]})")
     add("--workers", type=at_least_one, default=1, metavar="W", help="how many (default 1)")
-    add("--show", choices=("count", "rows"), default="count", help="what to print (default count)")
+    add("--show", choices=SHOWN, default=SHOWN[0], help=f"what to print (default {SHOWN[0]}); lists: with --static")
     add("--check", type=int, default=0, metavar="N", help="after how many batches to ask DuckDB too (default none)")
 
 
@@ -69,6 +72,8 @@ def run(chosen: argparse.Namespace) -> int:
     by = triangular(pattern, edges) if chosen.triangles else pattern
     if chosen.static:
         return _static(chosen, pattern, by, edges)
+    if chosen.show == "lists":
+        raise DeltamarkError("lists are of a graph that does not change", "--show lists", "add --static, or show rows")
     stream = WORKLOADS[chosen.workload](edges, chosen.batch or CHANGES)
     found = by.dataflow(relations_of(edges), chosen.variant)
     if chosen.show == "rows":
@@ -140,6 +145,8 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Ed
             writer.writerow([*found.variables, "times"])
             for rows in found.rows(batch):
                 writer.writerows(rows.tolist())
+        elif chosen.show == "lists":
+            _write_lists(found, batch)
         else:
             total = found.count(batch)
             if chosen.check and not _is_right(pattern, WORKLOADS["load"](edges, 1), len(edges), total):
@@ -151,3 +158,14 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Ed
         words += f" in {shown.rounds:,} rounds of {batch:,}; prefixes held at most: {held}"
         print(f"{edges.name}, {len(edges):,} edges: {words}", file=sys.stderr)
     return 0
+
+
+def _write_lists(found: Static, batch: int) -> None:
+    """Write a line a prefix, with the values of each variable behind it: "7", or "7*2" for one that is there twice."""
+    prefix, behind = found.factors
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([*prefix, "times", *behind])
+    for part in found.lists(batch):
+        values = iter([str(value) if times == 1 else f"{value}*{times}" for value, times in part.values.tolist()])
+        for row, sizes in zip(part.prefixes.tolist(), part.sizes.tolist(), strict=True):
+            writer.writerow([*row, *(" ".join(islice(values, size)) for size in sizes)])

@@ -92,7 +92,7 @@ def indexed(pattern: Pattern, edges: Edges) -> Static:
         for name, each in pattern.definitions:
             schema = each.dataflow(relations).schema
             found = definitions.enter_context(closing(made(each)))
-            relations[name] = source(name, {field.name: field.type for field in schema.fields}, schema.rows)
+            relations[name] = source(name, {field.name: field.type for field in schema.fields}, found.count())
             batches_of[name] = partial(_rows, found)
         return made(pattern)
 

@@ -118,6 +118,16 @@ def test_bigjoin_finds_the_same_over_triangles(name, data):
     assert found == answer(PATTERNS[name].dataflow({"e": e}, "binary").node, streams, 0)
 
 
+def test_an_index_of_triangles_is_as_large_as_they_are_many():
+    """However far apart the numbers of vertices are."""
+    path = np.arange(200) * 5000
+    edges = Edges("strip", np.concatenate([path[:-1], path[:-2]]), np.concatenate([path[1:], path[2:]]))
+    with closing(indexed(triangular(MOTIFS["4-clique"], edges), edges)) as static:
+        assert static.count() == 0
+        assert static.index_rows() == 198
+        assert static.index_bytes() < 1 << 20
+
+
 @pytest.mark.parametrize("name", ["4-clique", "house", "5-clique"])
 @pytest.mark.parametrize("more", [["--workload", "half", "--batch", "60"], ["--static"], ["--workload", "insert"]])
 @pytest.mark.parametrize("twice", [0, 20])

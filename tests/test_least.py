@@ -57,8 +57,8 @@ def batches_of(stream: Stream) -> list[Batch]:
 
 
 CASES = [
-    *(("hub:1000", workload, size) for workload in ("nodes", "half") for size in (1, 10)),
-    *((name, "half", size) for name in ("rmat-hubs:7", "zipf:8") for size in (1, 10, 100)),
+    *(("hub:1000", workload, size) for workload in ("nodes", "half") for size in (1, 10, 1000)),
+    *((name, "half", size) for name in ("rmat-hubs:7", "zipf:8") for size in (1, 10, 100, 1000)),
 ]
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from dataflow.compile import compile_plans
 from dataflow.compiled import Compiled
-from dataflow.kernels import bigjoin as kernel
+from dataflow.kernels import bigjoin, keymap
 from dataflow.kernels import index as index_kernel
-from dataflow.kernels import keymap
+from dataflow.kernels import prefixes as kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import Memory, view
 from dataflow.motif import Atom, check_types, extended, ordered, steps, with_projections
@@ -200,7 +200,7 @@ def _index(compiled: Compiled, of: Node, keys: tuple[str, ...], value: str) -> I
 
 
 class _Run:
-    """One run: the blocks of kernels.bigjoin in memory of its own."""
+    """One run: the blocks of kernels.prefixes in memory of its own."""
 
     def __init__(self, seed: Level, levels: Sequence[Level], batch: int, tail: int) -> None:
         if batch < 1:
@@ -227,7 +227,7 @@ class _Run:
         """Run; yield what is listed on the way."""
         status = kernel.FULL
         while status == kernel.FULL:
-            status = kernel.run(self._block)
+            status = bigjoin.run(self._block)
             if status == kernel.FAILED:
                 raise self._problem()
             words = view(self._block, kernel.WORDS)

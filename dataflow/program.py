@@ -19,7 +19,9 @@ from dataflow.kernels import text as text_kernel
 from dataflow.kernels.memory import Memory, view
 from dataflow.types import Type
 
-SLICE_ROWS = 4096
+SLICE_ROWS, LONGER = 4096, 4
+"""LONGER: how many times as long slices are with several workers, who wait for each other at every one."""
+
 LOOSE = 1 << 31
 """Words of an array whose size nobody knows beforehand: address space, not memory."""
 
@@ -112,7 +114,7 @@ class Program:
         """A vector of zeros."""
         self._differing: list[tuple[int, Sequence[int]]] = []
         self.slice_rows: int | None = None
-        """Rows of a slice, if they are not SLICE_ROWS."""
+        """Rows of a slice, if somebody has chosen them."""
         self.pool: Any = None
         """The texts that are kept, once an operator keeps any: see operators.text."""
 
@@ -365,10 +367,10 @@ class Program:
         with self.building(self.base):
             memory = self.memory.reserve(LOOP_WORDS + len(inputs) + len(blocks))
         table = memory + 8 * LOOP_WORDS
+        rows = self.slice_rows or SLICE_ROWS * (1 if self.workers == 1 else LONGER)
         words = [
             len(inputs), table, len(blocks), table + 8 * len(inputs), self.frontier,
-            self.slice_rows or SLICE_ROWS, 0, self.workers, self.worker, self.crowd,
-            self.slice_rows or SLICE_ROWS,
+            rows, 0, self.workers, self.worker, self.crowd, rows,
         ]  # fmt: skip
         view(memory, len(words))[:] = words
         view(table, len(inputs) + len(blocks))[:] = [*inputs, *blocks]

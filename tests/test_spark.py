@@ -93,6 +93,12 @@ def test_a_checkpoint_of_other_code_is_refused(finished, chunked, monkeypatch):
         verify.digest_of(finished[0], chunked)
 
 
+def test_a_checkpoint_of_other_data_is_refused(finished, chunked, monkeypatch):
+    monkeypatch.setattr("harness.machine.data", lambda _: "other")
+    with pytest.raises(DeltamarkError, match=r"a checkpoint of something else: its data is \w+, not other"):
+        verify.digest_of(finished[0], chunked)
+
+
 @pytest.mark.parametrize("part", ["identity.json", "checkpoint/offsets/*"])
 def test_a_corrupt_checkpoint_is_an_error(part, finished, chunked):
     path = max(Path(finished[0].checkpoint).glob(part), key=lambda path: path.stat().st_mtime_ns)

@@ -36,6 +36,7 @@ WORKERS = (2, 3, 5)
 def small_slices(monkeypatch):
     """Have several rounds in a feed, and times that are larger than a slice."""
     monkeypatch.setattr("dataflow.program.SLICE_ROWS", 3)
+    monkeypatch.setattr("dataflow.program.LONGER", 1)
 
 
 def sharded(collection, streams, feeds, workers):

@@ -7,6 +7,7 @@ list NEW then; OLD stays empty.
 
 from __future__ import annotations
 
+from dataflow.kernels.entries import move, put, take_out
 from dataflow.kernels.memory import inline, kernel, load, load32, store, store32
 
 TABLE, MASK, USED, LINKS = range(4)
@@ -27,30 +28,14 @@ def hash_of(key_id: int, slot: int, columns: int, stored: int) -> int:
 @kernel
 def enter(found: int, slot: int, hashed: int) -> None:
     """Put a row into the table, which has room."""
-    table, mask = load(found, TABLE), load(found, MASK)
-    place = hashed & mask
-    while load(table, place) != 0:
-        place = (place + 1) & mask
-    store(table, place, hashed << 32 | (slot + 1))
+    put(load(found, TABLE), load(found, MASK), hashed << 32 | (slot + 1))
     store(found, USED, load(found, USED) + 1)
 
 
 @kernel
 def leave(found: int, slot: int, hashed: int) -> None:
-    """Take a row out of the table, and close the gap that it leaves."""
-    table, mask = load(found, TABLE), load(found, MASK)
-    hole = hashed & mask
-    while load(table, hole) & 0xFFFFFFFF != slot + 1:
-        hole = (hole + 1) & mask
-    place = (hole + 1) & mask
-    entry = load(table, place)
-    while entry != 0:
-        if (place - (entry >> 32)) & mask >= (place - hole) & mask:  # the hole lies on the way from its home
-            store(table, hole, entry)
-            hole = place
-        place = (place + 1) & mask
-        entry = load(table, place)
-    store(table, hole, 0)
+    """Take a row out of the table."""
+    take_out(load(found, TABLE), load(found, MASK), hashed, slot + 1)
     store(found, USED, load(found, USED) - 1)
 
 
@@ -95,13 +80,6 @@ def unlink(found: int, slot: int, lists: int, following: int) -> None:
 @kernel
 def rehash(found: int, table: int, mask: int) -> None:
     """Move to an empty table of another size."""
-    old = load(found, TABLE)
-    for at in range(load(found, MASK) + 1):
-        entry = load(old, at)
-        if entry != 0:
-            place = (entry >> 32) & mask
-            while load(table, place) != 0:
-                place = (place + 1) & mask
-            store(table, place, entry)
+    move(load(found, TABLE), load(found, MASK), table, mask)
     store(found, TABLE, table)
     store(found, MASK, mask)

@@ -6,6 +6,7 @@ its operator keeps with it. It is found by a hash of all of that in an open tabl
 
 from __future__ import annotations
 
+from dataflow.kernels.entries import put, take_out
 from dataflow.kernels.keymap import HASHED, LOW, add
 from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store, store32, wraps
 
@@ -150,23 +151,11 @@ def forget(past: int, slot: int) -> None:
 
 @kernel
 def _take_out(past: int, record: int, slot: int) -> None:
-    """Take a row out of the table, and close the gap that it leaves."""
-    table, mask = load(past, TABLE), load(past, MASK)
+    """Take a row out of the table."""
     hashed = _mixed(load32(record, KEY_ID) << 20, load32(record, CAME))
     for column in range(load(past, COLUMNS)):
         hashed = _mixed(hashed, load(record, VALUES + column))
-    hole = hashed & 0x7FFFFFFF & mask
-    while load(table, hole) & 0xFFFFFFFF != slot:
-        hole = (hole + 1) & mask
-    place = (hole + 1) & mask
-    entry = load(table, place)
-    while entry != 0:
-        if (place - (entry >> 32)) & mask >= (place - hole) & mask:  # the hole lies on the way from its home
-            store(table, hole, entry)
-            hole = place
-        place = (place + 1) & mask
-        entry = load(table, place)
-    store(table, hole, 0)
+    take_out(load(past, TABLE), load(past, MASK), hashed & 0x7FFFFFFF, slot)
 
 
 @kernel
@@ -186,15 +175,7 @@ def _grow(past: int) -> None:
         entry = load(table, place)
         if entry != 0:
             store(table, place, 0)
-            _put(table, mask, entry)
+            put(table, mask, entry)
     for index in range(at):
-        _put(table, mask, load(waiting, index))
+        put(table, mask, load(waiting, index))
     store(past, MASK, mask)
-
-
-@inline
-def _put(table: int, mask: int, entry: int) -> None:
-    place = (entry >> 32) & mask
-    while load(table, place) != 0:
-        place = (place + 1) & mask
-    store(table, place, entry)

@@ -9,6 +9,7 @@ on the way, as it should be.
 
 from __future__ import annotations
 
+from dataflow.kernels.entries import move, place_of, take_out
 from dataflow.kernels.keymap import HASHED, LOW, add
 from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store, store32, wraps
 
@@ -192,7 +193,7 @@ def emit(op: int, record: int, diff: int) -> None:
 def release(rows: int, slot: int) -> None:
     """Forget a row, and free its slot."""
     record = record_of(rows, slot)
-    _take_out(rows, record, slot)
+    take_out(load(rows, TABLE), load(rows, MASK), load32(record, 2 * FOUND_BY + 1), slot)
     store(record, A, load(rows, FREE))
     store(rows, FREE, slot)
     store(rows, USED, load(rows, USED) - 1)
@@ -202,12 +203,9 @@ def release(rows: int, slot: int) -> None:
 def replace(rows: int, slot: int, new: int) -> None:
     """Release one row, and let another have its slot, with what the operator keeps there."""
     record, other = record_of(rows, slot), record_of(rows, new)
-    _take_out(rows, record, slot)
-    table, mask, hashed = load(rows, TABLE), load(rows, MASK), load32(other, 2 * FOUND_BY + 1)
-    place = hashed & mask
-    while load(table, place) & 0xFFFFFFFF != new:
-        place = (place + 1) & mask
-    store(table, place, hashed << 32 | slot)
+    take_out(load(rows, TABLE), load(rows, MASK), load32(record, 2 * FOUND_BY + 1), slot)
+    table, hashed = load(rows, TABLE), load32(other, 2 * FOUND_BY + 1)
+    store(table, place_of(table, load(rows, MASK), hashed, new), hashed << 32 | slot)
     store32(record, 2 * FOUND_BY + 1, hashed)
     store(record, WEIGHT, load(other, WEIGHT))
     for word in range(GROUP, load(rows, WORDS)):
@@ -218,34 +216,9 @@ def replace(rows: int, slot: int, new: int) -> None:
 
 
 @kernel
-def _take_out(rows: int, record: int, slot: int) -> None:
-    """Take a row out of the table, and close the gap that it leaves."""
-    table, mask = load(rows, TABLE), load(rows, MASK)
-    hole = load32(record, 2 * FOUND_BY + 1) & mask
-    while load(table, hole) & 0xFFFFFFFF != slot:
-        hole = (hole + 1) & mask
-    place = (hole + 1) & mask
-    entry = load(table, place)
-    while entry != 0:
-        if (place - (entry >> 32)) & mask >= (place - hole) & mask:  # the hole lies on the way from its home
-            store(table, hole, entry)
-            hole = place
-        place = (place + 1) & mask
-        entry = load(table, place)
-    store(table, hole, 0)
-
-
-@kernel
 def rehash(rows: int, table: int, mask: int) -> None:
     """Move to an empty table of another size."""
-    old = load(rows, TABLE)
-    for at in range(load(rows, MASK) + 1):
-        entry = load(old, at)
-        if entry != 0:
-            place = (entry >> 32) & mask
-            while load(table, place) != 0:
-                place = (place + 1) & mask
-            store(table, place, entry)
+    move(load(rows, TABLE), load(rows, MASK), table, mask)
     store(rows, TABLE, table)
     store(rows, MASK, mask)
 

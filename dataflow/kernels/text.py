@@ -9,6 +9,7 @@ for until then its number may lie in what was handed out.
 
 from __future__ import annotations
 
+from dataflow.kernels.entries import move, take_out
 from dataflow.kernels.memory import inline, kernel, load, load8, load32, load_any, prefetch, store
 from dataflow.types import NULL
 
@@ -310,44 +311,21 @@ def reclaim(pool: int) -> None:
 
 @kernel
 def _remove(pool: int, found: int) -> None:
-    """Forget a text, and close the gap that it leaves in the table."""
-    table, mask, start, length = (
-        load(pool, TABLE),
-        load(pool, MASK),
-        load(load(pool, STARTS), found),
-        load(load(pool, LENGTHS), found),
-    )
-    hole = _hash(start, length) & mask
+    """Forget a text."""
+    start, length = load(load(pool, STARTS), found), load(load(pool, LENGTHS), found)
+    take_out(load(pool, TABLE), load(pool, MASK), _hash(start, length), found + 1)
     which, _ = _size_of(length)
     store(start, 0, load(load(pool, HOLES), which))
     store(load(pool, HOLES), which, start)
     store(load(pool, FREE), load(pool, FREED), found)
     store(pool, FREED, load(pool, FREED) + 1)
     store(pool, USED, load(pool, USED) - 1)
-    while load(table, hole) & 0xFFFFFFFF != found + 1:
-        hole = (hole + 1) & mask
-    place = (hole + 1) & mask
-    entry = load(table, place)
-    while entry != 0:
-        if (place - (entry >> 32)) & mask >= (place - hole) & mask:  # the hole lies on the way from its home
-            store(table, hole, entry)
-            hole = place
-        place = (place + 1) & mask
-        entry = load(table, place)
-    store(table, hole, 0)
 
 
 @kernel
 def rehash(pool: int, table: int, mask: int) -> None:
     """Move to an empty table of another size."""
-    old = load(pool, TABLE)
-    for at in range(load(pool, MASK) + 1):
-        entry = load(old, at)
-        if entry != 0:
-            place = (entry >> 32) & mask
-            while load(table, place) != 0:
-                place = (place + 1) & mask
-            store(table, place, entry)
+    move(load(pool, TABLE), load(pool, MASK), table, mask)
     store(pool, TABLE, table)
     store(pool, MASK, mask)
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 from dataflow.collection import Collection
 from dataflow.expr import Expr, col
-from dataflow.plan import Node, node
+from dataflow.plan import node
 from dataflow.types import Field, Schema, Type
 from deltamark import DeltamarkError, unknown
 
@@ -89,8 +89,7 @@ def delta_query(atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Vari
     else:
         check_types(simple if len(simple) > 1 else ())
         whole = with_projections(simple)
-        made: set[Node] = set()
-        rules = [_rule(whole, first, where, 0 if variant == "fixed" else None, made) for first in range(len(whole))]
+        rules = [_rule(whole, first, where, 0 if variant == "fixed" else None) for first in range(len(whole))]
         found, *more = (rows.select(**{name: col[column_of[name]] for name in order}) for rows, column_of in rules)
         found = found.concat(*more)
     return _at_most(found, MOST_ROWS)
@@ -107,26 +106,18 @@ def _at_most(rows: Collection, most: int) -> Collection:
 
 
 def _rule(
-    atoms: Sequence[Atom], first: int, where: Sequence[Expr], proposer: int | None, made: set[Node]
+    atoms: Sequence[Atom], first: int, where: Sequence[Expr], proposer: int | None
 ) -> tuple[Collection, dict[str, str]]:
     """Extend the changes of one atom by those of the others; return also which column each variable is.
 
-    Columns are named by the order in which they come, so that what another rule has made already (made) is one node
-    with what this one would make: among the best next variables one is taken for which that is so.
+    Columns are named by the order in which they come, so that rules that begin alike have nodes in common.
     """
     column_of = _numbered(atoms[first].variables)
     rows = _kept(atoms[first].named(column_of).rows(), _named(where, column_of), set())
-    left = [each for each in range(len(atoms)) if each != first]
-    while options := _options(atoms, set(column_of), left):
-        found = []
-        for new, now in options:
-            names = _numbered(dict.fromkeys([*column_of, new]))
-            parts = [(atoms[each].named(names), "new" if each < first else "old") for each in now]
-            longer = _kept(extended(rows, names[new], parts, proposer), _named(where, names), set(rows.schema.names))
-            found.append((longer, names, now))
-        rows, column_of, now = next((each for each in found if each[0].node in made), found[0])
-        made.add(rows.node)
-        left = [each for each in left if each not in now]
+    for new, now in steps(atoms, first)[0]:
+        before, column_of = set(rows.schema.names), _numbered(dict.fromkeys([*column_of, new]))
+        parts = [(atoms[each].named(column_of), "new" if each < first else "old") for each in now]
+        rows = _kept(extended(rows, column_of[new], parts, proposer), _named(where, column_of), before)
     return rows, column_of
 
 
@@ -145,16 +136,6 @@ def _named(conditions: Iterable[Expr], column_of: Mapping[str, str]) -> list[Exp
     return [named(each) for each in conditions if _columns(each) <= set(column_of)]
 
 
-def _options(atoms: Sequence[Atom], bound: set[str], left: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """List the best next steps: each a variable, and the atoms that have it and nothing else that is new."""
-    ready = {each: set(atoms[each].variables) - bound for each in left}
-    known = [atoms[each].variables[-1] for each, missing in ready.items() if not missing]
-    single = [min(missing) for missing in ready.values() if len(missing) == 1]
-    most = max(map(single.count, single), default=0)
-    best = known[:1] or [each for each in dict.fromkeys(single) if single.count(each) == most]
-    return [(new, [each for each in left if new in atoms[each].variables and ready[each] <= {new}]) for new in best]
-
-
 def steps(atoms: Sequence[Atom], first: int) -> tuple[list[tuple[str, list[int]]], set[str]]:
     """Plan a rule: a variable, and the atoms that have it and nothing else that is new, one step after another.
 
@@ -162,8 +143,14 @@ def steps(atoms: Sequence[Atom], first: int) -> tuple[list[tuple[str, list[int]]
     """
     bound, left = set(atoms[first].variables), [each for each in range(len(atoms)) if each != first]
     found = []
-    while options := _options(atoms, bound, left):
-        new, now = options[0]
+    while left:
+        ready = {each: set(atoms[each].variables) - bound for each in left}
+        known = [atoms[each].variables[-1] for each, missing in ready.items() if not missing]
+        single = [min(missing) for missing in ready.values() if len(missing) == 1]
+        if not known and not single:
+            break
+        new = known[0] if known else max(dict.fromkeys(single), key=single.count)
+        now = [each for each in left if new in atoms[each].variables and ready[each] <= {new}]
         found.append((new, now))
         bound.add(new)
         left = [each for each in left if each not in now]

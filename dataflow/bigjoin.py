@@ -6,7 +6,7 @@ the indexes, however many rows are found: see kernels.bigjoin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,12 @@ import numpy as np
 from dataflow.collection import Collection
 from dataflow.compile import compile_plans
 from dataflow.compiled import Compiled
-from dataflow.kernels import bigjoin as kernel
+from dataflow.kernels import bigjoin, keymap
 from dataflow.kernels import index as index_kernel
-from dataflow.kernels import keymap
+from dataflow.kernels import prefixes as kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import Memory, view
-from dataflow.motif import Atom, extended, ordered, steps, with_projections
+from dataflow.motif import Atom, check_types, extended, ordered, steps, with_projections
 from dataflow.operators.arrangement import wide_weight
 from dataflow.operators.index import Index, Indexed
 from dataflow.plan import Node
@@ -46,6 +46,7 @@ RULES = (vm.EXTEND, vm.CONSOLIDATE, vm.COLLECT)
 def extensions(atoms: Sequence[Atom]) -> tuple[tuple[str, ...], list[Collection]]:
     """Return the variables of a motif, and the first atom's rows and what they are extended to, step by step."""
     simple = [each.simple() for each in atoms]
+    check_types(simple)
     atoms = with_projections(simple)
     rows = atoms[0].rows()
     found = [extended(rows, atoms[0].variables[-1], [(atoms[0], "new")], None)]
@@ -63,6 +64,19 @@ class Shown:
     proposals: int
     most: tuple[int, ...]
     held_bytes: int
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Rows that are not multiplied out: prefixes, and what each variable behind them may be, whatever the others are.
+
+    prefixes: their variables, and last how often; sizes: how many values each variable behind has for each of them;
+    values: those, one variable behind the other for one prefix behind the other, each with how often it is there.
+    """
+
+    prefixes: np.ndarray
+    sizes: np.ndarray
+    values: np.ndarray
 
 
 class Static:
@@ -88,7 +102,12 @@ class Static:
 
     def load(self, batches: Mapping[str, Batch]) -> None:
         """Index all rows of the relations."""
-        self._shard.run(self._shard.checked(batches, -1), nobody, drop=True)
+        self.load_parts([batches])
+
+    def load_parts(self, parts: Iterable[Mapping[str, Batch]]) -> None:
+        """Index all rows of the relations, some at a time."""
+        for batches in parts:
+            self._shard.run(self._shard.checked(batches, -1), nobody, drop=True)
         self._program.pack_indexes()
 
     def index_bytes(self) -> int:
@@ -116,6 +135,21 @@ class Static:
         order = [*(columns.index(each) for each in self.variables), len(columns)]
         for rows in run.parts():
             yield rows[:, order]
+        self._shown = run.shown()
+
+    @property
+    def factors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The variables of prefixes, and those that are lists behind them."""
+        levels = self._levels[self._tail() :]
+        prefix = levels[0].columns if levels else (self._levels or [self._seed])[-1].after
+        return prefix, tuple(each.new for each in levels)
+
+    def lists(self, batch: int = BATCH) -> Iterator[Lists]:
+        """List them without multiplying out what does not depend on each other: see `factors`."""
+        run = _Run(self._seed, self._levels, batch, self._tail())
+        prefix, _ = self.factors
+        for rows, values in run.factored():
+            yield Lists(rows[:, : len(prefix) + 1], rows[:, len(prefix) + 1 :], values)
         self._shown = run.shown()
 
     def close(self) -> None:
@@ -172,7 +206,7 @@ def _index(compiled: Compiled, of: Node, keys: tuple[str, ...], value: str) -> I
 
 
 class _Run:
-    """One run: the blocks of kernels.bigjoin in memory of its own."""
+    """One run: the blocks of kernels.prefixes in memory of its own."""
 
     def __init__(self, seed: Level, levels: Sequence[Level], batch: int, tail: int) -> None:
         if batch < 1:
@@ -199,13 +233,22 @@ class _Run:
         """Run; yield what is listed on the way."""
         status = kernel.FULL
         while status == kernel.FULL:
-            status = kernel.run(self._block)
+            status = bigjoin.run(self._block)
             if status == kernel.FAILED:
                 raise self._problem()
             words = view(self._block, kernel.WORDS)
             rows = view(int(words[kernel.OUT]), int(words[kernel.OUT_COUNT]) * self._width)
             yield rows.reshape(-1, self._width).copy()
             words[kernel.OUT_COUNT] = 0
+
+    def factored(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Run; yield what is listed on the way, with the values of the tail's variables."""
+        words = view(self._block, kernel.WORDS)
+        words[kernel.VALUES] = self._memory.reserve(LONGEST)
+        for rows in self.parts():
+            values = view(int(words[kernel.VALUES]), 2 * int(words[kernel.VALUE_COUNT])).reshape(-1, 2).copy()
+            words[kernel.VALUE_COUNT] = 0
+            yield rows, values
 
     def word(self, which: int) -> int:
         return int(view(self._block, kernel.WORDS)[which])

@@ -19,7 +19,7 @@ from dataflow.operators import group, linear
 from dataflow.operators.arrangement import Arrangement, Weights, arrange
 from dataflow.operators.bound import bound
 from dataflow.operators.exchange import exchange
-from dataflow.operators.extend import extend
+from dataflow.operators.extend import extend, is_counted
 from dataflow.operators.extreme import extreme
 from dataflow.operators.index import Index, Indexed, index, settled
 from dataflow.operators.join import join
@@ -319,7 +319,10 @@ class _Compiler:
             case "variable":
                 raise DeltamarkError("rows of a loop outside of it", node, "use what iterate returns")
             case "extend":
-                return extend(streams[0], node, [self._index(node, side) for side in range(1, len(node.inputs))])
+                if is_counted(node, self._owed[node]):
+                    self._compiled.shared[node] = f"values of {node.params[0]} are counted, not listed"
+                indexes = [self._index(node, side) for side in range(1, len(node.inputs))]
+                return extend(streams[0], node, indexes, self._owed[node])
         raise DeltamarkError("this engine cannot run", node.op, "leave it out")
 
     def _iterated(self, node: Node) -> Stream:

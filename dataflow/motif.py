@@ -7,18 +7,19 @@ relations: an atom's forward one and its reverse one serve all rules, and all at
 
 The rules act as if one after the other. Changes of the same time are counted once because a rule sees atoms before its
 own as they are at the end of the time, and those behind it as they were before. Multiplicities are those of bags.
+Rules of a symmetric motif begin alike: what they have in common is found once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from dataflow.collection import Collection
 from dataflow.expr import Expr, col
 from dataflow.plan import node
-from dataflow.types import Field, Schema
+from dataflow.types import Field, Schema, Type
 from deltamark import DeltamarkError, unknown
 
 Variant = Literal["least", "fixed", "binary"]
@@ -57,6 +58,10 @@ class Atom:
         """Return the relation with variables for names."""
         return self.relation.rename(**dict(zip(self.variables, self.relation.schema.names, strict=True)))
 
+    def named(self, names: Mapping[str, str]) -> Atom:
+        """Return the atom with other names for its variables."""
+        return Atom(self.relation, tuple(names[each] for each in self.variables))
+
     def projection(self, variables: Iterable[str]) -> Atom:
         """Return the values that some variables have together."""
         wanted = set(variables)
@@ -82,9 +87,11 @@ def delta_query(atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Vari
     if variant == "binary":
         found = _joined(simple, where).select(*order)
     else:
+        check_types(simple if len(simple) > 1 else ())
         whole = with_projections(simple)
         rules = [_rule(whole, first, where, 0 if variant == "fixed" else None) for first in range(len(whole))]
-        found = rules[0].select(*order).concat(*(each.select(*order) for each in rules[1:]))
+        found, *more = (rows.select(**{name: col[column_of[name]] for name in order}) for rows, column_of in rules)
+        found = found.concat(*more)
     return _at_most(found, MOST_ROWS)
 
 
@@ -98,14 +105,35 @@ def _at_most(rows: Collection, most: int) -> Collection:
     return Collection(node(at.op, at.inputs, at.params, replace(at.schema, rows=min(at.schema.rows, most))))
 
 
-def _rule(atoms: Sequence[Atom], first: int, where: Sequence[Expr], proposer: int | None) -> Collection:
-    """Extend the changes of one atom by those of the others."""
-    rows = _kept(atoms[first].rows(), where, set())
+def _rule(
+    atoms: Sequence[Atom], first: int, where: Sequence[Expr], proposer: int | None
+) -> tuple[Collection, dict[str, str]]:
+    """Extend the changes of one atom by those of the others; return also which column each variable is.
+
+    Columns are named by the order in which they come, so that rules that begin alike have nodes in common.
+    """
+    column_of = _numbered(atoms[first].variables)
+    rows = _kept(atoms[first].named(column_of).rows(), _named(where, column_of), set())
     for new, now in steps(atoms, first)[0]:
-        before = set(rows.schema.names)
-        rows = extended(rows, new, [(atoms[each], "new" if each < first else "old") for each in now], proposer)
-        rows = _kept(rows, where, before)
-    return rows
+        before, column_of = set(rows.schema.names), _numbered(dict.fromkeys([*column_of, new]))
+        parts = [(atoms[each].named(column_of), "new" if each < first else "old") for each in now]
+        rows = _kept(extended(rows, column_of[new], parts, proposer), _named(where, column_of), before)
+    return rows, column_of
+
+
+def _numbered(variables: Iterable[str]) -> dict[str, str]:
+    return {variable: f"v{number}" for number, variable in enumerate(variables)}
+
+
+def _named(conditions: Iterable[Expr], column_of: Mapping[str, str]) -> list[Expr]:
+    """Write the conditions on variables that have columns as ones on these."""
+
+    def named(expr: Any) -> Any:
+        if not isinstance(expr, Expr):
+            return expr
+        return col[column_of[expr.args[0]]] if expr.op == "column" else Expr(expr.op, *map(named, expr.args))
+
+    return [named(each) for each in conditions if _columns(each) <= set(column_of)]
 
 
 def steps(atoms: Sequence[Atom], first: int) -> tuple[list[tuple[str, list[int]]], set[str]]:
@@ -156,30 +184,28 @@ def extended(rows: Collection, new: str, atoms: Sequence[tuple[Atom, str]], prop
     for atom, sees in atoms:
         column_of = dict(zip(atom.variables, atom.relation.schema.names, strict=True))
         value = column_of.pop(new)
-        for name, column in column_of.items():
-            _check(name, rows.schema, atom.relation.schema, column)
-        if new in rows.schema:
-            _check(new, rows.schema, atom.relation.schema, value)
         parts.append((tuple(column_of), tuple(column_of.values()), value, sees))
         schema = replace(schema, rows=min(schema.rows * atom.relation.schema.rows, MOST_ROWS))
     if new not in rows.schema:
-        relation, value = atoms[0][0].relation, parts[0][2]
-        for (atom, _), (_, _, other, _) in zip(atoms, parts, strict=True):
-            _check(value, relation.schema, atom.relation.schema, other)
-        schema = Schema((*schema.fields, Field(new, relation.schema[value])), schema.rows)
+        field = Field(new, atoms[0][0].relation.schema[parts[0][2]])
+        schema = Schema((*schema.fields, field), schema.rows)
     inputs = (rows.node, *(atom.relation.node for atom, _ in atoms))
     return Collection(node("extend", inputs, (new, tuple(parts), proposer), schema))
 
 
-def _check(name: str, mine: Schema, theirs: Schema, column: str) -> None:
-    a, b = mine[name], theirs[column]
-    actual = f"{name}: {a} and {b}"
-    if a.comparable != b.comparable or a.scale != b.scale:
-        raise DeltamarkError("a variable of different types", actual, "convert one of the columns")
-    if a.nullable or b.nullable:
-        raise DeltamarkError("a variable that may be missing", actual, "give it a value by .coalesce(...)")
-    if a.kind == "text":
-        raise DeltamarkError("texts cannot be indexed", actual, "number them first")
+def check_types(atoms: Sequence[Atom]) -> None:
+    """See that each variable can be extended by: all its columns are of one type that can be indexed."""
+    types: dict[str, Type] = {}
+    for atom in atoms:
+        for name, field in zip(atom.variables, atom.relation.schema.fields, strict=True):
+            mine, theirs = types.setdefault(name, field.type), field.type
+            actual = f"{name}: {mine} and {theirs}"
+            if mine.comparable != theirs.comparable or mine.scale != theirs.scale:
+                raise DeltamarkError("a variable of different types", actual, "convert one of the columns")
+            if theirs.nullable:
+                raise DeltamarkError("a variable that may be missing", actual, "give it a value by .coalesce(...)")
+            if theirs.kind == "text":
+                raise DeltamarkError("texts cannot be indexed", actual, "number them first")
 
 
 def _kept(rows: Collection, where: Sequence[Expr], before: set[str]) -> Collection:

@@ -149,7 +149,14 @@ class Shard:
 
     def proposals(self) -> int:
         """Count the values that have been proposed as extensions of rows."""
-        return sum(state.proposals() for state in self._program.states.values() if isinstance(state, Extend))
+        return sum(each.proposals() for each in self._extends())
+
+    def extended(self) -> int:
+        """Count the rows that have been made by extending others."""
+        return sum(each.made() for each in self._extends())
+
+    def _extends(self) -> Iterator[Extend]:
+        return (state for state in self._program.states.values() if isinstance(state, Extend))
 
     def answer(self, worker: int, rows: int, name: str = ANSWER) -> Batch:
         """Copy what a worker has collected of an answer; its texts can be read until the next feed."""
@@ -227,6 +234,10 @@ class Maintained:
     def proposals(self) -> int:
         """Count the values that have been proposed as extensions of rows: see dataflow.motif."""
         return self._shard.proposals()
+
+    def extended(self) -> int:
+        """Count the rows that have been made by extending others."""
+        return self._shard.extended()
 
     def explain(self) -> str:
         """Describe the plans as they run: operators, arrangements and who shares them, rows and bytes."""

@@ -14,6 +14,7 @@ from dataflow.worker import Batch
 from datagen.edge_file import read_edges
 from datagen.graph import KINDS, graph
 from datagen.make_graph import make_graph, read_graph
+from deltamark import DeltamarkError, unknown
 
 HELD_BACK = 10
 """One edge of so many is not loaded at first, where edges come and go."""
@@ -40,10 +41,18 @@ class Edges:
         """Return all edges as one batch."""
         return Batch(np.zeros(len(self), np.int64), np.ones(len(self), np.int64), {"src": self.src, "dst": self.dst})
 
+    def are_once(self) -> bool:
+        """Is no edge there twice?"""
+        rows = np.lexsort([self.dst, self.src])
+        return bool(((np.diff(self.src[rows]) != 0) | (np.diff(self.dst[rows]) != 0)).all())
+
 
 def open_graph(name: str, data: Path, master: str, report: Callable[[str, int, int], None]) -> Edges:
     """Open a graph that is generated (and make it, if need be), or a file of edges."""
-    if name.partition(":")[0] in KINDS or not Path(name).exists():
+    generated = name.partition(":")[0] in KINDS
+    if not generated and not Path(name).exists():
+        raise unknown("graph, nor is there such a file", name, KINDS)
+    if generated:
         _, table = read_graph(make_graph(data, graph(name), master, report))
     else:
         table = read_edges(Path(name))
@@ -57,6 +66,8 @@ def oriented(edges: Edges) -> Edges:
     smaller numbers to larger ones. Cliques are found once then, and no vertex has many edges that leave it.
     """
     kept = edges.src != edges.dst
+    if not kept.any():
+        raise DeltamarkError("no edge between two vertices", edges.name, "leave --orient out")
     names, places = np.unique(np.concatenate([edges.src[kept], edges.dst[kept]]), return_inverse=True)
     low, high = np.sort(places.reshape(2, -1), axis=0)
     _, first = np.unique(low * len(names) + high, return_index=True)
@@ -112,7 +123,7 @@ def _load(edges: Edges, _: int) -> Stream:
 
 def _half(edges: Edges, size: int) -> Stream:
     """Load most edges; then insert the others one by one, and delete the oldest after each."""
-    first = len(edges) - len(edges) // HELD_BACK
+    first = len(edges) - max(len(edges) // HELD_BACK, 1)
     coming = np.arange(first, len(edges))
     rows = np.concatenate([np.arange(first), np.column_stack([coming, coming - first]).ravel()])
     diffs = np.concatenate([np.ones(first, np.int64), np.tile([1, -1], len(coming))])

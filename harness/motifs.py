@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from dataflow.bigjoin import Static
-from dataflow.collection import Collection
+from dataflow.collection import Collection, source
 from dataflow.embedded import Embedded
-from dataflow.motif import Atom
 from dataflow.worker import Batch, Worker
-from deltamark import DeltamarkError, unknown
-from harness.graphs import Edges, Stream
+from deltamark import DeltamarkError
+from harness.graphs import WORKLOADS, Edges, Stream
 from queries.graph.pattern import Pattern
+from queries.graph.triangles import by_triangles
+
+ENDS = ("src", "dst")
 
 
 @dataclass
@@ -63,13 +66,47 @@ def run(collection: Collection, stream: Stream, workers: int, measured: Measured
             measured.state_bytes, measured.rows = engine.state_bytes(), engine.state_rows()
 
 
+def relations_of(edges: Edges) -> dict[str, Collection]:
+    """Return what motifs are of: e, the edges, and once, which has each of them once."""
+    relation = edges.relation()
+    return {"e": relation, "once": relation.distinct()}
+
+
+def triangular(pattern: Pattern, edges: Edges) -> Pattern:
+    """Write a motif by triangles of a graph's edges."""
+    return by_triangles(pattern, "e", "e" if edges.are_once() else "once")
+
+
 def bigjoin_of(pattern: Pattern, edges: Edges) -> Static:
     """Return what finds a motif in a graph that does not change."""
-    relation = edges.relation()
-    for name, _ in pattern.atoms:
-        if name != "e":
-            raise unknown("relation", name, ["e"])
-    return Static([Atom(relation, variables) for _, variables in pattern.atoms], pattern.smaller)
+    return Static(pattern.over(relations_of(edges)), pattern.smaller)
+
+
+def indexed(pattern: Pattern, edges: Edges) -> Static:
+    """Return what finds a motif in a graph that does not change, with all its indexes made."""
+    whole = WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)
+    relations = relations_of(edges)
+    batches_of: dict[str, Callable[[], Iterable[Batch]]] = {"e": lambda: [whole]}
+
+    def made(each: Pattern) -> Static:
+        found = Static(each.over(relations), each.smaller)
+        found.load_parts({name: batch} for name in found.inputs for batch in batches_of[name]())
+        return found
+
+    with ExitStack() as definitions:
+        for name, each in pattern.definitions:
+            schema = each.dataflow(relations).schema
+            found = definitions.enter_context(closing(made(each)))
+            relations[name] = source(name, {field.name: field.type for field in schema.fields}, found.count())
+            batches_of[name] = partial(_rows, found)
+        return made(pattern)
+
+
+def _rows(found: Static) -> Iterator[Batch]:
+    """List what is found, as rows of a relation."""
+    for rows in found.rows():
+        columns = {name: rows[:, place] for place, name in enumerate(found.variables)}
+        yield Batch(np.zeros(len(rows), np.int64), rows[:, -1], columns)
 
 
 def counted(changes: Batch) -> int:
@@ -86,5 +123,6 @@ def oracle(pattern: Pattern, stream: Stream, fed: int) -> int:
     with duckdb.connect() as connection:
         connection.register("stored", pa.table({"src": stream.edges.src[rows], "dst": stream.edges.dst[rows]}))
         connection.execute("CREATE TABLE e AS SELECT * FROM stored")
-        found = connection.execute(pattern.sql({"e": ("src", "dst")}, "count(*)")).fetchone()
+        connection.execute("CREATE VIEW once AS SELECT DISTINCT * FROM e")
+        found = connection.execute(pattern.sql({"e": ENDS, "once": ENDS}, "count(*)")).fetchone()
     return int(found[0]) if found else 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
+from itertools import islice, product
+from math import prod
 
 import pytest
 from hypothesis import given, settings
@@ -37,6 +39,21 @@ def counted_by_static(name: str, streams, batch: int) -> Counter:
         shown = static.shown
         assert all(most <= 2 * batch for most in shown.most)
         assert shown.rounds <= shown.proposals // batch + len(shown.most) ** 2
+        assert multiplied_out(static, batch) == found
+    return found
+
+
+def multiplied_out(static: Static, batch: int) -> Counter:
+    prefix, behind = static.factors
+    order = [(*prefix, *behind).index(name) for name in static.variables]
+    found = Counter()
+    for part in static.lists(batch):
+        values = iter(map(tuple, part.values.tolist()))
+        for (*row, weight), sizes in zip(part.prefixes.tolist(), part.sizes.tolist(), strict=True):
+            for chosen in product(*(list(islice(values, size)) for size in sizes)):
+                whole = [*row, *(value for value, _ in chosen)]
+                found[tuple(whole[place] for place in order)] += weight * prod(times for _, times in chosen)
+        assert next(values, None) is None
     return found
 
 
@@ -71,3 +88,18 @@ def test_memory_follows_the_batch_and_not_what_is_found():
         assert static.count(100) == static.count(10_000) == 60**5
         static.count(100)
         assert static.shown.held_bytes < 1 << 20
+
+
+def test_what_does_not_depend_on_each_other_is_listed_side_by_side():
+    """A house over one triangle: 50 roofs and 30 vertices that all three lead to are 1,500 rows, or 80 numbers."""
+    rows = [((0, 1), 0, 1), ((0, 2), 0, 1), ((1, 2), 0, 1)]
+    rows += [((at, 10 + each), 0, 1) for each in range(50) for at in ((1, 2) if each < 20 else (0, 1, 2))]
+    edges = source("e", {"src": integer(0, 99), "dst": integer(0, 99)}, 9999)
+    with closing(Static([Atom(edges, tuple(each.split(":")[1])) for each in MOTIFS["house"][0].split()])) as static:
+        static.load({"e": arrays(edges.schema, rows)})
+        assert static.factors == (("a", "b", "c"), ("d", "e"))
+        (part,) = static.lists()
+        assert part.prefixes.tolist() == [[0, 1, 2, 1]]
+        assert part.sizes.tolist() == [[30, 50]]
+        assert part.values.tolist() == [[each, 1] for each in (*range(30, 60), *range(10, 60))]
+        assert static.count() == 30 * 50

@@ -133,6 +133,43 @@ def test_what_is_no_graph_is_an_error(words):
         graph(words)
 
 
+def test_a_path_without_a_file_is_an_error_that_names_it(tmp_path, capsys):
+    assert main(["motif", "triangle", "--graph", str(tmp_path / "none.txt")]) == 2
+    assert f"nor is there such a file: {tmp_path / 'none.txt'}" in capsys.readouterr().err
+
+
+def test_loops_alone_cannot_be_oriented(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("3 3\n4 4\n")
+    words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt")]
+    assert main(words) == 0
+    assert capsys.readouterr().out == "2\n"
+    assert main([*words, "--orient"]) == 2
+    assert "no edge between two vertices" in capsys.readouterr().err
+
+
+def test_once_has_each_edge_once(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n")
+    words = ["motif", "once(a,b), once(b,c), e(a,c)", "--graph", str(tmp_path / "x.txt"), "--check", "1"]
+    for more in ([], ["--static"]):
+        assert main([*words, *more]) == 0
+        assert capsys.readouterr().out.startswith("2 (")
+
+
+@pytest.mark.parametrize("triangles", [[], ["--triangles"]])
+def test_edges_that_are_there_twice_count_twice_and_loops_count(triangles, tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
+    words = ["motif", "4-clique", "--graph", str(tmp_path / "x.txt"), "--check", "9", *triangles]
+    for more in ([], ["--static"], ["--workload", "half", "--batch", "1"]):
+        assert main([*words, *more]) == 0
+        assert "as DuckDB says" in capsys.readouterr().out
+
+
+def test_vertices_that_are_too_far_apart_are_an_error(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("1 2\n2 9000000000000000000\n")
+    assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt")]) == 2
+    assert "too wide for an index" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", ["", "e(a,b", "e(a b)", "e(a,)", "a<b", "e(a,b) e(b,c)", "e(a,b), b<x", "e(a,b),"])
 def test_what_is_no_motif_is_an_error(words):
     with pytest.raises(DeltamarkError, match=r"not a motif|unknown variable"):
@@ -221,6 +258,21 @@ def test_the_edge_cover_of_a_motif_is_the_known_one(words):
 def test_shares_sends_an_edge_to_all_shards_that_agree_with_its_ends():
     """On a cube of eight shards, two a variable, each of the three edges of a triangle goes to two."""
     assert copies([("a", "b"), ("b", "c"), ("a", "c")], 8) == pytest.approx(3 * 2)
+
+
+def test_the_command_lists_prefixes_and_what_may_be_behind_them(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
+    words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--show", "lists"]
+    assert main([*words, "--static"]) == 0
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "1,2,1,3*2",
+        "1,3,2,3*2",
+        "2,3,1,3",
+        "3,3,1,3",
+        "a,b,times,c",
+    ]
+    assert main(words) == 2
+    assert "add --static" in capsys.readouterr().err
 
 
 def test_the_command_finds_a_wrong_answer(tmp_path, capsys, monkeypatch):

@@ -6,6 +6,8 @@ are searched from where the last search ended. Multiplicities are multiplied, by
 
 A row sees of each index what is settled, and of the updates of the current slice those of times up to its own, or
 (OLD) before it. A value that the row has already (BOUND) is validated by all.
+
+Values that nobody reads (COUNTED) are not listed: the row is there once, its weight times how many values it has.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from dataflow.kernels.join import product
 from dataflow.kernels.keymap import HASHED, find
 from dataflow.kernels.keymap import LOW as LOW_KEY
 from dataflow.kernels.lists import COUNT, HEADS, NEW, POOL, START, UNIT, WEIGHTED, WEIGHTS, WIDTH, number, seek
-from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store
+from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store, wraps
 
 SIZE, TIME, DIFF, PARTS, PART_TABLE, BOUND, PROPOSER, OUT_SIZE, OUT_TIME, OVERFLOW = range(1, 11)
 """PARTS, PART_TABLE: how many indexes, and PART words each. BOUND: the cell of the values, or 0. PROPOSER: which part
 proposes, or ANYBODY. OVERFLOW (where kernels.join has it): set when a product of weights needs more than 64 bits."""
-OUT_DIFF, OUT_ROW, OUT_VALUE, PROPOSALS, CROWD = range(11, 16)
-"""OUT_ROW: the row that is extended. PROPOSALS: how many there have been. CROWD: a cell: see kernels.run."""
+OUT_DIFF, OUT_ROW, OUT_VALUE, PROPOSALS, CROWD, COUNTED, MADE = range(11, 18)
+"""OUT_ROW: the row that is extended. PROPOSALS, MADE: how many there have been, and how many rows. CROWD: a cell: see
+kernels.run."""
 
 ANYBODY = -1
 AHEAD = 8
@@ -42,13 +45,13 @@ PART = 10
 @kernel
 def extend(op: int) -> int:
     parts, table, size = load(op, PARTS), load(op, PART_TABLE), load(load(op, SIZE), 0)
-    bound, proposer, out = load(op, BOUND), load(op, PROPOSER), 0
+    bound, proposer, counted, out = load(op, BOUND), load(op, PROPOSER), load(op, COUNTED) != 0, 0
     for part in range(parts):
         _aim(table + 8 * PART * part)
     for row in range(size):
         if row + 2 * AHEAD < size:
             _fetch(op, row)
-        least = _locate(op, row)
+        least, before = _locate(op, row), out
         if least < 0:
             continue
         if bound != 0:
@@ -61,7 +64,10 @@ def extend(op: int) -> int:
             out = _intersect_all(op, row, least, out)
         else:
             out = _propose(op, row, least, out)
+        if counted and out > before + 1:
+            out = _sum(op, before, out)
     store(load(op, OUT_SIZE), 0, out)
+    store(op, MADE, load(op, MADE) + out)
     store(load(op, CROWD), 0, max(load(load(op, CROWD), 0), out))
     return load(op, OVERFLOW)
 
@@ -175,6 +181,8 @@ def _copy(op: int, row: int, part: int, out: int) -> int:
         load(part, AT),
     )
     values, count = load(load(op, OUT_VALUE), 0), load(part, STOP) - start
+    if load(op, COUNTED) != 0:
+        return _fill(op, row, out, out + count)
     for at in range(count):
         store(values, out + at, number(pool, width, start + at) + low)
     store(op, PROPOSALS, load(op, PROPOSALS) + count)
@@ -185,12 +193,27 @@ def _copy(op: int, row: int, part: int, out: int) -> int:
 def _fill(op: int, row: int, start: int, stop: int) -> int:
     """Complete the rows that values have been written for."""
     time, diff = load(load(load(op, TIME), 0), row), load(load(load(op, DIFF), 0), row)
+    if load(op, COUNTED) != 0:
+        diff, stop = product(op, diff, stop - start), min(stop, start + 1)
     times, diffs, rows = load(load(op, OUT_TIME), 0), load(load(op, OUT_DIFF), 0), load(load(op, OUT_ROW), 0)
     for at in range(start, stop):
         store(times, at, time)
         store(diffs, at, diff)
         store(rows, at, row)
     return stop
+
+
+@kernel
+def _sum(op: int, start: int, stop: int) -> int:
+    """Add the rows that values of one row have become to the first of them; return the new size of the output."""
+    diffs = load(load(op, OUT_DIFF), 0)
+    total = load(diffs, start)
+    for at in range(start + 1, stop):
+        if wraps(total, load(diffs, at)) < 0:
+            store(op, OVERFLOW, 1)
+        total += load(diffs, at)
+    store(diffs, start, total)
+    return start + (total != 0)
 
 
 @kernel

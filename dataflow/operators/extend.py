@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dataflow.kernels import extend as kernel
@@ -30,9 +30,18 @@ class Extend:
     def proposals(self) -> int:
         return int(view(self.block, kernel.PROPOSALS + 1)[kernel.PROPOSALS])
 
+    def made(self) -> int:
+        return int(view(self.block, kernel.MADE + 1)[kernel.MADE])
 
-def extend(stream: Stream, node: Node, indexes: Sequence[Index]) -> Stream:
-    """Append the operator. indexes: one for each of the node's parts."""
+
+def is_counted(node: Node, owed: Iterable[str]) -> bool:
+    """Is the number of values all that anybody wants to know of them? owed: the columns that are read."""
+    new = node.params[0]
+    return new not in owed and new not in node.inputs[0].schema
+
+
+def extend(stream: Stream, node: Node, indexes: Sequence[Index], owed: Iterable[str]) -> Stream:
+    """Append the operator. indexes: one for each of the node's parts; owed: the columns that are read."""
     program = stream.program
     new, parts, proposer = node.params
     table: list[int] = []
@@ -44,7 +53,7 @@ def extend(stream: Stream, node: Node, indexes: Sequence[Index]) -> Stream:
     first = kernel.ANYBODY if proposer is None else proposer
     block = program.op(
         vm.EXTEND, stream.size, stream.time, stream.diff, len(parts), program.table(table), bound, first, size, time,
-        0, diff, rows, values, 0, program.crowd,
+        0, diff, rows, values, 0, program.crowd, int(is_counted(node, owed)), 0,
     )  # fmt: skip
     program.keep(Extend(block))
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dataflow.kernels import compiled_before
+from datagen.dataset import Dataset
 from harness import machine, store, suites, telling
 from harness.asked import add_suites, add_sweep, planned
 from harness.client import Warm

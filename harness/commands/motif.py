@@ -2,7 +2,8 @@
 
 A motif is a name (triangle, cyclic-triangle, 4-clique, 5-clique, 6-clique, diamond, house) or words such as
 "e(a,b), e(b,c), e(a,c), a<b". A graph is generated (rmat:16; see datagen/graph.py) or a file of edges. Edges that are
-there twice count twice, and an edge from a vertex to itself is one like any other. Exit code 1: an answer was wrong.
+there twice count twice (once(a,b) has each of them once), and an edge from a vertex to itself is one like any other.
+Exit code 1: an answer was wrong.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ import csv
 import sys
 import time
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from dataflow import sharded
-from dataflow.bigjoin import BATCH
+from dataflow.bigjoin import BATCH, Static
 from dataflow.collection import Collection
 from dataflow.motif import VARIANTS
 from datagen.graph import KINDS
 from deltamark import DeltamarkError, unknown
 from harness.graphs import WORKLOADS, Edges, Stream, open_graph, oriented
-from harness.motifs import Measured, bigjoin_of, counted, oracle
+from harness.motifs import Measured, counted, indexed, oracle, relations_of, triangular
 from harness.motifs import run as steps
 from harness.options import at_least_one
 from harness.progress import ProgressLine
@@ -36,6 +38,7 @@ from queries.graph.motifs import motif
 from queries.graph.pattern import Pattern
 
 CHANGES = 10_000
+SHOWN = ("count", "rows", "lists")
 GRAPHS = ", ".join(f"{kind}:N" for kind in KINDS)
 
 
@@ -55,6 +58,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="take the graph as one without directions: see oriented in harness/graphs.py",
     )
+    add("--triangles", action="store_true", help="keep all triangles, and find the motif by them: see README")
     text = "changes of edges at a time; with --static proposals of a round (default 10000, 100000; of a shard 1000)"
     add("--batch", type=at_least_one, metavar="N", help=text)
     add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
@@ -62,7 +66,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--shards", type=at_least_one, metavar="N", help=text)
     add("--variant", choices=VARIANTS, default=VARIANTS[0], help=f"who proposes (default {VARIANTS[0]})")
     add("--workers", type=at_least_one, default=1, metavar="W", help="how many (default 1)")
-    add("--show", choices=("count", "rows"), default="count", help="what to print (default count)")
+    add("--show", choices=SHOWN, default=SHOWN[0], help=f"what to print (default {SHOWN[0]}); lists: with --static")
     add("--check", type=int, default=0, metavar="N", help="after how many batches to ask DuckDB too (default none)")
 
 
@@ -73,12 +77,15 @@ def run(chosen: argparse.Namespace) -> int:
     with ProgressLine() as progress:
         edges = open_graph(chosen.graph, chosen.data, chosen.master, progress.report)
     edges = oriented(edges) if chosen.orient else edges
+    by = triangular(pattern, edges) if chosen.triangles else pattern
     if chosen.shards:
         return _sharded(chosen, pattern, edges)
     if chosen.static:
-        return _static(chosen, pattern, edges)
+        return _static(chosen, pattern, by, edges)
+    if chosen.show == "lists":
+        raise DeltamarkError("lists are of a graph that does not change", "--show lists", "add --static, or show rows")
     stream = WORKLOADS[chosen.workload](edges, chosen.batch or CHANGES)
-    found = pattern.dataflow({"e": edges.relation()}, chosen.variant)
+    found = by.dataflow(relations_of(edges), chosen.variant)
     if chosen.show == "rows":
         return _rows(chosen, found, stream)
     return _count(chosen, pattern, found, stream)
@@ -117,7 +124,7 @@ def _tell(chosen: argparse.Namespace, stream: Stream, measured: Measured) -> Non
         words.append(f"{measured.proposals:,} proposals")
     if measured.state_bytes is not None and chosen.variant != "binary":
         each = measured.state_bytes / max(measured.rows, 1)
-        words.append(f"{measured.state_bytes / 1e6:,.1f} MB kept, {each:.1f} bytes an edge and direction")
+        words.append(f"{measured.state_bytes / 1e6:,.1f} MB kept, {each:.1f} bytes a row of an index")
     print(f"{stream.edges.name}, {len(stream.edges):,} edges: {'; '.join(words)}", file=sys.stderr)
 
 
@@ -159,18 +166,18 @@ def _sharded(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
     return int(bool(asked))
 
 
-def _static(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
-    """Count or list by BiGJoin over indexes of all edges."""
-    batch = chosen.batch or BATCH
-    with closing(bigjoin_of(pattern, edges)) as found:
-        started = time.perf_counter()
-        found.load({"e": edges.batch()})
+def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Edges) -> int:
+    """Count or list by BiGJoin over indexes of all edges. by: how it is found."""
+    batch, started = chosen.batch or BATCH, time.perf_counter()
+    with closing(indexed(by, edges)) as found:
         loaded = time.perf_counter()
         if chosen.show == "rows":
             writer = csv.writer(sys.stdout, lineterminator="\n")
             writer.writerow([*found.variables, "times"])
             for rows in found.rows(batch):
                 writer.writerows(rows.tolist())
+        elif chosen.show == "lists":
+            _write_lists(found, batch)
         else:
             total = found.count(batch)
             if chosen.check and not _is_right(pattern, WORKLOADS["load"](edges, 1), len(edges), total):
@@ -182,3 +189,14 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
         words += f" in {shown.rounds:,} rounds of {batch:,}; prefixes held at most: {held}"
         print(f"{edges.name}, {len(edges):,} edges: {words}", file=sys.stderr)
     return 0
+
+
+def _write_lists(found: Static, batch: int) -> None:
+    """Write a line a prefix, with the values of each variable behind it: "7", or "7*2" for one that is there twice."""
+    prefix, behind = found.factors
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([*prefix, "times", *behind])
+    for part in found.lists(batch):
+        values = iter([str(value) if times == 1 else f"{value}*{times}" for value, times in part.values.tolist()])
+        for row, sizes in zip(part.prefixes.tolist(), part.sizes.tolist(), strict=True):
+            writer.writerow([*row, *(" ".join(islice(values, size)) for size in sizes)])

@@ -8,11 +8,10 @@ from contextlib import closing
 
 import numpy as np
 
-from dataflow.motif import Atom
 from dataflow.sharded import ALGORITHMS, Sharded
 from harness.finding import Figures, Finding
 from harness.graphs import Edges
-from harness.motifs import bigjoin_of
+from harness.motifs import bigjoin_of, relations_of
 from harness.shares import copies, edge_cover
 from harness.suites.counting import BY_BIGJOIN, agree
 from queries.graph.motifs import MOTIFS
@@ -35,8 +34,7 @@ def planted(scale: int, hub: int) -> list[str]:
 
 def sharded_of(pattern: Pattern, edges: Edges) -> Sharded:
     """Return what finds a motif in a graph on shards; nothing is indexed yet."""
-    relation = edges.relation()
-    return Sharded([Atom(relation, variables) for _, variables in pattern.atoms], pattern.smaller)
+    return Sharded(pattern.over(relations_of(edges)), pattern.smaller)
 
 
 def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int) -> Iterator[Finding]:

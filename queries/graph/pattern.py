@@ -17,10 +17,18 @@ ITEM = re.compile(rf"\s*(?:({NAME})\s*\(([^()]*)\)|({NAME})\s*<\s*({NAME}))\s*(,
 
 @dataclass(frozen=True)
 class Pattern:
-    """Atoms, each a relation and its variables, and pairs of variables of which the first must be smaller."""
+    """Atoms, each a relation and its variables, and pairs of variables of which the first must be smaller.
+
+    definitions: relations that have, as columns in the order of its variables, what another motif finds.
+    """
 
     atoms: tuple[tuple[str, tuple[str, ...]], ...]
     smaller: tuple[tuple[str, str], ...] = ()
+    definitions: tuple[tuple[str, Pattern], ...] = ()
+
+    def __str__(self) -> str:
+        atoms = [f"{name}({','.join(variables)})" for name, variables in self.atoms]
+        return ", ".join([*atoms, *(f"{small}<{large}" for small, large in self.smaller)])
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -28,11 +36,17 @@ class Pattern:
 
     def dataflow(self, relations: Mapping[str, Collection], variant: Variant = "least") -> Collection:
         """Return what finds the motif in relations."""
+        known = dict(relations)
+        for name, each in self.definitions:
+            known[name] = each.dataflow(known, variant)
+        return delta_query(self.over(known), [col[small] < col[large] for small, large in self.smaller], variant)
+
+    def over(self, relations: Mapping[str, Collection]) -> list[Atom]:
+        """Return the atoms over relations."""
         for name, _ in self.atoms:
             if name not in relations:
                 raise unknown("relation", name, relations)
-        atoms = [Atom(relations[name], variables) for name, variables in self.atoms]
-        return delta_query(atoms, [col[small] < col[large] for small, large in self.smaller], variant)
+        return [Atom(relations[name], variables) for name, variables in self.atoms]
 
     def sql(self, columns: Mapping[str, Sequence[str]], selected: str = "") -> str:
         """Write it in SQL over tables with these columns. selected: what is selected (default the variables)."""

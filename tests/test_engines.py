@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.compute
@@ -42,7 +43,7 @@ def job(dataset, cell, runs=2, sample=0, compared=None):
 @pytest.mark.parametrize("name", QUERIES)
 def test_recomputing_is_right(chunked, name, work):
     cell = Cell(name, "0.001", work, 1000, 1, engine="duckdb")
-    found = measured(job(chunked, cell), chunked, lambda: None)
+    found = measured(job(chunked, cell), chunked, Mock())
     assert found["status"] == "ok", found
 
 
@@ -101,7 +102,7 @@ def test_a_program_that_takes_away_what_is_not_there_fails(monkeypatch, chunked)
 
 def test_a_program_behind_pipes_is_measured(chunked):
     cell = Cell("q04", "0.001", "insert", 500, 1, engine=EXAMPLE)
-    found = measured(job(chunked, cell, runs=1), chunked, lambda: None)
+    found = measured(job(chunked, cell, runs=1), chunked, Mock())
     assert (found["status"], found["verified"], found["digest"]) == ("ok", "oracle", ""), found
     assert found["state_rows"] == found["tuples"] == chunked.rows("lineitem") + chunked.rows("orders")
 
@@ -110,7 +111,7 @@ def test_a_program_behind_pipes_is_measured(chunked):
 @pytest.mark.parametrize("compared", [True, False])
 def test_ours_is_digested_and_compared(chunked, variant, compared):
     cell = Cell("q01", "0.001", physical=700, variant=variant)
-    found = measured(job(chunked, cell, compared=None if compared else {}), chunked, lambda: None)
+    found = measured(job(chunked, cell, compared=None if compared else {}), chunked, Mock())
     assert found["status"] == "ok", found
     assert found["digest"] == str(digest_of(cell, chunked))
     assert found["changes"] == int(found["digest"].split()[0])
@@ -120,7 +121,7 @@ def test_ours_is_digested_and_compared(chunked, variant, compared):
 
 def test_a_sample_ends_where_the_whole_does(chunked):
     cell = Cell("q15", "0.001", physical=1)
-    whole, part = (measured(job(chunked, cell, 1, sample), chunked, lambda: None) for sample in (0, 50))
+    whole, part = (measured(job(chunked, cell, 1, sample), chunked, Mock()) for sample in (0, 50))
     assert whole["digest"] == part["digest"]
     assert (whole["whole"], part["whole"], part["batches"]) == (True, False, 50)
     assert whole["state_rows"] == part["state_rows"]
@@ -129,7 +130,7 @@ def test_a_sample_ends_where_the_whole_does(chunked):
 def test_a_wrong_answer_says_where(chunked):
     cell = Cell("q06", "0.001", physical=1000)
     last = chunked.rows("lineitem")
-    found = measured(job(chunked, cell, compared={last: [(1,)]}), chunked, lambda: None)
+    found = measured(job(chunked, cell, compared={last: [(1,)]}), chunked, Mock())
     assert found["status"] == "wrong"
     assert "python -m harness answer q06 --sf 0.001" in found["problem"]
     assert f"--rounds {last}" in found["problem"]
@@ -140,7 +141,7 @@ def test_a_wrong_answer_of_another_engine_is_seen(chunked, engine, at):
     cell = Cell("q06", "0.001", logical=2000, physical=1, engine=engine)
     right = answers(chunked, cell)
     rounds = sorted(right)[at]
-    found = measured(job(chunked, cell, compared=right | {rounds: [(1,)]}), chunked, lambda: None)
+    found = measured(job(chunked, cell, compared=right | {rounds: [(1,)]}), chunked, Mock())
     assert found["status"] == "wrong"
     assert found["problem"].startswith(f"after {rounds} rounds")
     assert (
@@ -151,7 +152,7 @@ def test_a_wrong_answer_of_another_engine_is_seen(chunked, engine, at):
 
 def test_several_workers_cut_their_batches(chunked):
     cell = Cell("q04", "0.001", physical=500, workers=2)
-    found = measured(job(chunked, cell), chunked, lambda: None)
+    found = measured(job(chunked, cell), chunked, Mock())
     assert found["status"] == "ok", found
 
 

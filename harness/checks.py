@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from dataflow.types import Schema
 from dataflow.worker import Batch
@@ -15,8 +15,9 @@ from datagen.workload import Workload
 from harness import stream, verify
 from harness.cell import Cell
 from harness.duck import reads
-from harness.engines import open_engine, open_stream, open_sums
+from harness.engines import open_engine, open_sums
 from harness.lines import Digester, Lines
+from harness.measure import Drive
 from harness.oracle import Oracle
 from harness.snapshot import Snapshot
 from harness.sources import batches
@@ -138,12 +139,27 @@ class StreamCheck:
             self._waiting, self._held = [], 0
 
 
-def told_whole(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> Told:
-    """Have an engine that feeds itself say all."""
-    with closing(open_stream(cell, dataset, work)) as engine, closing(Told(cell, engine.schema, answers)) as told:
-        for changes in stream.changes(cell, dataset, engine, stream.after(work, cell.logical)):
-            told.add(changes)
-    return told
+class Saying(Drive, Protocol):
+    """An engine that feeds itself, and stores what it says."""
+
+    def said(self) -> Iterator[Batch]: ...
+
+
+class StoredCheck:
+    """An engine that feeds itself: what it has stored is checked at the end of its stream, when it is closed."""
+
+    def __init__(self, engine: Saying, told: Told) -> None:
+        self._engine, self.told = engine, told
+        self.feed = engine.feed
+        self.take, self.push, self.advance = engine.take, engine.push, engine.advance
+        self.state_rows = engine.state_rows
+
+    def close(self) -> None:
+        with closing(self._engine):
+            if self.feed.done:
+                with closing(self.told):
+                    for changes in self._engine.said():
+                        self.told.add(changes)
 
 
 def _last_time(rounds: int, logical: int) -> int:

@@ -156,17 +156,22 @@ class Distributed:
             running.wait()
         finally:
             running.stop()
-        whole, first = running.changes(), 0
-        while first < len(whole.time):
-            last = min(first + PIECE_ROWS, len(whole.time))
-            last = int(np.searchsorted(whole.time, whole.time[last - 1], side="right"))
-            columns = {name: values[first:last] for name, values in whole.columns.items()}
-            yield Batch(whole.time[first:last], whole.diff[first:last], columns)
-            first = last
+        yield from pieces(running.changes())
 
     def close(self) -> None:
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def pieces(whole: Batch) -> Iterator[Batch]:
+    """Cut changes into pieces of whole times."""
+    first = 0
+    while first < len(whole.time):
+        last = min(first + PIECE_ROWS, len(whole.time))
+        last = int(np.searchsorted(whole.time, whole.time[last - 1], side="right"))
+        columns = {name: values[first:last] for name, values in whole.columns.items()}
+        yield Batch(whole.time[first:last], whole.diff[first:last], columns)
+        first = last
 
 
 class Streamed:
@@ -207,6 +212,11 @@ class Streamed:
         done = next(self._done)
         self.reports.append(done.report)
         return done.changes
+
+    def said(self) -> Iterator[Batch]:
+        """Wait for the end; yield all changes that are stored, in order of time."""
+        self._query.wait()
+        yield from pieces(self._query.changes())
 
     def state_rows(self) -> int:
         """Return 0: what the executors keep is not counted."""

@@ -79,10 +79,8 @@ def _sample(asked: Asked, cell: Cell) -> int:
 def _default(asked: Asked, names: Sequence[str]) -> Iterator[Cell]:
     for engine in asked.engines:
         base = [Cell(name, asked.sf, engine=engine) for name in names]
-        if engine == SPARK:
+        if engine in (SPARK, SPARK_SQL):
             yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(size, 1) for size in DISTRIBUTED])
-        elif engine == SPARK_SQL:
-            yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(DISTRIBUTED[-1], 1)])
         else:
             yield from _maintained(base) if has_stream(engine) else _at(base, CROSSOVER)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from datagen.dataset import Dataset
 from datagen.workload import Workload, workload
 from harness import control, measure, usage
 from harness.cell import Cell
-from harness.checks import Answers, told_whole
-from harness.distributed import SESSIONS, SPARK
+from harness.checks import Answers, StoredCheck, Told
+from harness.distributed import SESSIONS, SPARK, Distributed, Streamed
+from harness.engines import collection
 from harness.fork import Stages
 from harness.measure import Drive, Handed, Run
 from harness.stats import percentile
@@ -20,6 +24,9 @@ from harness.subjects import RECOMPUTING, open_check, open_subject
 
 PATIENCE = 1.5
 """Seconds after which no further run is begun."""
+
+WARM = 3
+"""Batches of an untimed run on Spark, whose timed runs are checked themselves."""
 
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 
@@ -52,36 +59,53 @@ def measured(job: Job, dataset: Dataset, stage: Stages) -> dict[str, Any]:
 
 def _measured(job: Job, dataset: Dataset, stage: Stages) -> dict[str, Any]:
     work = workload(dataset, job.cell.workload)
-    found: dict[str, Any] = {"digest": "", "verified": "oracle" if job.answers else ""}
-    expected: int | None = None
-    if job.checked and job.cell.engine not in RECOMPUTING:
-        found["digest"], expected = _checked(job, dataset, work)
+    digest, changes = _warmed(job, dataset, work)
     stage.wait()
-    found["control"] = control.seconds()
+    found: dict[str, Any] = {"control": control.seconds()}
     usage.reset_peak()
     runs: list[Run] = []
     started = time.monotonic()
     while len(runs) < job.runs and (not runs or time.monotonic() - started < PATIENCE):
         stage()
-        runs.append(measure.run(job.cell, job.sample, work, _timed(job, dataset, work)))
-        expected = runs[-1].changes if expected is None else expected
-        if runs[-1].changes != expected:
-            raise WrongError(f"{runs[-1].changes} changes in run {len(runs)}, where another has shown {expected}")
+        run, stored = _run(job, dataset, work)
+        runs.append(run)
+        digest, changes = digest or stored, run.changes if changes is None else changes
+        if (stored or digest, run.changes) != (digest, changes):
+            problem = f"{run.changes} changes in run {len(runs)} ({stored or digest}), where another has shown"
+            raise WrongError(f"{problem} {changes} ({digest})")
+    found |= {"digest": digest, "verified": "oracle" if job.answers else ""}
     return {"status": "ok", **found, **_summary(job, runs)}
 
 
-def _checked(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int]:
-    """Run a cell untimed; return its digest and how many changes its timed part shows."""
+def _warmed(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int | None]:
+    """Run a cell untimed, checked if timed runs are not; return its digest and how many changes they show."""
     if job.cell.engine == SPARK:
-        told = told_whole(job.cell, dataset, work, job.answers)
-        if told.wrong:
-            raise WrongError(told.wrong)
-        return told.digest, told.changes
+        engine = Distributed(job.cell, dataset, collection(job.cell, dataset, work))
+        with closing(engine):
+            deque(engine.changes(min(WARM * job.cell.logical * job.cell.physical, work.rounds)), maxlen=0)
+        return "", None
+    if not job.checked or job.cell.engine in RECOMPUTING:
+        return "", None
     check = open_check(job.cell, dataset, work, job.answers)
     run = measure.run(job.cell, job.sample, work, lambda: Handed(check, job.cell, dataset, work))
     if check.wrong:
         raise WrongError(check.wrong)
     return check.digest, run.changes
+
+
+def _run(job: Job, dataset: Dataset, work: Workload) -> tuple[Run, str]:
+    """Time a run; return the digest of what it has stored, too, if it stores what it says."""
+    if job.cell.engine != SPARK:
+        return measure.run(job.cell, job.sample, work, _timed(job, dataset, work)), ""
+    plan = collection(job.cell, dataset, work)
+    opened = cache(lambda: StoredCheck(Streamed(job.cell, dataset, plan), Told(job.cell, plan.schema, job.answers)))
+    run = measure.run(job.cell, job.sample, work, opened)
+    told = opened().told
+    if told.wrong:
+        raise WrongError(told.wrong)
+    if told.changes != run.changes:
+        raise WrongError(f"{told.changes} changes are stored, where {run.changes} were counted")
+    return run, told.digest
 
 
 def _timed(job: Job, dataset: Dataset, work: Workload) -> Callable[[], Drive]:

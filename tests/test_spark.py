@@ -18,10 +18,11 @@ from dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_typ
 from dataflow.worker import Batch
 from datagen.workload import workload
 from deltamark import DeltamarkError
-from harness import verify
+from harness import measure, verify
 from harness.cell import Cell
 from harness.chaos import survive, victims
-from harness.distributed import SESSIONS, open_query
+from harness.checks import StoredCheck, Told
+from harness.distributed import SESSIONS, Streamed, open_query
 from harness.engines import collection
 
 CELL = Cell("q10", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
@@ -52,6 +53,17 @@ def test_the_stream_of_one_worker(finished, chunked):
 def test_a_query_that_has_ended_says_the_same_again(finished, chunked):
     cell, digest = finished
     assert verify.digest_of(cell, chunked) == digest
+
+
+def test_what_is_timed_is_what_is_checked(chunked):
+    cell = CELL.but(query="q12", checkpoint="")
+    work = workload(chunked, cell.workload)
+    plan = collection(cell, chunked, work)
+    check = StoredCheck(Streamed(cell, chunked, plan), Told(cell, plan.schema, {work.rounds: [("no", "answer")]}))
+    run = measure.run(cell, 0, work, lambda: check)
+    assert check.told.digest == str(embedded(cell, chunked))
+    assert check.told.changes == run.changes
+    assert check.told.wrong.startswith(f"after {work.rounds} rounds")
 
 
 KINDS = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from in_turn import tasks_in_turn
 
 from datagen.dataset import Dataset
 from datagen.make import Wanted, make_data
@@ -21,8 +22,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with SF 0.01, and SF 0.001 in chunks so small that every relation but the least has several."""
     own = tmp_path_factory.getbasetemp()
     directory = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "data"
-    for sf, chunk_rows in (("0.01", 1 << 20), ("0.001", 64)):
-        make_data(Wanted(directory, Decimal(sf), "local[2]", chunk_rows), lambda *_: None)
+    with tasks_in_turn():
+        for sf, chunk_rows in (("0.01", 1 << 20), ("0.001", 64)):
+            make_data(Wanted(directory, Decimal(sf), chunk_rows=chunk_rows), lambda *_: None)
     return directory
 
 

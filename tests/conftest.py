@@ -10,11 +10,13 @@ import pytest
 from hypothesis import settings
 from in_turn import tasks_in_turn
 
+from dataflow import team
 from datagen.dataset import Dataset
 from datagen.make import Wanted, make_data
 
 settings.register_profile("deltamark", deadline=None, max_examples=60)
 settings.load_profile("deltamark")
+team.IMPATIENT = 1  # a worker that waits leaves its core to other tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

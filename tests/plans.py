@@ -1,7 +1,8 @@
 """Random sources, change streams, plans over them and cuts into batches.
 
 Values are few and small, so that rows meet, tie, cancel and come back. A plan grows a step at a time over a pool of
-what there is, so that parts are shared and collections meet themselves.
+what there is, so that parts are shared and collections meet themselves. To make a strategy takes longer than to draw
+from it, so they are made once: it is places that are drawn from what is only known while drawing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -71,6 +73,31 @@ def spelled(params: Any) -> str:
     return f"({', '.join(map(spelled, params))})" if isinstance(params, tuple) else str(params)
 
 
+@cache
+def places(size: int) -> st.SearchStrategy[int]:
+    return st.sampled_from(range(size))
+
+
+@cache
+def lists_of_places(size: int, least: int, most: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(places(size), min_size=least, max_size=most, unique=True)
+
+
+@cache
+def orders(size: int) -> st.SearchStrategy[list[int]]:
+    return st.permutations(range(size))
+
+
+def pick(draw: Draw, choices: Sequence[Any]) -> Any:
+    return choices[draw(places(len(choices)))]
+
+
+def picks(draw: Draw, choices: Sequence[Any], least: int = 0, most: int = 99) -> list[Any]:
+    """Pick some, each once."""
+    return [choices[at] for at in draw(lists_of_places(len(choices), least, min(most, len(choices))))]
+
+
+@cache
 def values(type_: Type) -> st.SearchStrategy[int | str]:
     if type_.kind == "short":
         return st.sampled_from([pack_short(text) for text in SHORTS])
@@ -79,17 +106,24 @@ def values(type_: Type) -> st.SearchStrategy[int | str]:
     return st.integers(type_.low, type_.high)
 
 
+@cache
 def rows(schema: Schema) -> st.SearchStrategy[Row]:
     return st.tuples(*(values(field.type) for field in schema.fields))
+
+
+@cache
+def pools(schema: Schema) -> st.SearchStrategy[list[Row]]:
+    return st.lists(rows(schema), min_size=1, max_size=6)
+
+
+SHAPES = st.lists(st.sampled_from(TYPES), min_size=1, max_size=4)
 
 
 @st.composite
 def sources(draw: Draw) -> list[Collection]:
     """Declare two or three inputs of one to four columns."""
-    types = st.lists(st.sampled_from(TYPES), min_size=1, max_size=4)
-    return [
-        source(name, dict(zip("abcd", draw(types), strict=False)), ROWS) for name in "rst"[: draw(st.integers(2, 3))]
-    ]
+    names = pick(draw, ["rs", "rst"])
+    return [source(name, dict(zip("abcd", draw(SHAPES), strict=False)), ROWS) for name in names]
 
 
 @st.composite
@@ -98,31 +132,35 @@ def changes_of(draw: Draw, schema: Schema) -> list[Update]:
 
     Within a time a row may go before it comes, in parts, and for nothing.
     """
-    pool = draw(st.lists(rows(schema), min_size=1, max_size=6))
+    pool = [*dict.fromkeys(draw(pools(schema)))]
     live: Counter[Row] = Counter()
     updates: list[Update] = []
-    time = draw(st.integers(0, 2))
-    for _ in range(draw(st.sampled_from([6, 5, 4, 3, 2, 6, 5, 4, 3, 2, 1, 0]))):
+    time = pick(draw, [0, 1, 2])
+    for _ in range(pick(draw, [6, 5, 4, 3, 2, 6, 5, 4, 3, 2, 1, 0])):
         changes = []
-        for row in draw(st.lists(st.sampled_from(pool), min_size=1, max_size=4, unique=True)):
-            target = draw(st.sampled_from([1, 2, 3, 1, 0, 0]))
-            changes += [(row, time, diff) for diff in draw(parts(target - live[row]))]
+        for row in picks(draw, pool, 1, 4):
+            target = pick(draw, [1, 2, 3, 1, 0, 0])
+            changes += [(row, time, diff) for diff in parts(draw, target - live[row])]
             live[row] = target
-        updates += draw(st.permutations(changes))
-        time += draw(st.sampled_from([1, 1, 1, 2, 50]))
+        updates += [changes[at] for at in draw(orders(len(changes)))]
+        time += pick(draw, [1, 1, 1, 2, 50])
     return updates
 
 
-def parts(diff: int) -> st.SearchStrategy[list[int]]:
+NOISE = st.lists(st.sampled_from([-2, -1, 1, 2]), max_size=2)
+
+
+def parts(draw: Draw, diff: int) -> list[int]:
     """Write a difference as a sum of several."""
-    others = st.lists(st.sampled_from([-2, -1, 1, 2]), max_size=2)
-    return others.map(lambda noise: [part for part in (*noise, diff - sum(noise)) if part])
+    noise = draw(NOISE)
+    return [part for part in (*noise, diff - sum(noise)) if part]
 
 
 def inputs_of(collection: Collection) -> dict[str, Schema]:
     return {node.params: node.schema for node in walk(collection.node) if node.op == "input"}
 
 
+@cache
 def streams_of(collection: Collection) -> st.SearchStrategy[Streams]:
     """Draw a stream for each input of a plan."""
     return st.fixed_dictionaries({name: changes_of(schema) for name, schema in inputs_of(collection).items()})
@@ -137,7 +175,7 @@ def cuts(draw: Draw, streams: Streams) -> list[list[int]]:
     """Cut the times of streams into feeds, some of them empty."""
     feeds: list[list[int]] = [[]]
     for time in times_of(streams):
-        feeds += [[] for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2])))]
+        feeds += [[] for _ in range(pick(draw, [0, 0, 1, 1, 2]))]
         feeds[-1].append(time)
     return feeds
 
@@ -146,8 +184,8 @@ def cuts(draw: Draw, streams: Streams) -> list[list[int]]:
 def cases(draw: Draw) -> Case:
     """Draw a plan of up to five steps and streams for its inputs."""
     pool = [Grown(each, signed=False) for each in draw(sources())]
-    for _ in range(draw(st.sampled_from([5, 4, 3, 2, 1]))):
-        grown = draw(st.sampled_from(STEPS))(draw, pool)
+    for _ in range(pick(draw, [5, 4, 3, 2, 1])):
+        grown = pick(draw, STEPS)(draw, pool)
         if grown is not None and degree(grown.rows.node) <= MOST_FACTORS:
             names = grown.rows.schema.names
             pool.append(Grown(grown.rows.select(*names[:WIDEST]), grown.signed) if len(names) > WIDEST else grown)
@@ -173,7 +211,7 @@ class Grown:
 
 def linear(draw: Draw, pool: list[Grown]) -> Grown:
     """Pick what linear operators take: anything, the newest rather than others."""
-    return draw(st.sampled_from([pool[-1], *pool]))
+    return pick(draw, [pool[-1], *pool])
 
 
 def states(draw: Draw, pool: list[Grown]) -> Collection:
@@ -188,7 +226,7 @@ def where(draw: Draw, pool: list[Grown]) -> Grown:
 
 def select(draw: Draw, pool: list[Grown]) -> Grown:
     given = linear(draw, pool)
-    names = draw(st.lists(st.sampled_from(given.rows.schema.names), unique=True, max_size=3))
+    names = picks(draw, given.rows.schema.names, most=3)
     (computed,) = unused(given.rows.schema.names, "x")
     return Grown(given.rows.select(*names, **{computed: number(draw, given.rows.schema)}), given.signed)
 
@@ -212,10 +250,13 @@ def subtract_some(draw: Draw, pool: list[Grown]) -> Grown:
     return Grown(given.rows.concat(part.negate()), given.signed)
 
 
+AGGREGATES = st.lists(st.sampled_from(["count", "sum", "average"]), min_size=1, max_size=2)
+
+
 def aggregate(draw: Draw, pool: list[Grown]) -> Grown:
     rows = states(draw, pool)
-    keys = draw(st.lists(st.sampled_from(rows.schema.names), unique=True, max_size=2))
-    wanted = draw(st.lists(st.sampled_from(["count", "sum", "average"]), min_size=1, max_size=2))
+    keys = picks(draw, rows.schema.names, most=2)
+    wanted = draw(AGGREGATES)
     names = unused(keys, *(f"n{place}" for place in range(len(wanted))))
     return Grown(
         rows.aggregate(
@@ -233,11 +274,11 @@ def aggregated(draw: Draw, kind: str, schema: Schema) -> Aggregate:
 
 def distinct(draw: Draw, pool: list[Grown]) -> Grown:
     rows = states(draw, pool)
-    return Grown(rows.distinct(*draw(st.lists(st.sampled_from(rows.schema.names), unique=True))), signed=False)
+    return Grown(rows.distinct(*picks(draw, rows.schema.names)), signed=False)
 
 
 def threshold(draw: Draw, pool: list[Grown]) -> Grown:
-    return Grown(states(draw, pool).threshold(draw(st.integers(1, 3))), signed=False)
+    return Grown(states(draw, pool).threshold(pick(draw, [1, 2, 3])), signed=False)
 
 
 def join(draw: Draw, pool: list[Grown]) -> Grown:
@@ -252,7 +293,7 @@ def half_join(draw: Draw, pool: list[Grown]) -> Grown | None:
     rows, on = apart(draw, left, states(draw, pool))
     if not on:
         return None
-    kind = draw(st.sampled_from(["semijoin", "antijoin", "left_join"]))
+    kind = pick(draw, ["semijoin", "antijoin", "left_join"])
     return Grown(getattr(left, kind)(rows, on), signed=False)
 
 
@@ -261,33 +302,33 @@ def extreme(draw: Draw, pool: list[Grown]) -> Grown | None:
     there = [field.name for field in rows.schema.fields if not field.type.nullable and field.type.kind != "text"]
     if not there:
         return None
-    by = draw(st.lists(st.sampled_from(rows.schema.names), unique=True, max_size=2))
-    which = draw(st.sampled_from(["largest", "smallest"]))
-    levels = draw(st.sampled_from([(), (8, 2)]))
-    return Grown(getattr(rows, which)(draw(st.sampled_from(there)), by, levels), signed=False)
+    by = picks(draw, rows.schema.names, most=2)
+    which = pick(draw, ["largest", "smallest"])
+    levels = pick(draw, [(), (8, 2)])
+    return Grown(getattr(rows, which)(pick(draw, there), by, levels), signed=False)
 
 
 def top(draw: Draw, pool: list[Grown]) -> Grown:
     rows = states(draw, pool)
-    order = draw(st.lists(st.sampled_from(rows.schema.names), unique=True, max_size=2))
-    signs = [draw(st.sampled_from(["", "-"])) for _ in order]
+    order = picks(draw, rows.schema.names, most=2)
+    signs = [pick(draw, ["", "-"]) for _ in order]
     return Grown(
-        rows.top(draw(st.integers(1, 4)), [sign + name for sign, name in zip(signs, order, strict=True)]), signed=False
+        rows.top(pick(draw, [1, 2, 3, 4]), [sign + name for sign, name in zip(signs, order, strict=True)]), signed=False
     )
 
 
 def bound(draw: Draw, pool: list[Grown]) -> Grown | None:
     """Compare with a sum or an average per key, at one scale."""
     rows = states(draw, pool)
-    others = draw(st.sampled_from([rows, states(draw, pool)]))
+    others = pick(draw, [rows, states(draw, pool)])
     value, limit = number(draw, rows.schema, 1), number(draw, others.schema, 1)
     zero = Decimal(0).scaleb(-max(bind(value, rows.schema).type.scale, bind(limit, others.schema).type.scale))
     if not (fits(value + zero, rows.schema) and fits(limit + zero, others.schema)):
         return None
-    on = draw(keys_between(rows.schema, others.schema))
-    kind, numerator, denominator = draw(st.sampled_from([(total, "limit", ""), (average, "limit.num", "limit.den")]))
+    on = keys_between(draw, rows.schema, others.schema)
+    kind, numerator, denominator = pick(draw, [(total, "limit", ""), (average, "limit.num", "limit.den")])
     limits = others.aggregate(tuple(on.values()), limit=kind(limit + zero))
-    which = draw(st.sampled_from(["above", "below"]))
+    which = pick(draw, ["above", "below"])
     return Grown(getattr(rows, which)(limits, value + zero, numerator, denominator, on), signed=False)
 
 
@@ -329,19 +370,18 @@ def shaped(draw: Draw, rows: Collection, schema: Schema) -> Collection | None:
         fitting = [each.name for each in rows.schema.fields if alike(each.type, field.type)]
         if not fitting:
             return None
-        found[field.name] = col[draw(st.sampled_from(fitting))]
+        found[field.name] = col[pick(draw, fitting)]
     return rows.select(**found)
 
 
-@st.composite
 def keys_between(draw: Draw, left: Schema, right: Schema) -> dict[str, str]:
     """Pair up to two columns that may be joined, {left: right}; missing values are no keys."""
     pairs = [(mine.name, theirs.name) for mine in left.fields for theirs in right.fields if joinable(mine, theirs)]
-    if not pairs:
-        return {}
-    return dict(
-        draw(st.lists(st.sampled_from(pairs), unique_by=(lambda pair: pair[0], lambda pair: pair[1]), max_size=2))
-    )
+    found: dict[str, str] = {}
+    for _ in range(pick(draw, [0, 1, 2])):
+        free = [(mine, theirs) for mine, theirs in pairs if mine not in found and theirs not in found.values()]
+        found |= [pick(draw, free)] if free else []
+    return found
 
 
 def joinable(mine: Field, theirs: Field) -> bool:
@@ -353,7 +393,7 @@ def apart(draw: Draw, left: Collection, right: Collection) -> tuple[Collection, 
     both = [name for name in right.schema.names if name in left.schema]
     new_names = dict(zip(both, unused([*left.schema.names, *right.schema.names], *both), strict=True))
     renamed = right.rename(**{new: old for old, new in new_names.items()}) if both else right
-    return renamed, draw(keys_between(left.schema, renamed.schema))
+    return renamed, keys_between(draw, left.schema, renamed.schema)
 
 
 def fits(expr: Expr, schema: Schema) -> bool:
@@ -369,11 +409,11 @@ def fits(expr: Expr, schema: Schema) -> bool:
 
 def number(draw: Draw, schema: Schema, depth: int = 2) -> Expr:
     """Write a number: arithmetic over columns, years and constants."""
-    leaf = draw(st.sampled_from(number_leaves(schema)))
+    leaf = pick(draw, number_leaves(schema))
     if not depth:
         return leaf
-    other = draw(st.sampled_from([number(draw, schema, depth - 1), *CONSTANTS]))
-    shape = draw(st.sampled_from(["leaf", "add", "subtract", "multiply", "negate", "when"]))
+    other = pick(draw, [number(draw, schema, depth - 1), *CONSTANTS])
+    shape = pick(draw, ["leaf", "add", "subtract", "multiply", "negate", "when"])
     grown = {
         "leaf": lambda: leaf,
         "add": lambda: leaf + other,
@@ -403,10 +443,10 @@ def number_leaves(schema: Schema) -> list[Expr]:
 
 def condition(draw: Draw, schema: Schema, depth: int = 2) -> Expr:
     """Write a condition: comparisons, joined by and, or, not."""
-    leaf = draw(condition_leaves(draw, schema, min(depth, 1)))
+    leaf = pick(draw, condition_leaves(draw, schema, min(depth, 1)))
     if not depth:
         return leaf
-    shape = draw(st.sampled_from(["leaf", "and", "or", "not"]))
+    shape = pick(draw, ["leaf", "and", "or", "not"])
     if shape == "leaf":
         return leaf
     if shape == "not":
@@ -415,12 +455,12 @@ def condition(draw: Draw, schema: Schema, depth: int = 2) -> Expr:
     return leaf & other if shape == "and" else leaf | other
 
 
-def condition_leaves(draw: Draw, schema: Schema, depth: int) -> st.SearchStrategy[Expr]:
-    left, right = number(draw, schema, depth), draw(st.sampled_from(CONSTANTS))
+def condition_leaves(draw: Draw, schema: Schema, depth: int) -> list[Expr]:
+    left, right = number(draw, schema, depth), pick(draw, CONSTANTS)
     leaves = [each for each in (left < right, left == right, left >= right) if fits(each, schema)]
     for field in schema.fields:
         leaves += [col[field.name].is_null()] if field.type.nullable else conditions_on(field)
-    return st.sampled_from(leaves)
+    return leaves
 
 
 def conditions_on(field: Field) -> list[Expr]:

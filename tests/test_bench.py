@@ -26,7 +26,10 @@ from harness.telling import Teller
 from harness.warm import Parent
 from queries import catalogue
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+pytestmark = [
+    pytest.mark.waits,
+    pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning"),
+]
 
 ROOT = Path(__file__).parent.parent
 CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")

@@ -119,6 +119,7 @@ def wait_for(process: subprocess.Popen[str], what: str) -> None:
     pytest.fail(f"{what!r} was not said")
 
 
+@pytest.mark.waits
 def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
     """Kill -9 while generating, Ctrl-C while pre-batching; then two at once finish what was left."""
     wanted = Wanted(tmp_path, Decimal("0.01"))

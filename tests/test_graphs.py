@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from in_turn import tasks_in_turn
 
 from datagen import make_graph
 from datagen.edge_file import read_edges
@@ -28,28 +29,10 @@ SMALL = ("rmat:7", "rmat-hubs:7", "zipf:7", "hub:50", "star:20", "grid:5", "star
 def graphs(tmp_path_factory):
     """A directory with small graphs, made by the tasks that Spark would run."""
     data = tmp_path_factory.mktemp("graphs")
-    patch = pytest.MonkeyPatch()
-    patch.setattr(make_graph, "session", _nothing)
-    patch.setattr(make_graph, "run_tasks", _in_turn)
-    for name in SMALL:
-        make_graph.make_graph(data, graph(name), "", lambda *_: None)
-    patch.undo()
+    with tasks_in_turn():
+        for name in SMALL:
+            make_graph.make_graph(data, graph(name), "", lambda *_: None)
     return data
-
-
-class _nothing:  # noqa: N801
-    def __init__(self, *_):
-        pass
-
-    def __enter__(self):
-        return None
-
-    def __exit__(self, *_):
-        pass
-
-
-def _in_turn(_spark, function, tasks, _poll):
-    return [getattr(make_graph, function.split(":")[1])(task) for task in tasks]
 
 
 def stored(data, name: str) -> Edges:

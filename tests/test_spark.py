@@ -25,6 +25,8 @@ from harness.checks import StoredCheck, Told
 from harness.distributed import SESSIONS, Streamed, open_query
 from harness.engines import collection
 
+pytestmark = pytest.mark.waits
+
 CELL = Cell("q10", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
 
 

@@ -1,0 +1,24 @@
+"""Data without Spark, where Spark is not what is tested: its tasks run here, one after the other."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, contextmanager, nullcontext
+from unittest.mock import Mock, patch
+
+from datagen import generate, make, make_graph, prebatch
+from datagen.spark import _run_one
+
+
+@contextmanager
+def tasks_in_turn():
+    with ExitStack() as patches:
+        for module in (make, make_graph):
+            patches.enter_context(patch.object(module, "session", lambda *_: nullcontext(Mock())))
+        for module in (generate, prebatch, make_graph):
+            patches.enter_context(patch.object(module, "run_tasks", _run_tasks))
+        yield
+
+
+def _run_tasks(_spark, function, tasks, _poll=None):
+    return [json.loads(_run_one(function, json.dumps(task)))["value"] for task in tasks]

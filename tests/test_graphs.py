@@ -243,7 +243,7 @@ def test_shards_are_of_counts_without_changes(tmp_path, capsys, more):
 def test_the_command_finds_algorithms_that_do_not_agree(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
     monkeypatch.setattr("dataflow.rounds.Run.count", lambda _: 5)
-    assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--shards", "2"]) == 1
+    assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--shards", "2"]) == 2
     assert "WRONG" in capsys.readouterr().err
 
 
@@ -278,7 +278,7 @@ def test_the_command_lists_prefixes_and_what_may_be_behind_them(tmp_path, capsys
 def test_the_command_finds_a_wrong_answer(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
     monkeypatch.setattr("harness.commands.motif.oracle", lambda *_: 5)
-    assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--check", "1"]) == 1
+    assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--check", "1"]) == 2
     assert "WRONG" in capsys.readouterr().err
 
 

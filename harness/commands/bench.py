@@ -21,7 +21,7 @@ from datagen.dataset import Dataset
 from harness import machine, store, suites, telling
 from harness.asked import add_bench as options
 from harness.asked import planned
-from harness.client import Warm
+from harness.client import Measuring, Warm
 from harness.commands.data import ensure
 from harness.commands.tables import comparable
 from harness.finding import Finding
@@ -89,7 +89,7 @@ def _tpch(chosen: argparse.Namespace, session: Session) -> int:
 
     def work() -> None:
         teller = telling.Teller(len(plan.left))
-        with Warm(dataset.directory) as measurer:
+        with Warm(Measuring(dataset.directory)) as measurer:
             sweep = Sweep(
                 plan, dataset, measurer, session.writer, teller.tell, teller.begin, _abreast(dataset), made=made
             )  # fmt: skip

@@ -24,6 +24,8 @@ from queries.graph.pattern import read
 
 SMALL = ("rmat:7", "rmat-hubs:7", "zipf:7", "hub:50", "star:20", "grid:5", "star:50", "grid:7")
 
+pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+
 
 @pytest.fixture(scope="module")
 def graphs(tmp_path_factory):

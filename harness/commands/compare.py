@@ -81,9 +81,7 @@ def run(chosen: argparse.Namespace) -> int:
 def _queries(chosen: argparse.Namespace) -> Asked:
     dataset = ensure(chosen)
     listed = cells(str(chosen.sf), chosen.queries, chosen.workload, chosen.logical, chosen.physical)
-    rounds: dict[AnyCell, list[int]] = {
-        cell: checkpoints(cell, 0, workload(dataset, cell.workload)) for cell in listed
-    }  # fmt: skip
+    rounds: dict[AnyCell, list[int]] = {each: checkpoints(each, 0, workload(dataset, each.workload)) for each in listed}
     return Asked(rounds, Measuring(dataset.directory))
 
 

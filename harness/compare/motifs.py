@@ -33,7 +33,7 @@ class Motifs(Forking):
 
     def warm(self) -> dict[str, Any]:
         warm()
-        gc.freeze()  # as in harness/warm.py
+        gc.freeze()  # collecting what is here would copy it, in every child
         return {"status": "ok", "measuring": MEASURING}
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -57,9 +57,8 @@ class Motifs(Forking):
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
         cell = MotifCell(**request["cell"])
-        found: dict[str, Any] = self._forked(
-            request, lambda stage: sampled(partial(seen, cell, self._edges), stage)
-        )  # fmt: skip
+        once = partial(seen, cell, self._edges)
+        found: dict[str, Any] = self._forked(request, lambda stage: sampled(once, stage))
         return found
 
 

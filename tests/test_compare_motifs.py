@@ -42,7 +42,7 @@ def parent(directory):
 
 
 def asked(parent, what, cell):
-    return getattr(parent, what)({"cell": asdict(cell), "rounds": [], "limit": 20.0})
+    return getattr(parent, what)({"cell": asdict(cell), "rounds": [], "limit": 600.0})
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.motif} {cell.place}")
@@ -78,7 +78,7 @@ def test_counts_that_differ_from_run_to_run_are_wrong(parent, monkeypatch):
 
 def test_sides_check_and_sample(directory):
     both = tuple(Tree(name, "", name, ROOT) for name in ("base", "head"))
-    with opener(both, Measuring(directory, "harness.compare.motifs"), 60.0)() as sides:
+    with opener(both, Measuring(directory, "harness.compare.motifs"), 600.0)() as sides:
         assert len({side.check(CELLS[1], []) for side in sides.values()}) == 1
         assert all(side.sample(CELLS[1])["time"] > 0 for side in sides.values())
         with pytest.raises(SideError, match="unknown motif by hand: triangel; did you mean triangle"):

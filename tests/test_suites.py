@@ -30,7 +30,7 @@ ORIGIN = Origin("", "code", "versions", "commit", "session")
 FIGURES = {"found": [7], "indexed": [0.5], "seconds": [2.0, 1.0], "by_hand": [0.5], "proposals": [9],
            "state_bytes": [100], "state_rows": [10]}  # fmt: skip
 MOTIFS = ("triangle", "4-clique", "5-clique")
-EFFORT = Effort(1, 60.0)
+EFFORT = Effort(1, 600.0)
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
@@ -66,6 +66,7 @@ def dies():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+SLOW = dict.fromkeys(MOTIFS, partial(time.sleep, 600))
 WRONG = fails(WrongError("two counts", 5, "ask"))
 
 
@@ -114,17 +115,22 @@ def test_what_was_found_makes_the_tables():
         (fails(DeltamarkError("no memory", 5, "buy")), "failed", "no memory: 5; buy"),
         (fails(MemoryError("7 GB")), "failed", "MemoryError: 7 GB"),
         (dies, "failed", "ended by SIGKILL, perhaps for want of memory"),
-        (partial(time.sleep, 60), ">0.5s", "over 0.5 s"),
     ],
 )
 def test_what_has_gone_wrong_is_told_of_that_cell_alone_and_never_a_number(done, text, problem):
-    found = findings(Effort(1, 0.5), triangle=done)
+    found = findings(triangle=done)
     assert texts(static(found))[0] == ["triangle", *[text] * 6]
     assert found[0].problem == problem
     assert [each.status for each in found[1:]] == ["ok", "ok"]
     for table in suite_tables(found, "graph"):
         rows = [row for row in texts(table) if "triangle" in row[0]]
         assert all({*row[1:]} <= {text, "-"} for row in rows), table.name
+
+
+def test_what_takes_longer_than_it_may_is_ended():
+    found = findings(Effort(1, 0.2), **SLOW)
+    assert texts(static(found)) == [[name, *[">0.2s"] * 6] for name in MOTIFS]
+    assert {(each.status, each.problem, each.is_bad) for each in found} == {("timeout", "over 0.2 s", False)}
 
 
 def test_what_is_done_by_the_same_is_not_measured_again():
@@ -134,13 +140,13 @@ def test_what_is_done_by_the_same_is_not_measured_again():
         (replace(ORIGIN, code="other"), 1, 3), (replace(ORIGIN, versions="other"), 1, 3),
     ):  # fmt: skip
         measured = Measured()
-        made(measured, Sink(), first, origin, Effort(runs, 60.0))
+        made(measured, Sink(), first, origin, Effort(runs, 600.0))
         assert len(measured.asked) == again
 
 
 def test_what_took_too_long_is_measured_again_if_it_may_take_longer():
-    first = findings(Effort(1, 0.2), triangle=partial(time.sleep, 60))
-    for limit, again in ((0.1, []), (0.2, []), (60.0, ["triangle"])):
+    first = findings(Effort(1, 0.2), **SLOW)
+    for limit, again in ((0.1, []), (0.2, []), (600.0, [*MOTIFS])):
         measured = Measured()
         made(measured, Sink(), first, effort=Effort(1, limit))
         assert measured.asked == again
@@ -307,12 +313,12 @@ def test_a_wrong_answer_is_exit_code_2(fakes, tmp_path, capsys):
 
 
 def test_what_takes_too_long_is_data_and_no_failure(fakes, tmp_path, capsys):
-    fakes.done["4-clique"] = partial(time.sleep, 60)
-    assert main(["bench", "SUITE=graph", "TIMEOUT=0.5", f"RESULTS={tmp_path}"]) == 0
+    fakes.done |= SLOW
+    assert main(["bench", "SUITE=graph", "TIMEOUT=0.2", f"RESULTS={tmp_path}"]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"static 4-clique +>0.5s, about", out)
-    assert re.search(r"\n4-clique .*>0.5s", out)
-    assert "3 cells measured: 1 timeout; " in out
+    assert re.search(r"static 4-clique +>0.2s, about", out)
+    assert re.search(r"\n4-clique .*>0.2s", out)
+    assert "3 cells measured: 3 timeout; " in out
 
 
 def test_a_plan_says_what_is_left_and_how_long_that_took(fakes, tmp_path, capsys):

@@ -33,6 +33,13 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
 
 
+def add_bench(parser: argparse.ArgumentParser) -> None:
+    """Add all that can be said of a benchmark, and what is usual: see suites.check_settings."""
+    add_sweep(parser)
+    add_suites(parser)
+    parser.set_defaults(usual=vars(parser.parse_args([])))
+
+
 def add_suites(parser: argparse.ArgumentParser) -> None:
     """Add which suite it is, and what can be said of others than TPC-H."""
     add_suite(parser)
@@ -55,7 +62,13 @@ def add_suite(parser: argparse.ArgumentParser) -> None:
 def add_runs(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--runs", type=at_least_one, default=3, help="timed runs of a cell; slow ones get fewer (default 3)")
-    add("--timeout", type=float, default=600.0, metavar="S", help="seconds that a run may take (default 600)")
+    add(
+        "--timeout",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="seconds that a run, of another suite a cell, may take (default 600)",
+    )
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:

@@ -46,6 +46,20 @@ class Cell:
     def but(self, **changed: Any) -> Cell:
         return replace(self, **changed)
 
+    @property
+    def row(self) -> str:
+        """Name what it shares with the same query and workload in other batches."""
+        return self.query if self.workload == "insert" else f"{self.query} {self.workload}"
+
+    @property
+    def place(self) -> str:
+        """Name which it is of its row."""
+        return f"{self.logical}x{self.physical}"
+
+    @property
+    def again(self) -> str:
+        return self.command("changes", "--digest")
+
     def command(self, name: str, *more: str) -> str:
         """Return the command that does something with this cell."""
         said = {
@@ -64,6 +78,32 @@ class Cell:
             f"{self.query}{variant}, {self.workload}, L={self.logical}, P={batch(self.physical)}, "
             f"{self.workers} worker{'s' if self.workers != 1 else ''}, {self.engine}"
         )
+
+
+@dataclass(frozen=True)
+class MotifCell:
+    """A motif in a graph without directions; where there is a batch, while so many edges come and go at a time."""
+
+    motif: str
+    graph: str
+    batch: int = 0
+
+    @property
+    def row(self) -> str:
+        return f"{self.motif} {self.graph}{' half' if self.batch else ''}"
+
+    @property
+    def place(self) -> str:
+        return str(self.batch or "static")
+
+    @property
+    def again(self) -> str:
+        """Return the command that counts it again, and asks DuckDB."""
+        how = f"--workload half --batch {self.batch}" if self.batch else "--static"
+        return f"python -m harness motif {self.motif} --graph {self.graph} --orient {how} --check 1"
+
+
+AnyCell = Cell | MotifCell
 
 
 def batch(physical: int) -> str:

@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str]) -> int:
-    """Run a command; return its exit code: 0 done, 1 found wrong, 2 could not, 130 interrupted."""
+    """Run a command; return its exit code: 0 done, 1 slower (compare), 2 wrong or not done, 130 interrupted."""
     try:
         return _run(list(words))
     except DeltamarkError as error:

@@ -1,4 +1,4 @@
-"""Talks to a warm parent (harness/warm.py), of this work tree or another."""
+"""Talks to a warm parent (harness/warm.py, harness/compare/motifs.py), of this work tree or another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from deltamark import DeltamarkError
-from harness.cell import Cell
+from harness.cell import AnyCell
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,10 +26,18 @@ PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
+class Measuring:
+    """What a parent measures: the data in a directory; module: what it runs."""
+
+    directory: Path
+    module: str = "harness.warm"
+
+
+@dataclass(frozen=True)
 class CellRequest:
     """A cell to be measured. compare: after which rounds to compare answers with those that were asked for."""
 
-    cell: Cell
+    cell: AnyCell
     sample: int
     runs: int
     limit: float
@@ -42,11 +50,11 @@ class CellRequest:
 
 
 class Warm:
-    def __init__(self, directory: Path, root: Path = ROOT) -> None:
+    def __init__(self, of: Measuring, root: Path = ROOT) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the parent has ended)
         paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.warm", str(directory.resolve())],
+            [sys.executable, "-P", "-m", of.module, str(of.directory.resolve())],
             env=os.environ | ONE_THREAD | {"PYTHONPATH": paths}, text=True, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said,
         )  # fmt: skip
@@ -54,15 +62,15 @@ class Warm:
     def warm(self) -> dict[str, Any]:
         return self._request({"do": "warm"})
 
-    def ask(self, cell: Cell, rounds: list[int], limit: float) -> dict[str, Any]:
-        """Have DuckDB answer a cell's query."""
+    def ask(self, cell: AnyCell, rounds: list[int], limit: float) -> dict[str, Any]:
+        """Have DuckDB answer a cell's query, or the motif counted by hand."""
         return self._request({"do": "ask", "cell": asdict(cell), "rounds": rounds, "limit": limit})
 
     def cell(self, request: CellRequest, beside: CellRequest | None = None) -> dict[str, Any]:
         """Measure a cell. beside: what is asked for next; it is checked while this one is."""
         return self._request(request.words | ({"beside": beside.words} if beside else {}))
 
-    def sample(self, cell: Cell, limit: float) -> dict[str, Any]:
+    def sample(self, cell: AnyCell, limit: float) -> dict[str, Any]:
         """Time a cell, and compare nothing."""
         return self._request({"do": "sample", "cell": asdict(cell), "limit": limit})
 

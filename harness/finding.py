@@ -1,73 +1,54 @@
 """A finding: what a suite has measured of one row of one of its tables, or why it could not. One JSON object a line.
 
-A cell is what is measured in one go, and may have several rows. `cell` compares across time; `key` also says by what
-it was measured (data, code, versions), and decides what is already done.
+A cell is what is measured in one go, and may have several rows; one that has failed has a single one.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
 
-from harness.record import Origin, key_of
-
-VERSION = 1
+from harness.record import Origin, Result, key_of
 
 Figures = dict[str, list[float]]
 """Seconds, bytes and numbers by name; each is a list with an entry a timed run."""
 
-Status = Literal["ok", "wrong", "failed"]
-
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Result):
     row: str
     figures: Figures = field(default_factory=dict)
     said: str = ""
     """What is no number."""
-    verified: str = ""
-    """Who gave the same answers."""
-    suite: str = ""
     of: str = ""
     """What was measured: a graph, TPC-H at a scale factor."""
     table: str = ""
-    status: Status = "ok"
-    problem: str = ""
-    asked: int = 0
-    """How many timed runs were asked for."""
-    control: float = 0.0
-    """What the fixed work of harness/control.py took, just before."""
-    took: float = 0.0
-    """What the cell took in all."""
-    data: str = ""
-    code: str = ""
-    versions: str = ""
-    commit: str = ""
-    session: str = ""
-    at: str = ""
-    version: int = VERSION
-    cell: str = ""
-    key: str = ""
 
     def least(self, figure: str) -> float:
         return min(self.figures[figure])
 
     @property
-    def is_bad(self) -> bool:
-        return self.status != "ok"
+    def shown(self) -> bool:
+        """May its numbers be shown?"""
+        return self.status == "ok"
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True)
 class Task:
-    """A cell to be measured. part: what it is of its table; measure: yields rows with figures, or raises an error."""
+    """A cell to be measured, in a process of its own. part: what it is of its table; data: the digest of what it reads;
+    measure: yields rows with figures, or raises an error; prepare: reads what cells have in common, and keeps it.
+    """
 
     table: str
     of: str
     part: str
     data: str
     measure: Callable[[], Iterable[Finding]]
+    prepare: Callable[[], object] = _nothing
 
     def blank(self, suite: str, origin: Origin) -> Finding:
         """Return its finding before it is measured."""
@@ -82,17 +63,6 @@ class Task:
             key=key_of(cell, by),
             **asdict(by),
         )
-
-
-def to_line(finding: Finding) -> str:
-    return json.dumps(asdict(finding), separators=(",", ":")) + "\n"
-
-
-def from_json(raw: Mapping[str, Any]) -> Finding | None:
-    """Read a finding; None where it is of another version."""
-    if raw.get("version") != VERSION:
-        return None
-    return Finding(**{each.name: raw[each.name] for each in fields(Finding) if each.name in raw})
 
 
 def latest(findings: Iterable[Finding]) -> list[Finding]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from dataflow.collection import Collection, source
 from dataflow.types import integer
@@ -53,9 +54,17 @@ def open_graph(name: str, data: Path, master: str, report: Callable[[str, int, i
     if not generated and not Path(name).exists():
         raise unknown("graph, nor is there such a file", name, KINDS)
     if generated:
-        _, table = read_graph(make_graph(data, graph(name), master, report))
-    else:
-        table = read_edges(Path(name))
+        return stored(make_graph(data, graph(name), master, report))
+    return _edges(name, read_edges(Path(name)))
+
+
+def stored(directory: Path) -> Edges:
+    """Open a graph that was generated."""
+    of, table = read_graph(directory)
+    return _edges(of.graph, table)
+
+
+def _edges(name: str, table: pa.Table) -> Edges:
     return Edges(name, *(table[column].to_numpy().astype(np.int64) for column in ("src", "dst")))
 
 

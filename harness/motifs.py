@@ -36,7 +36,6 @@ class Measured:
     state_bytes: int | None = None
     rows: int = 0
     """What the engine keeps, of all indexes."""
-    checked: list[int] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""A record: what was measured of a cell, or why it could not be. One JSON object a line.
+"""A record: what was measured of a cell, or why it could not be. One JSON object a line; harness/finding.py is another.
 
 `cell` says what was measured and compares across time; `key` also says by what (data, code, versions), and decides what
 is already done. Whatever changes a field's meaning raises VERSION, whatever changes how time is taken raises MEASURING.
@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from harness.cell import Cell
 from queries.catalogue import query
@@ -21,8 +21,40 @@ MEASURING = 1
 Status = Literal["ok", "wrong", "failed", "timeout"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What each line says, whatever was measured: of which cell, how that ended, and by what it was made."""
+
+    suite: str = "tpch"
+    status: Status = "ok"
+    problem: str = ""
+    limit: float = 0.0
+    """Seconds: what a run may take, or all of a cell of another suite."""
+    asked: int = 0
+    """How many timed runs were asked for; slow cells have fewer."""
+    verified: str = ""
+    """By whom: `oracle` (DuckDB's answers), `digest` (the stream of a cell so checked), another way to it; or none."""
+    control: float = 0.0
+    """What the fixed work of harness/control.py took, just before."""
+    took: float = 0.0
+    """What the cell took in all, with its warm-up and checks."""
+    data: str = ""
+    code: str = ""
+    versions: str = ""
+    commit: str = ""
+    session: str = ""
+    at: str = ""
+    version: int = VERSION
+    cell: str = ""
+    key: str = ""
+
+    @property
+    def is_bad(self) -> bool:
+        return self.status in ("wrong", "failed")
+
+
 @dataclass(frozen=True)
-class Record:
+class Record(Result):
     """Times in seconds. Lists have an entry a timed run."""
 
     query: str
@@ -39,13 +71,6 @@ class Record:
     """At most so many batches are timed, spread over the stream; 0: all."""
     whole: bool = True
     """Were all batches timed?"""
-    suite: str = "tpch"
-    status: Status = "ok"
-    problem: str = ""
-    limit: float = 0.0
-    """What a run may take."""
-    asked: int = 0
-    """How many runs were asked for; slow cells have fewer."""
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     cut: list[float] = field(default_factory=list)
@@ -59,24 +84,9 @@ class Record:
     state_bytes: int = 0
     peak_bytes: int = 0
     digest: str = ""
-    verified: str = ""
-    """How: `oracle` (DuckDB's answers), `digest` (the stream of a cell so checked), or nothing."""
     once: float = 0.0
     """What DuckDB takes for the query once, over all rows, with one thread; 0 where it was not asked that."""
-    control: float = 0.0
-    """What the fixed work of harness/control.py took, just before."""
-    took: float = 0.0
-    """What the cell took in all, with its warm-up and checks."""
-    data: str = ""
-    code: str = ""
-    versions: str = ""
-    commit: str = ""
-    session: str = ""
-    at: str = ""
     measuring: int = MEASURING
-    version: int = VERSION
-    cell: str = ""
-    key: str = ""
 
     @property
     def best(self) -> float:
@@ -97,9 +107,8 @@ class Record:
         """May its numbers be shown?"""
         return self.status == "ok" and bool(self.seconds)
 
-    @property
-    def is_bad(self) -> bool:
-        return self.status in ("wrong", "failed")
+
+Kept = TypeVar("Kept", bound=Result)
 
 
 @dataclass(frozen=True)
@@ -147,12 +156,12 @@ def key_of(name: str, origin: Origin) -> str:
     return hashlib.blake2b("\n".join(words).encode(), digest_size=8).hexdigest()
 
 
-def to_line(record: Record) -> str:
-    return json.dumps(asdict(record), separators=(",", ":")) + "\n"
+def to_line(result: Result) -> str:
+    return json.dumps(asdict(result), separators=(",", ":")) + "\n"
 
 
-def from_json(raw: Mapping[str, Any]) -> Record | None:
-    """Read a record; None where it is of another version."""
+def from_json(kind: type[Kept], raw: Mapping[str, Any]) -> Kept | None:
+    """Read a result; None where it is of another version."""
     if raw.get("version") != VERSION:
         return None
-    return Record(**{each.name: raw[each.name] for each in fields(Record) if each.name in raw})
+    return kind(**{each.name: raw[each.name] for each in fields(kind) if each.name in raw})

@@ -9,21 +9,18 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from deltamark import DeltamarkError
-from harness import finding
 from harness.finding import Finding
-from harness.record import Record, from_json, to_line
+from harness.record import Kept, Record, from_json, to_line
 
 RECORDS, FINDINGS, SESSIONS = "records.jsonl", "findings.jsonl", "sessions.jsonl"
 LOCK, STOP = "lock", "STOP"
-
-Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Writer:
     def add_findings(self, found: Sequence[Finding]) -> None:
         """Add all rows of a cell at once, so that all of them are there, or it is measured again."""
         with _open(self._directory / FINDINGS) as file:
-            _write(file, "".join(map(finding.to_line, found)))
+            _write(file, "".join(map(to_line, found)))
 
     def add_session(self, header: dict[str, Any]) -> None:
         with _open(self._directory / SESSIONS) as file:
@@ -106,7 +103,7 @@ def read(directory: Path) -> Read:
 
 def read_lines(lines: Iterable[str], path: Path) -> Read:
     """Read records from lines; only the last may be cut off."""
-    read = _parsed(lines, path, from_json)
+    read = _parsed(lines, path, Record)
     records = [each for each in read if each is not None]
     return Read(records, len(read) - len(records))
 
@@ -115,15 +112,15 @@ def findings(directory: Path) -> list[Finding]:
     """Read what suites have found on a machine."""
     path = directory / FINDINGS
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [each for each in _parsed(lines, path, finding.from_json) if each is not None]
+    return [each for each in _parsed(lines, path, Finding) if each is not None]
 
 
-def _parsed(lines: Iterable[str], path: Path, parse: Callable[[Mapping[str, Any]], Kept | None]) -> list[Kept | None]:
+def _parsed(lines: Iterable[str], path: Path, kind: type[Kept]) -> list[Kept | None]:
     found: list[Kept | None] = []
     listed = list(lines)
     for number, line in enumerate(listed, 1):
         try:
-            found.append(parse(json.loads(line)))
+            found.append(from_json(kind, json.loads(line)))
         except (ValueError, TypeError, AttributeError) as error:
             if number < len(listed):
                 raise DeltamarkError("not a record", f"{path}, line {number}: {error}", "remove that line") from error

@@ -19,7 +19,7 @@ from harness.cell import Cell
 from harness.client import CellRequest
 from harness.engines import ENGINES
 from harness.grid import Task
-from harness.record import Origin, Record, blank
+from harness.record import Origin, Record, Result, blank
 from harness.subjects import checkpoints, has_stream
 from queries.catalogue import query
 
@@ -47,16 +47,16 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Effort:
-    """How often a cell is run, and how many seconds a run may take."""
+    """How often a cell is run, and how many seconds that may take: a run, or of another suite the cell."""
 
     runs: int
     limit: float
 
-    def made(self, record: Record) -> bool:
-        """Was as much done for a record, so that it need not be made again?"""
-        if record.status == "timeout":
-            return record.limit >= self.limit
-        return record.status == "ok" and record.asked >= self.runs
+    def made(self, result: Result) -> bool:
+        """Was as much done for a result, so that it need not be made again?"""
+        if result.status == "timeout":
+            return result.limit >= self.limit
+        return result.status == "ok" and result.asked >= self.runs
 
 
 @dataclass(frozen=True)

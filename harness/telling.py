@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.grid import Task
-from harness.record import Record
+from harness.record import Record, Result
 from harness.stats import percentile
 from harness.sweep import Plan, estimate
-from harness.tables.entry import brief, rate
+from harness.tables.entry import brief, rate, why
 
 
 def plan_line(plan: Plan, known: Iterable[Record]) -> str:
@@ -79,13 +79,18 @@ class Teller:
 
 def _outcome(record: Record) -> str:
     if record.status != "ok":
-        said = {"wrong": "WRONG", "timeout": f">{record.limit:g}s", "failed": "failed"}[record.status]
-        return f"{said}: {record.problem}" if record.status != "timeout" else said
+        return reason(record)
     times = f"{brief(record.best).text:>8} {rate(record.rate).text:>10}  p99 {brief(record.latency['p99']).text:>8}"
     return f"{times}  {len(record.seconds)} runs, {record.verified or 'not verified'}"
 
 
-def outcome_line(made: Sequence[Record], left: int) -> str:
+def reason(result: Result) -> str:
+    """Say why there is no number."""
+    said = why(result).text
+    return said if result.status == "timeout" else f"{said}: {result.problem}"
+
+
+def outcome_line(made: Sequence[Result], left: int) -> str:
     """Say what became of a sweep, and whether the machine was the same all the time."""
     counts = {status: sum(record.status == status for record in made) for status in ("wrong", "failed", "timeout")}
     bad = ", ".join(f"{number} {status}" for status, number in counts.items() if number)

@@ -31,7 +31,7 @@ from datagen.workload import workload
 from harness import control, fork
 from harness.cell import Cell
 from harness.checks import Answers, Asked, StreamCheck, ask
-from harness.compare.sample import sampled
+from harness.compare.sample import sampled, seen
 from harness.job import Job, measured
 from harness.measure import wanted
 from harness.record import MEASURING
@@ -39,11 +39,45 @@ from harness.record import MEASURING
 Key = tuple[str, str, str, str]
 
 
-class Parent:
-    """watched: a file whose end means that nobody waits for a reply any more."""
+class Forking:
+    """Replies to requests with what children find. watched: a file whose end means that nobody waits for that."""
+
+    def __init__(self, watched: int | None) -> None:
+        self._watched = watched
+
+    def serve(self) -> None:
+        """Answer what comes in."""
+        for line in sys.stdin:
+            request = json.loads(line)
+            try:
+                reply = getattr(self, request["do"])(*([] if request["do"] == "warm" else [request]))
+            except fork.AbandonedError:
+                break
+            print(json.dumps(reply), flush=True)
+        self.close()
+
+    def close(self) -> None:
+        """End what was begun and nobody has asked for."""
+
+    def _forked(self, request: dict[str, Any], work: fork.Work) -> Any:
+        return self._told(lambda: fork.forked(work, request["limit"], self._watched))
+
+    @staticmethod
+    def _told(result: Callable[[], Any]) -> Any:
+        try:
+            return result()
+        except fork.LimitError as error:
+            return {"status": "timeout", "problem": str(error)}
+        except ChildProcessError as error:
+            return {"status": "failed", "problem": str(error)}
+
+
+class Parent(Forking):
+    """Of the queries over a scale factor."""
 
     def __init__(self, dataset: Dataset, watched: int | None = None) -> None:
-        self._dataset, self._watched = dataset, watched
+        super().__init__(watched)
+        self._dataset = dataset
         self._answers: dict[Key, Answers] = {}
         self._begun: dict[str, fork.Child] = {}
         """The cell whose check was made beside another's, and which is asked for next."""
@@ -82,7 +116,6 @@ class Parent:
             return found
 
     def close(self) -> None:
-        """End what was begun and nobody has asked for."""
         for each in self._begun.values():
             each.close()
 
@@ -96,20 +129,8 @@ class Parent:
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
         """Time a cell, and compare nothing."""
         cell = _cell(request)
-        found: dict[str, Any] = self._forked(request, lambda stage: sampled(cell, self._dataset, stage))
+        found: dict[str, Any] = self._forked(request, lambda stage: sampled(seen(cell, self._dataset), stage))
         return found
-
-    def _forked(self, request: dict[str, Any], work: fork.Work) -> Any:
-        return self._told(lambda: fork.forked(work, request["limit"], self._watched))
-
-    @staticmethod
-    def _told(result: Callable[[], Any]) -> Any:
-        try:
-            return result()
-        except fork.LimitError as error:
-            return {"status": "timeout", "problem": str(error)}
-        except ChildProcessError as error:
-            return {"status": "failed", "problem": str(error)}
 
 
 def _words(request: dict[str, Any]) -> str:
@@ -125,17 +146,5 @@ def _key(cell: Cell) -> Key:
     return cell.query, cell.workload, str(cell.seed), str(cell.given)
 
 
-def main() -> None:
-    parent = Parent(Dataset.open(Path(sys.argv[1])), sys.stdin.fileno())
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            reply = getattr(parent, request["do"])(*([] if request["do"] == "warm" else [request]))
-        except fork.AbandonedError:
-            break
-        print(json.dumps(reply), flush=True)
-    parent.close()
-
-
 if __name__ == "__main__":
-    main()
+    Parent(Dataset.open(Path(sys.argv[1])), sys.stdin.fileno()).serve()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from unittest.mock import Mock, patch
 
 from datagen import generate, make, make_graph, prebatch
+from datagen.graph import graph
 from datagen.spark import _run_one
 
 
@@ -18,6 +21,13 @@ def tasks_in_turn():
         for module in (generate, prebatch, make_graph):
             patches.enter_context(patch.object(module, "run_tasks", _run_tasks))
         yield
+
+
+def draw(data: Path, names: Iterable[str]) -> None:
+    """Make graphs in a directory."""
+    with tasks_in_turn():
+        for name in names:
+            make_graph.make_graph(data, graph(name), "", lambda *_: None)
 
 
 def _run_tasks(_spark, function, tasks, _poll=None):

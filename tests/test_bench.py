@@ -38,8 +38,8 @@ CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")
 class Near:
     """The warm parent in this process: what a test does to the code is done to its children."""
 
-    def __init__(self, directory):
-        self._parent = Parent(Dataset.open(directory))
+    def __init__(self, of):
+        self._parent = Parent(Dataset.open(of.directory))
 
     def warm(self):
         self._parent.warm()

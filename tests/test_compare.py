@@ -14,16 +14,19 @@ import pytest
 
 from deltamark import DeltamarkError
 from harness.cell import Cell
+from harness.cli import main
+from harness.client import Measuring
 from harness.compare import rule
-from harness.compare.cells import PHYSICAL, QUERIES, SF, WORKLOADS, cells
+from harness.compare.cells import PHYSICAL, QUERIES, SF, WORKLOADS, cells, motif_cells
 from harness.compare.gate import Gate
 from harness.compare.rule import PEAK, QUANTITIES, STATE, TIME, Pair
 from harness.compare.side import SideError, TreeSide, opener
 from harness.compare.summary import Said, as_markdown, as_text, headline
-from harness.compare.trees import NOBODY, RUNNER, Tree, trees
+from harness.compare.trees import NOBODY, Tree, trees
 from harness.stats import interval
 
 ROOT = Path(__file__).parent.parent
+MODULE, RUNNER = "harness.warm", Path("harness", "warm.py")
 CELLS = cells(SF, QUERIES, WORKLOADS, (1,), PHYSICAL)
 USUAL = {"time": 0.1, "state": 20e6, "peak": 40e6}
 SAID = Said("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
@@ -129,7 +132,7 @@ class Fake:
         }
 
     def _fail(self, what, cell):
-        if problem := self.said.get(f"{what} fails", {}).get(cell.query):
+        if problem := self.said.get(f"{what} fails", {}).get(cell.row.split()[0]):
             raise SideError(self.name, problem)
 
 
@@ -141,7 +144,7 @@ def gate(chosen=CELLS, seed=1, log=None, **said):
     def opened():
         yield {name: Fake(name, seen, rng, said) for name in ("base", "head")}
 
-    return Gate(chosen, opened, lambda _: [1], lambda: 0.1, lambda *_: None)
+    return Gate({cell: [1] for cell in chosen}, opened, lambda: 0.1, lambda *_: None)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -180,6 +183,23 @@ def test_what_head_cannot_do_is_exit_code_2(when):
     assert {cell.query for cell in found.broken} == {"q09"}
     assert all(cell.query != "q09" for each in found.judged for cell in each.cells)
     assert "BROKEN q09 1x3000: wrong: row 1\npython -m harness changes q09" in as_text(found)
+
+
+def test_motifs_are_judged_like_queries():
+    chosen = motif_cells(12)
+    silent = gate(chosen).run()
+    assert silent.exit_code == 0
+    assert len(silent.judged) == len(QUANTITIES) * len(chosen)
+    slower = gate(chosen, head={"time": 1.1}).run()
+    assert slower.exit_code == 1
+    assert {each.cells for each in slower.of("regression")} == {(cell,) for cell in chosen}
+
+
+def test_a_wrong_count_is_exit_code_2_and_says_how_to_count_again():
+    found = gate(motif_cells(12), head={"check fails": {"4-clique": "wrong: 5, by hand 6"}}).run()
+    assert found.exit_code == 2
+    again = "python -m harness motif 4-clique --graph rmat:12 --orient --static --check 1"
+    assert f"BROKEN 4-clique rmat:12 static: wrong: 5, by hand 6\n{again}\n" in as_text(found)
 
 
 def test_another_stream_is_exit_code_2():
@@ -275,7 +295,7 @@ def test_head_is_the_work_tree_as_it_is(repository):
     (repository / "other").write_text("two")
     (repository / "new").write_text("new")
     (repository / "ignored").write_text("secret")
-    with trees(repository, "main", "") as (base, head):
+    with trees(repository, "main", "", module=MODULE) as (base, head):
         (repository / "other").write_text("three")
         assert [(tree.root / "other").read_text() for tree in (base, head)] == ["one", "two"]
         assert (head.root / "new").exists()
@@ -285,30 +305,41 @@ def test_head_is_the_work_tree_as_it_is(repository):
 
 
 def test_nothing_edited_is_the_last_commit_and_trees_are_used_again(repository):
-    with trees(repository, "main", "") as (base, head):
+    with trees(repository, "main", "", module=MODULE) as (base, head):
         assert base.commit == head.commit
     git(repository, "commit", "--allow-empty", "--message=second")
-    with trees(repository, "main~1", "main") as (base, head):
+    with trees(repository, "main~1", "main", module=MODULE) as (base, head):
         assert base.commit != head.commit
 
 
 def test_commits_that_are_not_there_or_cannot_be_measured_are_named(repository):
-    with pytest.raises(DeltamarkError, match="no such commit: mian; name"), trees(repository, "mian", ""):
+    with (
+        pytest.raises(DeltamarkError, match="no such commit: mian; name"),
+        trees(repository, "mian", "", module=MODULE),
+    ):
         pass
     git(repository, "rm", str(RUNNER))
     git(repository, "commit", "--message=second")
     with (
         pytest.raises(DeltamarkError, match=r"base \(main, .*cannot be measured: it has no harness/warm.py"),
-        trees(repository, "main", "main~1"),
+        trees(repository, "main", "main~1", module=MODULE),
+    ):
+        pass
+
+
+def test_commits_from_before_motifs_were_compared_are_named(repository):
+    with (
+        pytest.raises(DeltamarkError, match=r"base \(main, .*cannot be measured: it has no harness/compare/motifs.py"),
+        trees(repository, "main", "", module="harness.compare.motifs"),
     ):
         pass
 
 
 def test_two_comparisons_do_not_disturb_each_other(repository):
     with (
-        trees(repository, "main", ""),
+        trees(repository, "main", "", module=MODULE),
         pytest.raises(DeltamarkError, match="a comparison is running"),
-        trees(repository, "main", ""),
+        trees(repository, "main", "", module=MODULE),
     ):
         pass
 
@@ -320,7 +351,7 @@ def test_a_side_checks_and_samples(chunked):
     both = tuple(Tree(name, "", name, ROOT) for name in ("base", "head"))
     cell = Cell("q04", "0.001", physical=500)
     rounds = chunked.rows("lineitem")
-    with opener(both, chunked.directory, 60.0)() as sides:
+    with opener(both, Measuring(chunked.directory), 60.0)() as sides:
         digests = {side.check(cell, [rounds]) for side in sides.values()}
         samples = [side.sample(cell) for side in sides.values()]
         with pytest.raises(SideError, match=r"failed: .*none"):
@@ -337,3 +368,10 @@ def test_sides_that_measure_otherwise_do_not_compare():
     side = TreeSide(Tree("base", "", "base (old)", ROOT), Old(), 1.0)
     with pytest.raises(DeltamarkError, match=r"base \(old\) does not compare: .*number None"):
         side.open()
+
+
+@pytest.mark.parametrize("words", [["SUITE=graph", "SF=1"], ["SUITE=graph", "QUERIES=q01"], ["SCALE=12"]])
+def test_what_says_nothing_to_a_suite_is_refused(words, capsys):
+    assert main(["compare", *words]) == 2
+    suite = "graph" if "SUITE=graph" in words else "tpch"
+    assert f"no setting of the suite {suite}: {words[-1].partition('=')[0]}" in capsys.readouterr().err

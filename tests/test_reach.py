@@ -107,5 +107,5 @@ def test_the_command_prints_its_tables(capsys):
 
 def test_a_wrong_answer_is_told(capsys, monkeypatch):
     monkeypatch.setattr(reach, "levels", lambda *_: {0: (1, 1)})
-    assert main(["bench-reach", "NODES=1K", "EDGES=5K", "CHANGES=10", "BATCHES=1"]) == 1
+    assert main(["bench-reach", "NODES=1K", "EDGES=5K", "CHANGES=10", "BATCHES=1"]) == 2
     assert "WRONG: from scratch, at distance 0" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from deltamark import DeltamarkError
 from harness import store
 from harness.cell import Cell
 from harness.commands.tables import comparable
-from harness.record import Origin, blank, from_json, to_line
+from harness.record import Origin, Record, blank, from_json, to_line
 
 ORIGIN = Origin("data", "code", "versions", "commit", "session")
 
@@ -24,7 +24,7 @@ def record(name="q01", **changes):
 
 def test_a_record_survives_its_line():
     made = record(latency={"p50": 0.1})
-    assert from_json(json.loads(to_line(made))) == made
+    assert from_json(Record, json.loads(to_line(made))) == made
     assert made.rate == 400
     assert made.variant == "data"
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from datagen.workload import workload
 from harness import shared
 from harness.cell import Cell
 from harness.cli import main
 
 CELLS = {name: Cell(name, "0.001") for name in ("q05", "q11", "q18", "q21")}
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 
 def test_all_answers_are_right_at_any_round(chunked):

@@ -1,10 +1,14 @@
-"""Suites beside that of TPC-H, with cells that measure nothing: resuming, stopping, wrong answers, tables, records."""
+"""Suites beside that of TPC-H, with cells that measure nothing: resuming, stopping, wrong answers, limits, tables."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import time
 from dataclasses import replace
+from functools import partial
 
 import duckdb
 import pytest
@@ -14,10 +18,11 @@ from harness import machine, store
 from harness.cli import main
 from harness.commands import readme
 from harness.commands.readme import section
-from harness.finding import VERSION, Finding, Task, from_json, latest, to_line
-from harness.record import Origin
+from harness.finding import Finding, Task, latest
+from harness.record import VERSION, Origin, from_json, to_line
 from harness.suites import SUITES, run
 from harness.suites.run import Plan, Run, WrongError
+from harness.sweep import Effort
 from harness.tables import suite_tables
 from harness.tables.entry import brief
 
@@ -25,20 +30,44 @@ ORIGIN = Origin("", "code", "versions", "commit", "session")
 FIGURES = {"found": [7], "indexed": [0.5], "seconds": [2.0, 1.0], "by_hand": [0.5], "proposals": [9],
            "state_bytes": [100], "state_rows": [10]}  # fmt: skip
 MOTIFS = ("triangle", "4-clique", "5-clique")
+EFFORT = Effort(1, 600.0)
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 
 class Measured:
-    """Tasks of a table that count how often they were measured."""
+    """Tasks of a table that count how often they were measured. done: by some of them, in their process."""
 
-    def __init__(self, **raised):
-        self.asked, self._raised = [], raised
-        self.tasks = [Task("static", "rmat:7", name, "data", lambda name=name: self._measure(name)) for name in MOTIFS]
+    def __init__(self, **done):
+        self.asked, self.done, self.interrupted = [], done, ""
+        self.tasks = [
+            Task("static", "rmat:7", name, "data", partial(self._measure, name), partial(self._prepare, name))
+            for name in MOTIFS
+        ]
+
+    def _prepare(self, name):
+        self.asked.append(name)
+        if name == self.interrupted:
+            raise KeyboardInterrupt
 
     def _measure(self, name):
-        self.asked.append(name)
-        if name in self._raised:
-            raise self._raised[name]
+        self.done.get(name, int)()
         yield Finding(name, FIGURES, verified="by hand")
+
+
+def fails(error):
+    def fail():
+        raise error
+
+    return fail
+
+
+def dies():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+SLOW = dict.fromkeys(MOTIFS, partial(time.sleep, 600))
+WRONG = fails(WrongError("two counts", 5, "ask"))
 
 
 class Sink:
@@ -52,15 +81,15 @@ class Sink:
         self.found += found
 
 
-def made(measured, sink, known=(), origin=ORIGIN, runs=1):
-    plan = Plan.of("graph", measured.tasks, known, origin, runs)
+def made(measured, sink, known=(), origin=ORIGIN, effort=EFFORT):
+    plan = Plan.of("graph", measured.tasks, known, origin, effort)
     done = Run(plan, sink, lambda *_: None)
     done.run()
     return done.made
 
 
-def findings(**raised):
-    return made(Measured(**raised), Sink())
+def findings(effort=EFFORT, **done):
+    return made(Measured(**done), Sink(), effort=effort)
 
 
 def texts(table):
@@ -80,16 +109,28 @@ def test_what_was_found_makes_the_tables():
 
 
 @pytest.mark.parametrize(
-    ("error", "text"),
-    [(WrongError("two counts", 5, "ask"), "WRONG"), (DeltamarkError("no memory", 5, "buy"), "failed")],
+    ("done", "text", "problem"),
+    [
+        (WRONG, "WRONG", "two counts: 5; ask"),
+        (fails(DeltamarkError("no memory", 5, "buy")), "failed", "no memory: 5; buy"),
+        (fails(MemoryError("7 GB")), "failed", "MemoryError: 7 GB"),
+        (dies, "failed", "ended by SIGKILL, perhaps for want of memory"),
+    ],
 )
-def test_a_number_that_is_wrong_is_never_shown(error, text):
-    found = findings(triangle=error)
+def test_what_has_gone_wrong_is_told_of_that_cell_alone_and_never_a_number(done, text, problem):
+    found = findings(triangle=done)
     assert texts(static(found))[0] == ["triangle", *[text] * 6]
-    assert found[0].problem == str(error)
+    assert found[0].problem == problem
+    assert [each.status for each in found[1:]] == ["ok", "ok"]
     for table in suite_tables(found, "graph"):
         rows = [row for row in texts(table) if "triangle" in row[0]]
         assert all({*row[1:]} <= {text, "-"} for row in rows), table.name
+
+
+def test_what_takes_longer_than_it_may_is_ended():
+    found = findings(Effort(1, 0.2), **SLOW)
+    assert texts(static(found)) == [[name, *[">0.2s"] * 6] for name in MOTIFS]
+    assert {(each.status, each.problem, each.is_bad) for each in found} == {("timeout", "over 0.2 s", False)}
 
 
 def test_what_is_done_by_the_same_is_not_measured_again():
@@ -99,12 +140,20 @@ def test_what_is_done_by_the_same_is_not_measured_again():
         (replace(ORIGIN, code="other"), 1, 3), (replace(ORIGIN, versions="other"), 1, 3),
     ):  # fmt: skip
         measured = Measured()
-        made(measured, Sink(), first, origin, runs)
+        made(measured, Sink(), first, origin, Effort(runs, 600.0))
         assert len(measured.asked) == again
 
 
+def test_what_took_too_long_is_measured_again_if_it_may_take_longer():
+    first = findings(Effort(1, 0.2), **SLOW)
+    for limit, again in ((0.1, []), (0.2, []), (600.0, [*MOTIFS])):
+        measured = Measured()
+        made(measured, Sink(), first, effort=Effort(1, limit))
+        assert measured.asked == again
+
+
 def test_what_was_wrong_is_measured_again():
-    first = findings(triangle=WrongError("two counts", 5, "ask"))
+    first = findings(triangle=WRONG)
     measured = Measured()
     again = made(measured, Sink(), first)
     assert measured.asked == ["triangle"]
@@ -122,9 +171,10 @@ def test_stopped_and_begun_again_is_uninterrupted():
 
 
 def test_what_was_measured_before_an_interruption_is_kept():
-    sink = Sink()
+    sink, measured = Sink(), Measured()
+    measured.interrupted = "4-clique"
     with pytest.raises(KeyboardInterrupt):
-        made(Measured(**{"4-clique": KeyboardInterrupt()}), sink)
+        made(measured, sink)
     assert [each.row for each in sink.found] == ["triangle"]
 
 
@@ -157,8 +207,8 @@ def test_cost_is_the_fewest_workers_that_beat_one_thread():
 
 def test_a_finding_survives_its_line():
     (found, *_) = findings()
-    assert from_json(json.loads(to_line(found))) == found
-    assert from_json({"version": VERSION + 1}) is None
+    assert from_json(Finding, json.loads(to_line(found))) == found
+    assert from_json(Finding, {"version": VERSION + 1}) is None
 
 
 def test_duckdb_reads_findings_in_one_statement(tmp_path):
@@ -234,7 +284,8 @@ def test_tables_come_from_findings_alone(kept, capsys):
 def fakes(monkeypatch):
     """The suite of graphs with cells that measure nothing."""
     measured = Measured()
-    monkeypatch.setitem(SUITES, "graph", replace(SUITES["graph"], tasks=lambda _: measured.tasks))
+    suite = replace(SUITES["graph"], make=lambda _: None, tasks=lambda _: measured.tasks)
+    monkeypatch.setitem(SUITES, "graph", suite)
     return measured
 
 
@@ -242,7 +293,7 @@ def test_bench_measures_what_is_left_and_prints_the_tables(fakes, tmp_path, caps
     words = ["bench", "SUITE=graph", f"RESULTS={tmp_path}"]
     assert main(words) == 0
     out = capsys.readouterr().out
-    assert "suite graph: 3 cells, up to 3 runs each, about 30 s; 0 already done" in out
+    assert "suite graph: 3 cells, up to 3 runs each, 3 not yet measured; 0 already done" in out
     assert "2/3 graph rmat:7 static 4-clique" in out
     assert "Motifs in a graph that does not change (rmat:7)" in out
     assert "3 cells measured; the control work took " in out
@@ -253,12 +304,45 @@ def test_bench_measures_what_is_left_and_prints_the_tables(fakes, tmp_path, caps
 
 
 def test_a_wrong_answer_is_exit_code_2(fakes, tmp_path, capsys):
-    fakes._raised["4-clique"] = WrongError("wrong number of motifs 4-clique", "5, by hand 6", "ask DuckDB")
+    fakes.done["4-clique"] = fails(WrongError("wrong number of motifs 4-clique", "5, by hand 6", "ask DuckDB"))
     assert main(["bench", "SUITE=graph", f"RESULTS={tmp_path}"]) == 2
     said = capsys.readouterr()
     assert "WRONG: wrong number of motifs 4-clique: 5, by hand 6; ask DuckDB" in said.err
     assert re.search(r"4-clique +WRONG", said.out)
     assert fakes.asked == [*MOTIFS]
+
+
+def test_what_takes_too_long_is_data_and_no_failure(fakes, tmp_path, capsys):
+    fakes.done |= SLOW
+    assert main(["bench", "SUITE=graph", "TIMEOUT=0.2", f"RESULTS={tmp_path}"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"static 4-clique +>0.2s, about", out)
+    assert re.search(r"\n4-clique .*>0.2s", out)
+    assert "3 cells measured: 3 timeout; " in out
+
+
+def test_a_plan_says_what_is_left_and_how_long_that_took(fakes, tmp_path, capsys):
+    words = ["SUITE=graph", f"RESULTS={tmp_path}"]
+    known = [replace(each, took=took) for each, took in zip(findings()[:2], (7.0, 100.0), strict=True)]
+    with store.writing(tmp_path / machine.name(machine.facts())) as writer:
+        writer.add_findings(known)
+    assert main(["plan", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "suite graph: 3 cells, up to 3 runs each, about 2 min and 1 not yet measured; 0 already done"
+    assert [line.split(maxsplit=4)[4] for line in lines[1:]] == ["7 s", "100 s", "not yet measured"]
+    assert fakes.asked == []
+    assert main(["bench", *words]) == 0
+    capsys.readouterr()
+    assert main(["plan", *words]) == 0
+    assert capsys.readouterr().out == "suite graph: 3 cells, up to 3 runs each, about 0 s; 3 already done\n"
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_a_plan_makes_no_data(name, tmp_path, capsys):
+    assert main(["plan", f"SUITE={name}", f"RESULTS={tmp_path}", f"DATA={tmp_path / 'data'}"]) == 0
+    cells = int(re.search(r"(\d+) cells", capsys.readouterr().out)[1])
+    assert cells > 5
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("interrupt", ["STOP", "Ctrl-C"])
@@ -267,7 +351,7 @@ def test_what_was_measured_is_shown_when_it_is_stopped(fakes, tmp_path, capsys, 
     if interrupt == "STOP":
         monkeypatch.setattr(run.control, "seconds", lambda: (directory / "STOP").touch() or 0.1)
     else:
-        fakes._raised["4-clique"] = KeyboardInterrupt()
+        fakes.interrupted = "4-clique"
     assert main(["bench", "SUITE=graph", f"RESULTS={tmp_path}"]) == (0 if interrupt == "STOP" else 130)
     out = capsys.readouterr().out
     assert "1 cells measured; 2 left" in out
@@ -275,8 +359,9 @@ def test_what_was_measured_is_shown_when_it_is_stopped(fakes, tmp_path, capsys, 
 
 
 @pytest.mark.parametrize("words", [["SUITE=graph", "SF=1"], ["SUITE=shared", "SCALE=9"], ["FUEL=3"]])
-def test_what_says_nothing_to_a_suite_is_refused(words, tmp_path, capsys):
-    assert main(["bench", *words, f"RESULTS={tmp_path}"]) == 2
+@pytest.mark.parametrize("command", ["bench", "plan"])
+def test_what_says_nothing_to_a_suite_is_refused(command, words, tmp_path, capsys):
+    assert main([command, *words, f"RESULTS={tmp_path}"]) == 2
     assert (
         f"no setting of the suite {dict(w.split('=') for w in words).get('SUITE', 'tpch')}" in capsys.readouterr().err
     )

@@ -19,27 +19,25 @@ from typing import Any
 from dataflow.kernels import compiled_before
 from datagen.dataset import Dataset
 from harness import machine, store, suites, telling
-from harness.asked import add_suites, add_sweep, planned
-from harness.client import Warm
+from harness.asked import add_bench as options
+from harness.asked import planned
+from harness.client import Measuring, Warm
 from harness.commands.data import ensure
 from harness.commands.tables import comparable
 from harness.finding import Finding
 from harness.record import Record
 from harness.suites import telling as suite_telling
+from harness.suites.counting import warm
 from harness.suites.run import Run
 from harness.sweep import Sweep
 from harness.tables import suite_tables, tables
 from harness.tables.entry import Table
 from harness.tables.render import text
 
+__all__ = ["options", "run"]
+
 CHECKED_BYTES = 4
 """What a check may need for a byte of the data."""
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    add_sweep(parser)
-    add_suites(parser)
-    parser.set_defaults(usual=vars(parser.parse_args([])))
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def _tpch(chosen: argparse.Namespace, session: Session) -> int:
 
     def work() -> None:
         teller = telling.Teller(len(plan.left))
-        with Warm(dataset.directory) as measurer:
+        with Warm(Measuring(dataset.directory)) as measurer:
             sweep = Sweep(
                 plan, dataset, measurer, session.writer, teller.tell, teller.begin, _abreast(dataset), made=made
             )  # fmt: skip
@@ -105,15 +103,21 @@ def _tpch(chosen: argparse.Namespace, session: Session) -> int:
 
 
 def _suite(chosen: argparse.Namespace, session: Session) -> int:
+    suites.SUITES[chosen.suite].make(chosen)
     plan = suites.planned(chosen, store.findings(session.directory), session.header["session"])
     session.begin(suite_telling.plan_line(plan))
     made: list[Finding] = []
     left = plan.left
-    run = Run(plan, session.writer, suite_telling.Teller(len(left)).tell, made)
-    interrupted = bool(left) and session.measure(run.run)
+
+    def work() -> None:
+        warm()
+        Run(plan, session.writer, suite_telling.Teller(len(left)).tell, made).run()
+
+    interrupted = bool(left) and session.measure(work)
     asked = {task.of for task in plan.tasks}
     _show(suite_tables([each for each in store.findings(session.directory) if each.of in asked], plan.suite))
-    outcome = suite_telling.outcome_line(made, len(left) - len({each.cell for each in made}))
+    cells = list({each.cell: each for each in made}.values())
+    outcome = telling.outcome_line(cells, len(left) - len(cells))
     print(f"{outcome}; findings: {session.directory / store.FINDINGS}")
     return _code(suite_telling.bad_lines(made), interrupted=interrupted)
 

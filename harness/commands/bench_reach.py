@@ -1,6 +1,6 @@
 """Measure breadth-first distances over a random graph, from scratch and attached to a live index of its edges.
 
-All answers are compared with numpy's. Exit code 1: one was wrong.
+All answers are compared with numpy's. Exit code 2: one was wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(chosen: argparse.Namespace) -> int:
     found = measure(graph, roots, chosen.batches, chosen.changes, chosen.seed)
     if found.wrong:
         print(f"WRONG: {found.wrong}")
-        return 1
+        return 2
     print(f"{found.reached:,} nodes are reached, the farthest at {found.farthest}; all answers are numpy's\n")
     show = FORMATS[chosen.format]
     print(show(_speed(found, alike=(chosen.nodes, chosen.edges) == (10_000_000, 100_000_000))))

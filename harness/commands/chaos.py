@@ -1,5 +1,5 @@
 """Kill drivers, executors and Python workers of queries on Spark, at random moments, several times each; the change
-stream must be that of an undisturbed run. Exit code 1: one was not.
+stream must be that of an undisturbed run. Exit code 2: one was not.
 """
 
 from __future__ import annotations
@@ -46,4 +46,4 @@ def run(chosen: argparse.Namespace) -> int:
             told = f"{len(tale.kills)} kills of {victim}, {tale.starts} starts, {tale.seconds:.0f} s"
             print(f"{cell}: {tale.wrong or 'the same stream'} ({told})", flush=True)
     print(f"{len(todo) * chosen.times} runs, {wrong} wrong")
-    return 1 if wrong else 0
+    return 2 if wrong else 0

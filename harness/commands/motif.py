@@ -3,7 +3,7 @@
 A motif is a name (triangle, cyclic-triangle, 4-clique, 5-clique, 6-clique, diamond, house) or words such as
 "e(a,b), e(b,c), e(a,c), a<b". A graph is generated (rmat:16; see datagen/graph.py) or a file of edges. Edges that are
 there twice count twice (once(a,b) has each of them once), and an edge from a vertex to itself is one like any other.
-Exit code 1: an answer was wrong.
+Exit code 2: an answer was wrong.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _count(chosen: argparse.Namespace, pattern: Pattern, found: Collection, stre
     for number, (changes, fed) in enumerate(steps(found.count(), stream, chosen.workers, measured), 1 - loaded):
         total += counted(changes)
         if number in asked and not _is_right(pattern, stream, fed, total):
-            return 1
+            return 2
     _tell(chosen, stream, measured)
     checked = f" (as DuckDB says after {len(asked)} of {batches} batches)" if asked else ""
     print(f"{total:,}{checked}")
@@ -158,12 +158,12 @@ def _sharded(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
         pair = list(skew.loads(edges, chosen.motif, pattern, shards=chosen.shards, batch=batch))
     except WrongError as error:
         print(f"WRONG: {error}", file=sys.stderr)
-        return 1
+        return 2
     print(text_of(named(loads(pair), f"{chosen.motif}, {chosen.shards} shards")))
     asked = chosen.check and not _is_right(
         pattern, WORKLOADS["load"](edges, 1), len(edges), int(pair[0].least("found"))
     )
-    return int(bool(asked))
+    return 2 if asked else 0
 
 
 def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Edges) -> int:
@@ -181,7 +181,7 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Ed
         else:
             total = found.count(batch)
             if chosen.check and not _is_right(pattern, WORKLOADS["load"](edges, 1), len(edges), total):
-                return 1
+                return 2
             print(f"{total:,}{' (as DuckDB says)' if chosen.check else ''}")
         taken, shown = time.perf_counter() - loaded, found.shown
         held = ", ".join(f"{most:,}" for most in shown.most) or "none"

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from pathlib import Path
 
-from harness import machine, store, telling
-from harness.asked import add_sweep as options
+from harness import machine, store, suites, telling
+from harness.asked import add_bench as options
 from harness.asked import planned
 from harness.grid import Task
+from harness.suites.telling import plan_line, plan_lines
 
 __all__ = ["options", "run"]
 
 
 def run(chosen: argparse.Namespace) -> int:
-    known = store.read(chosen.results / machine.name(machine.facts())).records
-    plan = planned(chosen, known)
-    print(telling.plan_line(plan, known))
-    for batching, number in Counter(map(_batching, plan.left)).items():
-        print(f"  {number:>3} x {batching}")
+    suites.check_settings(chosen, chosen.usual)
+    directory = chosen.results / machine.name(machine.facts())
+    lines = _tpch(chosen, directory) if chosen.suite == suites.TPCH else _suite(chosen, directory)
+    print("\n".join(lines))
     return 0
+
+
+def _tpch(chosen: argparse.Namespace, directory: Path) -> list[str]:
+    known = store.read(directory).records
+    plan = planned(chosen, known)
+    batchings = Counter(map(_batching, plan.left)).items()
+    return [telling.plan_line(plan, known), *(f"  {number:>3} x {batching}" for batching, number in batchings)]
+
+
+def _suite(chosen: argparse.Namespace, directory: Path) -> list[str]:
+    plan = suites.planned(chosen, store.findings(directory))
+    return [plan_line(plan), *plan_lines(plan)]
 
 
 def _batching(task: Task) -> str:

@@ -1,12 +1,12 @@
 """Which cells the gate measures: by default queries that together use most operators, over both kinds of streams, and
-at a scale factor that gives all of them enough to do.
+at a scale factor that gives all of them enough to do; of the suite of graphs few motifs, by BiGJoin and delta queries.
 """
 
 from __future__ import annotations
 
 from itertools import product
 
-from harness.cell import Cell
+from harness.cell import Cell, MotifCell
 from queries.catalogue import query
 
 SF = "0.3"
@@ -14,8 +14,9 @@ QUERIES = ("q01", "q09", "q10", "q13", "q18", "q21")
 PHYSICAL = (3000, 30_000)
 WORKLOADS = ("insert", "window:1000")
 
-Row = tuple[str, str]
-"""A query and a workload."""
+SCALE = 16
+MOTIFS = (("triangle", 0), ("triangle", 10_000), ("4-clique", 0))
+"""Counted in a graph that does not change, or while so many edges come and go at a time."""
 
 
 def cells(
@@ -28,5 +29,5 @@ def cells(
     return [Cell(name, sf, work, each, size) for name, work, each, size in every]
 
 
-def row_of(cell: Cell) -> Row:
-    return cell.query, cell.workload
+def motif_cells(scale: int) -> list[MotifCell]:
+    return [MotifCell(name, f"rmat:{scale}", batch) for name, batch in MOTIFS]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from harness.cell import Cell
+from harness.cell import AnyCell
 from harness.compare import rule
-from harness.compare.cells import Row, row_of
 from harness.compare.rule import QUANTITIES, SCREEN, Finding, Pair, Quantity
 from harness.compare.side import Opened, SideError, Sides
 from harness.compare.trees import Name
 from harness.stats import median
 
 Report = Callable[[str, int, int], None]
-Unit = tuple[Cell, ...]
+Unit = tuple[AnyCell, ...]
 """What is judged as one: a cell, or the cells of a row."""
 
 ORDERS: tuple[tuple[Name, Name], ...] = (("base", "head"), ("head", "base"))
@@ -32,9 +31,9 @@ class Judged:
 @dataclass
 class Outcome:
     judged: list[Judged] = field(default_factory=list)
-    broken: dict[Cell, str] = field(default_factory=dict)
+    broken: dict[AnyCell, str] = field(default_factory=dict)
     """What head does wrong."""
-    skipped: dict[Cell, str] = field(default_factory=dict)
+    skipped: dict[AnyCell, str] = field(default_factory=dict)
     """What base cannot do, so that there is nothing to compare with."""
     controls: list[float] = field(default_factory=list)
     interrupted: bool = False
@@ -51,16 +50,15 @@ class Outcome:
 
 @dataclass
 class Gate:
-    cells: Sequence[Cell]
+    cells: Mapping[AnyCell, list[int]]
+    """With the numbers of rounds after which answers of each are compared with DuckDB's."""
     opened: Opened
-    rounds: Callable[[Cell], list[int]]
-    """After how many rounds a cell's answers are compared with DuckDB's."""
     control: Callable[[], float]
     """Does fixed work, and returns its seconds."""
     report: Report
-    _screen: dict[Cell, list[Pair]] = field(default_factory=dict)
-    _fresh: dict[Cell, list[Pair]] = field(default_factory=dict)
-    _took: dict[Cell, list[float]] = field(default_factory=dict)
+    _screen: dict[AnyCell, list[Pair]] = field(default_factory=dict)
+    _fresh: dict[AnyCell, list[Pair]] = field(default_factory=dict)
+    _took: dict[AnyCell, list[float]] = field(default_factory=dict)
     _found: Outcome = field(default_factory=Outcome)
 
     def run(self) -> Outcome:
@@ -75,9 +73,8 @@ class Gate:
 
     def _check(self) -> None:
         with self.opened() as sides, ThreadPoolExecutor() as both:
-            for done, cell in enumerate(self.cells):
+            for done, (cell, rounds) in enumerate(self.cells.items()):
                 self.report("checking", done, len(self.cells))
-                rounds = self.rounds(cell)
                 digests = {name: both.submit(side.check, cell, rounds) for name, side in sides.items()}
                 wait(digests.values())
                 try:
@@ -89,7 +86,7 @@ class Gate:
                     self._found.broken[cell] = f"another stream than base's: {head}, not {base}"
         self.report("checking", len(self.cells), len(self.cells))
 
-    def _pairs(self, what: str, kept: dict[Cell, list[Pair]], wanted: Mapping[Cell, int]) -> None:
+    def _pairs(self, what: str, kept: dict[AnyCell, list[Pair]], wanted: Mapping[AnyCell, int]) -> None:
         """Take so many pairs of each cell, a turn after another."""
         total, done = sum(wanted.values()), 0
         for turn in range(max(wanted.values(), default=0)):
@@ -98,7 +95,7 @@ class Gate:
                     self._pair(cell, {name: sides[name] for name in ORDERS[turn % 2]}, kept)
                     self.report(what, done := done + 1, total)
 
-    def _pair(self, cell: Cell, sides: Sides, kept: dict[Cell, list[Pair]]) -> None:
+    def _pair(self, cell: AnyCell, sides: Sides, kept: dict[AnyCell, list[Pair]]) -> None:
         self._found.controls.append(self.control())
         started = time.monotonic()
         try:
@@ -109,24 +106,24 @@ class Gate:
         kept.setdefault(cell, []).append(Pair(**samples))
         self._took.setdefault(cell, []).append(time.monotonic() - started)
 
-    def _drop(self, cell: Cell, error: SideError) -> None:
+    def _drop(self, cell: AnyCell, error: SideError) -> None:
         (self._found.broken if error.side == "head" else self._found.skipped)[cell] = error.problem
 
-    def _left(self, cells: Iterable[Cell]) -> list[Cell]:
+    def _left(self, cells: Iterable[AnyCell]) -> list[AnyCell]:
         return [cell for cell in cells if cell not in self._found.broken and cell not in self._found.skipped]
 
     def _units(self) -> list[Unit]:
         """List all that is judged: rows of several cells, each followed by those."""
-        rows: dict[Row, list[Cell]] = {}
+        rows: dict[str, list[AnyCell]] = {}
         for cell in self._left(self._screen):
-            rows.setdefault(row_of(cell), []).append(cell)
+            rows.setdefault(cell.row, []).append(cell)
         units: list[Unit] = []
         for cells in rows.values():
             units += [tuple(cells)] if len(cells) > 1 else []
             units += [(cell,) for cell in cells]
         return units
 
-    def _doubtful(self) -> dict[Cell, int]:
+    def _doubtful(self) -> dict[AnyCell, int]:
         """Return which cells are to be confirmed, and by how many pairs."""
         doubtful = {
             cell

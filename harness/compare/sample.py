@@ -6,32 +6,50 @@ page, another program. A minimum a batch forgives that where a minimum a run wou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from datagen.dataset import Dataset
 from datagen.workload import workload
 from harness import measure, usage
 from harness.cell import Cell
-from harness.measure import Run
 from harness.subjects import open_subject
 
 RUNS = 3
 
 
-def sampled(cell: Cell, dataset: Dataset, stage: Callable[[], None]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Seen:
+    """A run: the seconds of each batch, what it has shown (every run must show the same), the bytes kept at its end."""
+
+    latencies: Sequence[float]
+    shown: Hashable
+    state_bytes: int
+
+
+def sampled(once: Callable[[], Seen], stage: Callable[[], None]) -> dict[str, Any]:
     """Return a cell's time and memory: what it keeps at the end, and the most that it needed."""
-    work = workload(dataset, cell.workload)
     usage.reset_peak()
     before = usage.peak()
-    runs: list[Run] = []
+    runs: list[Seen] = []
     for _ in range(RUNS):
         stage()
-        runs.append(measure.run(cell, 0, work, lambda: open_subject(cell, dataset, work)))
-    shown = {run.changes for run in runs}
-    if len(shown) > 1:
-        return {"status": "wrong", "problem": f"{sorted(shown)} changes in runs of one process"}
+        runs.append(once())
+    if len({run.shown for run in runs}) > 1:
+        return {"status": "wrong", "problem": f"runs of one process show {', '.join(str(run.shown) for run in runs)}"}
     return {
         "status": "ok", "time": sum(map(min, zip(*(run.latencies for run in runs), strict=True))),
         "state": max(run.state_bytes for run in runs), "peak": usage.peak() - before,
     }  # fmt: skip
+
+
+def seen(cell: Cell, dataset: Dataset) -> Callable[[], Seen]:
+    """Return what runs a query."""
+    work = workload(dataset, cell.workload)
+
+    def once() -> Seen:
+        run = measure.run(cell, 0, work, lambda: open_subject(cell, dataset, work))
+        return Seen(run.latencies, run.changes, run.state_bytes)
+
+    return once

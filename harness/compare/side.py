@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from deltamark import DeltamarkError
-from harness.cell import Cell
-from harness.client import CellRequest, Warm
+from harness.cell import AnyCell
+from harness.client import CellRequest, Measuring, Warm
 from harness.compare.rule import Sample
 from harness.compare.trees import Name, Tree
 from harness.record import MEASURING
@@ -29,11 +28,13 @@ class SideError(Exception):
 
 
 class Side(Protocol):
-    def check(self, cell: Cell, rounds: list[int]) -> str:
-        """Compare a cell's answers with DuckDB's after some numbers of rounds; return the digest of its changes."""
+    def check(self, cell: AnyCell, rounds: list[int]) -> str:
+        """Compare a cell's answers with DuckDB's after some numbers of rounds, or its counts with those by hand; return
+        the digest of its changes, or the counts.
+        """
         ...
 
-    def sample(self, cell: Cell) -> Sample: ...
+    def sample(self, cell: AnyCell) -> Sample: ...
 
 
 Sides = Mapping[Name, Side]
@@ -56,13 +57,13 @@ class TreeSide:
             actual = f"its measuring code has the number {reply.get('measuring')}, not {MEASURING}"
             raise DeltamarkError(f"{self.tree.label} does not compare", actual, "name commits that measure alike")
 
-    def check(self, cell: Cell, rounds: list[int]) -> str:
+    def check(self, cell: AnyCell, rounds: list[int]) -> str:
         self._done(lambda: self.warm.ask(cell, rounds, self.limit))
         request = CellRequest(cell, sample=0, runs=1, limit=self.limit, compare=tuple(rounds))
         found = self._done(lambda: self.warm.cell(request))
         return str(found["digest"])
 
-    def sample(self, cell: Cell) -> Sample:
+    def sample(self, cell: AnyCell) -> Sample:
         return self._done(lambda: self.warm.sample(cell, self.limit))
 
     def _done(self, request: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -78,13 +79,13 @@ class TreeSide:
             raise DeltamarkError(f"{self.tree.label}: {error.cause}", error.actual, error.remedy) from error
 
 
-def opener(trees: tuple[Tree, Tree], directory: Path, limit: float) -> Opened:
+def opener(trees: tuple[Tree, Tree], measuring: Measuring, limit: float) -> Opened:
     """Return what opens both sides over the same data."""
 
     @contextmanager
     def opened() -> Iterator[Sides]:
         with ExitStack() as stack:
-            sides = [TreeSide(tree, stack.enter_context(Warm(directory, root=tree.root)), limit) for tree in trees]
+            sides = [TreeSide(tree, stack.enter_context(Warm(measuring, tree.root)), limit) for tree in trees]
             with ThreadPoolExecutor() as both:
                 list(both.map(TreeSide.open, sides))
             yield {side.tree.name: side for side in sides}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.cell import Cell
+from harness.cell import AnyCell
 from harness.compare.gate import Judged, Outcome, Unit
 from harness.compare.rule import TIME
 from harness.stats import percentile
@@ -81,10 +81,7 @@ def _row(judged: Judged) -> Row:
 
 def unit_name(cells: Unit) -> str:
     """Name a cell, or a row by what its cells share."""
-    one = cells[0]
-    work = "" if one.workload == "insert" else f" {one.workload}"
-    batching = f"{one.logical}x{one.physical}" if len(cells) == 1 else "row"
-    return f"{one.query}{work} {batching}"
+    return f"{cells[0].row} {cells[0].place if len(cells) == 1 else 'row'}"
 
 
 def _percent(change: float) -> Entry:
@@ -100,8 +97,8 @@ def _problems(found: Outcome) -> list[tuple[str, str]]:
     return broken + skipped
 
 
-def _why(cell: Cell, problem: str) -> str:
-    return f"{problem}\n{cell.command('changes', '--digest')}"
+def _why(cell: AnyCell, problem: str) -> str:
+    return f"{problem}\n{cell.again}"
 
 
 def _remarks(found: Outcome) -> list[str]:
@@ -122,7 +119,7 @@ def _small(found: Outcome) -> list[str]:
     small = [each.cells for each in found.of("too small") if each.finding.quantity == TIME and len(each.cells) == 1]
     names = ", ".join(map(unit_name, small))
     return (
-        [f"Below {brief(TIME.least).text}, so not judged by time: {names}. A larger SF gives them more."]
+        [f"Below {brief(TIME.least).text}, so not judged by time: {names}. A larger SF or SCALE gives them more."]
         if small
         else []
     )

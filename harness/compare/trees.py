@@ -20,9 +20,6 @@ from deltamark import DeltamarkError
 Name = Literal["base", "head"]
 
 DIRECTORY = ".compare"
-RUNNER = Path("harness", "warm.py")
-"""What measures a side."""
-
 NOBODY = {f"GIT_{who}_{what}": "compare" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
@@ -36,8 +33,10 @@ class Tree:
 
 
 @contextmanager
-def trees(repository: Path, base: str, head: str) -> Iterator[tuple[Tree, Tree]]:
-    """Check out two commits; an empty `head` is the work tree as it is. Nobody else may meanwhile."""
+def trees(repository: Path, base: str, head: str, *, module: str) -> Iterator[tuple[Tree, Tree]]:
+    """Check out two commits, which have the module that measures them; an empty `head` is the work tree as it is.
+    Nobody else may meanwhile.
+    """
     directory = repository / DIRECTORY
     wanted = resolve(repository, base), resolve(repository, head) if head else snapshot(repository)
     directory.mkdir(exist_ok=True)
@@ -47,10 +46,10 @@ def trees(repository: Path, base: str, head: str) -> Iterator[tuple[Tree, Tree]]
         except BlockingIOError:
             remedy = "wait for it: two would disturb each other"
             raise DeltamarkError("a comparison is running", directory, remedy) from None
-        yield (
-            _tree(repository, "base", wanted[0], base),
-            _tree(repository, "head", wanted[1], head or "work tree"),
-        )
+        both = _tree(repository, "base", wanted[0], base), _tree(repository, "head", wanted[1], head or "work tree")
+        for tree in both:
+            _check(tree, Path(*module.split(".")).with_suffix(".py"))
+        yield both
 
 
 def resolve(repository: Path, name: str) -> str:
@@ -81,10 +80,12 @@ def _tree(repository: Path, name: Name, commit: str, said: str) -> Tree:
     else:
         git(repository, "worktree", "prune")
         git(repository, "worktree", "add", "--quiet", "--detach", str(root), commit)
-    label = f"{name} ({said}, {commit[:12]})"
-    if not (root / RUNNER).exists():
-        raise DeltamarkError(f"{label} cannot be measured", f"it has no {RUNNER}", "name a later commit")
-    return Tree(name, commit, label, root)
+    return Tree(name, commit, f"{name} ({said}, {commit[:12]})", root)
+
+
+def _check(tree: Tree, runner: Path) -> None:
+    if not (tree.root / runner).exists():
+        raise DeltamarkError(f"{tree.label} cannot be measured", f"it has no {runner}", "name a later commit")
 
 
 def git(directory: Path, *words: str, more: Mapping[str, str] | None = None) -> str:

@@ -33,7 +33,7 @@ def sharing(findings: Sequence[Finding]) -> Section | None:
     made = suite_tables(findings, "shared")
     if not made:
         return None
-    loads = [each for each in latest(findings) if (each.suite, each.table) == ("shared", "loads") and not each.is_bad]
+    loads = [each for each in latest(findings) if (each.suite, each.table) == ("shared", "loads") and each.shown]
     text = (
         "All queries in one dataflow, and the sum of each alone: seconds for the whole stream, and megabytes kept at "
         "its end. The number is together / alone. The tables are those of make tables SUITE=shared."

@@ -1,4 +1,4 @@
-"""How the suite of graphs counts: by hand, by BiGJoin, by delta queries; each is held against another."""
+"""How motifs are counted where that is measured: by hand, by BiGJoin, by delta queries, each held against another."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TypeVar
 import numpy as np
 
 from dataflow.collection import Collection
+from deltamark import DeltamarkError, unknown
 from harness.baseline import adjacency, four_cliques, triangles
-from harness.graphs import Edges, Stream
+from harness.graphs import WORKLOADS, Edges, Stream
 from harness.motifs import Measured, bigjoin_of, counted, run
 from harness.suites.run import WrongError
 from queries.graph.motifs import MOTIFS
@@ -22,6 +23,9 @@ LOOPS = {"triangle": triangles, "4-clique": four_cliques}
 BY_HAND, BY_BIGJOIN = "by hand", "by BiGJoin"
 
 Found = TypeVar("Found")
+
+MOST_CHANGES, MOST_BATCHES = 50_000, 2000
+"""Of edges, and of times, where edges come and go."""
 
 ENOUGH = 10.0
 """Seconds after which no further run begins."""
@@ -45,6 +49,8 @@ def timed(work: Callable[[], Found]) -> tuple[float, Found]:
 
 def by_hand(name: str, edges: Edges) -> Callable[[], int]:
     """Return what counts a motif by hand: its adjacency is made, its loop compiled."""
+    if name not in LOOPS:
+        raise unknown("motif by hand", name, LOOPS)
     loop, made = LOOPS[name], adjacency(edges.src, edges.dst)
     loop(*adjacency(edges.src[:1], edges.dst[:1]))
     return lambda: loop(*made)
@@ -71,7 +77,25 @@ def agree(name: str, edges: Edges, found: int, expected: tuple[str, int]) -> Non
         raise WrongError(f"wrong number of motifs {name}", actual, "ask DuckDB: python -m harness motif --help")
 
 
+def churn(edges: Edges, batch: int) -> Stream:
+    """Let as many edges come as go, so many changes at a time, after most of them were loaded."""
+    stream = WORKLOADS["half"](edges, batch)
+    changes = min(MOST_CHANGES, MOST_BATCHES * batch, len(stream.rows) - int(stream.starts[0]))
+    if not changes:
+        raise DeltamarkError("too few edges to change any", len(edges), "take a larger graph")
+    return stream.shortened(changes)
+
+
 def left(stream: Stream) -> Edges:
     """Return the edges that are there at the end of a stream."""
     kept = np.repeat(np.arange(len(stream.edges)), stream.live(len(stream.rows)))
     return Edges(stream.edges.name, stream.edges.src[kept], stream.edges.dst[kept])
+
+
+def warm() -> None:
+    """Compile or load the kernels, so that no child of this process need to."""
+    edges = Edges("three edges", np.array([0, 0, 1]), np.array([1, 2, 2]))
+    for name in LOOPS:
+        by_hand(name, edges)()
+        by_bigjoin(name, edges)
+    maintained(MOTIFS["triangle"].dataflow({"e": edges.relation()}).count(), WORKLOADS["insert"](edges, 1))

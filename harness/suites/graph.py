@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
+from pathlib import Path
 
 from dataflow import sharded
 from dataflow.motif import VARIANTS
 from datagen.graph import graph
 from datagen.make import Wanted
-from datagen.make_graph import make_graph
+from datagen.make_graph import directory_of, make_graph
 from harness import machine
 from harness.finding import Finding, Task
-from harness.graphs import Edges, open_graph, oriented
+from harness.graphs import Edges, oriented, stored
 from harness.progress import ProgressLine
 from harness.suites import graph_cells as cells
 from harness.suites import skew
@@ -24,27 +25,33 @@ CLIQUES = ("triangle", "4-clique", "5-clique", "6-clique")
 
 
 class Lazy:
-    """A graph that is generated at once, and read when a cell needs it. prepare: what is done to its edges then."""
+    """A graph that is read when a cell needs it, and kept. prepare: what is done to its edges then."""
 
-    def __init__(self, name: str, chosen: argparse.Namespace, prepare: Callable[[Edges], Edges] = oriented) -> None:
-        self._name, self._data, self._master = name, chosen.data, chosen.master or Wanted.master
-        self._prepare = prepare
-        with ProgressLine() as progress:
-            self._digest = machine.data(make_graph(self._data, graph(name), self._master, progress.report))
+    def __init__(self, name: str, data: Path, prepare: Callable[[Edges], Edges] = oriented) -> None:
+        self._name, self._prepare = name, prepare
+        self._directory = directory_of(data, graph(name))
 
     @cached_property
     def _edges(self) -> Edges:
-        with ProgressLine() as progress:
-            return self._prepare(open_graph(self._name, self._data, self._master, progress.report))
+        return self._prepare(stored(self._directory))
 
     def task(self, table: str, part: str, measure: Callable[[Edges], Iterable[Finding]], of: str = "") -> Task:
-        return Task(table, of or self._name, part, self._digest, lambda: measure(self._edges))
+        digest = machine.data(self._directory)
+        return Task(table, of or self._name, part, digest, lambda: measure(self._edges), lambda: self._edges)
+
+
+def make(chosen: argparse.Namespace) -> None:
+    """Generate the graphs that are not there."""
+    names = [f"rmat:{chosen.scale}", chosen.vertices, f"hub:{chosen.hub}", *skew.planted(chosen.scale, chosen.hub)]
+    with ProgressLine() as progress:
+        for name in dict.fromkeys(names):
+            make_graph(chosen.data, graph(name), chosen.master or Wanted.master, progress.report)
 
 
 def tasks(chosen: argparse.Namespace) -> list[Task]:
     """List the cells of the suite."""
-    whole, small = (Lazy(name, chosen) for name in (f"rmat:{chosen.scale}", chosen.vertices))
-    hub = Lazy(f"hub:{chosen.hub}", chosen, lambda edges: edges)
+    whole, small = (Lazy(name, chosen.data) for name in (f"rmat:{chosen.scale}", chosen.vertices))
+    hub = Lazy(f"hub:{chosen.hub}", chosen.data, lambda edges: edges)
     runs: int = chosen.runs
     return [
         *(whole.task("static", name, partial(cells.static, name=name, runs=runs)) for name in LOOPS),
@@ -67,6 +74,6 @@ def _skewed(chosen: argparse.Namespace) -> Iterator[Task]:
         skew.loads, name="triangle", pattern=MOTIFS["triangle"], shards=skew.SHARDS, batch=sharded.BATCH
     )  # fmt: skip
     names = skew.planted(chosen.scale, chosen.hub)
-    graphs = [(name, Lazy(name, chosen, lambda edges: edges)) for name in names]
-    for name, each in (*graphs, (f"{names[-1]}, oriented", Lazy(names[-1], chosen))):
+    graphs = [(name, Lazy(name, chosen.data, lambda edges: edges)) for name in names]
+    for name, each in (*graphs, (f"{names[-1]}, oriented", Lazy(names[-1], chosen.data))):
         yield each.task("skew", name, measure, f"triangle, {skew.SHARDS} shards")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from random import Random
 
 from datagen.dataset import Dataset
@@ -16,6 +17,7 @@ from harness import machine, shared
 from harness.cell import Cell
 from harness.commands.data import ensure
 from harness.finding import Figures, Finding, Task
+from harness.options import wanted
 from harness.stats import percentile
 from harness.suites.run import WrongError
 from queries.catalogue import QUERIES, query
@@ -28,9 +30,13 @@ ORACLE = "oracle"
 class All:
     """All queries that are asked for, over the rows of one scale factor."""
 
-    def __init__(self, dataset: Dataset, names: Sequence[str], sf: str) -> None:
-        self._dataset = dataset
+    def __init__(self, directory: Path, names: Sequence[str], sf: str) -> None:
+        self._directory = directory
         self._cells = {name: Cell(name, sf) for name in names}
+
+    @cached_property
+    def _dataset(self) -> Dataset:
+        return Dataset.open(self._directory)
 
     @cached_property
     def _work(self) -> Workload:
@@ -94,15 +100,20 @@ def _figures(name: str, timed: Sequence[Sequence[shared.Load]], kept: Sequence[s
     }
 
 
+def make(chosen: argparse.Namespace) -> None:
+    """Generate the rows, if they are not there."""
+    _check(chosen.queries)
+    ensure(chosen)
+
+
 def tasks(chosen: argparse.Namespace) -> list[Task]:
     """List the cells of the suite."""
-    for name in chosen.queries:
-        query(name)  # an unknown one is an error
-    dataset = ensure(chosen)
+    _check(chosen.queries)
+    directory = wanted(chosen).directory
     names = chosen.queries or tuple(QUERIES)
     of = " ".join([f"SF {chosen.sf}", *(chosen.queries and names)])
-    data = machine.data(dataset.directory)
-    all_ = All(dataset, names, str(chosen.sf))
+    data = machine.data(directory)
+    all_ = All(directory, names, str(chosen.sf))
     batches = [
         (logical, physical) for logical in chosen.logical or (1,) for physical in chosen.physical or DEFAULT_PHYSICAL
     ]
@@ -115,3 +126,9 @@ def tasks(chosen: argparse.Namespace) -> list[Task]:
         Task("coming", of, "", data, all_.coming),
         Task("crowding", of, f"fuel {chosen.fuel}", data, partial(all_.crowding, chosen.fuel)),
     ]
+
+
+def _check(names: Sequence[str]) -> None:
+    """Raise an error where there is no such query."""
+    for name in names:
+        query(name)

@@ -1,23 +1,37 @@
-"""What a run of a suite says: a line of its plan, a line a cell, and what became of it."""
+"""What a run of a suite says: a line of its plan, a line a cell, and what was wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from harness.finding import Finding
-from harness.stats import percentile
 from harness.suites.run import Plan
 from harness.tables.entry import brief
-from harness.telling import span
+from harness.telling import reason, span
+
+WIDTH = 48
+"""Of a cell's name."""
 
 
 def plan_line(plan: Plan) -> str:
-    """Say what would be measured."""
+    """Say what would be measured, and how long that may take: what was never measured is not guessed at."""
     left = plan.left
+    new = sum(plan.before(task) is None for task in left)
+    about = f"about {span(plan.known(left))}" if new < len(left) or not left else ""
+    about += f"{' and ' if about else ''}{new} not yet measured" if new else ""
     return (
-        f"suite {plan.suite}: {len(plan.tasks)} cells, up to {plan.runs} runs each, about {span(plan.estimate(left))}; "
+        f"suite {plan.suite}: {len(plan.tasks)} cells, up to {plan.effort.runs} runs each, {about}; "
         f"{len(plan.tasks) - len(left)} already done"
     )
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """Say of each cell that is left what it took the last time."""
+    return [_planned(plan.blank(task).cell, plan.before(task)) for task in plan.left]
+
+
+def _planned(cell: str, seconds: float | None) -> str:
+    return f"  {cell:<{WIDTH}} {'not yet measured' if seconds is None else brief(seconds).text}"
 
 
 class Teller:
@@ -34,28 +48,13 @@ class Teller:
 
 def _line(found: Sequence[Finding]) -> str:
     first = found[0]
-    if first.is_bad:
-        said = f"{'WRONG' if first.status == 'wrong' else 'failed'}: {first.problem}"
-    else:
+    if first.shown:
         said = f"{brief(first.took).text:>8}  {len(found)} row{'s' if len(found) > 1 else ''}"
         said += f", checked {first.verified}" if first.verified else ""
-    return f"{first.cell:<40} {said}"
+    else:
+        said = reason(first)
+    return f"{first.cell:<{WIDTH}} {said}"
 
 
 def bad_lines(made: Sequence[Finding]) -> list[str]:
     return [_line([each]) for each in made if each.is_bad]
-
-
-def outcome_line(made: Sequence[Finding], left: int) -> str:
-    """Say what became of a run, and whether the machine was the same all the time."""
-    cells = {each.cell: each for each in made}
-    bad = sum(each.is_bad for each in cells.values())
-    said = [
-        f"{len(cells)} cells measured{f': {bad} wrong or failed' if bad else ''}",
-        *([f"{left} left"] if left else []),
-    ]
-    control = sorted(each.control for each in cells.values())
-    if control:
-        low, high = (brief(percentile(control, each)).text for each in (5, 95))
-        said.append(f"the control work took {low} to {high}")
-    return "; ".join(said)

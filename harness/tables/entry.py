@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from harness.record import Record
+from harness.record import Record, Result
 from harness.stats import geomean
 
 
@@ -90,11 +90,14 @@ def of(record: Record | None, show: Callable[[Record], Entry]) -> Entry:
     """Write something of a record, or why there is nothing."""
     if record is None:
         return NOTHING
-    if record.status == "timeout":
-        return Entry(f">{record.limit:g}s")
     if record.status != "ok":
-        return Entry("WRONG" if record.status == "wrong" else "failed")
+        return why(record)
     return show(record) if record.shown else NOTHING
+
+
+def why(result: Result) -> Entry:
+    """Write why there is no number."""
+    return Entry({"wrong": "WRONG", "timeout": f">{result.limit:g}s"}.get(result.status, "failed"))
 
 
 def whole(record: Record) -> Entry:

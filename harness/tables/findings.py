@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from harness.finding import Finding
-from harness.tables.entry import Entry, Row, Table, brief, count, words
+from harness.tables.entry import Entry, Row, Table, brief, count, why, words
 
 Show = Callable[[Finding], Entry]
 Found = Mapping[str, Sequence[Finding]]
@@ -31,9 +31,7 @@ def rows(found: Iterable[Finding], *shown: Show, name: Callable[[str], str] = st
 
 def shown_or_why(finding: Finding, show: Show) -> Entry:
     """Write something of a finding; of a wrong one never a number."""
-    if finding.is_bad:
-        return Entry("WRONG" if finding.status == "wrong" else "failed")
-    return show(finding)
+    return show(finding) if finding.shown else why(finding)
 
 
 def least(figure: str, write: Callable[[float], Entry] = brief) -> Show:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.finding import Finding
-from harness.suites.graph_cells import MOST_CHANGES, VERTICES, WORKERS
+from harness.suites.counting import MOST_CHANGES
+from harness.suites.graph_cells import VERTICES, WORKERS
 from harness.tables import skew
-from harness.tables.entry import NOTHING, Entry, Row, Table, brief, megabytes, rate, ratio, short, words
+from harness.tables.entry import NOTHING, Entry, Row, Table, brief, megabytes, rate, ratio, short, why, words
 from harness.tables.findings import Found, least, number, rows, share, shown_or_why
 
 ORIENTED = "each pair of vertices once, from the lower degree on; every count is that of another way to it"
@@ -61,9 +62,7 @@ def _by_workers(name: str, finding: Finding) -> Row:
         ours = [each.least(f"seconds_w{workers}") / each.least("batches") for workers in WORKERS]
         return [brief(hand), *map(brief, ours), ratio(ours[0] / ours[-1]), _cost(hand, ours)]
 
-    if finding.is_bad:
-        return [words(name), *[shown_or_why(finding, lambda _: NOTHING)] * (len(WORKERS) + 3)]
-    return [words(name), *show(finding)]
+    return [words(name), *(show(finding) if finding.shown else [why(finding)] * (len(WORKERS) + 3))]
 
 
 def _cost(hand: float, ours: Sequence[float]) -> Entry:

@@ -36,7 +36,7 @@ def paired(finding: Finding) -> float:
 
 def state(found: Found) -> Table:
     made = []
-    for each in [each for each in found.get("loads", ()) if not each.is_bad][:1]:
+    for each in [each for each in found.get("loads", ()) if each.shown][:1]:
         for what, side in SIDES:
             sizes = [count(round(each.least(f"{side}_{name}") / 1e6)) for name in ("bytes", "peak")]
             made.append([words(what), count(each.least(f"{side}_rows")), *sizes])

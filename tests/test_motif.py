@@ -92,14 +92,25 @@ def test_any_number_of_workers_makes_the_changes_of_one(name, workers, data):
 
 
 @each_motif
-@pytest.mark.parametrize("indexes", [lambda plan: plan, by_key], ids=["broadcast", "exchange"])
 @pytest.mark.parametrize("shards", [1, 3])
 @settings(max_examples=4)
 @given(data=st.data())
-def test_a_motif_that_is_cut_into_stages_makes_the_changes_of_the_whole(name, shards, indexes, data):
-    case = drawn(data, name, data.draw(st.sampled_from(["least", "fixed"])))
+def test_a_motif_that_is_cut_into_stages_makes_the_changes_of_the_whole(name, shards, data):
+    case = drawn(data, name)
     feeds = data.draw(cuts(case.streams))
-    with closing(Pieces(indexes(case.collection), shards)) as engine:
+    with closing(Pieces(case.collection, shards)) as engine:
+        found = added(feed(engine, case.collection, between(case.streams, set(times))) for times in feeds)
+    assert found == at_once(case.collection, case.streams)
+
+
+@each_motif
+@pytest.mark.parametrize("variant", ["least", "fixed"])
+@settings(max_examples=3)
+@given(data=st.data())
+def test_shards_that_have_indexes_by_key_make_the_changes_of_the_whole(name, variant, data):
+    case = drawn(data, name, variant)
+    feeds = data.draw(cuts(case.streams))
+    with closing(Pieces(by_key(case.collection), 2)) as engine:
         found = added(feed(engine, case.collection, between(case.streams, set(times))) for times in feeds)
     assert found == at_once(case.collection, case.streams)
 

@@ -121,9 +121,10 @@ class Static:
         """What the last run has taken."""
         return self._shown
 
-    def count(self, batch: int = BATCH) -> int:
-        """Count the ways to give values to the variables."""
+    def count(self, batch: int = BATCH, *, part: int = 0, parts: int = 1) -> int:
+        """Count the ways to give values to the variables, or a part of them: all parts together are all ways."""
         run = _Run(self._seed, self._levels, batch, self._tail())
+        run.keep(part, parts)
         listed = sum(int(rows[:, -1].sum()) for rows in run.parts())
         self._shown = run.shown()
         return run.word(kernel.TOTAL) + listed
@@ -228,6 +229,12 @@ class _Run:
             **{each: self._memory.reserve(LONGEST) for each in (kernel.KEPT, kernel.SPARE, kernel.REST)},
         }  # fmt: skip
         self._block = self._table([words.get(each, 0) for each in range(kernel.WORDS)])
+
+    def keep(self, part: int, parts: int) -> None:
+        """Take in a part of the first atom's rows only: those of a range of keys."""
+        words = view(self._block, kernel.WORDS)
+        keys = int(words[kernel.SEED_IDS])
+        words[kernel.SEED_ID], words[kernel.SEED_IDS] = keys * part // parts, keys * (part + 1) // parts
 
     def parts(self) -> Iterator[np.ndarray]:
         """Run; yield what is listed on the way."""

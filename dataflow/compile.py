@@ -226,7 +226,7 @@ class _Compiler:
             case "threshold" | "top" | "or_null" | "iterate":
                 for each in node.inputs:
                     self._owe(each, node.schema.names)
-            case "extend":
+            case "extend" | "seek" | "measure":
                 self._ask_extend(node, owed)
             case _:
                 for each in node.inputs:
@@ -318,7 +318,7 @@ class _Compiler:
                 return self._iterated(node)
             case "variable":
                 raise DeltamarkError("rows of a loop outside of it", node, "use what iterate returns")
-            case "extend":
+            case "extend" | "seek" | "measure":
                 if is_counted(node, self._owed[node]):
                     self._compiled.shared[node] = f"values of {node.params[0]} are counted, not listed"
                 indexes = [self._index(node, side) for side in range(1, len(node.inputs))]

@@ -80,19 +80,33 @@ def delta_query(atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Vari
     if variant not in VARIANTS:
         raise unknown("variant", variant, VARIANTS)
     simple = [each.simple() for each in atoms]
-    order = ordered(simple)
-    for condition in where:
-        for name in _columns(condition) - set(order):
-            raise unknown("variable", name, order)
+    _check_conditions(simple, where)
     if variant == "binary":
-        found = _joined(simple, where).select(*order)
+        found = _joined(simple, where).select(*ordered(simple))
     else:
         check_types(simple if len(simple) > 1 else ())
         whole = with_projections(simple)
-        rules = [_rule(whole, first, where, 0 if variant == "fixed" else None) for first in range(len(whole))]
-        found, *more = (rows.select(**{name: col[column_of[name]] for name in order}) for rows, column_of in rules)
+        found, *more = (_found(whole, first, where, variant) for first in range(len(whole)))
         found = found.concat(*more)
     return _at_most(found, MOST_ROWS)
+
+
+def extending(
+    seeds: Collection, atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Variant = "least"
+) -> Collection:
+    """Return what rows of the first atom become that come as `seeds`, once all relations are there and at rest."""
+    simple = [each.simple() for each in atoms]
+    _check_conditions(simple, where)
+    check_types(simple)
+    whole = [Atom(seeds, atoms[0].variables).simple(), *with_projections(simple)[1:]]
+    return _at_most(_found(whole, 0, where, variant), MOST_ROWS)
+
+
+def _check_conditions(atoms: Sequence[Atom], where: Sequence[Expr]) -> None:
+    order = ordered(atoms)
+    for name in (name for condition in where for name in _columns(condition)):
+        if name not in order:
+            raise unknown("variable", name, order)
 
 
 def ordered(atoms: Iterable[Atom]) -> tuple[str, ...]:
@@ -105,20 +119,19 @@ def _at_most(rows: Collection, most: int) -> Collection:
     return Collection(node(at.op, at.inputs, at.params, replace(at.schema, rows=min(at.schema.rows, most))))
 
 
-def _rule(
-    atoms: Sequence[Atom], first: int, where: Sequence[Expr], proposer: int | None
-) -> tuple[Collection, dict[str, str]]:
-    """Extend the changes of one atom by those of the others; return also which column each variable is.
+def _found(atoms: Sequence[Atom], first: int, where: Sequence[Expr], variant: Variant) -> Collection:
+    """Extend the changes of one atom by those of the others.
 
     Columns are named by the order in which they come, so that rules that begin alike have nodes in common.
     """
+    proposer = 0 if variant == "fixed" else None
     column_of = _numbered(atoms[first].variables)
     rows = _kept(atoms[first].named(column_of).rows(), _named(where, column_of), set())
     for new, now in steps(atoms, first)[0]:
         before, column_of = set(rows.schema.names), _numbered(dict.fromkeys([*column_of, new]))
         parts = [(atoms[each].named(column_of), "new" if each < first else "old") for each in now]
         rows = _kept(extended(rows, column_of[new], parts, proposer), _named(where, column_of), before)
-    return rows, column_of
+    return rows.select(**{name: col[column_of[name]] for name in ordered(atoms)})
 
 
 def _numbered(variables: Iterable[str]) -> dict[str, str]:

@@ -102,6 +102,9 @@ def layout(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Seque
             return _met(node, placed, owed, key_types)
         case "extend":
             return _extended(placed)
+        case "seek" | "measure":
+            ((mine, theirs, _, _),) = node.params[1]
+            return _together(mine, theirs, placed, key_types) if mine else _extended(placed)
     return _gathered(placed[0], (), ())
 
 
@@ -183,6 +186,13 @@ def _met(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Sequenc
         return Layout((None, None), FIRST)
     if not mine:
         return _crossed(node, placed, owed)
+    return _together(mine, theirs, placed, key_types)
+
+
+def _together(
+    mine: Sequence[str], theirs: Sequence[str], placed: Sequence[Placement], key_types: Sequence[Type]
+) -> Layout:
+    """Bring two inputs together by the values of columns; where one is dealt by some of these, the other joins it."""
     names = dict(zip(mine, theirs, strict=True)), dict(zip(theirs, mine, strict=True))
     for side, other in ((0, 1), (1, 0)):
         if placed[side].kind == "owned" and set(placed[side].by) <= names[side].keys():

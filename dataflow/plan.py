@@ -17,6 +17,7 @@ from dataflow.types import Schema
 Op = Literal[
     "input", "where", "select", "concat", "negate", "aggregate", "threshold", "join", "extreme", "top", "bound",
     "or_null", "consolidate", "iterate", "variable", "extend",
+    "seek", "measure",
 ]  # fmt: skip
 
 
@@ -42,6 +43,8 @@ class Node:
     variable     -             how many loops it is inside: the rows of an iteration, in the body of a loop
     extend       rows, ...     (new column, ((keys, keys there, value there, "old" | "new"), ...), proposer | None): the
                                changes of rows, extended by the others as they are then: see dataflow.motif
+    seek         rows, other   as extend; rows go to where the other has their keys
+    measure      rows, other   as seek; the new column is how many values the other has at most, rows without any leave
     """
 
     op: Op

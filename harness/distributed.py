@@ -124,9 +124,9 @@ class Sessions:
 SESSIONS = Sessions()
 
 
-def on_master(cell: Cell) -> SparkSession:
-    """Open a session where a cell is to run."""
-    return SESSIONS.on(cell.master or f"local-cluster[{cell.workers},1,{EXECUTOR_MB}]")
+def on_master(master: str, shards: int) -> SparkSession:
+    """Open a session: without a master a cluster on this machine, with an executor of one core a shard."""
+    return SESSIONS.on(master or f"local-cluster[{shards},1,{EXECUTOR_MB}]")
 
 
 def open_query(cell: Cell, dataset: Dataset, plan: Collection, rounds: int, directory: str) -> Query:
@@ -137,7 +137,7 @@ def open_query(cell: Cell, dataset: Dataset, plan: Collection, rounds: int, dire
         str(dataset.directory.resolve()), machine.data(dataset.directory), cell.workload, cell.logical,
         cell.physical, rounds, _relations(cell),
     )  # fmt: skip
-    return Query(on_master(cell), plan, source, shards=cell.workers, directory=directory)
+    return Query(on_master(cell.master, cell.workers), plan, source, shards=cell.workers, directory=directory)
 
 
 class Distributed:

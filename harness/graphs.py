@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from dataflow.types import integer
 from dataflow.worker import Batch
 from datagen.edge_file import read_edges
 from datagen.graph import KINDS, graph
-from datagen.make_graph import make_graph, read_graph
+from datagen.make_graph import directory_of, make_graph, read_graph
 from deltamark import DeltamarkError, unknown
 
 HELD_BACK = 10
@@ -32,11 +33,11 @@ class Edges:
     def __len__(self) -> int:
         return len(self.src)
 
-    def relation(self) -> Collection:
-        """Declare the input that its edges are rows of."""
+    def relation(self, name: str = "e") -> Collection:
+        """Declare an input that its edges are rows of."""
         low = min(int(self.src.min()), int(self.dst.min()))
         high = max(int(self.src.max()), int(self.dst.max()))
-        return source("e", {"src": integer(low, high), "dst": integer(low, high)}, rows=len(self))
+        return source(name, {"src": integer(low, high), "dst": integer(low, high)}, rows=len(self))
 
     def batch(self) -> Batch:
         """Return all edges as one batch."""
@@ -50,11 +51,21 @@ class Edges:
 
 def open_graph(name: str, data: Path, master: str, report: Callable[[str, int, int], None]) -> Edges:
     """Open a graph that is generated (and make it, if need be), or a file of edges."""
-    generated = name.partition(":")[0] in KINDS
-    if not generated and not Path(name).exists():
+    if _is_generated(name):
+        make_graph(data, graph(name), master, report)
+    elif not Path(name).exists():
         raise unknown("graph, nor is there such a file", name, KINDS)
-    if generated:
-        return stored(make_graph(data, graph(name), master, report))
+    return stored_graph(name, data)
+
+
+def _is_generated(name: str) -> bool:
+    return name.partition(":")[0] in KINDS
+
+
+def stored_graph(name: str, data: Path) -> Edges:
+    """Open a graph that has been made, or a file of edges."""
+    if _is_generated(name):
+        return stored(directory_of(data, graph(name)))
     return _edges(name, read_edges(Path(name)))
 
 
@@ -102,10 +113,14 @@ class Stream:
         times = np.full(len(rows), time)
         return Batch(times, self.diffs[start:stop], {"src": self.edges.src[rows], "dst": self.edges.dst[rows]})
 
+    def parts(self) -> list[tuple[int, int, int]]:
+        """List where batches start and stop, and their times: 0 is that of what is loaded, if anything is."""
+        bounds = [0, *self.starts.tolist(), len(self.rows)]
+        found = [(start, stop, time) for time, (start, stop) in enumerate(pairwise(bounds))]
+        return found if found[0][1] else found[1:]
+
     def batches(self) -> Iterator[Batch]:
-        ends = [*self.starts[1:].tolist(), len(self.rows)]
-        for number, (start, stop) in enumerate(zip(self.starts.tolist(), ends, strict=True)):
-            yield self.batch(start, stop, number + 1)
+        return (self.batch(*part) for part in self.parts() if part[-1])
 
     def loaded(self) -> Batch:
         return self.batch(0, int(self.starts[0]), 0)

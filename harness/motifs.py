@@ -65,9 +65,9 @@ def run(collection: Collection, stream: Stream, workers: int, measured: Measured
             measured.state_bytes, measured.rows = engine.state_bytes(), engine.state_rows()
 
 
-def relations_of(edges: Edges) -> dict[str, Collection]:
-    """Return what motifs are of: e, the edges, and once, which has each of them once."""
-    relation = edges.relation()
+def relations_of(edges: Edges, name: str = "e") -> dict[str, Collection]:
+    """Return what motifs are of: e, the edges, and once, which has each of them once. name: of the input."""
+    relation = edges.relation(name)
     return {"e": relation, "once": relation.distinct()}
 
 

@@ -83,7 +83,7 @@ class SparkRecompute:
     def __init__(self, cell: Cell, dataset: Dataset) -> None:
         self.inputs = reads(cell.sql, query(cell.query).relations)
         self._directory, self._sql, self._tasks = str(dataset.directory.resolve()), cell.sql, cell.workers
-        self._spark = on_master(cell)
+        self._spark = on_master(cell.master, cell.workers)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(cell.workers))
         self._came = dict.fromkeys(self.inputs, 0)
         self._left = dict.fromkeys(self.inputs, 0)

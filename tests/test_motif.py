@@ -9,6 +9,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from chain import Chain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from motifs import MOTIFS, NODES, ROWS, e, motif
@@ -25,6 +26,7 @@ from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.motif import Atom, delta_query
 from dataflow.plan import walk
+from dataflow.spark.by_key import by_key
 from dataflow.together import Together
 from dataflow.types import TEXT, integer
 from dataflow.worker import Batch, Worker
@@ -101,6 +103,29 @@ def test_a_motif_that_is_cut_into_stages_makes_the_changes_of_the_whole(name, sh
     assert found == at_once(case.collection, case.streams)
 
 
+@each_motif
+@pytest.mark.parametrize("variant", ["least", "fixed"])
+@settings(max_examples=3)
+@given(data=st.data())
+def test_shards_that_have_indexes_by_key_make_the_changes_of_the_whole(name, variant, data):
+    case = drawn(data, name, variant)
+    feeds = data.draw(cuts(case.streams))
+    with closing(Pieces(by_key(case.collection), 2)) as engine:
+        found = added(feed(engine, case.collection, between(case.streams, set(times))) for times in feeds)
+    assert found == at_once(case.collection, case.streams)
+
+
+@pytest.mark.parametrize("name", ["triangle", "4-clique", "with-nodes", "loop", "path"])
+@settings(max_examples=4)
+@given(data=st.data())
+def test_workers_that_have_indexes_by_key_make_the_changes_of_one(name, data):
+    case = drawn(data, name)
+    feeds = data.draw(cuts(case.streams))
+    with closing(Embedded(by_key(case.collection), 2)) as engine:
+        found = added(feed(engine, case.collection, between(case.streams, set(times))) for times in feeds)
+    assert found == at_once(case.collection, case.streams)
+
+
 def graph(seed: int, nodes: int, batches: int, size: int) -> list[Batch]:
     """Insert edges, some of them twice, and delete others, in batches of two times."""
     order, live, found = random.Random(seed), [], []
@@ -151,6 +176,23 @@ def test_a_hub_is_extended_by_the_few_values_of_others():
             proposals[variant] = worker.proposals()
     assert proposals["least"] <= 2 * degree
     assert proposals["fixed"] >= degree * degree // 2  # half of them: what comes later is not proposed yet
+
+
+def test_who_has_fewest_proposes_and_no_edge_is_there_twice_where_shards_have_indexes_by_key():
+    hub, degree, shards = 5, 300, 3
+    hubs = [((hub, other), 0, 1) for other in range(10, 10 + degree)]
+    edges = source("e", {"src": integer(0, 999), "dst": integer(0, 999)}, ROWS)
+    atoms = [Atom(edges, tuple(variables)) for variables in ("ab", "bc", "ac")]
+    proposals = {}
+    for variant in ("least", "fixed"):
+        with closing(Chain(by_key(delta_query(atoms, variant=variant).count()), shards)) as chain:
+            chain.feed({"e": arrays(edges.schema, hubs)})
+            programs = [(stage, each._program) for (stage, _), each in chain.live.items()]
+            proposals[variant] = sum(program.proposals() for _, program in programs)
+            first = [program.state_rows() for stage, program in programs if stage == 1]
+            assert sum(first) <= 4 * degree
+    assert proposals["least"] <= 2 * degree
+    assert proposals["fixed"] >= degree * degree // 2
 
 
 STEPS = {"triangle": 3, "4-clique": 9, "diamond": 8, "house": 19}

@@ -7,7 +7,8 @@ are searched from where the last search ended. Multiplicities are multiplied, by
 A row sees of each index what is settled, and of the updates of the current slice those of times up to its own, or
 (OLD) before it. A value that the row has already (BOUND) is validated by all.
 
-Values that nobody reads (COUNTED) are not listed: the row is there once, its weight times how many values it has.
+Values that nobody reads (SUMMED) are not listed: the row is there once, its weight times how many values it has. Or
+the row is there once with how many values the only index has for it at most (MEASURED).
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ OUT_DIFF, OUT_ROW, OUT_VALUE, PROPOSALS, CROWD, COUNTED, MADE = range(11, 18)
 """OUT_ROW: the row that is extended. PROPOSALS, MADE: how many there have been, and how many rows. CROWD: a cell: see
 kernels.run."""
 
+LISTED, SUMMED, MEASURED = range(3)
+"""What becomes of the values that a row has: COUNTED says which."""
+
 ANYBODY = -1
 AHEAD = 8
 """Rows, before and after the places of their lists are known."""
@@ -46,6 +50,7 @@ PART = 10
 def extend(op: int) -> int:
     parts, table, size = load(op, PARTS), load(op, PART_TABLE), load(load(op, SIZE), 0)
     bound, proposer, counted, out = load(op, BOUND), load(op, PROPOSER), load(op, COUNTED) != 0, 0
+    measured = load(op, COUNTED) == MEASURED
     for part in range(parts):
         _aim(table + 8 * PART * part)
     for row in range(size):
@@ -54,7 +59,9 @@ def extend(op: int) -> int:
         least, before = _locate(op, row), out
         if least < 0:
             continue
-        if bound != 0:
+        if measured:
+            out = _measure(op, row, table, out)
+        elif bound != 0:
             out = _validate(op, row, load(load(bound, 0), row), 1, parts, out)
         elif parts == 1 and _is_plain(table) and _updates(table) == 0:
             out = _copy(op, row, table, out)
@@ -169,6 +176,16 @@ def _are_all_alike(table: int, parts: int) -> bool:
         alike &= load(part, WIDTH_OF) == 4 and _is_plain(part) and _updates(part) == 0
         alike &= load(load(part, INDEX), index.LOW) == low
     return alike
+
+
+@inline
+def _measure(op: int, row: int, part: int, out: int) -> int:
+    """Extend a row by how many values a part has for it at most."""
+    store(load(load(op, OUT_TIME), 0), out, load(load(load(op, TIME), 0), row))
+    store(load(load(op, OUT_DIFF), 0), out, load(load(load(op, DIFF), 0), row))
+    store(load(load(op, OUT_ROW), 0), out, row)
+    store(load(load(op, OUT_VALUE), 0), out, load(part, STOP) - load(part, AT) + _updates(part))
+    return out + 1
 
 
 @kernel

@@ -40,6 +40,13 @@ def is_counted(node: Node, owed: Iterable[str]) -> bool:
     return new not in owed and new not in node.inputs[0].schema
 
 
+def _listed(node: Node, owed: Iterable[str]) -> int:
+    """Say what becomes of the values that a row has."""
+    if node.op == "measure":
+        return kernel.MEASURED
+    return kernel.SUMMED if is_counted(node, owed) else kernel.LISTED
+
+
 def extend(stream: Stream, node: Node, indexes: Sequence[Index], owed: Iterable[str]) -> Stream:
     """Append the operator. indexes: one for each of the node's parts; owed: the columns that are read."""
     program = stream.program
@@ -53,7 +60,7 @@ def extend(stream: Stream, node: Node, indexes: Sequence[Index], owed: Iterable[
     first = kernel.ANYBODY if proposer is None else proposer
     block = program.op(
         vm.EXTEND, stream.size, stream.time, stream.diff, len(parts), program.table(table), bound, first, size, time,
-        0, diff, rows, values, 0, program.crowd, int(is_counted(node, owed)), 0,
+        0, diff, rows, values, 0, program.crowd, _listed(node, owed), 0,
     )  # fmt: skip
     program.keep(Extend(block))
 

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from dataflow.collection import Collection
 from dataflow.spark.checkpoint import CHANGES, CHECKPOINT, Directory, code_digest
 from dataflow.spark.cut import cut
-from dataflow.spark.reading import Source
+from dataflow.spark.reading import Source, read_for
 from dataflow.spark.sink import handed_types, stored, values
 from dataflow.spark.source import FORMAT, SCHEMA, SPEC, Mails, Spec
 from dataflow.spark.stage import Stage
@@ -83,7 +83,7 @@ class Query:
         frame: DataFrame | None = None
         for number in range(1, self.stages + 1):
             parts = [] if frame is None else [frame]
-            if any(output.edge.stage == number for output in self._plan.stages[0]):
+            if read_for(self._plan, number):
                 spec = Spec(self._plan, number, labels, source)
                 parts.append(self._spark.readStream.format(FORMAT).option(SPEC, spec.text).load())
             types = handed_types(self.schema) if number == self.stages else SCHEMA

@@ -47,11 +47,20 @@ class Source(Protocol):
     def open(self, wanted: Wanted) -> Taker: ...
 
 
+MOST_READINGS = 4
+"""What goes to later stages than so many comes to that one, and passes through: Spark has a process for each source."""
+
+
+def read_for(plan: Cut, stage: int) -> list[Output]:
+    """Return what stage 0 computes for a stage, or sends through it."""
+    return [output for output in plan.stages[0] if min(output.edge.stage, MOST_READINGS) == stage]
+
+
 class Reading:
-    """The edges from stage 0 to one stage."""
+    """The edges from stage 0 to one stage, or through it."""
 
     def __init__(self, plan: Cut, stage: int, shards: int) -> None:
-        self._outputs = [output for output in plan.stages[0] if output.edge.stage == stage]
+        self._outputs = read_for(plan, stage)
         self._shards = shards
         collections = {output.edge.name: Collection(output.node) for output in self._outputs}
         self._program = Together(collections) if collections else None

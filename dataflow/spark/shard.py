@@ -16,13 +16,15 @@ from dataflow.spark.reading import Sent, sent
 from dataflow.together import Together
 from dataflow.worker import Batch
 
+EXTENDING = ("extend", "seek", "measure")
+
 
 class Shard:
     def __init__(self, plan: Cut, stage: int, shard: int, shards: int) -> None:
         self._shard, self._shards = shard, shards
         self._outputs = [each for each in plan.stages[stage] if shard == 0 or not each.first]
         self._program = Together({each.edge.name: Collection(each.node) for each in self._outputs})
-        if any(node.op == "extend" for each in self._outputs for node in walk(each.node)):
+        if any(node.op in EXTENDING for each in self._outputs for node in walk(each.node)):
             self._program.take_whole()  # other shards have other slices, but all must see changes in one order
         self._edges = {name: edge for name, edge in plan.arriving(stage).items() if name in self._program.inputs}
         self._time = -1

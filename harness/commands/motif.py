@@ -12,6 +12,7 @@ import argparse
 import csv
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -22,13 +23,20 @@ from dataflow import sharded
 from dataflow.bigjoin import BATCH, Static
 from dataflow.collection import Collection
 from dataflow.motif import VARIANTS
+from dataflow.spark.by_key import by_key
+from dataflow.worker import Batch
 from datagen.graph import KINDS
+from datagen.make import Wanted
 from deltamark import DeltamarkError, unknown
+from harness.distributed import SPARK, on_master
+from harness.engines import ENGINES
 from harness.graphs import WORKLOADS, Edges, Stream, open_graph, oriented
 from harness.motifs import Measured, counted, indexed, oracle, relations_of, triangular
 from harness.motifs import run as steps
 from harness.options import at_least_one
 from harness.progress import ProgressLine
+from harness.spark_motifs import INDEXES, Changes, Counting, Place, Seeded, executor_bytes, index_bytes, seeded, settled
+from harness.spark_motifs import run as run_on_spark
 from harness.suites import skew
 from harness.suites.run import WrongError
 from harness.tables.findings import named
@@ -37,7 +45,12 @@ from harness.tables.skew import loads
 from queries.graph.motifs import motif
 from queries.graph.pattern import Pattern
 
-CHANGES = 10_000
+Changing = Iterator[tuple[Batch, int]]
+"""The changes of an answer, and how many changes of edges have been fed until then."""
+
+Engine = Callable[[Collection, Measured], Changing]
+
+CHANGES, SHARDS = 10_000, 2
 SHOWN = ("count", "rows", "lists")
 GRAPHS = ", ".join(f"{kind}:N" for kind in KINDS)
 
@@ -51,7 +64,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="rmat:S, rmat-hubs:S, zipf:S, hub:N, star:N, grid:N or a file (default rmat:12)",
     )
     add("--data", type=Path, default=Path("data"), metavar="DIR", help="where graphs lie (default data)")
-    add("--master", default="local[*]", metavar="URL", help="Spark master that makes them (default local[*])")
+    text = "Spark master (default local[*], and as an engine a cluster here)"
+    add("--master", default="", metavar="URL", help=text)
     add("--workload", default="load", help=f"{', '.join(WORKLOADS)}: see harness/graphs.py (default load)")
     add(
         "--orient",
@@ -62,7 +76,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     text = "changes of edges at a time; with --static proposals of a round (default 10000, 100000; of a shard 1000)"
     add("--batch", type=at_least_one, metavar="N", help=text)
     add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
-    text = "with --static: count on so many virtual shards, by BiGJoin and BiGJoin-S, and show the loads of shards"
+    add("--engine", choices=ENGINES, default=ENGINES[0], help=f"{' or '.join(ENGINES)} (default {ENGINES[0]})")
+    text = "on Spark: at every shard, or spread by key (default auto: broadcast if they fit, see README)"
+    add("--indexes", choices=INDEXES, default=INDEXES[0], help=text)
+    text = "with --static: count on so many virtual shards, by BiGJoin and BiGJoin-S, and show the loads of shards; "
+    text += f"on Spark: how many (default {SHARDS})"
     add("--shards", type=at_least_one, metavar="N", help=text)
     add("--variant", choices=VARIANTS, default=VARIANTS[0], help=f"who proposes (default {VARIANTS[0]})")
     add("--workers", type=at_least_one, default=1, metavar="W", help="how many (default 1)")
@@ -75,30 +93,39 @@ def run(chosen: argparse.Namespace) -> int:
         raise unknown("workload", chosen.workload, WORKLOADS)
     pattern = motif(chosen.motif)
     with ProgressLine() as progress:
-        edges = open_graph(chosen.graph, chosen.data, chosen.master, progress.report)
+        edges = open_graph(chosen.graph, chosen.data, chosen.master or Wanted.master, progress.report)
     edges = oriented(edges) if chosen.orient else edges
     by = triangular(pattern, edges) if chosen.triangles else pattern
+    if chosen.show == "lists" and not chosen.static:
+        raise DeltamarkError("lists are of a graph that does not change", "--show lists", "add --static, or show rows")
+    if chosen.engine == SPARK:
+        return _on_spark(chosen, pattern, by, edges)
     if chosen.shards:
         return _sharded(chosen, pattern, edges)
     if chosen.static:
         return _static(chosen, pattern, by, edges)
-    if chosen.show == "lists":
-        raise DeltamarkError("lists are of a graph that does not change", "--show lists", "add --static, or show rows")
     stream = WORKLOADS[chosen.workload](edges, chosen.batch or CHANGES)
     found = by.dataflow(relations_of(edges), chosen.variant)
+    return _maintained(
+        chosen, pattern, found, stream, lambda plan, measured: steps(plan, stream, chosen.workers, measured)
+    )
+
+
+def _maintained(chosen: argparse.Namespace, pattern: Pattern, found: Collection, stream: Stream, engine: Engine) -> int:
+    """Count or list what a plan finds while edges come and go."""
+    measured = Measured()
     if chosen.show == "rows":
-        return _rows(chosen, found, stream)
-    return _count(chosen, pattern, found, stream)
+        return _rows(chosen, found.schema.names, stream, engine(found, measured), measured)
+    return _count(chosen, pattern, stream, engine(found.count(), measured), measured)
 
 
-def _count(chosen: argparse.Namespace, pattern: Pattern, found: Collection, stream: Stream) -> int:
-    measured, total = Measured(), 0
-    batches = len(stream.starts)
+def _count(chosen: argparse.Namespace, pattern: Pattern, stream: Stream, changing: Changing, measured: Measured) -> int:
+    batches, total = len(stream.starts), 0
     asked = (
         {int(each) for each in np.linspace(batches, 1, min(chosen.check, batches)).round()} if chosen.check else set()
     )
     loaded = int(stream.starts[0] > 0)
-    for number, (changes, fed) in enumerate(steps(found.count(), stream, chosen.workers, measured), 1 - loaded):
+    for number, (changes, fed) in enumerate(changing, 1 - loaded):
         total += counted(changes)
         if number in asked and not _is_right(pattern, stream, fed, total):
             return 2
@@ -128,20 +155,54 @@ def _tell(chosen: argparse.Namespace, stream: Stream, measured: Measured) -> Non
     print(f"{stream.edges.name}, {len(stream.edges):,} edges: {'; '.join(words)}", file=sys.stderr)
 
 
-def _rows(chosen: argparse.Namespace, found: Collection, stream: Stream) -> int:
+def _rows(
+    chosen: argparse.Namespace, names: Sequence[str], stream: Stream, changing: Changing, measured: Measured
+) -> int:
     """List what is found at the end, with how often it is."""
-    measured = Measured()
-    names = found.schema.names
-    parts = [
-        np.column_stack([changes.diff, *(changes.columns[name] for name in names)])
-        for changes, _ in steps(found, stream, chosen.workers, measured)
-    ]
+    parts = [np.column_stack([each.diff, *(each.columns[name] for name in names)]) for each, _ in changing]
     rows, place = np.unique(np.concatenate(parts)[:, 1:], axis=0, return_inverse=True)
     weights = np.bincount(place.ravel(), np.concatenate(parts)[:, 0], len(rows)).astype(np.int64)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([*names, "times"])
     writer.writerows([*row, weight] for row, weight in zip(rows.tolist(), weights.tolist(), strict=True) if weight)
     _tell(chosen, stream, measured)
+    return 0
+
+
+def _on_spark(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Edges) -> int:
+    """Do as the others, on Spark. by: how it is found."""
+    if chosen.workers > 1:
+        raise DeltamarkError("no workers but shards on Spark", f"--workers {chosen.workers}", "give --shards instead")
+    if chosen.static and chosen.show != "count":
+        remedy = "leave --static out, or run it embedded"
+        raise DeltamarkError("Spark only counts in graphs that do not change", f"--show {chosen.show}", remedy)
+    shards = chosen.shards or SHARDS
+    spark = on_master(chosen.master, shards)
+    graph = str(Path(chosen.graph).resolve()) if Path(chosen.graph).exists() else chosen.graph
+    place = Place(graph, str(chosen.data.resolve()), chosen.orient)
+    found = by.dataflow(relations_of(edges), chosen.variant)
+    indexes = settled(chosen.indexes, found, executor_bytes(spark))
+    print(f"indexes: {indexes}, about {index_bytes(found) / 1e6:,.1f} MB in all; {shards} shards", file=sys.stderr)
+    if not chosen.static:
+        changes = Changes.of(place, chosen.workload, chosen.batch or CHANGES)
+
+        def engine(plan: Collection, measured: Measured) -> Changing:
+            return run_on_spark(spark, by_key(plan) if indexes == "exchange" else plan, changes, shards, measured)
+
+        return _maintained(chosen, pattern, found, changes.stream, engine)
+    if indexes == "broadcast":
+        total = Counting(place, chosen.motif, chosen.triangles, chosen.batch or BATCH).total(spark, shards)
+    else:
+        counting, seeds = by_key(seeded(by, edges, chosen.variant).count()), Seeded.of(place, chosen.batch or BATCH)
+        total = sum(counted(each) for each, _ in run_on_spark(spark, counting, seeds, shards, Measured()))
+    return _told(chosen, pattern, edges, total)
+
+
+def _told(chosen: argparse.Namespace, pattern: Pattern, edges: Edges, total: int) -> int:
+    """Print a count of a graph that does not change, or that it is wrong."""
+    if chosen.check and not _is_right(pattern, WORKLOADS["load"](edges, 1), len(edges), total):
+        return 2
+    print(f"{total:,}{' (as DuckDB says)' if chosen.check else ''}")
     return 0
 
 
@@ -178,11 +239,8 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Ed
                 writer.writerows(rows.tolist())
         elif chosen.show == "lists":
             _write_lists(found, batch)
-        else:
-            total = found.count(batch)
-            if chosen.check and not _is_right(pattern, WORKLOADS["load"](edges, 1), len(edges), total):
-                return 2
-            print(f"{total:,}{' (as DuckDB says)' if chosen.check else ''}")
+        elif _told(chosen, pattern, edges, found.count(batch)):
+            return 2
         taken, shown = time.perf_counter() - loaded, found.shown
         held = ", ".join(f"{most:,}" for most in shown.most) or "none"
         words = f"indexed in {loaded - started:.3f} s, found in {taken:.3f} s; {shown.proposals:,} proposals"

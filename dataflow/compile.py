@@ -214,9 +214,9 @@ class _Compiler:
                 used = [name for _, _, term in sums if term is not None for name in sorted(term.columns)]
                 self._owe(node.inputs[0], [*keys, *used])
             case "join":
+                origins = [self._origin(node, name) for name in owed]
                 for side in (0, 1):
-                    mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
-                    self._ask_side(node, side, mine)
+                    self._ask_side(node, side, [name for origin, name in origins if origin == side])
             case "extreme":
                 keys, of, _, _ = node.params
                 self._owe(node.inputs[0], [of, *keys, *owed])
@@ -232,6 +232,15 @@ class _Compiler:
             case _:
                 for each in node.inputs:
                     self._owe(each, owed)
+
+    def _origin(self, node: Node, name: str) -> tuple[int, str]:
+        """Say which side of a join a column comes from, and its name there: of a key it is the side with fewer rows."""
+        (mine, theirs), (left, right) = node.params, node.inputs
+        if name not in left.schema:
+            return 1, name
+        if name in mine and node not in self._inside and expected(right) < expected(left):
+            return 1, theirs[mine.index(name)]
+        return 0, name
 
     def _ask_side(self, node: Node, side: int, mine: Sequence[str]) -> None:
         """Find the arrangement of one side of a join, or ask for what it stores."""
@@ -271,8 +280,8 @@ class _Compiler:
 
     def _sides(self, node: Node) -> dict[str, tuple[bool, Term]]:
         """Where each column that a join owes comes from."""
-        left = node.inputs[0].schema
-        return {name: (name in left, self._met[node, int(name not in left)].terms[name]) for name in self._owed[node]}
+        origins = {name: self._origin(node, name) for name in self._owed[node]}
+        return {name: (side == 0, self._met[node, side].terms[there]) for name, (side, there) in origins.items()}
 
     def _stream(self, node: Node, streams: Sequence[Stream]) -> Stream:
         match node.op:

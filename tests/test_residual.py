@@ -1,4 +1,4 @@
-"""Filters left to readers: one arrangement takes the place of several, and nobody sees that in an answer."""
+"""What arrangements have: filters are left to readers, and keys to the side with fewer rows; no answer shows it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from test_attach import check_late, fed, stream_of
 from test_laws import between, items, others
 
 from dataflow.collection import source
+from dataflow.compile import compile_plans
 from dataflow.expr import col
 from dataflow.together import Together
 
@@ -82,3 +83,9 @@ def test_what_only_a_filter_needed_goes_with_the_last_who_reads_it():
         assert kept(together) == 2
         together.retire("all")
         assert together.explain() == ""
+
+
+def test_a_key_that_is_asked_for_is_stored_where_rows_are_fewer():
+    kept = compile_plans({"": sold.join(others, on="key").node}).kept
+    stored = {each.what[0].params: set(map(str, each.arrangement.stored)) for each in kept}
+    assert stored == {"items": {"value", "word"}, "others": {"key", "amount", "day"}}

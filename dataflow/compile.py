@@ -77,6 +77,8 @@ class _Compiler:
         self._program = compiled.program
         self._plans = plans
         self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
+        self.owed: dict[Node, dict[str, None]] = {}
+        """The columns of each node that anybody uses, were no filter left to readers."""
         self._stored: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = defaultdict(dict)
         self._met: dict[tuple[Node, int], Met] = {}
         self._found: dict[tuple[Node, int], Kept] = {}
@@ -100,6 +102,7 @@ class _Compiler:
         nodes = list(dict.fromkeys(node for plan in self._plans.values() for node in walk(plan)))
         self._inside = {each for node in nodes if node.op == "iterate" for each in inside(node)}
         self._ask_all(nodes)
+        self.owed = {node: dict(names) for node, names in self._owed.items()}
         self._residual, choices = choose(self._asked)
         self._compiled.choices += choices
         if self._residual:
@@ -120,11 +123,6 @@ class _Compiler:
         for node in reversed(nodes):
             if node in self._owed:
                 self._ask(node)
-
-    @property
-    def owed(self) -> Mapping[Node, dict[str, None]]:
-        """The columns of each node that anybody uses."""
-        return self._owed
 
     @property
     def found(self) -> list[Kept]:

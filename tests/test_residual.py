@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from plans import Case, inputs_of, streams_of, times_of
 from reference import changes
 from test_attach import check_late, fed, stream_of
-from test_laws import between, items, others
+from test_laws import between, others, sold
 
-from dataflow.collection import source
 from dataflow.compile import compile_plans
 from dataflow.expr import col
 from dataflow.together import Together
 
-sold = source("items", {field.name: field.type for field in items.schema.fields}, 10**7)
 dear, cheap = sold.where(col.value > 0), sold.where((col.value <= 1) & (col.word != "bee"))
 PLANS = {
     "all": sold.select("key", "value").join(others, on="key"),

@@ -29,6 +29,12 @@ from dataflow.program import SLICE_ROWS, Loop, Op, Program, nobody
 ENDING = (vm.AGGREGATE, vm.THRESHOLD, vm.WATCH, vm.CONSOLIDATE)
 """Operators that look at the end of a time."""
 
+LEFT = [join_kernel.LEFT, join_kernel.LEFT_PASSES, join_kernel.LEFT_BIT]
+RIGHT = [join_kernel.RIGHT, join_kernel.RIGHT_PASSES, join_kernel.RIGHT_BIT]
+DRIVER = [kernel.DRIVER, kernel.PASSES, kernel.BIT]
+OTHER = [kernel.OTHER, kernel.OTHER_PASSES, kernel.OTHER_BIT]
+"""A side of a join, and of a cursor: which arrangement, and which of its rows."""
+
 MANY_ROWS = 1 << 14
 """Rows of an arrangement that are copied at once."""
 
@@ -92,10 +98,11 @@ class History:
 
     def _pairs(self, op: Op, time: int) -> Iterator[None]:
         """Have a join hand out the pairs of what both sides hold."""
-        left, right = view(op.block, join_kernel.RIGHT + 1)[join_kernel.LEFT :].tolist()
-        sides = (left, right) if kernel.ids(left) <= kernel.ids(right) else (right, left)
+        words = view(op.block, join_kernel.RIGHT_BIT + 1)
+        left, right = words[LEFT], words[RIGHT]
+        driver, other = (left, right) if kernel.ids(left[0]) <= kernel.ids(right[0]) else (right, left)
         cursor = np.zeros(kernel.CURSOR_WORDS, np.int64)
-        cursor[[kernel.DRIVER, kernel.OTHER]], cursor[kernel.TIME] = sides, time
+        cursor[DRIVER], cursor[OTHER], cursor[kernel.TIME] = driver, other, time
         done = False
         while not done:
             done = kernel.pairs(op.block, cursor.ctypes.data, SLICE_ROWS)

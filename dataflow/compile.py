@@ -30,28 +30,15 @@ from dataflow.operators.top import top
 from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, by_row, delivered, layout
 from dataflow.plan import Node, base_rows, walk
 from dataflow.program import LOOSE, Op, Part, Program
+from dataflow.residual import Asked, Met, choose, expected, met, told
 from dataflow.reuse import reuse
 from dataflow.stream import Deal, Stream
-from dataflow.term import Term, column
+from dataflow.term import Term
 from dataflow.types import Type
 from deltamark import DeltamarkError
 
 CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", "consolidate", "iterate")
 """Operators whose output has one update a row and time."""
-
-
-@dataclass(frozen=True)
-class Met:
-    """What a join meets on one side: a node, and what the columns that it needs are there."""
-
-    node: Node
-    terms: Mapping[str, Term]
-
-    def keys(self, names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(self.terms[name].value for name in names)
-
-    def of(self, names: Iterable[str]) -> tuple[Term, ...]:
-        return tuple(self.terms[name] for name in names)
 
 
 def compile_plans(plans: Mapping[str, Node], workers: int = 1) -> Compiled:
@@ -90,10 +77,17 @@ class _Compiler:
         self._program = compiled.program
         self._plans = plans
         self._owed: dict[Node, dict[str, None]] = defaultdict(dict)
+        self.owed: dict[Node, dict[str, None]] = {}
+        """The columns of each node that anybody uses, were no filter left to readers."""
         self._stored: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = defaultdict(dict)
         self._met: dict[tuple[Node, int], Met] = {}
         self._found: dict[tuple[Node, int], Kept] = {}
         """The sides of joins whose arrangement was there before."""
+        self._asked: dict[tuple[Node, int], Asked] = {}
+        self._residual: dict[tuple[Node, int], Term] = {}
+        """The sides of joins that leave rows out of what an arrangement has."""
+        self._told: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = defaultdict(dict)
+        """The conditions of these, by what is arranged."""
         self._indexed: dict[tuple[Node, tuple[str, ...], str], tuple[Type, ...]] = {}
         """The types of the keys of indexes, which span those of all rows that they extend."""
         self._indexes: dict[tuple[Node, Delivery | None, Indexed], tuple[Index, Built]] = {}
@@ -107,11 +101,14 @@ class _Compiler:
     def compile(self) -> None:
         nodes = list(dict.fromkeys(node for plan in self._plans.values() for node in walk(plan)))
         self._inside = {each for node in nodes if node.op == "iterate" for each in inside(node)}
-        for plan in self._plans.values():
-            self._owe(plan, plan.schema.names)
-        for node in reversed(nodes):
-            if node in self._owed:
-                self._ask(node)
+        self._ask_all(nodes)
+        self.owed = {node: dict(names) for node, names in self._owed.items()}
+        self._residual, choices = choose(self._asked)
+        self._compiled.choices += choices
+        if self._residual:
+            self._owed.clear()
+            self._stored.clear()
+            self._ask_all(nodes)
         for node in nodes:
             if node in self._owed and node not in self._inside:
                 self._build(node)
@@ -120,10 +117,12 @@ class _Compiler:
             with self._program.building(part):
                 self._compiled.roots[name] = self._collect(plan)
 
-    @property
-    def owed(self) -> Mapping[Node, dict[str, None]]:
-        """The columns of each node that anybody uses."""
-        return self._owed
+    def _ask_all(self, nodes: Sequence[Node]) -> None:
+        for plan in self._plans.values():
+            self._owe(plan, plan.schema.names)
+        for node in reversed(nodes):
+            if node in self._owed:
+                self._ask(node)
 
     @property
     def found(self) -> list[Kept]:
@@ -139,7 +138,7 @@ class _Compiler:
         self._layouts[node] = self._layout(node)
         part = Built(node=node, how=None)
         with self._program.building(part):
-            sides = [side for side in self._sides_outside(node) if (node, side) not in self._found]
+            sides = [side for side in self._sides_outside(node) if (node, side) not in {*self._found, *self._residual}]
             streams = [self._delivered(node.inputs[side], self._layouts[node].deliveries[side], part) for side in sides]
             made = self._dealt(self._stream(node, streams), self._layouts[node].placement)
         self._compiled.built.append(part)
@@ -213,9 +212,9 @@ class _Compiler:
                 used = [name for _, _, term in sums if term is not None for name in sorted(term.columns)]
                 self._owe(node.inputs[0], [*keys, *used])
             case "join":
+                origins = [self._origin(node, name) for name in owed]
                 for side in (0, 1):
-                    mine = [name for name in owed if (name in node.inputs[0].schema) == (side == 0)]
-                    self._ask_side(node, side, mine)
+                    self._ask_side(node, side, [name for origin, name in origins if origin == side])
             case "extreme":
                 keys, of, _, _ = node.params
                 self._owe(node.inputs[0], [of, *keys, *owed])
@@ -232,19 +231,38 @@ class _Compiler:
                 for each in node.inputs:
                     self._owe(each, owed)
 
+    def _origin(self, node: Node, name: str) -> tuple[int, str]:
+        """Say which side of a join a column comes from, and its name there: of a key it is the side with fewer rows."""
+        (mine, theirs), (left, right) = node.params, node.inputs
+        if name not in left.schema:
+            return 1, name
+        if name in mine and node not in self._inside and expected(right) < expected(left):
+            return 1, theirs[mine.index(name)]
+        return 0, name
+
     def _ask_side(self, node: Node, side: int, mine: Sequence[str]) -> None:
         """Find the arrangement of one side of a join, or ask for what it stores."""
-        if node.inputs[side] in self._inside:
-            self._owe(node.inputs[side], [*node.params[side], *mine])
+        of, keys, types = node.inputs[side], node.params[side], key_types(node)
+        if of in self._inside:
+            self._owe(of, [*keys, *mine])
             return
-        met = self._met[node, side] = self._below(node.inputs[side], node.params[side], mine)
-        keys, stored = met.keys(node.params[side]), met.of(mine)
-        found = self._compiled.arrangement((met.node, None, keys, key_types(node)), stored)
-        if found is not None:
-            self._found[node, side] = found
-            return
-        self._owe(node.inputs[side], [*node.params[side], *mine])
-        self._stored[met.node, keys].update(dict.fromkeys(stored))
+        alone = self._program.workers == 1
+        above = met(of, keys, mine, ("select",) if alone else ())
+        below = met(of, keys, mine, ("select", "where") if alone and node not in self._inside else ())
+        for each in (above, below):
+            what = (each.node, None, each.keys(keys), types)
+            found = self._compiled.arrangement(what, each.of(mine), each.condition)
+            if found is not None:
+                self._met[node, side], self._found[node, side] = each, found
+                return
+        chosen = self._met[node, side] = below if (node, side) in self._residual else above
+        self._asked[node, side] = Asked(keys, types, tuple(mine), above, below, expected(node.inputs[1 - side]))
+        self._stored[chosen.node, chosen.keys(keys)].update(dict.fromkeys(chosen.of(mine)))
+        if chosen.condition is None:
+            self._owe(of, [*keys, *mine])
+        else:
+            self._owe(chosen.node, chosen.columns)
+            self._told[chosen.node, chosen.keys(keys)][chosen.condition] = None
 
     def _ask_extend(self, node: Node, owed: Iterable[str]) -> None:
         rows, *others = node.inputs
@@ -258,23 +276,10 @@ class _Compiler:
             self._indexed[other, theirs, value] = tuple(map(spanning, known, types))
         self._owe(rows, [name for name in wanted if name in rows.schema])
 
-    def _below(self, node: Node, keys: Sequence[str], others: Sequence[str]) -> Met:
-        """Look through what picks and computes columns: joins of the same rows by the same key share an arrangement."""
-        found = {name: column(name, node.schema[name]) for name in (*keys, *others)}
-        while self._program.workers == 1 and node.op == "select":
-            terms = dict(node.params)
-            if any(term.op != "column" for term in found.values()):
-                break
-            below = {name: terms[term.value] for name, term in found.items()}
-            if any(below[name].op != "column" for name in keys):
-                break
-            found, node = below, node.inputs[0]
-        return Met(node, found)
-
     def _sides(self, node: Node) -> dict[str, tuple[bool, Term]]:
         """Where each column that a join owes comes from."""
-        left = node.inputs[0].schema
-        return {name: (name in left, self._met[node, int(name not in left)].terms[name]) for name in self._owed[node]}
+        origins = {name: self._origin(node, name) for name in self._owed[node]}
+        return {name: (side == 0, self._met[node, side].terms[there]) for name, (side, there) in origins.items()}
 
     def _stream(self, node: Node, streams: Sequence[Stream]) -> Stream:
         match node.op:
@@ -300,8 +305,8 @@ class _Compiler:
             case "threshold":
                 return group.threshold(streams[0], node, base_rows(node))
             case "join":
-                left, right = (self._arrangement(node, side) for side in (0, 1))
-                return join(self._program, left, right, self._sides(node))
+                arranged, conditions = zip(*(self._arrangement(node, side) for side in (0, 1)), strict=True)
+                return join(self._program, arranged, conditions, self._sides(node))
             case "extreme":
                 owed = tuple(self._owed[node])
                 names = dict.fromkeys([node.params[1], *owed])
@@ -342,13 +347,14 @@ class _Compiler:
         side = 0 if node.inputs[0] in self._inside else 1
         terms = self._met[node, 1 - side].terms
         others = {name: terms[name] for name in self._owed[node] if (name in node.inputs[0].schema) == (side == 1)}
-        return Joined(side, key_types(node), self._arrangement(node, 1 - side), others)
+        return Joined(side, key_types(node), self._arrangement(node, 1 - side)[0], others)
 
-    def _arrangement(self, node: Node, side: int) -> Arrangement:
-        """Return the arrangement of one side of a join, whose keys span those of both."""
-        met = self._met[node, side]
-        what = (met.node, self._layouts[node].deliveries[side], met.keys(node.params[side]), key_types(node))
-        found = self._found.get((node, side)) or self._compiled.arrangement(what, self._stored[met.node, what[2]])
+    def _arrangement(self, node: Node, side: int) -> tuple[Arrangement, Term | None]:
+        """Return the arrangement of a side of a join, whose keys span those of both, and which of its rows it reads."""
+        of = self._met[node, side]
+        what = (of.node, self._layouts[node].deliveries[side], of.keys(node.params[side]), key_types(node))
+        found = self._found.get((node, side))
+        found = found or self._compiled.arrangement(what, self._stored[of.node, what[2]], of.condition)
         if found is None:
             found = self._arrange(what)
             self._compiled.kept.append(found)
@@ -356,7 +362,7 @@ class _Compiler:
         reader.uses.add(found.part)
         if isinstance(reader, Built):
             self._compiled.readers[found.part].append(reader)
-        return found.arrangement
+        return found.arrangement, of.condition
 
     def _arrange(self, what: Arranged) -> Kept:
         of, delivery, names, types = what
@@ -367,7 +373,8 @@ class _Compiler:
             if key.interner is not None:
                 self._compiled.interners[types] = key.interner
             keys = self._program.keys(key, base_rows(of), stream.size)
-            made = arrange(stream, key.cell, keys, tuple(self._stored[of, names]))
+            terms = [*self._stored[of, names], *told(tuple(self._told[of, names]))]
+            made = arrange(stream, key.cell, keys, terms)
             self._program.late_op(vm.SETTLE, made.block)
             self._program.keep(made)
         self._compiled.built.append(part)

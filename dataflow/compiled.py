@@ -16,6 +16,7 @@ from dataflow.operators.linear import Input
 from dataflow.placement import Delivery
 from dataflow.plan import Node
 from dataflow.program import Loop, Op, Part, Program, State
+from dataflow.residual import Choice
 from dataflow.stream import Interner
 from dataflow.term import Term
 from dataflow.types import Type
@@ -71,13 +72,17 @@ class Compiled:
     shared: dict[Node, str] = field(default_factory=dict)
     """How several workers do without moving rows what they do together."""
     exchanges: list[Exchange] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    """What was decided about filters: see dataflow.residual."""
 
-    def arrangement(self, what: Arranged, stored: Iterable[Term]) -> Kept | None:
-        """Return an arrangement that stores all of this, if there is one."""
+    def arrangement(self, what: Arranged, stored: Iterable[Term], condition: Term | None) -> Kept | None:
+        """Return an arrangement that stores all of this, and knows which rows meet a condition, if there is one."""
         wanted = set(stored)
-        return next(
-            (each for each in self.kept if each.what == what and wanted <= each.arrangement.stored.keys()), None
-        )
+        for each in self.kept:
+            there = each.arrangement
+            if each.what == what and wanted <= there.stored.keys() and (condition is None or there.tells(condition)):
+                return each
+        return None
 
     def loop(self, without: Container[Op] = ()) -> Loop:
         """Make the loop over all inputs and operators but some."""
@@ -106,6 +111,7 @@ class Compiled:
         })  # fmt: skip
         read = {each.node.params for each in self.built if each.node.op == "input"}
         self.inputs = {each: block for each, block in self.inputs.items() if each in read}
+        self.choices = [each for each in self.choices if any(each.node is built.node for built in self.built)]
         self._lead()
 
     def _lead(self) -> None:

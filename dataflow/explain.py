@@ -9,6 +9,7 @@ from dataflow.operators.index import Indexed
 from dataflow.placement import Delivery
 from dataflow.plan import Node, walk
 from dataflow.program import Part
+from dataflow.residual import Choice
 from dataflow.term import Term
 
 
@@ -36,7 +37,21 @@ def explain(compiled: Compiled) -> str:
                 by = ", ".join(keys) or "nothing"
                 what = f"      arrangement of {numbers[each.node]} by {by}, read by {', '.join(map(str, readers))}"
         lines.append(f"{what}{kept[each]}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(_choice(*each) for each in choices(compiled))])
+
+
+def choices(compiled: Compiled) -> list[tuple[str, Choice]]:
+    """List what was weighed of arrangements that differ in their filters, by what they are of."""
+    return [(_arranged((each.node, None, each.keys, ())), each) for each in compiled.choices]
+
+
+def _choice(what: str, choice: Choice) -> str:
+    apart, one = (f"{size / 1e6:.1f} MB" for size in (choice.bytes_apart, choice.bytes_as_one))
+    vain = f"{choice.in_vain:,} rows looked at in vain"
+    if not choice.filters:
+        return f"      {what}: {choice.apart} with filters of their own, estimated at {apart}; as one {one}, {vain}"
+    left = f"{len(choice.filters)} filters left to readers"
+    return f"      {what}: {left}, estimated at {one}, {vain}; {choice.apart} with filters of their own {apart}"
 
 
 def sharing(compiled: Compiled) -> list[tuple[str, list[str], int, int]]:
@@ -58,8 +73,16 @@ def _arranged(what: Arranged) -> str:
 
 
 def _operator(node: Node, numbers: dict[Node, int]) -> str:
-    inputs = f" of {', '.join(str(numbers[each]) for each in node.inputs)}" if node.inputs else ""
+    inputs = f" of {', '.join(_number(each, numbers) for each in node.inputs)}" if node.inputs else ""
     return f"{numbers[node]:>3} {node.op}{inputs}: {_words(node.params)} -> {', '.join(node.schema.names)}"
+
+
+def _number(node: Node, numbers: dict[Node, int]) -> str:
+    """Name an input by its number; one that was not built, since its filter is the reader's, by what it is of."""
+    if node in numbers:
+        return str(numbers[node])
+    below = _number(node.inputs[0], numbers)
+    return f"{below} where {node.params}" if node.op == "where" else below
 
 
 def _words(value: object) -> str:

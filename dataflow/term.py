@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -97,6 +97,23 @@ def condition(expr: Any, schema: Schema) -> Term:
     if term.type.kind != "bool":
         raise DeltamarkError("not a condition", f"{expr!r} is {term.type}", "compare it with something")
     return term
+
+
+def both(one: Term | None, other: Term) -> Term:
+    """Return the condition that two hold; None for one that always does."""
+    return other if one is None else _term("and", (one, other), BOOL)
+
+
+def passes(conditions: Sequence[Term]) -> Term:
+    """Return a number whose bits say which conditions hold."""
+    return _term("passes", tuple(conditions), integer(0, 2 ** len(conditions) - 1))
+
+
+def substituted(term: Term, by: Mapping[str, Term]) -> Term:
+    """Write a term over other columns, of the same types."""
+    if term.op == "column":
+        return by[term.value]
+    return _term(term.op, tuple(substituted(arg, by) for arg in term.args), term.type, term.value)
 
 
 def conjuncts(term: Term) -> list[Term]:

@@ -10,9 +10,10 @@ from dataflow.catchup import CatchUp
 from dataflow.collection import Collection
 from dataflow.compile import Added, compile_into
 from dataflow.compiled import Kept
-from dataflow.explain import sharing
+from dataflow.explain import choices, sharing
 from dataflow.past import Fed, Hold, Past
 from dataflow.program import Op, nobody
+from dataflow.residual import Choice
 from dataflow.worker import Aim, Batch, Maintained, joined
 from deltamark import DeltamarkError, unknown
 
@@ -110,6 +111,10 @@ class Together(Maintained):
     def sharing(self) -> list[tuple[str, list[str], int, int]]:
         """List the arrangements: what each is of, which dataflows read it, its rows and its bytes."""
         return sharing(self._shard.compiled)
+
+    def choices(self) -> list[tuple[str, Choice]]:
+        """List what was weighed of arrangements that differ in their filters, by what they are of."""
+        return choices(self._shard.compiled)
 
     def _begin(self, name: str, collection: Collection, history: History, time: int) -> CatchUp:
         """Compile a dataflow, and be ready to bring it from a time to where the others are."""

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from dataflow.collection import Collection
+from dataflow.residual import Choice
 from dataflow.together import Together
 from dataflow.worker import Batch
 from datagen.dataset import Dataset
@@ -132,6 +133,12 @@ def sharing(chosen: Plans, dataset: Dataset, work: Workload) -> list[Shared]:
     with closing(_loaded(chosen, dataset, work)) as engine:
         found = [Shared(*each) for each in engine.sharing() if len(each[1]) > 1]
     return sorted(found, key=lambda each: -each.size)
+
+
+def choices(chosen: Plans) -> list[tuple[str, Choice]]:
+    """List what the planner weighed of arrangements that differ in their filters."""
+    with closing(Together(chosen)) as engine:
+        return engine.choices()
 
 
 def coming(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> Iterator[Coming]:

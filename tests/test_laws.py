@@ -35,6 +35,11 @@ others = source("others", {"key": integer(0, 2), "amount": integer(-1, 2), "day"
 wide = source("wide", {"key": integer(0, 2), "name": SHORT}, ROWS)
 labels = source("labels", {"name": SHORT, "price": integer(-1, 2, scale=2)}, ROWS)
 notes = source("notes", {"key": integer(0, 2), "text": TEXT, "other": TEXT}, ROWS)
+sold = source("items", {field.name: field.type for field in items.schema.fields}, 100 * ROWS)
+filtered = [
+    sold.where(each).select("key", "value").join(others, on="key")
+    for each in (col.value > 0, col.value <= 1, col.value >= 0, col.word != "bee")
+]
 renamed = items.rename(value2="value", word2="word")
 lone = items.antijoin(others, on="key")
 padded = items.left_join(others, on="key")
@@ -74,6 +79,7 @@ OPERATORS = {
     "threshold": items.threshold(3),
     "join": items.join(others, on="key"),
     "join-on-two-columns": items.join(others.rename(n="key"), on={"key": "n", "value": "amount"}),
+    "joins-of-one-arrangement-by-filters": filtered[0].concat(*filtered[1:]),
     "join-with-itself": items.join(renamed, on="key"),
     "join-with-its-own-count": items.join(items.count(by="key"), on="key"),
     "cross": items.cross(labels),

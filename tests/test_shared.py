@@ -47,6 +47,7 @@ def test_the_suite_measures_every_table(data, tmp_path, capsys):
         "All queries in one dataflow",
         "What is kept",
         "Arrangements that several",
+        "Arrangements that differ in their filters",
         "How long a query takes",
         "How long batches take",
     ):

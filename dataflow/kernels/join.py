@@ -13,8 +13,10 @@ from dataflow.kernels.keymap import HASHED, LOW, find
 from dataflow.kernels.memory import inline, kernel, load, load32, store, too_wide
 
 LEFT, RIGHT, OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_LEFT, OUT_RIGHT, LEFT_HITS, RIGHT_HITS, OVERFLOW = range(1, 11)
+LEFT_PASSES, LEFT_BIT, RIGHT_PASSES, RIGHT_BIT = range(11, 15)
 """LEFT, RIGHT: blocks of arrangements. OUT_LEFT, OUT_RIGHT: slots of the rows that are paired. HITS: scratch.
-OVERFLOW: set, and returned as the status, when a product of weights needs more than 64 bits."""
+OVERFLOW: set, and returned as the status, when a product of weights needs more than 64 bits. PASSES: the address of a
+word a slot, of which BIT says whether the row is in what is joined; 0 where all rows are."""
 
 FOREVER = 2**62
 
@@ -23,7 +25,8 @@ FOREVER = 2**62
 def join(op: int) -> int:
     left, right = load(op, LEFT), load(op, RIGHT)
     left_hits, right_hits = load(op, LEFT_HITS), load(op, RIGHT_HITS)
-    lefts, rights = _hits(left, right, left_hits), _hits(right, left, right_hits)
+    lefts = _passing(op, LEFT_PASSES, left, left_hits, _hits(left, right, left_hits))
+    rights = _passing(op, RIGHT_PASSES, right, right_hits, _hits(right, left, right_hits))
     i = j = size = 0
     while i < lefts or j < rights:
         left_time = _time(left, load(left_hits, 2 * i)) if i < lefts else FOREVER
@@ -72,6 +75,21 @@ def _hits(mine: int, other: int, hits: int) -> int:
 
 
 @kernel
+def _passing(op: int, which: int, mine: int, hits: int, found: int) -> int:
+    """Keep those hits whose rows pass; return how many these are."""
+    passes, bit = load(op, which), load(op, which + 1)
+    if passes == 0:
+        return found
+    first, kept = load(mine, arrange.MARK) + load(mine, arrange.FIRST), 0
+    for index in range(found):
+        at = load(hits, 2 * index)
+        store(hits, 2 * kept, at)
+        store(hits, 2 * kept + 1, load(hits, 2 * index + 1))
+        kept += load(passes, first + at) >> bit & 1
+    return kept
+
+
+@kernel
 def _walk(op: int, mine: int, other: int, hit: int, is_left: int, size: int) -> int:
     """Pair one update with the rows of the other side that it meets; return the new size of the output."""
     at, key_id = load(hit, 0), load(hit, 1)
@@ -83,11 +101,15 @@ def _walk(op: int, mine: int, other: int, hit: int, is_left: int, size: int) -> 
     mark, following, weight = load(other, arrange.MARK), load(other, arrange.NEXT), load(other, arrange.WEIGHT)
     times, diffs = load(load(other, arrange.SEEN_TIME), 0), load(load(other, arrange.SEEN_DIFF), 0)
     weighted = load(other, arrange.WEIGHTED) != 0
+    theirs = RIGHT_PASSES if is_left else LEFT_PASSES
+    passes, bit = load(op, theirs), load(op, theirs + 1)
     for which in range(2):
         link = load32(load(other, arrange.LISTS), 2 * key_id + which)
         while link != 0:
             row = link - 1
             link = load32(following, row)
+            if passes != 0 and load(passes, row) >> bit & 1 == 0:
+                continue
             met = diff
             if row >= mark:
                 if load(times, row - mark) >= time + is_left:

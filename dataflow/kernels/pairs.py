@@ -12,10 +12,11 @@ from dataflow.kernels.join import LEFT, OUT_DIFF, OUT_LEFT, OUT_RIGHT, OUT_SIZE,
 from dataflow.kernels.keymap import HASHED, HIGH, LOW, find, key_of, reach
 from dataflow.kernels.memory import inline, kernel, load, load32, store
 
-DRIVER, OTHER, KEY_ID, LIST, LINK, OTHER_LIST, OTHER_LINK, TIME = range(8)
-"""A cursor: the block whose keys are gone through and the one where they are looked up; the key where we are, and for
-each side one of its two lists and a link in it, 0 where the key is to be begun; the time as of which rows are read."""
-CURSOR_WORDS = 8
+DRIVER, OTHER, KEY_ID, TIME, LIST, LINK, PASSES, BIT, OTHER_LIST, OTHER_LINK, OTHER_PASSES, OTHER_BIT = range(12)
+"""A cursor: the block whose keys are gone through and the one where they are looked up; the key where we are; the time
+as of which rows are read; and for each side one of its two lists, a link in it, 0 where the key is to be begun, and
+which rows are read (see kernels.join)."""
+CURSOR_WORDS = 12
 
 KEYS_A_PAIR = 8
 """How many keys are looked at, at most, for each pair that may be written: many have no rows."""
@@ -75,7 +76,7 @@ def _begin(block: int, key_id: int, cursor: int, which: int) -> None:
     first = load32(lists, 2 * key_id)
     store(cursor, which, first == 0)
     store(cursor, which + 1, first if first != 0 else load32(lists, 2 * key_id + 1))
-    if _later(block, load(cursor, which + 1), load(cursor, TIME)):
+    if _unseen(block, load(cursor, which + 1), cursor, which):
         _advance(block, key_id, cursor, which)
 
 
@@ -88,16 +89,18 @@ def _advance(block: int, key_id: int, cursor: int, which: int) -> None:
         if link == 0 and load(cursor, which) == 0:
             store(cursor, which, 1)
             link = load32(load(block, arrange.LISTS), 2 * key_id + 1)
-        if not _later(block, link, load(cursor, TIME)):
+        if not _unseen(block, link, cursor, which):
             break
     store(cursor, which + 1, link)
 
 
 @inline
-def _later(block: int, link: int, time: int) -> bool:
-    """Is this an update that came after a time?"""
-    mark = load(block, arrange.MARK)
-    return link > mark and load(load(load(block, arrange.SEEN_TIME), 0), link - 1 - mark) > time
+def _unseen(block: int, link: int, cursor: int, which: int) -> bool:
+    """Is this an update that came after the time of the cursor, or a row that it does not read?"""
+    mark, passes = load(block, arrange.MARK), load(cursor, which + 2)
+    if link > mark and load(load(load(block, arrange.SEEN_TIME), 0), link - 1 - mark) > load(cursor, TIME):
+        return True
+    return link != 0 and passes != 0 and load(passes, link - 1) >> load(cursor, which + 3) & 1 == 0
 
 
 @kernel

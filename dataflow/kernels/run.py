@@ -32,7 +32,7 @@ from dataflow.kernels.watch import watch
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
  BUCKET, INTERN, RECLAIM, REFER, REFER_NUMBERS, NUMBER, MATCH, SUBSTRING, PREFIX, HASH, SEND, RECEIVE, COMPACT,
- EXPAND, SCAN, ENTER, ITERATE, MEET, CLOSE, REPEAT, INDEX, SETTLE_INDEX, EXTEND) = range(51)  # fmt: skip
+ EXPAND, SCAN, ENTER, ITERATE, MEET, CLOSE, REPEAT, INDEX, SETTLE_INDEX, EXTEND, MARK) = range(52)  # fmt: skip
 """Opcodes: the first word of each block."""
 
 # the program's block
@@ -230,6 +230,8 @@ def _step(op: int) -> int:
         vector.choose(op)
     elif code == FILL:
         vector.fill(op)
+    elif code == MARK:
+        vector.mark(op)
     elif code == PACK:
         vector.pack(op)
     elif code == UNPACK:

@@ -164,6 +164,16 @@ def fill(op: int) -> int:
 
 
 @kernel
+def mark(op: int) -> int:
+    """Set bit B_CONSTANT of the RESULT's values at a selection A."""
+    selected, result, bit = load(load(op, A), 0), load(load(op, RESULT), 0), 1 << load(op, B_CONSTANT)
+    for index in range(load(load(op, SIZE), 0)):
+        at = load(selected, index)
+        store(result, at, load(result, at) | bit)
+    return 0
+
+
+@kernel
 def pack(op: int) -> int:
     """A number in mixed radix: A * C + (B's value - B_CONSTANT), a missing value counting as 0."""
     size, result, radix = load(load(op, SIZE), 0), load(load(op, RESULT), 0), load(op, C)

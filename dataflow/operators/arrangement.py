@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dataflow.kernels import arrange as kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
+from dataflow.operators.linear import passing
 from dataflow.program import LOOSE, Keys
 from dataflow.stream import Stream
 from dataflow.term import Term
@@ -30,10 +31,22 @@ class Arrangement:
         words = view(self.block, kernel.FIRST + 1)
         return int(words[kernel.MARK] + words[kernel.FIRST])
 
+    def tells(self, condition: Term) -> bool:
+        """Is it known of each row whether it meets a condition?"""
+        return any(term.op == "passes" and condition in term.args for term in self.stored)
+
+    def passes(self, condition: Term | None) -> tuple[int, int]:
+        """Return where it stands whether rows meet a condition: the address of a word a slot, and its bit."""
+        for term, cell in self.stored.items():
+            if condition is not None and term.op == "passes" and condition in term.args:
+                return int(view(cell, 1)[0]), term.args.index(condition)
+        return 0, 0
+
     def problem(self) -> DeltamarkError:
         words = view(self.block, kernel.STAMP + 1)
         slot, time = int(words[kernel.DEBT]), int(words[kernel.DEBT_TIME])
-        row = {str(term): int(view(int(view(cell, 1)[0]) + 8 * slot, 1)[0]) for term, cell in self.stored.items()}
+        cells = {str(term): cell for term, cell in self.stored.items() if term.op != "passes"}
+        row = {name: int(view(int(view(cell, 1)[0]) + 8 * slot, 1)[0]) for name, cell in cells.items()}
         return negative(row, time)
 
 
@@ -61,7 +74,9 @@ class Weights:
 def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arrangement:
     """Append the insertion of a stream into an arrangement that stores some terms of its columns."""
     program = stream.program
-    inputs = program.table([stream.evaluate(term) for term in terms])
+    inputs = program.table(
+        [passing(stream, term.args) if term.op == "passes" else stream.evaluate(term) for term in terms]
+    )
     stored = {term: program.cell(program.memory.reserve(LOOSE)) for term in terms}
     addresses = program.table([int(view(cell, 1)[0]) for cell in stored.values()])
     lists, following = program.memory.reserve(keys.capacity), program.memory.reserve(LOOSE)

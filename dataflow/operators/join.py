@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dataflow.kernels import run as vm
 from dataflow.operators.arrangement import Arrangement, Weights
@@ -11,11 +11,19 @@ from dataflow.stream import Stream
 from dataflow.term import Term
 
 
-def join(program: Program, left: Arrangement, right: Arrangement, sides: Mapping[str, tuple[bool, Term]]) -> Stream:
-    """Pair the rows of equal keys. sides: for each column of the output, is it a left one, and what it is there."""
+def join(
+    program: Program, arranged: Sequence[Arrangement], conditions: Sequence[Term | None],
+    sides: Mapping[str, tuple[bool, Term]],
+) -> Stream:  # fmt: skip
+    """Pair the rows of equal keys that meet the conditions of their sides.
+
+    sides: for each column of the output, is it a left one, and what it is there.
+    """
+    left, right = arranged
+    passes = [word for each, condition in zip(arranged, conditions, strict=True) for word in each.passes(condition)]
     size, time, diff, lefts, rights = program.cell(), *(program.vector() for _ in range(4))
     hits = program.memory.reserve(1 << 31), program.memory.reserve(1 << 31)
-    program.op(vm.JOIN, left.block, right.block, size, time, diff, lefts, rights, *hits, 0)
+    program.op(vm.JOIN, left.block, right.block, size, time, diff, lefts, rights, *hits, 0, *passes)
     program.keep(Weights())
 
     def make(name: str) -> int:

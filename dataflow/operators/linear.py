@@ -78,15 +78,31 @@ def _widened(stream: Stream, cell: int, width: int) -> int:
 
 
 def where(stream: Stream, node: Node) -> Stream:
-    """Narrow a selection conjunct by conjunct, then take what is asked for."""
-    program, selected, size = stream.program, 0, stream.size
-    for column, low, high in _ranges(conjuncts(node.params)):
-        selected, size = _filter(program, vm.FILTER_RANGE, size, (*stream.stored(column), low, high, selected))
-    for term in _others(conjuncts(node.params)):
-        narrowed = _selected(stream, size, selected) if selected else stream
-        condition = narrowed.evaluate(term)
-        selected, size = _filter(program, vm.FILTER_TRUE, size, (condition, 8, 0, 0, selected))
+    """Take what is asked for of the rows that meet a condition."""
+    selected, size = _selection(stream, node.params)
     return _selected(stream, size, selected)
+
+
+def passing(stream: Stream, conditions: Sequence[Term]) -> int:
+    """Return the cell of numbers whose bits say which conditions a row meets."""
+    program, result = stream.program, stream.program.vector()
+    program.op(vm.FILL, stream.size, 0, 0, 0, result)
+    for bit, condition in enumerate(conditions):
+        selected, size = _selection(stream, condition)
+        program.op(vm.MARK, size, selected, 0, bit, result)
+    return result
+
+
+def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
+    """Narrow a selection conjunct by conjunct; return its cell, and that of its size."""
+    program, selected, size = stream.program, 0, stream.size
+    for column, low, high in ranges(conjuncts(condition)):
+        selected, size = _filter(program, vm.FILTER_RANGE, size, (*stream.stored(column), low, high, selected))
+    for term in others(conjuncts(condition)):
+        narrowed = _selected(stream, size, selected) if selected else stream
+        met = narrowed.evaluate(term)
+        selected, size = _filter(program, vm.FILTER_TRUE, size, (met, 8, 0, 0, selected))
+    return selected, size
 
 
 def _filter(program: Program, code: int, size: int, fields: tuple[int, int, int, int, int]) -> tuple[int, int]:
@@ -135,7 +151,7 @@ def _range(term: Term) -> tuple[str, int, int] | None:
     return None
 
 
-def _ranges(terms: Sequence[Term]) -> list[tuple[str, int, int]]:
+def ranges(terms: Sequence[Term]) -> list[tuple[str, int, int]]:
     """Return one range a column, in the order in which the columns are first named."""
     found: dict[str, tuple[int, int]] = {}
     for term in terms:
@@ -146,7 +162,7 @@ def _ranges(terms: Sequence[Term]) -> list[tuple[str, int, int]]:
     return [(name, low, high) for name, (low, high) in found.items()]
 
 
-def _others(terms: Sequence[Term]) -> list[Term]:
+def others(terms: Sequence[Term]) -> list[Term]:
     return [term for term in terms if _range(term) is None]
 
 

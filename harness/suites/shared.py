@@ -66,6 +66,15 @@ class All:
         for each in found or [shared.Shared("none", (), 0, 0)]:
             yield Finding(each.what, {"rows": [each.rows], "bytes": [each.size]}, said=" ".join(each.queries))
 
+    def filters(self) -> Iterator[Finding]:
+        names = "apart", "left", "bytes_apart", "bytes_as_one", "in_vain"
+        weighed = [
+            (what, (each.apart, len(each.filters), each.bytes_apart, each.bytes_as_one, each.in_vain))
+            for what, each in shared.choices(self._plans)
+        ]
+        for what, figures in weighed or [("none", (0, 0, 0, 0, 0))]:
+            yield Finding(what, {name: [figure] for name, figure in zip(names, figures, strict=True)})
+
     def coming(self) -> Iterator[Finding]:
         for each in shared.coming(self._cells, self._dataset, self._work):
             if each.wrong:
@@ -123,6 +132,7 @@ def tasks(chosen: argparse.Namespace) -> list[Task]:
             for logical, physical in batches
         ),
         Task("arrangements", of, "", data, all_.arrangements),
+        Task("filters", of, "", data, all_.filters),
         Task("coming", of, "", data, all_.coming),
         Task("crowding", of, f"fuel {chosen.fuel}", data, partial(all_.crowding, chosen.fuel)),
     ]

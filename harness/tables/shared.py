@@ -12,7 +12,7 @@ SIDES = (("together", "together"), ("alone, sum", "alone"))
 
 
 def shared_tables(found: Found) -> list[Table]:
-    return [loads(found), state(found), arrangements(found), coming(found), crowding(found)]
+    return [loads(found), state(found), arrangements(found), filters(found), coming(found), crowding(found)]
 
 
 def loads(found: Found) -> Table:
@@ -55,6 +55,17 @@ def arrangements(found: Found) -> Table:
     ]
     headers = ["arrangement of", "read by", "rows", "MB"]
     return Table("arrangements", "Arrangements that several queries read", headers, made)
+
+
+def filters(found: Found) -> Table:
+    of = sorted(found.get("filters", ()), key=lambda each: -max(each.figures.get("bytes_apart", [0])))
+    sizes = (least(name, _mb) for name in ("bytes_apart", "bytes_as_one"))
+    made = rows(of, number("apart"), *sizes, number("in_vain"), number("left"))
+    headers = ["arrangements of", "apart", "MB apart", "MB as one", "rows looked at in vain", "filters left to readers"]
+    notes = [
+        "the planner's estimates; it leaves filters to readers where that saves 1 MB; a look in vain counts 8 bytes"
+    ]
+    return Table("filters", "Arrangements that differ in their filters", headers, made, notes)
 
 
 def coming(found: Found) -> Table:

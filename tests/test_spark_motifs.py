@@ -20,6 +20,8 @@ from harness.spark_motifs import INDEX_BYTES, INDEX_SHARE, Place, Seeded, execut
 from queries.graph.motifs import MOTIFS, motif
 
 MASTER = "local[2]"
+
+pytestmark = pytest.mark.waits
 each_way = pytest.mark.parametrize("indexes", ["broadcast", "exchange"])
 
 

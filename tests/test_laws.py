@@ -122,6 +122,8 @@ OPERATORS = {
     "or-null": items.or_null(),
     "or-null-of-a-sum": items.aggregate(sum=total(col.value), n=count()).or_null(),
     "or-null-joined": items.cross(others.aggregate(sum=total(col.amount)).or_null()),
+    "or-null-of-nothing-and-rows": items.concat(items.where(col.value > col.value + 1).or_null()),
+    "or-null-of-nothing-and-rows-counted": items.concat(items.where(col.value > col.value + 1).or_null()).count(by=()),
     "consolidate": items.select("key").consolidate(),
 }
 each_operator = pytest.mark.parametrize("name", OPERATORS)

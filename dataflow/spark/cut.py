@@ -175,6 +175,9 @@ class _Cutter:
         deliveries = tuple(each and replace(each, low=None) for each in found.deliveries)
         if found.placement == FIRST:  # nobody else needs what is sent to all
             deliveries = tuple(each and Delivery("first") for each in deliveries)
+        elif at.op == "concat":  # what the first shard alone may say, like a row of NULL, is not for all to say
+            pairs = zip(deliveries, spots, strict=True)
+            deliveries = tuple(each or (BY_ROW if spot.placement == FIRST else None) for each, spot in pairs)
         return Layout(deliveries, replace(found.placement, low=None), found.again)
 
     def _not_everywhere(self, at: Node) -> Spot:

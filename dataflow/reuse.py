@@ -7,7 +7,8 @@ A vector whose own address is written down anywhere stays where it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 
 from dataflow.kernels.memory import view
 from dataflow.program import Op, Part, Program, in_order
@@ -18,8 +19,9 @@ def reuse(program: Program, ops: Sequence[Op], cells: Collection[int]) -> None:
     lives: dict[int, tuple[int, int]] = {}
     fixed: set[int] = set()
     vectors = {program.address(cell): cell for cell in cells}
+    leading = _leading(program, vectors)
     for place, op in enumerate(in_order(ops)):
-        for word in _known(program, op.block, set(vectors.values())):
+        for word in _known(op.block, leading):
             if word in vectors:
                 fixed.add(vectors[word])
             first, _ = lives.get(word, (place, place))
@@ -38,13 +40,26 @@ def reuse(program: Program, ops: Sequence[Op], cells: Collection[int]) -> None:
         living.append((last, address))
 
 
-def _known(program: Program, block: int, cells: Collection[int]) -> Iterator[int]:
-    """Yield all words that are reached from a block, without looking into cells of vectors."""
+def _leading(program: Program, vectors: Mapping[int, int]) -> Callable[[int], Sequence[int]]:
+    """Return what says which words of a block or table lead on, or are the address of a vector."""
+    cells = set(vectors.values())
+
+    @cache
+    def words(address: int) -> Sequence[int]:
+        if address in cells or address not in program.tables:
+            return ()
+        found = view(address, program.tables[address]).tolist()
+        return [word for word in found if word in program.tables or word in vectors]
+
+    return words
+
+
+def _known(block: int, leading: Callable[[int], Sequence[int]]) -> set[int]:
+    """Return all such words that are reached from a block, without looking into cells of vectors."""
     left, seen = [block], {block}
     while left:
-        address = left.pop()
-        for word in view(address, program.tables[address]).tolist():
-            yield word
-            if word in program.tables and word not in seen and word not in cells:
+        for word in leading(left.pop()):
+            if word not in seen:
                 seen.add(word)
                 left.append(word)
+    return seen

@@ -93,7 +93,7 @@ class Static:
         self._program.slice_rows = LOAD_ROWS
         self._shard = Shard(compiled)
         self._seed, *self._levels = [Level.of(each.node, compiled, smaller) for each in found]
-        self._shown = Shown(0, 0, (), 0)
+        self._last: _Run | None = None
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -119,24 +119,22 @@ class Static:
     @property
     def shown(self) -> Shown:
         """What the last run has taken."""
-        return self._shown
+        return self._last.shown() if self._last else Shown(0, 0, (), 0)
 
     def count(self, batch: int = BATCH, *, part: int = 0, parts: int = 1) -> int:
         """Count the ways to give values to the variables, or a part of them: all parts together are all ways."""
-        run = _Run(self._seed, self._levels, batch, self._tail())
+        run = self._run(batch, self._tail())
         run.keep(part, parts)
         listed = sum(int(rows[:, -1].sum()) for rows in run.parts())
-        self._shown = run.shown()
         return run.word(kernel.TOTAL) + listed
 
     def rows(self, batch: int = BATCH) -> Iterator[np.ndarray]:
         """List them, some at a time: values in the order of `variables`, and last how often."""
-        run = _Run(self._seed, self._levels, batch, len(self._levels))
+        run = self._run(batch, len(self._levels))
         columns = (self._levels or [self._seed])[-1].after
         order = [*(columns.index(each) for each in self.variables), len(columns)]
         for rows in run.parts():
             yield rows[:, order]
-        self._shown = run.shown()
 
     @property
     def factors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -147,14 +145,19 @@ class Static:
 
     def lists(self, batch: int = BATCH) -> Iterator[Lists]:
         """List them without multiplying out what does not depend on each other: see `factors`."""
-        run = _Run(self._seed, self._levels, batch, self._tail())
+        run = self._run(batch, self._tail())
         prefix, _ = self.factors
         for rows, values in run.factored():
             yield Lists(rows[:, : len(prefix) + 1], rows[:, len(prefix) + 1 :], values)
-        self._shown = run.shown()
 
     def close(self) -> None:
+        self._last = None
         self._program.memory.close()
+
+    def _run(self, batch: int, tail: int) -> _Run:
+        self._last = None  # its memory goes first
+        self._last = _Run(self._seed, self._levels, batch, tail)
+        return self._last
 
     def _tail(self) -> int:
         """Return the first level from which on no variable depends on another one, and no condition on any."""

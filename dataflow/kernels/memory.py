@@ -201,6 +201,8 @@ _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ct
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+MOST_PAGES = 1 << 14
+"""Asked of at a time: the answer is a byte a page, and a large array would itself be many pages."""
 STAGGER, STAGGER_WITHIN = 17 * 64, 1 << 16
 
 
@@ -264,10 +266,13 @@ class Memory:
     def resident(self, address: int) -> int:
         """Count the bytes of a reservation that cost memory."""
         start, size = self._held[address]
-        pages = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
-        if _libc.mincore(start, size, pages) != 0:
-            raise OSError(ctypes.get_errno(), "mincore")
-        return int((np.ctypeslib.as_array(pages) & 1).sum(dtype=np.int64)) * mmap.PAGESIZE
+        pages, found = np.empty(min(size // mmap.PAGESIZE, MOST_PAGES), np.uint8), 0
+        for first in range(0, size, MOST_PAGES * mmap.PAGESIZE):
+            some = min(size - first, MOST_PAGES * mmap.PAGESIZE)
+            if _libc.mincore(start + first, some, pages.ctypes.data) != 0:
+                raise OSError(ctypes.get_errno(), "mincore")
+            found += int(np.count_nonzero(pages[: some // mmap.PAGESIZE] & 1))
+        return found * mmap.PAGESIZE
 
     def close(self) -> None:
         for address in list(self._held):

@@ -7,17 +7,19 @@ data and is raised here as it was; anything else is a bug and keeps its tracebac
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,21 +33,49 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("datagen", "dataflow", "queries", "harness")
 MODULES = ("deltamark.py",)
+LONGEST_END = 20
+"""Seconds that a JVM may take to end."""
+
+_SCRATCH: list[Path] = []
+
+
+def scratch() -> Path:
+    """Make a directory for files of Spark. It goes at the end of this process: a JVM, as long as it is there, may write
+    into it, also when what it writes is of no use any more.
+    """
+    _SCRATCH.append(Path(tempfile.mkdtemp(prefix="deltamark-")))
+    return _SCRATCH[-1]
+
+
+@atexit.register
+def _sweep() -> None:
+    if not _SCRATCH:
+        return
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            gateway.proc.wait(LONGEST_END)
+    for each in _SCRATCH:
+        shutil.rmtree(each, ignore_errors=True)
 
 
 @contextmanager
 def session(master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """Start a session on `master` and stop it, and remove what it wrote, on the way out."""
-    scratch = Path(tempfile.mkdtemp(prefix="deltamark-"))
+    directory = scratch()
     kept = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_HOME", "SPARK_LOCAL_IP")}
-    os.environ["JAVA_HOME"] = str(java_home(os.environ, scratch))
+    os.environ["JAVA_HOME"] = str(java_home(os.environ, directory))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("local"):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     if master.startswith("local-cluster"):
-        os.environ["SPARK_HOME"] = str(_home(scratch))
+        os.environ["SPARK_HOME"] = str(_home(directory))
     try:
-        spark = _start(master, settings, scratch)
+        spark = _start(master, settings, directory)
         try:
             yield spark
         finally:
@@ -53,21 +83,21 @@ def session(master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     finally:
         for name, value in kept.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
-def _home(scratch: Path) -> Path:
+def _home(directory: Path) -> Path:
     """Make a directory that looks like that of Spark: the workers of a cluster on this machine write into it."""
     import pyspark  # noqa: PLC0415
 
-    home = scratch / "spark"
+    home = directory / "spark"
     home.mkdir()
     for each in Path(pyspark.__file__).parent.iterdir():
         (home / each.name).symlink_to(each)
     return home
 
 
-def _start(master: str, settings: Mapping[str, str], scratch: Path) -> SparkSession:
+def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 (half a second, and most commands need no Spark)
 
     builder = (
@@ -76,11 +106,11 @@ def _start(master: str, settings: Mapping[str, str], scratch: Path) -> SparkSess
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.local.dir", str(scratch))
+        .config("spark.local.dir", str(directory))
         .config("spark.log.level", "ERROR")
         .config(map=dict(settings))
     )
-    log = scratch / "jvm.log"
+    log = directory / "jvm.log"
     try:
         with _stderr_to(log):  # the JVM keeps it: what it prints is wanted only when it does not start
             spark = builder.getOrCreate()
@@ -90,7 +120,7 @@ def _start(master: str, settings: Mapping[str, str], scratch: Path) -> SparkSess
         remedy = "give MASTER=local[*], local[N] or spark://host:port, and see --debug"
         raise DeltamarkError(f"Spark did not start on {master}", reason, remedy) from error
     path = list(sys.path)
-    spark.sparkContext.addPyFile(str(_package(scratch)))
+    spark.sparkContext.addPyFile(str(_package(directory)))
     sys.path[:] = path  # it is the executors that need it
     return spark
 
@@ -109,9 +139,9 @@ def _stderr_to(path: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _package(scratch: Path) -> Path:
+def _package(directory: Path) -> Path:
     """Zip the project's own modules, for the executors."""
-    target = scratch / "deltamark.zip"
+    target = directory / "deltamark.zip"
     sources = [ROOT / name for name in MODULES]
     for package in PACKAGES:
         sources += sorted((ROOT / package).rglob("*.py"))

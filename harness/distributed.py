@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from dataflow.worker import Batch
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.schema import RelationName, relation
-from datagen.spark import session
+from datagen.spark import scratch, session
 from datagen.workload import Workload, workload
 from deltamark import DeltamarkError
 from harness import machine
@@ -145,7 +144,7 @@ class Distributed:
 
     def __init__(self, cell: Cell, dataset: Dataset, plan: Collection) -> None:
         self._cell, self._dataset, self._plan = cell, dataset, plan
-        self._scratch = "" if cell.checkpoint else tempfile.mkdtemp(prefix="deltamark-")
+        self._scratch = "" if cell.checkpoint else str(scratch())
         self.schema = plan.schema
 
     def changes(self, rounds: int) -> Iterator[Batch]:
@@ -183,7 +182,7 @@ class Streamed:
     def __init__(self, cell: Cell, dataset: Dataset, plan: Collection) -> None:
         work = workload(dataset, cell.workload)
         self._physical = cell.physical
-        self._scratch = tempfile.mkdtemp(prefix="deltamark-")
+        self._scratch = str(scratch())
         self.feed = Feed(dataset, work, dict.fromkeys(_relations(cell), ()), logical=cell.logical)
         self._query = open_query(cell, dataset, plan, work.rounds, self._scratch)
         self._done = self._query.progress()

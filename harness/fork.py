@@ -1,8 +1,8 @@
 """Work done in a child of this process: a time limit, a crash and a kill concern that work alone.
 
 The child tells when a stage begins, which has a new time limit, and what it found; between stages it may wait for the
-word to go on. It leads a group of processes: what
-it has started ends with it, and it ends with its parent.
+word to go on. It leads a group of processes: what it has started ends with it, and it ends with its parent. Its
+temporary files lie in a directory that goes when it ends, however it does.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import pickle
 import select
+import shutil
 import signal
 import struct
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -55,10 +57,12 @@ class Child:
 
     def __init__(self, work: Work, watched: int | None = None) -> None:
         (self._pipe, writing), (waiting, self._gate) = os.pipe(), os.pipe()
+        self._scratch = tempfile.mkdtemp(prefix="deltamark-")
         parent, self._pid = os.getpid(), os.fork()
         if self._pid == 0:
             os.close(self._pipe)
             os.close(self._gate)
+            os.environ["TMPDIR"] = tempfile.tempdir = self._scratch
             _child(work, writing, waiting, parent)
         with suppress(OSError):  # the child may have done it, and have ended
             os.setpgid(self._pid, self._pid)
@@ -95,6 +99,7 @@ class Child:
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _hear(self, limit: float) -> None:
         """Wait for what it says next, but for that a stage begins."""

@@ -10,7 +10,6 @@ first atom's rows come again, in batches, as what is extended.
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -25,7 +24,7 @@ from dataflow.expr import col
 from dataflow.motif import Variant, extending
 from dataflow.plan import walk
 from dataflow.worker import Batch
-from datagen.spark import run_tasks
+from datagen.spark import run_tasks, scratch
 from deltamark import DeltamarkError
 from harness.graphs import WORKLOADS, Edges, Stream, oriented, stored_graph
 from harness.motifs import Measured, indexed, relations_of, triangular
@@ -192,13 +191,12 @@ def run(
     """Run a plan to the end; yield the changes of its answer by batches, and how many changes have been fed then."""
     from dataflow.spark.query import Query  # noqa: PLC0415 (most commands need no Spark)
 
-    with tempfile.TemporaryDirectory(prefix="deltamark-") as scratch:
-        query = Query(spark, found, source, shards=shards, directory=f"{scratch}/query")
-        try:
-            took = [float(each.report["durationMs"]["triggerExecution"]) / 1000 for each in query.progress()]
-            whole = query.changes()
-        finally:
-            query.stop()
+    query = Query(spark, found, source, shards=shards, directory=str(scratch()))
+    try:
+        took = [float(each.report["durationMs"]["triggerExecution"]) / 1000 for each in query.progress()]
+        whole = query.changes()
+    finally:
+        query.stop()
     parts = source.stream.parts()
     measured.took += [seconds for seconds, (_, _, time) in zip(took[-len(parts) :], parts, strict=True) if time]
     measured.updates += sum(stop - start for start, stop, time in parts if time)

@@ -1,4 +1,5 @@
 """Kill what runs a query on Spark, for real and at random moments, and see that its changes are those of one worker.
+Nothing is killed before the first batch is committed: there would be nothing to go on from.
 
 The driver is started again, with its checkpoint, as often as it ends before its query; an executor or a Python worker
 is Spark's to replace, and where it gives up, that is an end of the driver like any other.
@@ -29,7 +30,7 @@ VICTIMS: tuple[Victim, ...] = ("driver", "executor", "worker")
 WORDS: dict[Victim, str] = {"driver": "", "executor": "CoarseGrainedExecutorBackend", "worker": "pyspark.daemon"}
 """What is in the command lines of victims."""
 
-MOST_STARTS = 30
+MOST_STARTS, POLL = 30, 0.05
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -43,12 +44,20 @@ class Tale:
     wrong: str = ""
 
 
-def survive(  # noqa: PLR0913 (each is a choice of its own)
-    cell: Cell, dataset: Dataset, victim: Victim, *, kills: int, pause: float, chance: Random
-) -> Tale:
-    """Run a query with its checkpoint, killing a victim so many times, `pause` seconds apart on average."""
+@dataclass(frozen=True)
+class Danger:
+    """What is killed, how many times, and how many seconds apart on average."""
+
+    victim: Victim
+    kills: int
+    pause: float
+
+
+def survive(cell: Cell, dataset: Dataset, danger: Danger, chance: Random) -> Tale:
+    """Run a query with its checkpoint, in danger."""
     tale, began = Tale(), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="deltamark-") as directory:
+    with tempfile.TemporaryDirectory(prefix="deltamark-", ignore_cleanup_errors=True) as scratch:
+        directory = Path(scratch, "query")
         command = _command(cell, dataset, directory)
         said = ""
         while not said:
@@ -56,7 +65,7 @@ def survive(  # noqa: PLR0913 (each is a choice of its own)
                 tale.wrong = f"not done after {tale.starts} starts: {command}"
                 return tale
             tale.starts += 1
-            said = _run(command, victim, tale, kills - len(tale.kills), pause, chance)
+            said = _run(command, directory, danger, tale, chance)
     tale.seconds = time.monotonic() - began
     wanted = verify.digest_of(cell.but(engine="embedded", workers=1, master=""), dataset)
     if said != wanted:
@@ -64,31 +73,38 @@ def survive(  # noqa: PLR0913 (each is a choice of its own)
     return tale
 
 
-def _command(cell: Cell, dataset: Dataset, directory: str) -> list[str]:
+def _command(cell: Cell, dataset: Dataset, directory: Path) -> list[str]:
     words = [
         sys.executable, "-m", "harness", "changes", cell.query, "--digest", "--sf", cell.sf,
         "--data", str(dataset.directory.parent), "--workload", cell.workload, "--logical", str(cell.logical),
         "--physical", str(cell.physical), "--workers", str(cell.workers), "--engine", "spark",
-        "--checkpoint", f"{directory}/query",
+        "--checkpoint", str(directory),
     ]  # fmt: skip
     return [*words, *(["--master", cell.master] if cell.master else [])]
 
 
-def _run(command: Sequence[str], victim: Victim, tale: Tale, kills: int, pause: float, chance: Random) -> str:  # noqa: PLR0913, PLR0917
+def _run(command: Sequence[str], directory: Path, danger: Danger, tale: Tale, chance: Random) -> str:
     """Run to the end of the process, or its death; return what it said, if it was done."""
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        command,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(directory.parent)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
     ) as process:
-        while kills > 0 and process.poll() is None:
+        while process.poll() is None and not any(directory.glob("checkpoint/commits/[0-9]*")):
+            time.sleep(POLL)
+        while len(tale.kills) < danger.kills and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0, 2 * pause))
-            found = list(victims(process.pid, victim))
+                process.wait(chance.uniform(0, 2 * danger.pause))
+            found = list(victims(process.pid, danger.victim))
             if process.poll() is None and found:
                 mine = chance.choice(found)
                 with suppress(ProcessLookupError):
                     os.kill(mine, signal.SIGKILL)
-                    tale.kills.append(f"{victim} {mine}")
-                    kills -= 1
+                    tale.kills.append(f"{danger.victim} {mine}")
         said, _ = process.communicate()
         _bury(process.pid)
         return said.strip() if process.returncode == 0 else ""

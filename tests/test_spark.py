@@ -20,12 +20,12 @@ from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import measure, verify
 from harness.cell import Cell
-from harness.chaos import survive, victims
+from harness.chaos import Danger, survive, victims
 from harness.checks import StoredCheck, Told
 from harness.distributed import SESSIONS, Streamed, open_query
 from harness.engines import collection
 
-pytestmark = pytest.mark.waits
+pytestmark = pytest.mark.waits(10)
 
 CELL = Cell("q10", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
 
@@ -150,6 +150,8 @@ def kill_one(order):
         os.kill(order.choice(found), signal.SIGKILL)
 
 
+@pytest.mark.waits(60)
 def test_a_driver_that_is_killed_goes_on(chunked):
-    tale = survive(CELL.but(query="q12"), chunked, "driver", kills=1, pause=10, chance=Random(1))
+    cell = CELL.but(query="q04", physical=1000)
+    tale = survive(cell, chunked, Danger("driver", kills=1, pause=0.5), Random(1))
     assert (tale.wrong, len(tale.kills)) == ("", 1)

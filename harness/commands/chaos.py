@@ -8,7 +8,7 @@ import argparse
 from random import Random
 
 from harness.cell import Cell
-from harness.chaos import VICTIMS, survive
+from harness.chaos import VICTIMS, Danger, survive
 from harness.commands.data import ensure
 from harness.options import add_data, at_least_one, numbers
 from queries.catalogue import query
@@ -41,7 +41,7 @@ def run(chosen: argparse.Namespace) -> int:
             master=chosen.master,
         )  # fmt: skip
         for _ in range(chosen.times):
-            tale = survive(cell, dataset, victim, kills=chosen.kills, pause=chosen.pause, chance=chance)
+            tale = survive(cell, dataset, Danger(victim, chosen.kills, chosen.pause), chance)
             wrong += bool(tale.wrong)
             told = f"{len(tale.kills)} kills of {victim}, {tale.starts} starts, {tale.seconds:.0f} s"
             print(f"{cell}: {tale.wrong or 'the same stream'} ({told})", flush=True)

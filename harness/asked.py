@@ -62,13 +62,8 @@ def add_suite(parser: argparse.ArgumentParser) -> None:
 def add_runs(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--runs", type=at_least_one, default=3, help="timed runs of a cell; slow ones get fewer (default 3)")
-    add(
-        "--timeout",
-        type=float,
-        default=600.0,
-        metavar="S",
-        help="seconds that a run, of another suite a cell, may take (default 600)",
-    )
+    text = "seconds that a run, of another suite a cell, may take (default 600)"
+    add("--timeout", type=float, default=600.0, metavar="S", help=text)
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:

@@ -55,14 +55,9 @@ class Task:
         cell = " ".join(filter(None, (suite, self.of, self.table, self.part)))
         by = replace(origin, data=self.data)
         return Finding(
-            self.part or self.table,
-            suite=suite,
-            of=self.of,
-            table=self.table,
-            cell=cell,
-            key=key_of(cell, by),
+            self.part or self.table, suite=suite, of=self.of, table=self.table, cell=cell, key=key_of(cell, by),
             **asdict(by),
-        )
+        )  # fmt: skip
 
 
 def latest(findings: Iterable[Finding]) -> list[Finding]:

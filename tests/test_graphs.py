@@ -171,19 +171,8 @@ def test_the_command_counts_as_duckdb_does_after_every_batch(graphs, name, workl
     (tmp_path / "x.txt").write_text(
         "".join(f"{a} {b}\n" for a, b in zip(edges.src[kept], edges.dst[kept], strict=True))
     )
-    words = [
-        "motif",
-        name,
-        "--graph",
-        str(tmp_path / "x.txt"),
-        "--workload",
-        workload,
-        "--batch",
-        "60",
-        "--check",
-        "99",
-    ]
-    assert main(words) == 0
+    how = ["--workload", workload, "--batch", "60", "--check", "99"]
+    assert main(["motif", name, "--graph", str(tmp_path / "x.txt"), *how]) == 0
     assert "as DuckDB says" in capsys.readouterr().out
 
 

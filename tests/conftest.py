@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from decimal import Decimal
+from math import inf
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from in_turn import tasks_in_turn
 
-from dataflow import team
 from datagen.dataset import Dataset
 from datagen.make import JVM_STARTS_SOON, Wanted, make_data
 
 settings.register_profile("deltamark", deadline=None, max_examples=60)
 settings.load_profile("deltamark")
 (os.environ["SPARK_SUBMIT_OPTS"],) = JVM_STARTS_SOON.values()
-team.IMPATIENT = 1  # a worker that waits leaves its core to other tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what waits: what computes fills the time, and no core idles at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("waits") is None)
+    """Begin with what waits: what computes fills the time, and no core idles at the end.
+
+    The first of all are those that share a run on Spark, so that one process has them all and runs it once.
+    """
+
+    def waits(item: pytest.Item) -> float:
+        mark = item.get_closest_marker("waits")
+        shared = "finished" in getattr(item, "fixturenames", ())
+        return inf if shared else mark.args[0] if mark else 0
+
+    items.sort(key=waits, reverse=True)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is there for good to itself: whatever is measured collects garbage first, a thousand times over."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

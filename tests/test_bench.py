@@ -27,7 +27,7 @@ from harness.warm import Parent
 from queries import catalogue
 
 pytestmark = [
-    pytest.mark.waits,
+    pytest.mark.waits(3),
     pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning"),
 ]
 

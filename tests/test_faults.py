@@ -108,7 +108,8 @@ def test_an_unwritable_directory(tmp_path):
 def start(data: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "harness", "data", "SF=0.01", f"DATA={data}", "MASTER=local[2]"],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=ROOT, env={**os.environ, "TMPDIR": str(data.parent)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
     )  # fmt: skip
 
 
@@ -119,26 +120,27 @@ def wait_for(process: subprocess.Popen[str], what: str) -> None:
     pytest.fail(f"{what!r} was not said")
 
 
-@pytest.mark.waits
+@pytest.mark.waits(35)
 def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
     """Kill -9 while generating, Ctrl-C while pre-batching; then two at once finish what was left."""
-    wanted = Wanted(tmp_path, Decimal("0.01"))
+    directory = tmp_path / "data"
+    wanted = Wanted(directory, Decimal("0.01"))
     for said, stop, code in (
         ("generating parts", signal.SIGKILL, -signal.SIGKILL),
         ("pre-batching rows", signal.SIGINT, 130),
     ):
-        process = start(tmp_path)
+        process = start(directory)
         wait_for(process, said)
         process.send_signal(stop)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == code
         assert "Traceback" not in errors
         assert not wanted.directory.exists() or Dataset.open(wanted.directory)
-    pair = [start(tmp_path), start(tmp_path)]
+    pair = [start(directory), start(directory)]
     outputs = [process.communicate(timeout=120) for process in pair]
     assert [process.returncode for process in pair] == [0, 0], outputs
     assert sum("waiting for another process" in errors for _, errors in outputs) == 1
-    assert [path.name for path in tmp_path.iterdir()] == [wanted.directory.name]
+    assert [path.name for path in directory.iterdir()] == [wanted.directory.name]
     undisturbed = Dataset.open(Wanted(data, Decimal("0.01")).directory)
     assert digests(Dataset.open(wanted.directory)) == digests(undisturbed)
 

@@ -68,7 +68,7 @@ def test_without_one_the_bundled_runtime_is_made_to_work(tmp_path, environ):
     assert java_home(environ, tmp_path) == home  # making it again is harmless
 
 
-@pytest.mark.waits
+@pytest.mark.waits(15)
 def test_the_pipeline_runs_without_any_java(tmp_path):
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("JAVA", "SPARK", "PYSPARK"))}
     tools = tmp_path / "bin"

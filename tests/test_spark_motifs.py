@@ -21,7 +21,7 @@ from queries.graph.motifs import MOTIFS, motif
 
 MASTER = "local[2]"
 
-pytestmark = pytest.mark.waits
+pytestmark = pytest.mark.waits(15)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,7 +46,7 @@ def answer(capsys, edges, *words):
     return capsys.readouterr().out
 
 
-CASES = [("triangle", "broadcast"), ("4-clique", "broadcast"), ("triangle", "exchange")]
+CASES = [("4-clique", "broadcast"), ("triangle", "exchange")]
 """By key a 4-clique has twice as many stages: that is tried without Spark, below and in test_motif.py."""
 
 

@@ -233,7 +233,7 @@ HEADER = {
     "versions": "v",
     "java": "j",
     "commit": "c",
-    "argv": "",
+    "argv": "python -m harness bench SUITE=graph DATA=/my/data --results /my/results --runs 1",
 }
 
 
@@ -262,6 +262,8 @@ def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch,
         writer.add_session(HEADER)
     assert main(["readme", "SUITE=graph", f"RESULTS={kept}", "MACHINE=machine"]) == 0
     assert [each.row for each in store.findings(kept / readme.REFERENCE)] == ["1 x 1000", *MOTIFS]
+    command = store.sessions(kept / readme.REFERENCE)["session"]["argv"]
+    assert command == "python -m harness bench SUITE=graph --runs 1", "where things lay is left out"
     written = readme.README.read_text()
     assert written.startswith("# before\n")
     assert written.endswith("after\n")

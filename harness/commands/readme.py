@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from deltamark import DeltamarkError
 from harness import store, telling
@@ -64,7 +67,19 @@ def _copy(chosen: argparse.Namespace, reference: Path) -> None:
         if found:
             writer.add_findings(found)
         for session in _sessions([*kept, *found]):
-            writer.add_session(headers[session])
+            writer.add_session(_placeless(headers[session]))
+
+
+def _placeless(header: dict[str, Any]) -> dict[str, Any]:
+    """Leave out of a session's command where files lay: that is nobody else's business, and not what was measured."""
+    words = shlex.split(header["argv"])
+    named = {at + 1 for at, word in enumerate(words) if word in ("--data", "--results")}
+    kept = [
+        word
+        for at, word in enumerate(words)
+        if at not in named and not re.match(r"(--data|--results|DATA|RESULTS)(=|$)", word)
+    ]
+    return {**header, "argv": shlex.join(kept)}
 
 
 def _sessions(made: Iterable[Record | Finding]) -> list[str]:

@@ -76,19 +76,19 @@ def triangular(pattern: Pattern, edges: Edges) -> Pattern:
     return by_triangles(pattern, "e", "e" if edges.are_once() else "once")
 
 
-def bigjoin_of(pattern: Pattern, edges: Edges) -> Static:
+def bigjoin_of(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
     """Return what finds a motif in a graph that does not change."""
-    return Static(pattern.over(relations_of(edges)), pattern.smaller)
+    return Static(pattern.over(relations_of(edges)), pattern.smaller, workers=workers)
 
 
-def indexed(pattern: Pattern, edges: Edges) -> Static:
+def indexed(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
     """Return what finds a motif in a graph that does not change, with all its indexes made."""
     whole = WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)
     relations = relations_of(edges)
     batches_of: dict[str, Callable[[], Iterable[Batch]]] = {"e": lambda: [whole]}
 
     def made(each: Pattern) -> Static:
-        found = Static(each.over(relations), each.smaller)
+        found = Static(each.over(relations), each.smaller, workers=workers)
         found.load_parts({name: batch} for name in found.inputs for batch in batches_of[name]())
         return found
 

@@ -238,4 +238,4 @@ def count_part(task: dict[str, Any]) -> int:
         while _indexes:
             _indexes.popitem()[1].close()
         _indexes[what] = what.indexed()
-    return _indexes[what].count(what.batch, part=part, parts=parts)
+    return _indexes[what].count_share(part, parts, what.batch)

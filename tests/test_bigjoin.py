@@ -19,18 +19,27 @@ from dataflow.bigjoin import Static
 from dataflow.collection import source
 from dataflow.motif import Atom
 from dataflow.types import integer
+from dataflow.worker import Batch
 
 few = settings(max_examples=8)
 each_motif = pytest.mark.parametrize("name", MOTIFS)
 
 
-def counted_by_static(name: str, streams, batch: int) -> Counter:
+def static_of(name: str, workers: int = 1) -> Static:
     words, where = MOTIFS[name]
     smaller = [tuple(each.args[0] for each in condition.args) for condition in where]
     pairs = [word.split(":") for word in words.split()]
-    static = Static([Atom(RELATIONS[relation], tuple(names)) for relation, names in pairs], smaller)
-    with closing(static):
-        static.load({each: arrays(schema, streams[each]) for each, schema in inputs_of(motif(name)).items()})
+    atoms = [Atom(RELATIONS[relation], tuple(names)) for relation, names in pairs]
+    return Static(atoms, smaller, workers=workers)
+
+
+def batches_of(name: str, streams) -> dict[str, Batch]:
+    return {each: arrays(schema, streams[each]) for each, schema in inputs_of(motif(name)).items()}
+
+
+def counted_by_static(name: str, streams, batch: int) -> Counter:
+    with closing(static_of(name)) as static:
+        static.load(batches_of(name, streams))
         found = Counter()
         for part in static.rows(batch):
             for *row, weight in part.tolist():
@@ -67,6 +76,26 @@ def test_bigjoin_finds_the_join_of_whole_collections_for_every_batch(name, batch
         for each, schema in inputs_of(motif(name)).items()
     }
     assert counted_by_static(name, streams, batch) == answer(motif(name, "binary").node, streams, 0)
+
+
+@each_motif
+@pytest.mark.parametrize("workers", [2, 3])
+@few
+@given(data=st.data())
+def test_workers_find_what_one_does_also_when_more_is_loaded(name, workers, data):
+    loads = [
+        {
+            each: [(row, 0, 1) for row in data.draw(st.lists(rows(schema), max_size=12))]
+            for each, schema in inputs_of(motif(name)).items()
+        }
+        for _ in range(2)
+    ]
+    with closing(static_of(name)) as alone, closing(static_of(name, workers)) as crew:
+        for streams in loads:
+            for static in (alone, crew):
+                static.load(batches_of(name, streams))
+            assert crew.count(3) == alone.count(3)
+            assert crew.shown.proposals == alone.shown.proposals
 
 
 def test_the_paper_s_example():

@@ -202,6 +202,15 @@ def test_the_command_shows_the_loads_of_shards(tmp_path, capsys):
     assert found == {"bigjoin": "8", "bigjoin-s": "8"}
 
 
+def test_workers_count_a_graph_that_does_not_change(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
+    words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--workers", "2"]
+    assert main([*words, "--check", "1"]) == 0
+    assert capsys.readouterr().out == "8 (as DuckDB says)\n"
+    assert main([*words, "--show", "lists"]) == 2
+    assert "one worker lists" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("more", [[], ["--static", "--show", "rows"]])
 def test_shards_are_of_counts_without_changes(tmp_path, capsys, more):
     (tmp_path / "x.txt").write_text("1 2\n")

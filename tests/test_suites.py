@@ -27,8 +27,8 @@ from harness.tables import suite_tables
 from harness.tables.entry import brief
 
 ORIGIN = Origin("", "code", "versions", "commit", "session")
-FIGURES = {"found": [7], "indexed": [0.5], "seconds": [2.0, 1.0], "by_hand": [0.5], "proposals": [9],
-           "state_bytes": [100], "state_rows": [10]}  # fmt: skip
+FIGURES = {"found": [7], "indexed": [0.5], "batches": [1], "seconds_w1": [2.0, 1.0], "seconds_w2": [1.5],
+           "by_hand": [0.5], "proposals": [9], "state_bytes": [100], "state_rows": [10]}  # fmt: skip
 MOTIFS = ("triangle", "4-clique", "5-clique")
 EFFORT = Effort(1, 600.0)
 
@@ -215,7 +215,7 @@ def test_duckdb_reads_findings_in_one_statement(tmp_path):
     for name in ("a", "b"):
         with store.writing(tmp_path / name) as writer:
             writer.add_findings(findings())
-    sql = f"SELECT list_min(figures['seconds']) FROM '{tmp_path}/*/findings.jsonl' WHERE row = '4-clique'"
+    sql = f"SELECT list_min(figures['seconds_w1']) FROM '{tmp_path}/*/findings.jsonl' WHERE row = '4-clique'"
     assert duckdb.sql(sql).fetchall() == [(1.0,)] * 2
 
 

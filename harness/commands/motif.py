@@ -229,8 +229,11 @@ def _sharded(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
 
 def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Edges) -> int:
     """Count or list by BiGJoin over indexes of all edges. by: how it is found."""
+    if chosen.workers > 1 and chosen.show != "count":
+        remedy = "leave --workers out, or only count"
+        raise DeltamarkError("one worker lists a graph that does not change", f"--show {chosen.show}", remedy)
     batch, started = chosen.batch or BATCH, time.perf_counter()
-    with closing(indexed(by, edges)) as found:
+    with closing(indexed(by, edges, chosen.workers)) as found:
         loaded = time.perf_counter()
         if chosen.show == "rows":
             writer = csv.writer(sys.stdout, lineterminator="\n")

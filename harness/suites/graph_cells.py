@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import partial
 
 from dataflow.motif import Variant
 from harness.finding import Figures, Finding
@@ -35,20 +36,24 @@ VERTICES = (1, 1000)
 
 
 def static(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
-    """Count a motif by BiGJoin and by hand, by turns."""
-    hand, ours, theirs = by_hand(name, edges), [], []
-    with closing(bigjoin_of(MOTIFS[name], edges)) as motif:
-        indexed, _ = timed(lambda: motif.load({"e": edges.batch()}))
+    """Count a motif by BiGJoin, on each number of workers, and by hand, by turns."""
+    hand = by_hand(name, edges)
+    figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
+    with ExitStack() as motifs:
+        ours = {each: motifs.enter_context(closing(bigjoin_of(MOTIFS[name], edges, each))) for each in WORKERS}
+        took = [timed(partial(each.load, {"e": edges.batch()}))[0] for each in ours.values()]
         for _ in repeated(runs):
-            seconds, found = timed(motif.count)
             again, expected = timed(hand)
-            agree(name, edges, found, (BY_HAND, expected))
-            ours.append(seconds)
-            theirs.append(again)
-        shown = motif.shown
-        figures: Figures = {
-            "found": [found], "indexed": [indexed], "seconds": ours, "by_hand": theirs, "proposals": [shown.proposals],
-            "state_bytes": [motif.index_bytes()], "state_rows": [motif.index_rows()],
+            figures["found"].append(expected)
+            figures["by_hand"].append(again)
+            for workers, motif in ours.items():
+                seconds, found = timed(motif.count)
+                agree(name, edges, found, (BY_HAND, expected))
+                figures[f"seconds_w{workers}"].append(seconds)
+        alone = ours[WORKERS[0]]
+        figures |= {
+            "indexed": took, "proposals": [alone.shown.proposals], "state_bytes": [alone.index_bytes()],
+            "state_rows": [alone.index_rows()],
         }  # fmt: skip
     yield Finding(name, figures, verified=BY_HAND)
 

@@ -14,6 +14,10 @@ Figures = dict[str, list[float]]
 """Seconds, bytes and numbers by name; each is a list with an entry a timed run."""
 
 
+class AbsentError(KeyError):
+    """An older version has measured something else."""
+
+
 @dataclass(frozen=True)
 class Finding(Result):
     row: str
@@ -25,6 +29,8 @@ class Finding(Result):
     table: str = ""
 
     def least(self, figure: str) -> float:
+        if figure not in self.figures:
+            raise AbsentError(figure)
         return min(self.figures[figure])
 
     @property

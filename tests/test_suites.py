@@ -270,6 +270,17 @@ def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch,
     assert [line for line in written.splitlines() if line.startswith("### ")] == ["### Graphs", "### Sharing"]
 
 
+def test_what_an_older_version_has_not_measured_is_left_out(tmp_path, capsys):
+    older = [replace(each, figures={**each.figures, "seconds": [1.0]}) for each in findings()]
+    for each in older:
+        each.figures.pop("seconds_w1", None)
+    with store.writing(tmp_path / "machine") as writer:
+        writer.add_findings(older)
+    words = ["tables", "SUITE=graph", f"RESULTS={tmp_path}", "MACHINE=machine", "FORMAT=csv"]
+    assert main([*words, "TABLE=static-rmat-7"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "static-rmat-7,triangle,7.0,0.5,-,9.0,0.5,-"
+
+
 def test_tables_come_from_findings_alone(kept, capsys):
     words = ["tables", "SUITE=graph", f"RESULTS={kept}", "MACHINE=machine"]
     assert main([*words, "TABLE=static-rmat-7", "FORMAT=csv"]) == 0

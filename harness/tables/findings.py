@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from harness.finding import Finding
-from harness.tables.entry import Entry, Row, Table, brief, count, why, words
+from harness.finding import AbsentError, Finding
+from harness.tables.entry import NOTHING, Entry, Row, Table, brief, count, why, words
 
 Show = Callable[[Finding], Entry]
 Found = Mapping[str, Sequence[Finding]]
@@ -30,8 +30,11 @@ def rows(found: Iterable[Finding], *shown: Show, name: Callable[[str], str] = st
 
 
 def shown_or_why(finding: Finding, show: Show) -> Entry:
-    """Write something of a finding; of a wrong one never a number."""
-    return show(finding) if finding.shown else why(finding)
+    """Write something of a finding; of a wrong one never a number, of one that has it not, for it is old, nothing."""
+    try:
+        return show(finding) if finding.shown else why(finding)
+    except AbsentError:
+        return NOTHING
 
 
 def least(figure: str, write: Callable[[float], Entry] = brief) -> Show:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from harness.finding import Finding
 from harness.suites.counting import MOST_CHANGES
 from harness.suites.graph_cells import VERTICES, WORKERS
 from harness.tables import skew
-from harness.tables.entry import Entry, Row, Table, brief, megabytes, rate, ratio, short, why, words
+from harness.tables.entry import Entry, Row, Table, brief, megabytes, rate, ratio, short, words
 from harness.tables.findings import Found, least, number, rows, share, shown_or_why
 
 ORIENTED = "each pair of vertices once, from the lower degree on; every count is that of another way to it"
@@ -51,17 +49,16 @@ def cost(found: Found) -> Table:
 
 
 def _by_workers(name: str, finding: Finding) -> Row:
-    def show(each: Finding) -> list[Entry]:
-        hand = each.least("by_hand")
-        ours = [each.least(f"seconds_w{workers}") / each.least("batches") for workers in WORKERS]
-        return [brief(hand), *map(brief, ours), ratio(ours[0] / ours[-1]), _cost(hand, ours)]
-
-    return [words(name), *(show(finding) if finding.shown else [why(finding)] * (len(WORKERS) + 3))]
+    first, last = (f"seconds_w{WORKERS[at]}" for at in (0, -1))
+    batches = (share(f"seconds_w{workers}", "batches", brief) for workers in WORKERS)
+    shows = [least("by_hand"), *batches, share(first, last, ratio), _cost]
+    return [words(name), *(shown_or_why(finding, show) for show in shows)]
 
 
-def _cost(hand: float, ours: Sequence[float]) -> Entry:
+def _cost(finding: Finding) -> Entry:
     """Say how many workers it takes: the first that are faster."""
-    enough = [workers for workers, seconds in zip(WORKERS, ours, strict=True) if seconds <= hand]
+    hand, batches = finding.least("by_hand"), finding.least("batches")
+    enough = [workers for workers in WORKERS if finding.least(f"seconds_w{workers}") / batches <= hand]
     return Entry(str(enough[0]), enough[0]) if enough else Entry(f"more than {WORKERS[-1]}")
 
 

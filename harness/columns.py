@@ -22,3 +22,5 @@ FINE, COARSE = PRODUCT[0], PRODUCT[-1]
 SMALL: tuple[Column, ...] = ((1, 1), (1, 10), (1, 100))
 CROSSOVER: tuple[Column, ...] = ((1000, 1), (100_000, 1), (1_000_000, 1))
 """Where maintaining is compared with recomputing: one answer a batch."""
+ON_SPARK: tuple[Column, ...] = ((100_000, 1), (1_000_000, 1))
+"""Where Spark stands beside one worker, and beside recomputing."""

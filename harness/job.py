@@ -19,14 +19,18 @@ from harness.distributed import SESSIONS, SPARK, Distributed, Streamed
 from harness.engines import collection
 from harness.fork import Stages
 from harness.measure import Drive, Handed, Run
+from harness.sparksql import SPARK_SQL
 from harness.stats import percentile
 from harness.subjects import RECOMPUTING, open_check, open_subject
 
 PATIENCE = 1.5
 """Seconds after which no further run is begun."""
 
-WARM = 3
-"""Batches of an untimed run on Spark, whose timed runs are checked themselves."""
+WARM, WARM_ROUNDS = 3, 100_000
+"""Batches of an untimed run on Spark, and the most rounds of one. Timed runs on Spark are checked themselves."""
+
+FEW = 100
+"""Batches of which a record keeps each."""
 
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 
@@ -79,10 +83,8 @@ def _measured(job: Job, dataset: Dataset, stage: Stages) -> dict[str, Any]:
 
 def _warmed(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int | None]:
     """Run a cell untimed, checked if timed runs are not; return its digest and how many changes they show."""
-    if job.cell.engine == SPARK:
-        engine = Distributed(job.cell, dataset, collection(job.cell, dataset, work))
-        with closing(engine):
-            deque(engine.changes(min(WARM * job.cell.logical * job.cell.physical, work.rounds)), maxlen=0)
+    if job.cell.engine in (SPARK, SPARK_SQL):
+        _warm_spark(_small(job.cell), dataset, work)
         return "", None
     if not job.checked or job.cell.engine in RECOMPUTING:
         return "", None
@@ -91,6 +93,26 @@ def _warmed(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int | None
     if check.wrong:
         raise WrongError(check.wrong)
     return check.digest, run.changes
+
+
+def _small(cell: Cell) -> Cell:
+    """Return a cell whose batches are no larger than a warm-up needs."""
+    rounds = min(cell.logical * cell.physical, WARM_ROUNDS)
+    logical = min(cell.logical, rounds)
+    return cell.but(logical=logical, physical=rounds // logical)
+
+
+def _warm_spark(cell: Cell, dataset: Dataset, work: Workload) -> None:
+    """Run a few batches in the session that will be timed."""
+    if cell.engine == SPARK:
+        engine = Distributed(cell, dataset, collection(cell, dataset, work))
+        with closing(engine):
+            deque(engine.changes(min(WARM * cell.logical * cell.physical, work.rounds)), maxlen=0)
+        return
+    with closing(open_subject(cell, dataset, work)) as drive:
+        for _ in range(WARM):
+            if drive.take(cell.physical):
+                drive.push()
 
 
 def _run(job: Job, dataset: Dataset, work: Workload) -> tuple[Run, str]:
@@ -143,6 +165,7 @@ def _summary(job: Job, runs: list[Run]) -> dict[str, Any]:
         "cut": [_nanoseconds(run.cut) for run in runs],
         "tuples": best.tuples, "changes": best.changes, "batches": len(best.latencies), "whole": best.whole,
         "latency": {name: _nanoseconds(percentile(ordered, each)) for name, each in PERCENTILES.items()},
+        "trace": list(zip(best.at, map(_nanoseconds, best.latencies), strict=True)) if len(best.at) <= FEW else [],
         "state_rows": best.state_rows, "state_bytes": max(run.state_bytes for run in runs),
         "peak_bytes": max(run.peak_bytes for run in runs),
     }  # fmt: skip

@@ -103,7 +103,11 @@ class Run:
     cut: float = 0.0
     tuples: int = 0
     changes: int = 0
+    loaded: int = 0
+    """Rows that have come, untimed ones among them."""
     latencies: list[float] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
+    """How many rows had come by the end of each timed batch."""
     state_rows: int = 0
     state_bytes: int = 0
     peak_bytes: int = 0
@@ -120,9 +124,9 @@ def run(cell: Cell, sample: int, work: Workload, make: Callable[[], Drive]) -> R
         windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)
         found.whole = len(windows) == 1
         for window in windows:
-            _forward(drive, window[0], cell.logical)
+            _forward(drive, window[0], cell.logical, found)
             _timed(drive, window, cell.physical, found)
-        _forward(drive, work.rounds, cell.logical)
+        _forward(drive, work.rounds, cell.logical, found)
         found.seconds = sum(found.latencies)
         found.state_rows = drive.state_rows()
         found.state_bytes = max(usage.memory() - before, 0)
@@ -133,12 +137,13 @@ def run(cell: Cell, sample: int, work: Workload, make: Callable[[], Drive]) -> R
     return found
 
 
-def _forward(drive: Drive, stop: int, logical: int) -> None:
+def _forward(drive: Drive, stop: int, logical: int, found: Run) -> None:
     """Feed all rounds before `stop`, untimed."""
     while not drive.feed.done and drive.feed.round < stop:
         rounds = min(FORWARD_ROUNDS, stop - drive.feed.round)
-        if drive.take(max(rounds // logical, 1)):
+        if rows := drive.take(max(rounds // logical, 1)):
             drive.advance()
+            found.loaded += rows
 
 
 def _timed(drive: Drive, window: Span, physical: int, found: Run) -> None:
@@ -154,4 +159,6 @@ def _timed(drive: Drive, window: Span, physical: int, found: Run) -> None:
             found.latencies.append(clock() - handed)
             found.cpu += processor() - used
             found.tuples += rows
+            found.loaded += rows
+            found.at.append(found.loaded)
     found.cpu += usage.cpu_of_descendants() - others

@@ -80,7 +80,10 @@ class Record(Result):
     batches: int = 0
     latency: dict[str, float] = field(default_factory=dict)
     """p50, p95, p99 and max of a batch, in the fastest run."""
+    trace: list[tuple[int, float]] = field(default_factory=list)
+    """Of the fastest run's batches, if they are few: how many rows have come by then, and its seconds."""
     state_rows: int = 0
+    """0 of engines that do not say."""
     state_bytes: int = 0
     peak_bytes: int = 0
     digest: str = ""

@@ -1,33 +1,33 @@
-"""Spark recomputing: what one would do on Spark without any engine. Rows are kept in its memory as they come; after
-every physical batch the query is run again over those that have not left, and its answer fetched.
+"""Spark recomputing: what one would do on Spark without any engine. Rows are appended to Parquet files as they come;
+after every physical batch the query is run again over those that have not left, and its answer fetched.
 
-As in DuckDB's case (harness/recompute.py) those rows leave first that came first. Executors read the stored files
-themselves, as they do for the engine on Spark.
+As in DuckDB's case (harness/recompute.py) those rows leave first that came first. What could be made cheaper is:
+executors write the files themselves, all of a batch in one job, and Spark does not plan again while it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from datagen.dataset import Dataset
 from datagen.feed import Delta
-from datagen.schema import RELATIONS, Kind, RelationName, relation
+from datagen.schema import Kind, RelationName, relation
+from datagen.spark import scratch
 from harness.cell import Cell
 from harness.distributed import on_master
 from harness.duck import reads
 from harness.recompute import NUMBER
 from harness.typed import Typed
 from queries.catalogue import query
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 SPARK_SQL = "spark-sql"
 TYPES: dict[Kind, str] = {
@@ -49,29 +49,33 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Load:
-    """Reads rows in executors."""
+class Append:
+    """Writes what arrives in a batch, in executors: a file a relation and piece."""
 
     directory: str
-    name: RelationName
-    columns: tuple[str, ...]
-    rows: range
+    kept: Path
+    steps: tuple[Step, ...]
+    columns: Mapping[str, tuple[str, ...]]
     pieces: int
 
-    def __call__(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in pieces:
+    def __call__(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in given:
             for piece in batch.column(0).to_pylist():
-                first, last = (len(self.rows) * at // self.pieces for at in (piece, piece + 1))
-                yield self._read(self.rows[first:last])
+                for step in self.steps:
+                    first, last = (len(step.arriving) * at // self.pieces for at in (piece, piece + 1))
+                    if first < last:
+                        self._write(step.name, step.arriving[first:last])
+            yield batch
 
-    def _read(self, rows: range) -> pa.RecordBatch:
+    def _write(self, name: RelationName, rows: range) -> None:
         dataset = _opened(self.directory)
-        columns = {name: dataset.slice(self.name, name, rows.start, rows.stop) for name in self.columns}
+        columns = {column: dataset.slice(name, column, rows.start, rows.stop) for column in self.columns[name]}
         none = np.empty(0, dtype=np.int64)
-        typed = Typed(dataset).batch(Delta(self.name, none, none, rows, columns))
+        typed = Typed(dataset).batch(Delta(name, none, none, rows, columns))
         arrays = [each.cast(pa.string()) if pa.types.is_dictionary(each.type) else each for each in typed.columns]
         numbers = pa.array(np.arange(rows.start, rows.stop))
-        return pa.RecordBatch.from_arrays([*arrays, numbers], names=[*typed.schema.names, NUMBER])
+        table = pa.table([*arrays, numbers], names=[*typed.schema.names, NUMBER])
+        pq.write_table(table, self.kept / name / f"{rows.start}.parquet", store_decimal_as_integer=True)
 
 
 @cache
@@ -85,51 +89,43 @@ class SparkRecompute:
         self._directory, self._sql, self._tasks = str(dataset.directory.resolve()), cell.sql, cell.workers
         self._spark = on_master(cell.master, cell.workers)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(cell.workers))
+        self._spark.conf.set("spark.sql.adaptive.enabled", "false")
         self._came = dict.fromkeys(self.inputs, 0)
         self._left = dict.fromkeys(self.inputs, 0)
-        self._parts: dict[str, list[DataFrame]] = {name: [] for name in self.inputs}
+        self._kept = scratch()
         for name in self.inputs:
-            self._show(relation(name).name)
+            (self._kept / name).mkdir()
 
-    def prepare(self, deltas: list[Delta]) -> list[Step]:
-        return [_step(delta) for delta in deltas]
+    def prepare(self, deltas: list[Delta]) -> tuple[Step, ...]:
+        return tuple(_step(delta) for delta in deltas)
 
-    def push(self, batch: list[Step]) -> int:
+    def push(self, batch: tuple[Step, ...]) -> int:
         self.advance(batch)
         return len(self.answer())
 
-    def advance(self, batch: list[Step]) -> None:
+    def advance(self, batch: tuple[Step, ...]) -> None:
         """Apply a batch, and compute nothing."""
+        append = Append(self._directory, self._kept, batch, self.inputs, self._tasks)
+        self._spark.range(self._tasks, numPartitions=self._tasks).mapInArrow(append, "id bigint").count()
         for step in batch:
             self._came[step.name] += len(step.arriving)
             self._left[step.name] += step.leaving
-            if step.arriving:
-                load = Load(self._directory, step.name, self.inputs[step.name], step.arriving, self._tasks)
-                pieces = self._spark.range(self._tasks, numPartitions=self._tasks)
-                part = pieces.mapInArrow(load, self._schema(step.name)).persist()
-                part.count()
-                self._parts[step.name].append(part)
-            self._show(step.name)
 
     def answer(self) -> list[tuple[Any, ...]]:
+        for name in self.inputs:
+            rows = self._spark.read.schema(self._schema(name)).parquet(str(self._kept / name))
+            live = rows.where(f"{NUMBER} >= {self._left[name]}") if self._left[name] else rows
+            live.createOrReplaceTempView(name)
         return [tuple(row) for row in self._spark.sql(self._sql).collect()]
 
     def state_rows(self) -> int:
         return sum(self._came.values()) - sum(self._left.values())
 
     def close(self) -> None:
-        for parts in self._parts.values():
-            for part in parts:
-                part.unpersist()
+        shutil.rmtree(self._kept, ignore_errors=True)
 
-    def _show(self, name: RelationName) -> None:
-        """Let the query see the rows that are live."""
-        parts = self._parts[name] or [self._spark.createDataFrame([], self._schema(name))]
-        first = self._left[name]
-        reduce(type(parts[0]).union, parts).where(f"{NUMBER} >= {first}").createOrReplaceTempView(name)
-
-    def _schema(self, name: RelationName) -> str:
-        of = RELATIONS[name]
+    def _schema(self, name: str) -> str:
+        of = relation(name)
         typed = [f"{of.prefix}{column} {TYPES[of.column(column).kind]}" for column in self.inputs[name]]
         return ", ".join([*typed, f"{NUMBER} bigint"])
 

@@ -30,7 +30,7 @@ def crossover(known: Lookup) -> Table:
     for engine in known.engines:
         for query in known.queries if engine != DUCKDB else ():
             pairs = [(known.find(query, *each, engine=engine), known.recomputed(query, each[0])) for each in CROSSOVER]
-            if any(record is not None for pair in pairs for record in pair):
+            if any(ours is not None for ours, _ in pairs):
                 shown = [of(record, lambda each: brief(a_batch(each))) for pair in pairs for record in pair]
                 rows.append([words(row_name(query, engine)), *shown, _crossing(pairs)])
     headers = [f"{who} {size:,}" for size, _ in CROSSOVER for who in ("maintained", "recomputed")]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+from harness.columns import ON_SPARK
 from harness.record import Record
 from harness.tables.against import a_batch
-from harness.tables.entry import NOTHING, Entry, Row, Table, brief, mean_foot, of, ratio, words
-from harness.tables.lookup import Lookup
+from harness.tables.entry import NOTHING, Entry, Row, Table, brief, count, mean_foot, of, ratio, words
+from harness.tables.lookup import SPARK, SPARK_SQL, Lookup
 
-SPARK, SPARK_SQL = "spark", "spark-sql"
-SIZES = (100_000, 1_000_000)
+HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from")
 
 
 def distributed(known: Lookup) -> Table:
@@ -16,24 +18,25 @@ def distributed(known: Lookup) -> Table:
     rows: list[Row] = []
     workers = max((record.workers for record in known.records if record.engine == SPARK), default=0)
     for query in known.queries:
-        row = [words(query)]
-        for size in SIZES:
-            own = known.find(query, size, 1)
-            spark = known.find(query, size, 1, workers=workers, engine=SPARK)
-            again = known.find(query, size, 1, workers=workers, engine=SPARK_SQL)
+        row, measured = [words(query)], False
+        for column in ON_SPARK:
+            own = known.find(query, *column)
+            spark = known.find(query, *column, workers=workers, engine=SPARK)
+            again = known.find(query, *column, workers=workers, engine=SPARK_SQL)
             row += [of(each, lambda record: brief(record.latency["p50"])) for each in (own, spark, again)]
-            row += [_ratio(spark, own), _ratio(again, spark)]
-        if workers and any(row[at] is not NOTHING for at in (2, 3, 7, 8)):
+            row += [_ratio(spark, own), _ratio(again, spark), _winning(spark, again)]
+            measured |= spark is not None or again is not None
+        if workers and measured:
             rows.append(row)
-    headers = ["embedded", "Spark", "recomputed", "price", "gain"]
     return Table(
         "distributed", f"On Spark, {workers} shards: median seconds of a batch, P = 1, L = batch size",
-        ["query", *(f"{name} {size:,}" for size in SIZES for name in headers)], rows,
+        ["query", *(f"{name} {size:,}" for size, _ in ON_SPARK for name in HEADERS)], rows,
         [
-            "embedded: one worker; recomputed: the same SQL by Spark SQL over the live rows, cached in its memory",
-            "price: Spark to embedded, gain: recomputed to Spark, both of whole streams",
+            "embedded: one worker; recomputed: the batch appended to Parquet files, the query's SQL over the live rows",
+            "price: Spark to embedded, gain: recomputed to Spark, both of the mean of all timed batches",
+            "wins from: how many rows have come when Spark begins to take less for a batch than recomputing, for good",
         ],
-        mean_foot(rows, [brief, brief, brief, ratio, ratio] * len(SIZES)),
+        mean_foot(rows, [brief, brief, brief, ratio, ratio, None] * len(ON_SPARK)),
     )  # fmt: skip
 
 
@@ -41,3 +44,15 @@ def _ratio(one: Record | None, other: Record | None) -> Entry:
     if one is None or other is None or not (one.shown and other.shown):
         return NOTHING
     return ratio(a_batch(one) / a_batch(other))
+
+
+def _winning(spark: Record | None, again: Record | None) -> Entry:
+    """Write after how many rows each batch takes less than recomputing, of those batches that were timed in both."""
+    if spark is None or again is None or not (spark.shown and again.shown):
+        return NOTHING
+    mine = dict(spark.trace)
+    pairs = [(rows, mine[rows], theirs) for rows, theirs in again.trace if rows in mine]
+    lost = max((at for at, (_, ours, theirs) in enumerate(pairs) if ours >= theirs), default=-1)
+    if not pairs:
+        return NOTHING
+    return count(pairs[lost + 1][0]) if lost + 1 < len(pairs) else Entry("never", math.inf)

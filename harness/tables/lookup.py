@@ -8,7 +8,7 @@ from functools import cached_property
 from harness.columns import CROSSOVER, Column
 from harness.record import MEASURING, Record
 
-EMBEDDED, DUCKDB = "embedded", "duckdb"
+EMBEDDED, DUCKDB, SPARK, SPARK_SQL = "embedded", "duckdb", "spark", "spark-sql"
 
 
 class Lookup:

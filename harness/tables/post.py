@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 
 from harness import published
-from harness.columns import COARSE, PHYSICAL, PRODUCT, Column
+from harness.columns import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Column
 from harness.record import Record
 from harness.tables.entry import NOTHING, Entry, Table, mean_foot, of, peak, rate, ratio, seconds, whole, words
-from harness.tables.lookup import EMBEDDED, Lookup, row_name
+from harness.tables.lookup import EMBEDDED, SPARK, SPARK_SQL, Lookup, row_name
 
 COST = (
     "COST: how many workers it takes to beat one thread of DuckDB that recomputes after each batch; "
@@ -75,6 +75,9 @@ def _workers(known: Lookup, column: Column) -> Table:
     rows = []
     for engine, query in sorted({(record.engine, record.query) for record in several}, key=_ours_first):
         found = [known.find(query, *column, workers=number, engine=engine) for number in numbers]
+        alone = sum(record is not None for record in found) == 1
+        if alone and engine in (SPARK, SPARK_SQL) and column in ON_SPARK:
+            continue  # it stands in a table of its own
         rows.append([
             words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
             _improvement(found), _cost(found, _rival(known, query, engine, column)),

@@ -28,9 +28,6 @@ from datagen.schema import CHUNK_ROWS, SCHEMA_VERSION
 from datagen.spark import session
 from deltamark import DeltamarkError
 
-JVM_STARTS_SOON = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Spark only deals out tasks here, so its JVM need not optimise what it runs: 2 s sooner."""
-
 Phase = Literal["waiting for another process", "starting Spark", "generating parts", "pre-batching rows"]
 Report = Callable[[Phase, int, int], None]
 
@@ -68,7 +65,7 @@ def make_data(wanted: Wanted, report: Report) -> tuple[Dataset, bool]:
 
 def _make(wanted: Wanted, report: Report) -> None:
     report("starting Spark", 0, 0)
-    with session(wanted.master, JVM_STARTS_SOON) as spark:
+    with session(wanted.master) as spark:
         parts = part_count(wanted.sf, spark.sparkContext.defaultParallelism)
         parquet = wanted.making / f"parquet-{parts}"
         parquet.mkdir(parents=True, exist_ok=True)

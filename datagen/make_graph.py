@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from datagen.graph import BLOCK, Graph
-from datagen.make import JVM_STARTS_SOON
 from datagen.manifest import FILE, Chunk
 from datagen.prebatch import write_arrow
 from datagen.spark import run_tasks, session
@@ -73,7 +72,7 @@ def _make(making: Path, graph: Graph, master: str, report: Callable[[str, int, i
     blocks = -(-graph.drawn // BLOCK)
     bits = max((graph.drawn >> FILE_BITS).bit_length() - 1, 0)
     where = {"kind": graph.kind, "size": graph.size, "bits": bits, "into": str(making)}
-    with session(master, JVM_STARTS_SOON) as spark:
+    with session(master) as spark:
         drawn = [{**where, "block": block} for block in range(blocks)]
         run_tasks(spark, "datagen.make_graph:draw", drawn, lambda: report("drawing edges", 0, blocks))
         files = [{**where, "file": file, "blocks": blocks} for file in range(1 << bits)]

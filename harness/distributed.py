@@ -18,7 +18,7 @@ from dataflow.worker import Batch
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.schema import RelationName, relation
-from datagen.spark import scratch, session
+from datagen.spark import QUICK, scratch, session
 from datagen.workload import Workload, workload
 from deltamark import DeltamarkError
 from harness import machine
@@ -107,10 +107,11 @@ class Sessions:
         self._open = ExitStack()
         atexit.register(self.close)
 
-    def on(self, master: str) -> SparkSession:
+    def on(self, master: str, jvm: str) -> SparkSession:
+        """Return the session; jvm: options of one that is opened for it."""
         if master != self._master or self._spark.sparkContext._jsc is None:  # noqa: SLF001 (somebody has stopped it)
             self.close()
-            self._spark = self._open.enter_context(session(master, SETTINGS))
+            self._spark = self._open.enter_context(session(master, SETTINGS, jvm))
             self._master = master
         found: SparkSession = self._spark
         return found
@@ -123,9 +124,9 @@ class Sessions:
 SESSIONS = Sessions()
 
 
-def on_master(master: str, shards: int) -> SparkSession:
+def on_master(master: str, shards: int, jvm: str = QUICK) -> SparkSession:
     """Open a session: without a master a cluster on this machine, with an executor of one core a shard."""
-    return SESSIONS.on(master or f"local-cluster[{shards},1,{EXECUTOR_MB}]")
+    return SESSIONS.on(master or f"local-cluster[{shards},1,{EXECUTOR_MB}]", jvm)
 
 
 def open_query(cell: Cell, dataset: Dataset, plan: Collection, rounds: int, directory: str) -> Query:

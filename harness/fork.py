@@ -1,8 +1,8 @@
 """Work done in a child of this process: a time limit, a crash and a kill concern that work alone.
 
 The child tells when a stage begins, which has a new time limit, and what it found; between stages it may wait for the
-word to go on. It leads a group of processes: what it has started ends with it, and it ends with its parent. Its
-temporary files lie in a directory that goes when it ends, however it does.
+word to go on. One that serves is given work after work. It leads a group of processes: what it has started ends with
+it, and it ends with its parent. Its temporary files lie in a directory that goes when it ends, however it does.
 """
 
 from __future__ import annotations
@@ -48,6 +48,12 @@ class Stages:
         _send(self._pipe, WAITING, b"")
         os.read(self._gate, 1)
 
+    def serve(self, work: Callable[[Any], Any]) -> NoReturn:
+        """Do work for whatever is given, until there is nobody to give."""
+        with os.fdopen(self._gate, "rb") as given:
+            while True:
+                _send(self._pipe, RESULT, pickle.dumps(work(pickle.load(given))))  # noqa: S301 (of our own parent)
+
 
 Work = Callable[[Stages], Any]
 
@@ -91,6 +97,14 @@ class Child:
         if kind == ERROR:
             raise found
         return found
+
+    def ask(self, what: Any, limit: float) -> Any:
+        """Give work to one that serves, which waits once in it; return what came of it."""
+        self._said = None
+        with suppress(BrokenPipeError):
+            _write(self._gate, pickle.dumps(what))
+        self.reach(limit)
+        return self.result(limit)
 
     def close(self) -> None:
         """End it, and what it has started."""
@@ -173,6 +187,10 @@ def _child(work: Work, pipe: int, gate: int, parent: int) -> NoReturn:
 
 
 def _send(pipe: int, kind: int, body: bytes) -> None:
-    message = memoryview(HEADER.pack(kind, len(body)) + body)
-    while message:
-        message = message[os.write(pipe, message) :]
+    _write(pipe, HEADER.pack(kind, len(body)) + body)
+
+
+def _write(pipe: int, body: bytes) -> None:
+    left = memoryview(body)
+    while left:
+        left = left[os.write(pipe, left) :]

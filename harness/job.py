@@ -15,7 +15,7 @@ from datagen.workload import Workload, workload
 from harness import control, measure, usage
 from harness.cell import Cell
 from harness.checks import Answers, StoredCheck, Told
-from harness.distributed import SESSIONS, SPARK, Distributed, Streamed
+from harness.distributed import SPARK, Distributed, Streamed
 from harness.engines import collection
 from harness.fork import Stages
 from harness.measure import Drive, Handed, Run
@@ -57,8 +57,6 @@ def measured(job: Job, dataset: Dataset, stage: Stages) -> dict[str, Any]:
         return _measured(job, dataset, stage)
     except WrongError as error:
         return {"status": "wrong", "problem": str(error)}
-    finally:
-        SESSIONS.close()
 
 
 def _measured(job: Job, dataset: Dataset, stage: Stages) -> dict[str, Any]:

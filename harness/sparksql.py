@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from datagen.dataset import Dataset
 from datagen.feed import Delta
 from datagen.schema import Kind, RelationName, relation
-from datagen.spark import scratch
+from datagen.spark import ONE_CORE, scratch
 from harness.cell import Cell
 from harness.distributed import on_master
 from harness.duck import reads
@@ -87,7 +87,7 @@ class SparkRecompute:
     def __init__(self, cell: Cell, dataset: Dataset) -> None:
         self.inputs = reads(cell.sql, query(cell.query).relations)
         self._directory, self._sql, self._tasks = str(dataset.directory.resolve()), cell.sql, cell.workers
-        self._spark = on_master(cell.master, cell.workers)
+        self._spark = on_master(cell.master, cell.workers, ONE_CORE)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(cell.workers))
         self._spark.conf.set("spark.sql.adaptive.enabled", "false")
         self._came = dict.fromkeys(self.inputs, 0)

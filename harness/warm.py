@@ -32,10 +32,13 @@ from harness import control, fork
 from harness.cell import Cell
 from harness.checks import Answers, Asked, StreamCheck, ask
 from harness.compare.sample import sampled, seen
+from harness.distributed import SPARK
 from harness.job import Job, measured
 from harness.measure import wanted
 from harness.record import MEASURING
+from harness.sparksql import SPARK_SQL
 
+ON_SPARK = (SPARK, SPARK_SQL)
 Key = tuple[str, str, str, str]
 
 
@@ -81,6 +84,8 @@ class Parent(Forking):
         self._answers: dict[Key, Answers] = {}
         self._begun: dict[str, fork.Child] = {}
         """The cell whose check was made beside another's, and which is asked for next."""
+        self._spark: tuple[tuple[str, ...], fork.Child] | None = None
+        """The child that has a session on Spark, and for which cells: it stays for the next of them."""
 
     def warm(self) -> dict[str, Any]:
         """Compile or load the kernels, by feeding a query a few rows, and make what cells have in common."""
@@ -106,6 +111,8 @@ class Parent(Forking):
     def cell(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure a cell, and before it is timed check another one beside it, if there is one."""
         beside = request.pop("beside", None)
+        if _cell(request).engine in ON_SPARK:
+            return self._on_spark(request)
         child = self._begun.pop(_words(request), None) or self._begin(request)
         self.close()
         self._begun = {_words(beside): self._begin(beside)} if beside else {}
@@ -118,13 +125,38 @@ class Parent(Forking):
     def close(self) -> None:
         for each in self._begun.values():
             each.close()
+        self._end_spark()
 
     def _begin(self, request: dict[str, Any]) -> fork.Child:
+        job = self._job(request)
+        return fork.Child(lambda stage: measured(job, self._dataset, stage), self._watched)
+
+    def _job(self, request: dict[str, Any]) -> Job:
         cell = _cell(request)
         known = self._answers.get(_key(cell), {})
         answers = {rounds: known[rounds] for rounds in request["compare"]}
-        job = Job(cell, request["sample"], request["runs"], answers, request["checked"])
-        return fork.Child(lambda stage: measured(job, self._dataset, stage), self._watched)
+        return Job(cell, request["sample"], request["runs"], answers, request["checked"])
+
+    def _on_spark(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Measure a cell in the child that has its session: a session takes longer to start than most cells."""
+        job = self._job(request)
+        session = (job.cell.engine, job.cell.master, str(job.cell.workers))
+        if self._spark is None or self._spark[0] != session:
+            self._end_spark()
+            self._spark = session, fork.Child(self._serve, self._watched)
+        child = self._spark[1]
+        found: dict[str, Any] = self._told(lambda: child.ask(job, request["limit"]))
+        if found["status"] != "ok":
+            self._end_spark()
+        return found
+
+    def _serve(self, stage: fork.Stages) -> None:
+        stage.serve(lambda job: measured(job, self._dataset, stage))
+
+    def _end_spark(self) -> None:
+        if self._spark is not None:
+            self._spark[1].close()
+        self._spark = None
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
         """Time a cell, and compare nothing."""

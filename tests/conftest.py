@@ -13,11 +13,10 @@ from hypothesis import settings
 from in_turn import tasks_in_turn
 
 from datagen.dataset import Dataset
-from datagen.make import JVM_STARTS_SOON, Wanted, make_data
+from datagen.make import Wanted, make_data
 
 settings.register_profile("deltamark", deadline=None, max_examples=60)
 settings.load_profile("deltamark")
-(os.environ["SPARK_SUBMIT_OPTS"],) = JVM_STARTS_SOON.values()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -20,7 +21,9 @@ from processes import all_end
 
 from datagen.dataset import Dataset
 from harness import machine, store, usage
+from harness.cell import Cell
 from harness.cli import main
+from harness.client import CellRequest
 from harness.commands import bench
 from harness.telling import Teller
 from harness.warm import Parent
@@ -205,3 +208,18 @@ def _killed(process, victim, results, cells):
             return started
         time.sleep(0.001)
     pytest.fail(f"it ended by itself, with {process.returncode}")
+
+
+def test_cells_on_spark_share_a_session_until_one_is_bad(sf001, monkeypatch):
+    """The first two and the last two differ in nothing that a session depends on; the fourth fails."""
+
+    def measured(job, _, stage):
+        stage.wait()
+        return {"status": "wrong" if job.cell.query == "q04" else "ok", "pid": os.getpid()}
+
+    monkeypatch.setattr("harness.warm.measured", measured)
+    asked = [("q01", 2), ("q02", 2), ("q03", 3), ("q04", 3), ("q05", 3)]
+    with contextlib.closing(Parent(sf001)) as parent:
+        cells = [Cell(name, "0.01", engine="spark", workers=workers) for name, workers in asked]
+        pids = [parent.cell(CellRequest(cell, 0, 1, 60.0, ()).words)["pid"] for cell in cells]
+    assert [pid == before for before, pid in pairwise(pids)] == [True, False, True, False]

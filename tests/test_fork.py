@@ -44,6 +44,30 @@ def test_whatever_a_child_started_ends_with_it():
     assert all_end([pid])
 
 
+def test_one_that_serves_is_given_work_after_work():
+    def serve(stages):
+        def work(number):
+            stages.wait()
+            return os.getpid(), b"x" * number, 1 // number
+
+        stages.serve(work)
+
+    with closing(fork.Child(serve)) as child:
+        served = [child.ask(number, 5) for number in (1, 1_000_000)]
+        assert [len(found) for _, found, _ in served] == [1, 1_000_000]
+        assert len({pid for pid, _, _ in served}) == 1
+        with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
+            child.ask(0, 5)
+
+
+def test_one_that_serves_has_a_limit_for_each_work():
+    def serve(stages):
+        stages.serve(time.sleep)
+
+    with closing(fork.Child(serve)) as child, pytest.raises(fork.LimitError):
+        child.ask(60, 0.05)
+
+
 def test_nobody_works_for_whom_nobody_waits():
     reading, writing = os.pipe()
     os.close(writing)

@@ -117,33 +117,25 @@ def test_several_workers_are_shown_wherever_they_were_measured():
     assert texts(made.rows[0])[-2:] == ["2.00x", "-"]
 
 
-def on_spark(maintained, recomputed):
-    """Measure a query on Spark, in batches that are of 10 rows each."""
-    traces = {"spark": maintained, "spark-sql": recomputed}
+def on_spark(maintained, *recomputed):
+    """Measure a query on Spark, in batches of 10 rows each."""
+    trace = [[10 * at, took] for at, took in enumerate(recomputed, 1)]
+    cell = {"logical": 1_000_000, "physical": 1, "workers": 2}
     return [
-        record("q01", 1_000_000, 1, workers=2, engine=engine, trace=[[10 * at, took] for at, took in trace.items()])
-        for engine, trace in traces.items()
-    ]
+        record("q01", **cell, took=maintained, engine="spark"), record("q01", **cell, engine="spark-sql", trace=trace)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("recomputed", "wins"),
-    [
-        ({1: 0.5, 2: 2.0, 3: 0.9, 4: 1.1}, "40"),
-        ({1: 2.0, 3: 2.0}, "10"),
-        ({1: 2.0, 4: 1.0}, "never"),
-        ({}, "-"),
-    ],
+    ("recomputed", "wins"), [((0.5, 2.0, 0.9, 1.1), "40"), ((2.0, 2.0), "10"), ((2.0, 1.0), "never"), ((), "-")]
 )
 def test_maintaining_wins_on_spark_from_where_it_never_loses_again(recomputed, wins):
-    made = table(on_spark(dict.fromkeys(range(1, 5), 1.0), recomputed), "distributed")
-    assert texts(made.rows[0])[-1] == wins
+    assert texts(table(on_spark(1.0, *recomputed), "distributed").rows[0])[-1] == wins
 
 
 def test_spark_stands_in_a_table_of_its_own():
-    records = [*on_spark({1: 1.0}, {1: 2.0}), record("q01", 1_000_000, 1, engine="duckdb")]
-    shown = [made.name for made in tables(records, "1") if any(row[0].text == "q01 spark" for row in made.rows)]
-    assert shown == []
+    records = [*on_spark(1.0, 2.0), record("q01", 1_000_000, 1, engine="duckdb")]
+    assert [made.name for made in tables(records, "1") if any(row[0].text == "q01 spark" for row in made.rows)] == []
     assert table(records, "distributed").rows[0][0].text == "q01"
 
 

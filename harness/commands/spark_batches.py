@@ -15,6 +15,7 @@ from tabulate import tabulate
 
 from datagen.dataset import Dataset
 from datagen.workload import workload
+from harness import fork
 from harness.cell import Cell
 from harness.commands.data import quietly
 from harness.distributed import SPARK, Streamed
@@ -22,6 +23,12 @@ from harness.engines import collection
 from harness.measure import Drive, Handed
 from harness.options import add_cell, cell_of
 from harness.sparksql import SPARK_SQL, SparkRecompute
+
+LONGEST = 86_400.0
+"""Seconds that all batches may take."""
+
+Times = list[tuple[int, float]]
+"""Rows that have come with each batch, and what it took."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -32,25 +39,30 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     cell, dataset = cell_of(chosen), quietly(chosen)
-    streamed = Streamed(cell, dataset, collection(cell, dataset, workload(dataset, cell.workload)))
-    with closing(streamed):
-        maintained = list(_timed(streamed, cell, chosen.batches))
-    again = list(_timed(_recomputing(cell, dataset), cell, chosen.batches))
+    stages, reports, maintained = fork.forked(lambda _: _maintaining(cell, dataset, chosen.batches), LONGEST)
+    again = fork.forked(lambda _: _recomputing(cell, dataset, chosen.batches), LONGEST)
     lines = [
         (number, rows, f"{mine:.2f}", f"{theirs:.2f}", f"{theirs / mine:.2f}")
         for number, ((rows, mine), (_, theirs)) in enumerate(zip(maintained, again, strict=True), 1)
     ]
-    print(f"{cell}: {streamed.stages} stages; seconds of a batch\n")
+    print(f"{cell}: {stages} stages; seconds of a batch\n")
     print(tabulate(lines, ["batch", "rows loaded", "maintained", "recomputed", "gain"], intfmt=","))
     won = next((number for number, *_, gain in lines if float(gain) >= 1), None)
     print(f"\nmaintaining takes less from batch {won} on" if won else "\nrecomputing takes less in all of them")
-    print(f"\nwhere a micro-batch spends its time, median ms\n\n{tabulate(_spent(streamed.reports[1:]))}")
+    print(f"\nwhere a micro-batch spends its time, median ms\n\n{tabulate(_spent(reports[1:]))}")
     return 0
 
 
-def _recomputing(cell: Cell, dataset: Dataset) -> Drive:
-    work = workload(dataset, cell.workload)
-    return Handed(SparkRecompute(cell.but(engine=SPARK_SQL), dataset), cell, dataset, work)
+def _maintaining(cell: Cell, dataset: Dataset, batches: int) -> tuple[int, list[dict[str, Any]], Times]:
+    """Return how many stages there are, what Spark reports of batches, and their times."""
+    with closing(Streamed(cell, dataset, collection(cell, dataset, workload(dataset, cell.workload)))) as streamed:
+        return streamed.stages, streamed.reports, list(_timed(streamed, cell, batches))
+
+
+def _recomputing(cell: Cell, dataset: Dataset, batches: int) -> Times:
+    subject = SparkRecompute(cell.but(engine=SPARK_SQL), dataset)
+    with closing(Handed(subject, cell, dataset, workload(dataset, cell.workload))) as drive:
+        return list(_timed(drive, cell, batches))
 
 
 def _timed(drive: Drive, cell: Cell, batches: int) -> Iterator[tuple[int, float]]:

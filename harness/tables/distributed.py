@@ -34,7 +34,7 @@ def distributed(known: Lookup) -> Table:
         [
             "embedded: one worker; recomputed: the batch appended to Parquet files, the query's SQL over the live rows",
             "price: Spark to embedded, gain: recomputed to Spark, both of the mean of all timed batches",
-            "wins from: how many rows have come when Spark begins to take less for a batch than recomputing, for good",
+            "wins from: how many rows have come when recomputing begins to exceed Spark's median batch, for good",
         ],
         mean_foot(rows, [brief, brief, brief, ratio, ratio, None] * len(ON_SPARK)),
     )  # fmt: skip
@@ -47,12 +47,8 @@ def _ratio(one: Record | None, other: Record | None) -> Entry:
 
 
 def _winning(spark: Record | None, again: Record | None) -> Entry:
-    """Write after how many rows each batch takes less than recomputing, of those batches that were timed in both."""
-    if spark is None or again is None or not (spark.shown and again.shown):
+    """Write how many rows have come when recomputing begins to take more than Spark's median batch, for good."""
+    if spark is None or again is None or not (spark.shown and again.shown and again.trace):
         return NOTHING
-    mine = dict(spark.trace)
-    pairs = [(rows, mine[rows], theirs) for rows, theirs in again.trace if rows in mine]
-    lost = max((at for at, (_, ours, theirs) in enumerate(pairs) if ours >= theirs), default=-1)
-    if not pairs:
-        return NOTHING
-    return count(pairs[lost + 1][0]) if lost + 1 < len(pairs) else Entry("never", math.inf)
+    lost = max((at for at, (_, took) in enumerate(again.trace) if took <= spark.latency["p50"]), default=-1)
+    return count(again.trace[lost + 1][0]) if lost + 1 < len(again.trace) else Entry("never", math.inf)

@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed bench-reach report compare clean-results soak chaos check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed bench-shared bench-reach report compare clean-results soak chaos check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -57,8 +57,11 @@ clean-results: .venv/ready  ## remove the records of this machine
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)
 
-bench-reach: .venv/ready  ## distances over a random graph, from scratch and attached: make bench-reach NODES=10M EDGES=100M
-	@$(RUN) bench-reach $(MAKEOVERRIDES)
+bench-shared: .venv/ready  ## the suite of sharing: all queries in one dataflow, beside each alone: make bench-shared SF=1
+	@$(RUN) bench SUITE=shared $(MAKEOVERRIDES)
+
+bench-reach: .venv/ready  ## the suite of loops: distances, from scratch and attached: make bench-reach NODES=10M EDGES=100M
+	@$(RUN) bench SUITE=loops $(MAKEOVERRIDES)
 
 soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
 	@$(RUN) soak q18 $(MAKEOVERRIDES)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness import grid, machine
 from harness.grid import Asked
-from harness.options import add_data, at_least_one, numbers, wanted
+from harness.options import add_data, at_least_one, numbers, size, wanted
 from harness.record import Origin, Record
 from harness.subjects import DUCKDB, known_engine
 from harness.suites import SUITES, TPCH
@@ -43,19 +43,26 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
 def add_suites(parser: argparse.ArgumentParser) -> None:
     """Add which suite it is, and what can be said of others than TPC-H."""
     add_suite(parser)
+    add = parser.add_argument_group("of the suites of graphs and of loops").add_argument
+    sizes = (1, 10, 100, 1000, 10_000)
+    add("--batches", type=numbers, default=sizes, metavar="N,N", help="changes at a time (default 1,10,100,1000,10000)")
     add = parser.add_argument_group("of the suite of graphs").add_argument
     add("--scale", type=at_least_one, default=16, metavar="S", help="of the graph rmat:S (default 16)")
     add("--vertices", default="zipf:16", metavar="GRAPH", help="that comes vertex by vertex (default zipf:16)")
     add("--hub", type=at_least_one, default=13_127, metavar="N", help="edges of the hub (default 13127)")
-    sizes = (1, 10, 100, 1000, 10_000)
-    add("--batches", type=numbers, default=sizes, metavar="N,N", help="changes at a time (default 1,10,100,1000,10000)")
+    add = parser.add_argument_group("of the suite of loops").add_argument
+    add("--nodes", type=size, default=1_000_000, metavar="N", help="of a random graph (default 1M; the post has 10M)")
+    add("--edges", type=size, default=10_000_000, metavar="N", help="of it (default 10M; the post has 100M)")
+    add("--roots", type=at_least_one, default=1, metavar="N", help="that distances are from (default 1)")
+    text = "of edges, for each size of batches (default 100K)"
+    add("--changes", type=size, default=100_000, metavar="N", help=text)
     add = parser.add_argument_group("of the suite of sharing").add_argument
     text = "pieces of work a batch, where a query comes bit by bit (default 2)"
     add("--fuel", type=at_least_one, default=2, help=text)
 
 
 def add_suite(parser: argparse.ArgumentParser) -> None:
-    text = f"{TPCH}, graph, or shared: all queries in one dataflow (default {TPCH})"
+    text = f"{TPCH}, graph, loops, or shared: all queries in one dataflow (default {TPCH})"
     parser.add_argument("--suite", choices=(TPCH, *SUITES), default=TPCH, help=text)
 
 

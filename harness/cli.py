@@ -19,7 +19,6 @@ COMMANDS = {
     "answer": "print a query's maintained answer",
     "bench": "run the benchmark",
     "bench-feed": "measure what cutting a batch costs",
-    "bench-reach": "measure distances over a random graph: from scratch, attached, and maintained",
     "chaos": "kill what runs queries on Spark, and compare their change streams",
     "changes": "print how a query's answer changes, or the digest of that",
     "clean-results": "remove the records of this machine",

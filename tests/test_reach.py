@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from contextlib import closing
 
@@ -98,14 +99,18 @@ def test_an_epoch_may_be_larger_than_a_slice(plan, column, expected):
         assert +found == Counter(expected(set(graph[:5000]), {node for (node,) in asked[:10]}).items())
 
 
-def test_the_command_prints_its_tables(capsys):
-    assert main(["bench-reach", "NODES=1K", "EDGES=5K", "ROOTS=2", "CHANGES=200", "BATCHES=1,50"]) == 0
+ASKED = ("bench", "SUITE=loops", "NODES=1K", "EDGES=5K", "ROOTS=2", "CHANGES=200", "BATCHES=1,50")
+
+
+def test_the_suite_prints_its_tables(capsys, tmp_path):
+    assert main([*ASKED, f"RESULTS={tmp_path}"]) == 0
     out = capsys.readouterr().out
-    for text in ("all answers are numpy's", "from scratch", "10.1 s", "attachment", "bytes a node", "changes a time"):
+    for text in ("checked numpy", "from scratch", "10.1 s", "attachment", "bytes a node", "changes a time"):
         assert text in out
+    assert re.search(r"^50 +4 ", out, re.MULTILINE)
 
 
-def test_a_wrong_answer_is_told(capsys, monkeypatch):
+def test_a_wrong_answer_is_told(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(reach, "levels", lambda *_: {0: (1, 1)})
-    assert main(["bench-reach", "NODES=1K", "EDGES=5K", "CHANGES=10", "BATCHES=1"]) == 2
-    assert "WRONG: from scratch, at distance 0" in capsys.readouterr().out
+    assert main([*ASKED, f"RESULTS={tmp_path}"]) == 2
+    assert "from scratch, at distance 0" in capsys.readouterr().err

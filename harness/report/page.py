@@ -18,7 +18,7 @@ from harness.report.marks import data, keys_of
 from harness.report.markup import Markup, tag
 from harness.report.section import Section, shown
 from harness.report.state import state
-from harness.report.suites import graphs, sharing
+from harness.report.suites import graphs, loops, sharing
 from harness.report.throughput import throughput
 from harness.report.tiles import tiles
 from harness.report.workers import workers
@@ -70,7 +70,7 @@ def _asset(name: str) -> Markup:
 
 
 def _sections(given: Given, known: Lookup) -> list[Section | None]:
-    others = [sharing(given.findings), graphs(given.findings)]
+    others = [sharing(given.findings), loops(given.findings), graphs(given.findings)]
     if not known.records:
         return [*others, _machine(given, known)]
     return [

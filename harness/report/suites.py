@@ -20,6 +20,14 @@ from harness.tables.shared import SIDES, paired
 MEGABYTE = 1e6
 
 
+def loops(findings: Iterable[Finding]) -> Section | None:
+    made = suite_tables(findings, "loops")
+    if not made:
+        return None
+    text = "Distances over a random graph. The same as make tables SUITE=loops prints."
+    return Section("loops", "Loops", text, _folded(made))
+
+
 def graphs(findings: Iterable[Finding]) -> Section | None:
     made = suite_tables(findings, "graph")
     if not made:

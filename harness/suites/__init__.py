@@ -12,7 +12,7 @@ from deltamark import DeltamarkError
 from harness import machine
 from harness.finding import Finding, Task
 from harness.record import Origin
-from harness.suites import graph, shared
+from harness.suites import graph, loops, shared
 from harness.suites.run import Plan
 from harness.sweep import Effort
 
@@ -32,6 +32,7 @@ class Suite:
 
 SUITES: Mapping[str, Suite] = {
     "graph": Suite(graph.make, graph.tasks, ("scale", "hub", "vertices", "batches")),
+    "loops": Suite(loops.make, loops.tasks, ("nodes", "edges", "roots", "changes", "batches")),
     "shared": Suite(shared.make, shared.tasks, ("sf", "queries", "logical", "physical", "fuel")),
 }
 OWN = {name for suite in SUITES.values() for name in suite.settings} - {"sf", "queries", "logical", "physical"}

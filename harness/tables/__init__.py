@@ -12,9 +12,12 @@ from harness.tables.entry import Table
 from harness.tables.findings import Found, by_table, named
 from harness.tables.graph import graph_tables
 from harness.tables.lookup import Lookup
+from harness.tables.loops import loop_tables
 from harness.tables.shared import shared_tables
 
-SUITES: Mapping[str, Callable[[Found], list[Table]]] = {"graph": graph_tables, "shared": shared_tables}
+SUITES: Mapping[str, Callable[[Found], list[Table]]] = {
+    "graph": graph_tables, "loops": loop_tables, "shared": shared_tables,
+}  # fmt: skip
 
 
 def tables(records: Iterable[Record], sf: str) -> list[Table]:

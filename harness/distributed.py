@@ -107,7 +107,7 @@ class Sessions:
         self._open = ExitStack()
         atexit.register(self.close)
 
-    def on(self, master: str, jvm: str) -> SparkSession:
+    def on(self, master: str, jvm: str = QUICK) -> SparkSession:
         """Return the session; jvm: options of one that is opened for it."""
         if master != self._master or self._spark.sparkContext._jsc is None:  # noqa: SLF001 (somebody has stopped it)
             self.close()

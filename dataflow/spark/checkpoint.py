@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from deltamark import DeltamarkError, __version__
 
 IDENTITY, CHECKPOINT, CHANGES = "identity.json", "checkpoint", "changes"
+RENAMES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 REMEDY = "give what it was started with, or another directory"
 
 
@@ -36,6 +37,11 @@ class Directory:
         self._jvm = context._jvm  # noqa: SLF001 (the only way to Hadoop's file systems)
         self._path = self._jvm.org.apache.hadoop.fs.Path(path)
         self._files = self._path.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What Spark should do here: as it renames files by itself, it starts a process for every file on a disk."""
+        return {"spark.sql.streaming.checkpointFileManagerClass": RENAMES} if self._files.getScheme() == "file" else {}
 
     def under(self, name: str) -> str:
         return str(self._jvm.org.apache.hadoop.fs.Path(self._path, name).toString())

@@ -5,6 +5,7 @@ It is a chain and no graph: a streaming frame that two others use is computed tw
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import uuid
@@ -69,7 +70,8 @@ class Query:
         self._directory.claim({
             **source.identity, "shards": str(shards), "plan": collection.node.digest.hex(), "code": code_digest(),
         })  # fmt: skip
-        for name, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(shards)}.items():
+        settings = {**SETTINGS, **self._directory.settings, "spark.sql.shuffle.partitions": str(shards)}
+        for name, value in settings.items():
             spark.conf.set(name, value)
         spark.dataSource.register(Mails)
         self._query = self._started(source, _labels(spark, shards))
@@ -104,14 +106,16 @@ class Query:
 
     def progress(self) -> Iterator[Progress]:
         """Yield each batch when it is done, to the end."""
-        told = -1
+        told, seen = -1, 0
         while True:
             going = self._query.isActive
-            for each in self._query.recentProgress:
-                report: Any = each
+            made = self._query._jsq.recentProgress()  # noqa: SLF001 (without it all of them are read out each time)
+            for at in range(seen, len(made)):
+                report = json.loads(made[at].json())
                 if report["batchId"] > told and "addBatch" in report["durationMs"]:
                     told = report["batchId"]
                     yield Progress(told, int(report["observedMetrics"][OBSERVED][OBSERVED]), report)
+            seen = len(made)
             if not going:
                 break
             time.sleep(POLL)

@@ -21,9 +21,11 @@ from deltamark import DeltamarkError
 from harness import measure, verify
 from harness.cell import Cell
 from harness.chaos import Danger, survive, victims
-from harness.checks import StoredCheck, Told
+from harness.checks import StoredCheck, Told, ask
 from harness.distributed import SESSIONS, Streamed, open_query
 from harness.engines import collection
+from harness.measure import Handed
+from harness.subjects import open_check
 
 pytestmark = pytest.mark.waits(10)
 
@@ -66,6 +68,15 @@ def test_what_is_timed_is_what_is_checked(chunked):
     assert check.told.digest == str(embedded(cell, chunked))
     assert check.told.changes == run.changes
     assert check.told.wrong.startswith(f"after {work.rounds} rounds")
+
+
+def test_recomputing_says_the_answer_over_what_has_not_left(chunked):
+    cell = CELL.but(query="q12", workload="window:500", engine="spark-sql", checkpoint="", physical=500)
+    work = workload(chunked, cell.workload)
+    half = work.rounds // 2 // cell.physical * cell.physical
+    check = open_check(cell, chunked, work, ask(cell, chunked, work, [half, work.rounds]).answers)
+    measure.run(cell, 1, work, lambda: Handed(check, cell, chunked, work))
+    assert not check.wrong
 
 
 KINDS = {

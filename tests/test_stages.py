@@ -39,6 +39,7 @@ SHARDS = (1, 2, 3)
 def _short_logs(monkeypatch):
     """Have logs of two entries put together, and entries of several pieces."""
     monkeypatch.setattr("dataflow.spark.memory.MANY", 2)
+    monkeypatch.setattr("dataflow.spark.memory.MOST", 4)
     monkeypatch.setattr("dataflow.spark.memory.MOST_BYTES", 1000)
 
 
@@ -152,3 +153,15 @@ def stages(name, dataset, shards, work="insert"):
 def test_a_stage_for_each_exchange_and_one_alone_where_there_is_one_shard(chunked):
     assert [stages(name, chunked, 2) for name in ("q01", "q06", "q04", "q12")] == [1, 1, 2, 2]
     assert {stages(name, chunked, 1) for name in QUERIES} == {1}
+
+
+def test_a_log_of_what_only_comes_is_not_written_again(monkeypatch):
+    monkeypatch.setattr("dataflow.spark.memory.MOST", 1000)
+    keys = {"key": integer(0, 9)}
+    plan = source("ones", keys, 100).join(source("others", keys, 100), on="key")
+    with closing(Chain(plan, 1)) as chain:
+        for time, diff in enumerate([1, 1, 1, 1, -1]):
+            ten = Batch(np.full(10, time), np.full(10, diff), {"key": np.arange(10)})
+            chain.feed({"ones": ten, "others": ten})
+            (log,) = chain.logs.values()
+            assert len(log.entries()) == (time + 1 if diff > 0 else 1)

@@ -37,6 +37,11 @@ def together(edges: Mapping[str, Edge], nets: Iterable[Net]) -> Net:
     return {name: _summed(edges[name], pa.concat_tables(tables)) for name, tables in parts.items()}
 
 
+def shrinks(edges: Mapping[str, Edge], what: Net) -> bool:
+    """May it become less when it is summed up with others: does anything leave, or add up by a key?"""
+    return any(table.num_rows and (edges[name].summed or _leaves(table)) for name, table in what.items())
+
+
 def replayed(edges: Mapping[str, Edge], what: Net, time: int) -> dict[str, Batch]:
     """Return changes that make the state of what came, all at one time."""
     found = {name: _replayed(edges[name], table, time) for name, table in what.items() if table.num_rows}
@@ -76,7 +81,7 @@ def _net(edge: Edge, batch: Batch) -> pa.Table:
 
 def _summed(edge: Edge, table: pa.Table) -> pa.Table:
     """Add up equal rows, and leave out what is nothing."""
-    if not table.num_rows or (not edge.summed and not pc.any(pc.less(table[WEIGHT], 0)).as_py()):
+    if not table.num_rows or not (edge.summed or _leaves(table)):
         return table
     keys = [str(number) for number, each in enumerate(edge.fields) if not _is_sum(edge, each)]
     added = [name for name in table.column_names if name not in keys]
@@ -89,6 +94,10 @@ def _summed(edge: Edge, table: pa.Table) -> pa.Table:
         columns[f"{name} low"], columns[f"{name} high"] = pa.chunked_array([low]), pa.chunked_array([high])
         there = pc.or_(there, pa.chunked_array([(low != 0) | (high != 0)]))
     return pa.table({name: columns[name] for name in table.column_names}).filter(there)
+
+
+def _leaves(table: pa.Table) -> bool:
+    return bool(pc.any(pc.less(table[WEIGHT], 0)).as_py())
 
 
 def _is_sum(edge: Edge, each: Field) -> bool:

@@ -1,7 +1,7 @@
 """A shard's log in Spark's state store: entries, each the net of what came in some batches (dataflow/spark/log.py).
 
-When the entries behind the first have grown as large as that one they become one, so what is kept is at most about
-twice as large as what it stands for.
+When the entries behind the first have grown as large as that one they become one, if some of it may cancel or add up:
+so what is kept is at most about twice as large as what it stands for. What only comes is not written again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from dataflow.spark.edges import Edge
-from dataflow.spark.log import Net, from_bytes, to_bytes, together
+from dataflow.spark.log import Net, from_bytes, shrinks, to_bytes, together
 
-MOST_BYTES, MANY = 1 << 26, 8
-"""Of a piece of an entry; and so many entries are worth putting together."""
+MOST_BYTES, MANY, MOST = 1 << 26, 8, 1000
+"""Of a piece of an entry; so many entries are worth putting together, and so many are even if nothing is saved."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Entry:
     since: int
     batch: int
     size: int
+    shrinks: bool
+    """May it become less when it is put together with others?"""
 
     @property
     def pieces(self) -> int:
@@ -52,18 +54,19 @@ class StateLog:
     def append(self, entries: Sequence[Entry], batch: int, net: Net, edges: Mapping[str, Edge]) -> None:
         """Add the net of a batch, and put entries together where they have become many."""
         since = entries[-1].batch if entries else -1
-        kept = [*entries, self._write(since, batch, net)]
-        if len(kept) >= MANY and sum(each.size for each in kept[1:]) >= kept[0].size:
+        kept = [*entries, self._write(since, batch, net, may_shrink=shrinks(edges, net))]
+        many = MANY if any(each.shrinks for each in kept) else MOST
+        if len(kept) >= many and sum(each.size for each in kept[1:]) >= kept[0].size:
             whole = together(edges, [*map(self.read, kept[:-1]), net])
             for each in kept:
                 for piece in range(each.pieces):
                     self._contents.removeKey((each.batch, piece))
-            kept = [self._write(-1, batch, whole)]
+            kept = [self._write(-1, batch, whole, may_shrink=False)]
         self._list.update((json.dumps([astuple(each) for each in kept]),))
 
-    def _write(self, since: int, batch: int, net: Net) -> Entry:
+    def _write(self, since: int, batch: int, net: Net, *, may_shrink: bool) -> Entry:
         content = to_bytes(net)
-        entry = Entry(since, batch, len(content))
+        entry = Entry(since, batch, len(content), may_shrink)
         for piece in range(entry.pieces):
             part = content[piece * MOST_BYTES : (piece + 1) * MOST_BYTES]
             self._contents.updateValue((batch, piece), (part,))

@@ -25,7 +25,8 @@ class Source:
 
     @property
     def label(self) -> str:
-        return f"{self.title} ({self.system}, {self.year}, SF {self.sf}; {self.hardware})"
+        of = f", SF {self.sf}" if self.sf != "-" else ""
+        return f"{self.title} ({self.system}, {self.year}{of}; {self.hardware})"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ BEGIN, END = "<!-- tables: made by make readme -->\n", "<!-- end of tables -->\n
 OPEN = ("physical", "product", "workers")
 """The post's tables, which are shown at once."""
 
-TITLES = {"graph": "Graphs", "loops": "Loops", "shared": "Sharing"}
+TITLES = {"graph": "Graphs", "loops": "Distances", "shared": "Sharing"}
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -28,7 +28,7 @@ def speed(found: list[Finding]) -> Table:
             alike = each.shown and each.of.startswith(PUBLISHED)
             made.append([words(label), ours, brief(value), ratio(value / ours.value) if alike else NOTHING])
     notes = [
-        f"theirs: {published.sources()['arrangements'].label}, of {PUBLISHED}",
+        f"theirs: {published.sources()['arrangements'].label}",
         "from scratch: the edges are indexed, in batches of 10M, and then the roots come",
         "attachment: the edges are indexed and the roots given; the plan is compiled within the time",
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from dataflow.spark.cut import cut
 from dataflow.spark.edges import ANSWER
-from dataflow.spark.memory import StateLog
+from dataflow.spark.memory import Kept, StateLog
 from dataflow.spark.reading import Reading
 from dataflow.spark.shard import Shard
 from dataflow.worker import Batch
@@ -80,7 +80,7 @@ class Chain:
                 arrived = {name: mails.pop((number, name), []) for name in shard.edges}
                 changes, net = shard.feed(arrived)
                 log = self.logs[stage, number]
-                log.append(log.entries(), self.batch, net, shard.edges)
+                log.append(log.kept(), self.batch, net, shard.edges)
                 for to, edge, content in shard.sent(changes):
                     mails[to, edge].append(content)
                 if ANSWER in changes:
@@ -96,8 +96,9 @@ class Chain:
         if what in self.live:
             self.live.pop(what).close()
         made = self.live[what] = Shard(self.plan, stage, number, self.shards)
-        for entry in self.logs[what].entries():
-            made.remember(self.logs[what].read(entry))
+        log = self.logs[what]
+        if (kept := log.kept()) != Kept():
+            made.remember(log.after(kept, -1))
         return made
 
     def close(self):

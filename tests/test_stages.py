@@ -155,13 +155,18 @@ def test_a_stage_for_each_exchange_and_one_alone_where_there_is_one_shard(chunke
     assert {stages(name, chunked, 1) for name in QUERIES} == {1}
 
 
-def test_a_log_of_what_only_comes_is_not_written_again(monkeypatch):
+def test_only_what_cancels_or_adds_up_is_put_together_in_a_log(monkeypatch):
     monkeypatch.setattr("dataflow.spark.memory.MOST", 1000)
-    keys = {"key": integer(0, 9)}
-    plan = source("ones", keys, 100).join(source("others", keys, 100), on="key")
+    keys, value = {"key": integer(0, 9)}, integer(0, 9)
+    sums = source("ones", {**keys, "value": value}, 100).aggregate("key", sum=total(col.value))
+    plan, lasting = sums.join(source("others", keys, 100), on="key"), 9
     with closing(Chain(plan, 1)) as chain:
-        for time, diff in enumerate([1, 1, 1, 1, -1]):
-            ten = Batch(np.full(10, time), np.full(10, diff), {"key": np.arange(10)})
-            chain.feed({"ones": ten, "others": ten})
+        for time in range(lasting + 1):
+            chain.feed({
+                "ones": Batch(np.full(10, time), np.full(10, 1), {"key": np.arange(10), "value": np.arange(10)}),
+                "others": Batch(np.full(10, time), np.full(10, 1 if time < lasting else -1), {"key": np.arange(10)}),
+            })  # fmt: skip
             (log,) = chain.logs.values()
-            assert len(log.entries()) == (time + 1 if diff > 0 else 1)
+            ones, others = (len(each) for each in log.kept().entries.values())
+            assert ones < 3
+            assert others == (time + 1 if time < lasting else 1)

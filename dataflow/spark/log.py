@@ -7,7 +7,7 @@ key, it is one row a key: their number, and the sums as two numbers each, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,18 +28,26 @@ def net(edges: Mapping[str, Edge], batches: Mapping[str, Batch]) -> Net:
     return {name: _net(edges[name], batch) for name, batch in batches.items()}
 
 
-def together(edges: Mapping[str, Edge], nets: Iterable[Net]) -> Net:
-    """Sum up sums."""
-    parts: dict[str, list[pa.Table]] = {}
-    for each in nets:
-        for name, table in each.items():
-            parts.setdefault(name, []).append(table)
-    return {name: _summed(edges[name], pa.concat_tables(tables)) for name, tables in parts.items()}
+def summed(edge: Edge, table: pa.Table) -> pa.Table:
+    """Add up equal rows, and leave out what is nothing."""
+    if not table.num_rows or not shrinks(edge, table):
+        return table
+    keys = [str(number) for number, each in enumerate(edge.fields) if not _is_sum(edge, each)]
+    added = [name for name in table.column_names if name not in keys]
+    found = table.group_by(keys).aggregate([(name, "sum") for name in added]).rename_columns([*keys, *added])
+    columns = {name: found[name] for name in found.column_names}
+    there = pc.not_equal(columns[WEIGHT], 0)
+    for name in [each.removesuffix(" low") for each in added if each.endswith(" low")]:
+        low, high = columns[f"{name} low"].to_numpy(), columns[f"{name} high"].to_numpy()
+        low, high = low & ((1 << LOW_BITS) - 1), high + (low >> LOW_BITS)
+        columns[f"{name} low"], columns[f"{name} high"] = pa.chunked_array([low]), pa.chunked_array([high])
+        there = pc.or_(there, pa.chunked_array([(low != 0) | (high != 0)]))
+    return pa.table({name: columns[name] for name in table.column_names}).filter(there)
 
 
-def shrinks(edges: Mapping[str, Edge], what: Net) -> bool:
+def shrinks(edge: Edge, table: pa.Table) -> bool:
     """May it become less when it is summed up with others: does anything leave, or add up by a key?"""
-    return any(table.num_rows and (edges[name].summed or _leaves(table)) for name, table in what.items())
+    return edge.summed or _leaves(table)
 
 
 def replayed(edges: Mapping[str, Edge], what: Net, time: int) -> dict[str, Batch]:
@@ -48,21 +56,15 @@ def replayed(edges: Mapping[str, Edge], what: Net, time: int) -> dict[str, Batch
     return {name: batch for name, batch in found.items() if batch is not None}
 
 
-def to_bytes(what: Net) -> bytes:
+def to_bytes(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    names = pa.schema([], {b"edges": "\n".join(what).encode()})
-    with pa.ipc.new_stream(sink, names):
-        pass
-    for table in what.values():
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
     return bytes(sink.getvalue())
 
 
-def from_bytes(content: bytes) -> Net:
-    source = pa.BufferReader(content)
-    names = pa.ipc.open_stream(source).read_all().schema.metadata[b"edges"].decode().split("\n")
-    return {name: pa.ipc.open_stream(source).read_all() for name in names if name}
+def from_bytes(content: bytes) -> pa.Table:
+    return pa.ipc.open_stream(content).read_all()
 
 
 def _net(edge: Edge, batch: Batch) -> pa.Table:
@@ -76,24 +78,7 @@ def _net(edge: Edge, batch: Batch) -> pa.Table:
         wide = np.asarray(values, dtype=np.int64)
         low, high = wide & ((1 << LOW_BITS) - 1), wide >> LOW_BITS
         columns[f"{number} low"], columns[f"{number} high"] = low * weight, high * weight
-    return _summed(edge, pa.table({name: pa.array(values) for name, values in columns.items()}))
-
-
-def _summed(edge: Edge, table: pa.Table) -> pa.Table:
-    """Add up equal rows, and leave out what is nothing."""
-    if not table.num_rows or not (edge.summed or _leaves(table)):
-        return table
-    keys = [str(number) for number, each in enumerate(edge.fields) if not _is_sum(edge, each)]
-    added = [name for name in table.column_names if name not in keys]
-    found = table.group_by(keys).aggregate([(name, "sum") for name in added]).rename_columns([*keys, *added])
-    columns = {name: found[name] for name in found.column_names}
-    there = pc.not_equal(columns[WEIGHT], 0)
-    for name in [each.removesuffix(" low") for each in added if each.endswith(" low")]:
-        low, high = columns[f"{name} low"].to_numpy(), columns[f"{name} high"].to_numpy()
-        low, high = low & ((1 << LOW_BITS) - 1), high + (low >> LOW_BITS)
-        columns[f"{name} low"], columns[f"{name} high"] = pa.chunked_array([low]), pa.chunked_array([high])
-        there = pc.or_(there, pa.chunked_array([(low != 0) | (high != 0)]))
-    return pa.table({name: columns[name] for name in table.column_names}).filter(there)
+    return summed(edge, pa.table({name: pa.array(values) for name, values in columns.items()}))
 
 
 def _leaves(table: pa.Table) -> bool:

@@ -1,4 +1,4 @@
-"""A shard's log in Spark's state store: entries, each the net of what came in some batches (dataflow/spark/log.py).
+"""A shard's log in Spark's state store: of each edge entries, each the net of what came in some batches.
 
 When the entries behind the first have grown as large as that one they become one, if some of it may cancel or add up:
 so what is kept is at most about twice as large as what it stands for. What only comes is not written again.
@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from dataflow.spark.edges import Edge
-from dataflow.spark.log import Net, from_bytes, shrinks, to_bytes, together
+from dataflow.spark.log import Net, from_bytes, shrinks, summed, to_bytes
 
 MOST_BYTES, MANY, MOST = 1 << 26, 8, 1000
-"""Of a piece of an entry; so many entries are worth putting together, and so many are even if nothing is saved."""
+"""Of a piece of an entry; so many of an edge are worth putting together, and so many are even if nothing is saved."""
 
 
 @dataclass(frozen=True)
@@ -36,38 +37,68 @@ class Entry:
         return max(math.ceil(self.size / MOST_BYTES), 1)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What a log holds: the last batch, and the entries of each edge that has any, in order."""
+
+    batch: int = -1
+    entries: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
+
+    def divides(self, batch: int) -> bool:
+        """Is what came after a batch there by itself?"""
+        return not any(each.since < batch < each.batch for entries in self.entries.values() for each in entries)
+
+
 class StateLog:
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._contents: Any = handle.getMapState("log", "batch bigint, piece int", "content binary")
-        self._list: Any = handle.getValueState("entries", "entries string")
+        self._contents: Any = handle.getMapState("log", "edge string, batch bigint, piece int", "content binary")
+        self._kept: Any = handle.getValueState("kept", "kept string")
 
-    def entries(self) -> list[Entry]:
-        """Return the entries of the group at hand."""
-        if not self._list.exists():
-            return []
-        return [Entry(*each) for each in json.loads(self._list.get()[0])]
+    def kept(self) -> Kept:
+        """Return what there is of the group at hand."""
+        if not self._kept.exists():
+            return Kept()
+        batch, entries = json.loads(self._kept.get()[0])
+        return Kept(batch, {edge: [Entry(*each) for each in found] for edge, found in entries.items()})
 
-    def read(self, entry: Entry) -> Net:
-        pieces = (self._contents.getValue((entry.batch, piece))[0] for piece in range(entry.pieces))
+    def after(self, kept: Kept, batch: int) -> Net:
+        """Return what came after a batch."""
+        found = {}
+        for edge, entries in kept.entries.items():
+            if new := [self._read(edge, each) for each in entries if each.batch > batch]:
+                found[edge] = pa.concat_tables(new)
+        return found
+
+    def append(self, kept: Kept, batch: int, net: Net, edges: Mapping[str, Edge]) -> None:
+        """Add the net of a batch, and put entries together where they have become many."""
+        entries = dict(kept.entries)
+        for edge, table in net.items():
+            if table.num_rows:
+                entries[edge] = self._appended(edges[edge], entries.get(edge, ()), kept.batch, batch, table)
+        held = {edge: [astuple(each) for each in found] for edge, found in entries.items()}
+        self._kept.update((json.dumps([batch, held]),))
+
+    def _appended(
+        self, edge: Edge, entries: Sequence[Entry], since: int, batch: int, table: pa.Table
+    ) -> Sequence[Entry]:
+        kept = [*entries, self._write(edge.name, since, batch, table, may_shrink=shrinks(edge, table))]
+        many = MANY if any(each.shrinks for each in kept) else MOST
+        if len(kept) < many or sum(each.size for each in kept[1:]) < kept[0].size:
+            return kept
+        whole = summed(edge, pa.concat_tables([*(self._read(edge.name, each) for each in entries), table]))
+        for each in kept:
+            for piece in range(each.pieces):
+                self._contents.removeKey((edge.name, each.batch, piece))
+        return [self._write(edge.name, -1, batch, whole, may_shrink=False)]
+
+    def _read(self, edge: str, entry: Entry) -> pa.Table:
+        pieces = (self._contents.getValue((edge, entry.batch, piece))[0] for piece in range(entry.pieces))
         return from_bytes(b"".join(map(bytes, pieces)))
 
-    def append(self, entries: Sequence[Entry], batch: int, net: Net, edges: Mapping[str, Edge]) -> None:
-        """Add the net of a batch, and put entries together where they have become many."""
-        since = entries[-1].batch if entries else -1
-        kept = [*entries, self._write(since, batch, net, may_shrink=shrinks(edges, net))]
-        many = MANY if any(each.shrinks for each in kept) else MOST
-        if len(kept) >= many and sum(each.size for each in kept[1:]) >= kept[0].size:
-            whole = together(edges, [*map(self.read, kept[:-1]), net])
-            for each in kept:
-                for piece in range(each.pieces):
-                    self._contents.removeKey((each.batch, piece))
-            kept = [self._write(-1, batch, whole, may_shrink=False)]
-        self._list.update((json.dumps([astuple(each) for each in kept]),))
-
-    def _write(self, since: int, batch: int, net: Net, *, may_shrink: bool) -> Entry:
-        content = to_bytes(net)
+    def _write(self, edge: str, since: int, batch: int, table: pa.Table, *, may_shrink: bool) -> Entry:
+        content = to_bytes(table)
         entry = Entry(since, batch, len(content), may_shrink)
         for piece in range(entry.pieces):
             part = content[piece * MOST_BYTES : (piece + 1) * MOST_BYTES]
-            self._contents.updateValue((batch, piece), (part,))
+            self._contents.updateValue((edge, batch, piece), (part,))
         return entry

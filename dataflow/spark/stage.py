@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from dataflow.spark import live
 from dataflow.spark.edges import ANSWER, Cut
-from dataflow.spark.memory import Entry, StateLog
+from dataflow.spark.memory import Kept, StateLog
 from dataflow.spark.reading import Sent
 from dataflow.spark.shard import Shard
 from dataflow.spark.sink import handed
@@ -33,14 +33,14 @@ class Stage(StatefulProcessor):
         """Apply a batch to a shard."""
         number = self._labels.index(int(key[0]))
         batch, mails = _sorted(rows)
-        entries = self._log.entries()
-        if entries and batch <= entries[-1].batch:
-            actual = f"{batch} after {entries[-1].batch}, in shard {number} of stage {self._stage}"
+        kept = self._log.kept()
+        if batch <= kept.batch:
+            actual = f"{batch} after {kept.batch}, in shard {number} of stage {self._stage}"
             raise DeltamarkError("a batch comes again", actual, "remove the directory and start again")
         name = live.Key(self._run, self._stage, number)
-        shard = self._shard(name, entries)
+        shard = self._shard(name, kept)
         changes, net = shard.feed(mails)
-        self._log.append(entries, batch, net, shard.edges)
+        self._log.append(kept, batch, net, shard.edges)
         if not self._is_last:
             here = self._plan.arriving(self._stage)
             passing = [(number, edge, each) for edge, found in mails.items() if edge not in here for each in found]
@@ -52,17 +52,15 @@ class Stage(StatefulProcessor):
     def close(self) -> None:
         """Do nothing: shards stay alive for the next batch."""
 
-    def _shard(self, name: live.Key, entries: list[Entry]) -> Shard:
+    def _shard(self, name: live.Key, kept: Kept) -> Shard:
         """Return a shard as it was after the last batch."""
-        committed = entries[-1].batch if entries else -1
-        found = live.take(name, committed)
-        if found and any(each.since < found[0] < each.batch for each in entries):
+        found = live.take(name, kept.batch)
+        if found and not kept.divides(found[0]):
             found[1].close()
             found = None
         batch, shard = found or (-1, Shard(self._plan, name.stage, name.shard, len(self._labels)))
-        for each in entries:
-            if each.batch > batch:
-                shard.remember(self._log.read(each))
+        if batch < kept.batch:
+            shard.remember(self._log.after(kept, batch))
         return shard
 
     def _frames(self, batch: int, sent: Iterable[Sent]) -> Iterator[pd.DataFrame]:

@@ -1,14 +1,11 @@
-"""The engine on Spark: a cell's stream as a source that every executor cuts for itself, and the answer's changes."""
+"""The engine on Spark: sessions, and a cell's query there, with the changes of its answer."""
 
 from __future__ import annotations
 
 import atexit
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +16,11 @@ from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.schema import RelationName, relation
 from datagen.spark import QUICK, scratch, session
-from datagen.workload import Workload, workload
+from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import machine
 from harness.cell import Cell
-from harness.sources import batches
+from harness.feeding import FeedSource
 from queries.catalogue import query
 
 if TYPE_CHECKING:
@@ -36,66 +33,6 @@ SETTINGS = {"spark.driver.maxResultSize": "0"}
 EXECUTOR_MB = 1024
 PIECE_ROWS = 1 << 20
 """Changes that are handed on at once."""
-
-
-@dataclass(frozen=True)
-class FeedSource:
-    """A workload in physical batches."""
-
-    directory: str
-    digest: str
-    workload: str
-    logical: int
-    physical: int
-    rounds: int
-    names: tuple[RelationName, ...]
-
-    @property
-    def batches(self) -> int:
-        return -(-self.rounds // (self.logical * self.physical))
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        return {
-            "data": self.digest, "workload": self.workload, "rounds": str(self.rounds),
-            "logical batch": str(self.logical), "physical batch": str(self.physical),
-        }  # fmt: skip
-
-    def rows(self, batch: int) -> int:
-        first = batch * self.logical * self.physical
-        last = min(first + self.logical * self.physical, self.rounds)
-        _, work = _opened(self.directory, self.workload)
-        return sum(piece.stop - piece.start for name in self.names for piece in work.pieces(name, first, last))
-
-    def open(self, wanted: Mapping[str, tuple[str, ...]]) -> Cutter:
-        return Cutter(self, wanted)
-
-
-@cache
-def _opened(directory: str, name: str) -> tuple[Dataset, Workload]:
-    dataset = Dataset.open(Path(directory))
-    return dataset, workload(dataset, name)
-
-
-class Cutter:
-    """Cuts batches where they are read."""
-
-    def __init__(self, source: FeedSource, wanted: Mapping[str, tuple[str, ...]]) -> None:
-        self._source = source
-        self._wanted = {relation(name).name: columns for name, columns in wanted.items()}
-        self._feed = cache(self._made)
-
-    def _made(self, piece: int, pieces: int) -> Feed:
-        source = self._source
-        return Feed(
-            *_opened(source.directory, source.workload), self._wanted, logical=source.logical, worker=piece,
-            workers=pieces, until=source.rounds,
-        )  # fmt: skip
-
-    def take(self, batch: int, piece: int, pieces: int) -> Mapping[str, Batch]:
-        feed = self._feed(piece, pieces)
-        feed.round = batch * self._source.logical * self._source.physical
-        return batches(feed.take(self._source.physical))
 
 
 class Sessions:

@@ -39,14 +39,6 @@ class State:
         self.held[""] = value
 
 
-class Handle:
-    def getMapState(self, *_):
-        return State()
-
-    def getValueState(self, *_):
-        return State()
-
-
 class Chain:
     """Runs a plan on some shards; `forget` decides which shards lose what they have in memory before a batch."""
 
@@ -54,7 +46,7 @@ class Chain:
         self.plan, self.shards, self.forget, self.batch = cut(collection, shards), shards, forget, 0
         self.stages = range(1, len(self.plan.stages))
         self.readings = {stage: Reading(self.plan, stage, shards) for stage in self.stages}
-        self.logs = defaultdict(lambda: StateLog(Handle()))
+        self.logs = defaultdict(lambda: StateLog(State(), State()))
         self.live = {}
         self.schema = collection.schema
 

@@ -13,7 +13,6 @@ from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from dataflow.spark.edges import Edge
 from dataflow.spark.log import Net, from_bytes, shrinks, summed, to_bytes
@@ -50,12 +49,13 @@ class Kept:
 
 
 class StateLog:
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._contents: Any = handle.getMapState("log", "edge string, batch bigint, piece int", "content binary")
-        self._kept: Any = handle.getValueState("kept", "kept string")
+    """Of a map of contents and a value that lists them, which are the state of the group at hand."""
+
+    def __init__(self, contents: Any, kept: Any) -> None:
+        self._contents, self._kept = contents, kept
 
     def kept(self) -> Kept:
-        """Return what there is of the group at hand."""
+        """Return what there is."""
         if not self._kept.exists():
             return Kept()
         batch, entries = json.loads(self._kept.get()[0])

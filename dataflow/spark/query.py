@@ -25,7 +25,7 @@ from dataflow.spark.cut import cut
 from dataflow.spark.reading import Source, read_for
 from dataflow.spark.sink import handed_types, stored, values
 from dataflow.spark.source import FORMAT, SCHEMA, SPEC, Mails, Spec
-from dataflow.spark.stage import Stage
+from dataflow.spark.stage import Part, Stage
 from dataflow.worker import Batch
 from deltamark import DeltamarkError
 
@@ -89,7 +89,7 @@ class Query:
                 spec = Spec(self._plan, number, labels, source)
                 parts.append(self._spark.readStream.format(FORMAT).option(SPEC, spec.text).load())
             types = handed_types(self.schema) if number == self.stages else SCHEMA
-            stage = Stage(self._plan, number, labels, run)
+            stage = Stage(Part(self._plan, number, labels, run))
             shards = reduce(DataFrame.union, parts).groupBy("label")
             frame = shards.transformWithStateInPandas(stage, types, "append", "none")
         assert frame is not None

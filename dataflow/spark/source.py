@@ -3,6 +3,8 @@
 Offsets count batches. Batch 0 has no rows: it wakes the first shard of each stage, so that what an answer says before
 any input is said, and whatever a process needs time for is done. A stage that inputs reach directly has a source of its
 own: all of them hand out one batch a micro-batch, so they go in step.
+
+Spark starts a process for each source, and some more to plan with it: here nothing is imported that they don't need.
 """
 
 from __future__ import annotations
@@ -11,15 +13,16 @@ import base64
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
 from dataflow.spark.edges import Cut
-from dataflow.spark.reading import Reading, Source, Taker
+
+if TYPE_CHECKING:
+    from dataflow.spark.reading import Source
 
 SCHEMA = "label bigint, edge string, batch bigint, content binary"
 """A mail: for which shard, by its label; an empty edge is a call to begin."""
@@ -27,8 +30,6 @@ SCHEMA = "label bigint, edge string, batch bigint, content binary"
 FORMAT, SPEC, BEGIN = "deltamark", "spec", ""
 FEW_ROWS, MANY_ROWS = 10_000, 250_000
 """So few rows are read by one task; and more than so many are not sent as one mail."""
-
-ARROW = pa.schema([("label", pa.int64()), ("edge", pa.string()), ("batch", pa.int64()), ("content", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -100,46 +101,12 @@ class MailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Piece)
-        opened = _opened(self._text)
-        if partition.batch == 0:
-            opened.warm()
-            yield _rows([(self._spec.labels[0], BEGIN, 0, b"")])
-            return
-        yield from opened.mails(partition)
+        from dataflow.spark.mails import mails  # noqa: PLC0415 (what only makes a plan of it needs no engine)
+
+        yield from mails(self._text, partition)
 
     def commit(self, end: Mapping[str, int]) -> None:
         """Do nothing: what was read can be read again."""
 
     def stop(self) -> None:
         """Do nothing: nothing is held."""
-
-
-class Opened:
-    """A source as an executor reads it."""
-
-    def __init__(self, spec: Spec) -> None:
-        self._spec = spec
-        self._reading = Reading(spec.plan, spec.stage, len(spec.labels))
-        self._taker: Taker = spec.source.open(self._reading.wanted)
-
-    def warm(self) -> None:
-        for _ in self._reading.sent({}):
-            raise AssertionError
-
-    def mails(self, of: Piece) -> Iterator[pa.RecordBatch]:
-        """Read a task's share of a batch, piece by piece."""
-        for piece in of.mine:
-            for shard, edge, content in self._reading.sent(self._taker.take(of.batch - 1, piece, of.pieces)):
-                yield _rows([(self._spec.labels[shard], edge, of.batch, content)])
-
-
-@cache
-def _opened(text: str) -> Opened:
-    return Opened(Spec.of(text))
-
-
-def _rows(rows: list[tuple[int, str, int, bytes]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)], schema=ARROW
-    )

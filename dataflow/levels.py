@@ -137,7 +137,7 @@ class Run:
             int(view(self.word(kernel.LEVEL_TABLE) + 8 * kernel.LEVEL * level, kernel.LEVEL)[kernel.MOST])
             for level in range(len(self._levels))
         ]
-        held = sum(map(self._memory.resident, self._memory.reservations()))
+        held = sum(map(self._memory.filled, self._memory.reservations()))
         return Shown(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most), held)
 
     def _problem(self) -> DeltamarkError:

@@ -81,5 +81,6 @@ def test_reservations_cost_nothing_until_they_are_touched():
     assert memory.resident(address) == 0
     view(address, 1)[0] = 1
     assert 0 < memory.resident(address) <= 1 << 22  # a huge page or two, where all pages are huge
+    assert memory.filled(address) == memory.resident(address)
     memory.close()
     assert not memory.reservations()

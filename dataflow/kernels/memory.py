@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -265,14 +267,20 @@ class Memory:
 
     def resident(self, address: int) -> int:
         """Count the bytes of a reservation that cost memory."""
+        return sum(self._resident(address))
+
+    def filled(self, address: int) -> int:
+        """Count the bytes that cost memory of a reservation that is filled from its start, and may be far from full."""
+        return sum(takewhile(bool, self._resident(address)))
+
+    def _resident(self, address: int) -> Iterator[int]:
         start, size = self._held[address]
-        pages, found = np.empty(min(size // mmap.PAGESIZE, MOST_PAGES), np.uint8), 0
+        pages = np.empty(min(size // mmap.PAGESIZE, MOST_PAGES), np.uint8)
         for first in range(0, size, MOST_PAGES * mmap.PAGESIZE):
             some = min(size - first, MOST_PAGES * mmap.PAGESIZE)
             if _libc.mincore(start + first, some, pages.ctypes.data) != 0:
                 raise OSError(ctypes.get_errno(), "mincore")
-            found += int(np.count_nonzero(pages[: some // mmap.PAGESIZE] & 1))
-        return found * mmap.PAGESIZE
+            yield mmap.PAGESIZE * int(np.count_nonzero(pages[: some // mmap.PAGESIZE] & 1))
 
     def close(self) -> None:
         for address in list(self._held):

@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-feed bench-shared bench-reach report compare clean-results soak chaos check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-engine bench-feed bench-shared bench-reach report compare clean-results soak chaos check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -53,6 +53,9 @@ readme: .venv/ready  ## write the tables of results/reference into the README; M
 
 clean-results: .venv/ready  ## remove the records of this machine
 	@$(RUN) clean-results $(MAKEOVERRIDES)
+
+bench-engine: .venv/ready  ## the benchmark of our engine, without DuckDB recomputing: make bench-engine SF=1
+	@$(RUN) bench ENGINES=embedded $(MAKEOVERRIDES)
 
 bench-feed: .venv/ready  ## what cutting a batch costs
 	@$(RUN) bench-feed $(MAKEOVERRIDES)

@@ -98,7 +98,8 @@ LOOPS = {
             found.join(edges, on={"node": "src"}).where(col.cost < 2).select(node=col.dst).concat(roots).distinct()
         )
     ),
-    "reach-by-two-ways": roots.iterate(lambda found: step(found).concat(roots, roots).threshold(2)),
+    # from roots that are there twice it would go to and fro for ever: what they reach at first is less reached later
+    "reach-by-two-ways": roots.distinct().iterate(lambda found: step(found).concat(roots, roots).threshold(2)),
     "closure": pairs.iterate(
         lambda found: found.join(edges, on={"node": "src"}).select("origin", node=col.dst).concat(pairs).distinct()
     ),

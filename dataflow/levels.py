@@ -24,6 +24,8 @@ MOST_STAMPS = 1 << 28
 LONGEST = 1 << 31
 """Words of a list, which nobody knows beforehand: address space, not memory."""
 
+LISTS = (kernel.KEPT, kernel.SPARE, kernel.REST, kernel.VALUES)
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -137,8 +139,12 @@ class Run:
             int(view(self.word(kernel.LEVEL_TABLE) + 8 * kernel.LEVEL * level, kernel.LEVEL)[kernel.MOST])
             for level in range(len(self._levels))
         ]
-        held = sum(map(self._memory.filled, self._memory.reservations()))
-        return Shown(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most), held)
+        return Shown(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most), self._held())
+
+    def _held(self) -> int:
+        """Count the bytes that cost memory; lists fill what is reserved for them from its start."""
+        memory, lists = self._memory, {self.word(each) for each in LISTS}
+        return sum((memory.filled if each in lists else memory.resident)(each) for each in memory.reservations())
 
     def _problem(self) -> DeltamarkError:
         if self.word(kernel.ERROR) == kernel.TOO_HEAVY:

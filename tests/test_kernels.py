@@ -82,5 +82,7 @@ def test_reservations_cost_nothing_until_they_are_touched():
     view(address, 1)[0] = 1
     assert 0 < memory.resident(address) <= 1 << 22  # a huge page or two, where all pages are huge
     assert memory.filled(address) == memory.resident(address)
+    view(address, 1 << 24)[::512] = 1
+    assert memory.filled(address) == memory.resident(address) >= 1 << 27
     memory.close()
     assert not memory.reservations()

@@ -6,12 +6,12 @@ from collections import defaultdict
 
 import numpy as np
 
+from dataflow.batch import Batch
 from dataflow.spark.cut import cut
 from dataflow.spark.edges import ANSWER
 from dataflow.spark.memory import Kept, StateLog
 from dataflow.spark.reading import Reading
 from dataflow.spark.shard import Shard
-from dataflow.worker import Batch
 
 
 class State:

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from plans import Case, Streams, cases, cuts, inputs_of, streams_of, times_of
 from reference import Row, Stream, Update, answer, changes
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection, average, count, source, total
 from dataflow.expr import col, when
 from dataflow.plan import walk
 from dataflow.types import NULL, SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 from deltamark import DeltamarkError
 
 few = settings(max_examples=5)

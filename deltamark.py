@@ -19,6 +19,23 @@ class DeltamarkError(Exception):
         return " ".join(f"{self.cause}: {self.actual}; {self.remedy}".split())
 
 
+LONGEST = 60
+"""Characters of a word that an error quotes."""
+
+
+def shortened(text: str) -> str:
+    """Quote a word of the user's, cut off if it is long."""
+    return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}...")
+
+
+def whole_number(text: str, low: int, high: int, cause: str = "not a whole number") -> int:
+    """Read a whole number from `low`, which is at least 0, to `high`."""
+    value = int(text) if text.isdecimal() and len(text) <= LONGEST else -1
+    if not low <= value <= high:
+        raise DeltamarkError(cause, shortened(text), f"write one from {low} to {high}")
+    return value
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> DeltamarkError:
     """Return the error for a name that is none of `known`, with the nearest ones."""
     names = sorted(known)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import os
 from collections.abc import Iterable
 
 __version__ = "0.1.0"
@@ -42,3 +44,36 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> DeltamarkError:
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     listed = ", ".join(near or names)
     return DeltamarkError(f"unknown {kind}", name, f"{'did you mean' if near else 'there are'} {listed}")
+
+
+_REMEDIES = {
+    "make room on the disk, or give another place": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    "give this user the right to it, or give another place": (errno.EACCES, errno.EPERM, errno.EROFS),
+    "give another path, or move away what lies there": (
+        errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG,
+        errno.ENXIO, errno.EBUSY, errno.ETXTBSY,
+    ),
+    "check the disk, and read its logs": (errno.EIO, errno.ESTALE, errno.ENODEV),
+    "raise the limit of open files: ulimit -n": (errno.EMFILE, errno.ENFILE),
+    "free memory or raise its limits (ulimit -v, ulimit -u), or ask for less": (errno.ENOMEM, errno.EAGAIN),
+    "a process that takes part has ended: run the command again, with --debug to see more": (
+        errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE,
+    ),
+}  # fmt: skip
+
+
+def is_memory(error: OSError) -> bool:
+    """Is it for want of memory? Arrow gives no code for that."""
+    return error.errno in (errno.ENOMEM, errno.EAGAIN) or "Cannot allocate memory" in str(error)
+
+
+def refused(error: OSError, path: object = None) -> DeltamarkError | None:
+    """Return the error for what the operating system has refused; None if it tells of a mistake of this project."""
+    code = errno.ENOMEM if is_memory(error) else error.errno
+    remedy = next((remedy for remedy, codes in _REMEDIES.items() if code in codes), None)
+    if remedy is None:
+        return None
+    names = [str(each) for each in (path or error.filename, error.filename2) if each is not None]
+    said = os.strerror(code) if code else str(error)
+    cause = "out of memory" if code == errno.ENOMEM else "the operating system refused"
+    return DeltamarkError(cause, f"{' -> '.join(names)}: {said}" if names else said, remedy)

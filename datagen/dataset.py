@@ -7,6 +7,7 @@ addressed by their position in the relation, in file order; a file holds `chunk_
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 
 from datagen.manifest import Chunk, Manifest, read_manifest
 from datagen.schema import ORDER_LINES_SCHEMA, Column, RelationName, relation
-from deltamark import DeltamarkError
+from deltamark import DeltamarkError, is_memory, refused
 
 Values: TypeAlias = "np.ndarray | pa.StringArray"
 """A column's values: numpy for all kinds but text (for codes their int32 indices)."""
@@ -139,7 +140,9 @@ def map_batch(directory: Path, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatc
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
         for batch in batches:
             batch.validate()
-    except (OSError, pa.ArrowException) as error:
+    except OSError as error:
+        raise _unread(path, error) from error
+    except pa.ArrowInvalid as error:
         raise _damaged(path, str(error)) from error
     rows = [batch.num_rows for batch in batches]
     if rows != [chunk.rows]:
@@ -179,7 +182,7 @@ def check_file(directory: Path, chunk: Chunk) -> None:
     try:
         stat = path.stat()
     except OSError as error:
-        raise _damaged(path, str(error.strerror)) from error
+        raise _unread(path, error) from error
     if stat.st_size != chunk.bytes:
         raise _damaged(path, f"{stat.st_size} bytes, not {chunk.bytes}")
     if stat.st_mtime_ns != chunk.mtime_ns:
@@ -192,9 +195,16 @@ def _check_digest(directory: Path, chunk: Chunk) -> None:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise _damaged(path, str(error.strerror)) from error
+        raise _unread(path, error) from error
     if digest != chunk.sha256:
         raise _damaged(path, f"its digest is {digest[:16]}..., not {chunk.sha256[:16]}...")
+
+
+def _unread(path: Path, error: OSError) -> DeltamarkError:
+    """Return the error for a file that cannot be read: only one that is not there, or no file, must be made again."""
+    if error.errno in (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP) and not is_memory(error):
+        return _damaged(path, error.strerror or str(error))
+    return refused(error, path) or _damaged(path, str(error))
 
 
 def _damaged(path: Path, actual: str) -> DeltamarkError:

@@ -137,7 +137,7 @@ def read_graph(directory: Path) -> tuple[Stored, pa.Table]:
             raise DeltamarkError(f"a graph of another version, not {VERSION}", f"{directory}: {version}", again)
         check_seal(raw)
         stored = _parsed(raw)
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, ValueError) as error:
         raise DeltamarkError("an unreadable graph", f"{directory}: {error}", again) from error
     for chunk in stored.files:
         check_file(directory, chunk)

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from deltamark import refused
+
 DIGEST = "digest"
 LONGEST = 100
 """Characters of a value that an error quotes."""
@@ -34,11 +36,15 @@ def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; raise OSError, or ValueError for any other content."""
+    """Read a JSON object; raise a ValueError if it is none, and FileNotFoundError if nothing lies there."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise refused(error, path) or error from error
     if not isinstance(raw, dict):
         raise ValueError(_not("the whole", raw, "an object"))  # noqa: TRY004 (one class for all that can be wrong)
     return raw

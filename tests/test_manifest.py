@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from in_turn import draw
+from mutants import mutants, same
 from tiny import tiny
 
 from datagen.dataset import Dataset
@@ -27,49 +26,12 @@ from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import machine
 
-VALUES = [None, [], {}, "x", "", -1, 0, 1.5, 10**30, True, [[]], float("nan")]
 EVERYTHING = {relation.name: [column.name for column in relation.columns] for relation in RELATIONS.values()}
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     return tiny(tmp_path / "data", [1, 3, 2, 2, 1], 6).directory
-
-
-def places(raw: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Name each value in a JSON document; of lists longer than two the first and the last element."""
-    yield path
-    inner = raw.items() if isinstance(raw, dict) else enumerate(raw) if isinstance(raw, list) else ()
-    for key, value in inner:
-        if not isinstance(raw, list) or key in (0, len(raw) - 1):
-            yield from places(value, (*path, key))
-
-
-def mutants(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield documents that differ in one place: a value replaced, a key dropped, a key added, an element twice."""
-    for path in list(places(raw)):
-        for value in VALUES:
-            yield f"{path} := {value!r}", changed(raw, path, lambda at, key, value=value: at.__setitem__(key, value))
-        if path:
-            yield f"{path} dropped", changed(raw, path, lambda at, key: at.__delitem__(key))
-        value = value_at(raw, path)
-        if isinstance(value, dict):
-            yield f"{path} gets a key", changed(raw, path, lambda at, key: at[key].__setitem__("more", 1))
-        if isinstance(value, list):
-            yield f"{path} is doubled", changed(raw, path, lambda at, key: at.__setitem__(key, at[key] * 2))
-
-
-def value_at(raw: Any, path: tuple[str | int, ...]) -> Any:
-    for key in path:
-        raw = raw[key]
-    return raw
-
-
-def changed(raw: dict[str, Any], path: tuple[str | int, ...], change: Any) -> Any:
-    whole = {"whole": copy.deepcopy(raw)}
-    *above, last = ("whole", *path)
-    change(value_at(whole, tuple(above)), last)
-    return whole["whole"]
 
 
 def rows(dataset: Dataset) -> dict[str, list[tuple[Any, ...]]]:
@@ -80,11 +42,6 @@ def rows(dataset: Dataset) -> dict[str, list[tuple[Any, ...]]]:
         for delta in batch:
             found[delta.relation] += zip(*(each.tolist() for each in delta.columns.values()), strict=True)
     return found
-
-
-def same(one: Any, other: Any) -> bool:
-    """Are they the same JSON? For Python, 1 is also 1.0 and True."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def write(path: Path, raw: Any, *, sealed: bool) -> None:
@@ -137,7 +94,9 @@ def test_what_is_no_manifest_is_an_error(tmp_path, directory, content):
 def test_a_directory_in_place_of_the_manifest_is_an_error(directory):
     (directory / FILE).unlink()
     (directory / FILE).mkdir()
-    with pytest.raises(DeltamarkError, match=r"unreadable manifest: .*Is a directory"):
+    with pytest.raises(
+        DeltamarkError, match=r"the operating system refused: .*manifest.json: Is a directory; give another"
+    ):
         Dataset.open(directory)
 
 

@@ -11,7 +11,7 @@ from deltamark import DeltamarkError
 from harness import grid, store, telling
 from harness.cell import Cell
 from harness.grid import Asked, Task
-from harness.record import Origin
+from harness.record import SPREAD, Origin
 from harness.sweep import Effort, Plan, Sweep, estimate
 
 ORIGIN = Origin("data", "code", "versions")
@@ -36,7 +36,7 @@ class Fake:
         self.beside.append(beside and beside.cell)
         digest = self.said["digest"]
         said = self.said | {"digest": digest(cell) if callable(digest) else digest}
-        return said | {"latency": {"p99": 0.1}, "verified": "oracle" if compare else ""}
+        return said | {"latency": dict.fromkeys(SPREAD, 0.1), "verified": "oracle" if compare else ""}
 
 
 class Kept:

@@ -1,0 +1,58 @@
+"""Faults of the environment: disks, memory, limits, processes. Each is told in one line, as mistakes of users are.
+
+Whatever is not recognised here is a mistake of this project, and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import re
+
+from deltamark import DeltamarkError, refused
+
+OURS = ("datagen", "dataflow", "deltamark", "harness", "queries")
+LESS = "free memory or raise ulimit -v, or ask for less: a smaller SF, fewer WORKERS"
+THREADS = "raise ulimit -v or ulimit -u, or end other programs"
+
+NATIVE = re.compile(
+    "failed to map segment|cannot allocate memory|cannot open shared object|cannot create", re.IGNORECASE
+)
+"""What the loader of shared libraries says of them."""
+
+JAVA = re.compile(
+    "OutOfMemoryError|No space left on device|Cannot allocate memory|unable to create (new )?native thread|"
+    "Answer from Java side is empty|An error occurred while trying to connect to the Java server"
+)
+
+
+def told(error: BaseException) -> DeltamarkError | None:
+    """Return the error that tells of a fault of the environment; None if it is something else."""
+    match error:
+        case MemoryError():
+            return DeltamarkError("out of memory", _said(error), LESS)
+        case OSError():
+            return refused(error)
+        case ModuleNotFoundError():
+            missing = (error.name or "").partition(".")[0]
+            return None if missing in OURS else DeltamarkError("a package is missing", missing, "run make setup")
+        case ImportError() if NATIVE.search(str(error)):
+            return DeltamarkError("a library cannot be loaded", _said(error), LESS)
+        case RuntimeError() if "can't start new thread" in str(error):
+            return DeltamarkError("out of threads", _said(error), THREADS)
+    return _told_of_library(error)
+
+
+def _told_of_library(error: BaseException) -> DeltamarkError | None:
+    """Tell of errors of DuckDB and of Spark, by their names: they are not imported for that."""
+    library, name = type(error).__module__.partition(".")[0], type(error).__name__
+    if library in ("duckdb", "_duckdb") and name == "OutOfMemoryException":
+        return DeltamarkError("DuckDB is out of memory", _said(error), LESS)
+    if library in ("duckdb", "_duckdb") and name == "IOException":
+        return DeltamarkError("DuckDB cannot read or write", _said(error), "make room, or set TMPDIR to another place")
+    if library in ("py4j", "pyspark") and (found := JAVA.search(str(error))):
+        return DeltamarkError("Spark has failed", found[0], f"{LESS}; --debug shows more")
+    return None
+
+
+def _said(error: BaseException) -> str:
+    """Return the first line of what an error says."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 __version__ = "0.1.0"
 
@@ -54,12 +55,22 @@ _REMEDIES = {
         errno.ENXIO, errno.EBUSY, errno.ETXTBSY,
     ),
     "check the disk, and read its logs": (errno.EIO, errno.ESTALE, errno.ENODEV),
+    "use a disk whose files can be locked and mapped": (errno.ENOLCK, errno.ENOTSUP),
     "raise the limit of open files: ulimit -n": (errno.EMFILE, errno.ENFILE),
     "free memory or raise its limits (ulimit -v, ulimit -u), or ask for less": (errno.ENOMEM, errno.EAGAIN),
     "a process that takes part has ended: run the command again, with --debug to see more": (
         errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE,
     ),
 }  # fmt: skip
+
+
+@contextmanager
+def naming(path: object) -> Iterator[None]:
+    """Name a file in the error of the operating system for what is done to it: a write that fails does not."""
+    try:
+        yield
+    except OSError as error:
+        raise refused(error, path) or error from error
 
 
 def is_memory(error: OSError) -> bool:
@@ -75,5 +86,5 @@ def refused(error: OSError, path: object = None) -> DeltamarkError | None:
         return None
     names = [str(each) for each in (path or error.filename, error.filename2) if each is not None]
     said = os.strerror(code) if code else str(error)
-    cause = "out of memory" if code == errno.ENOMEM else "the operating system refused"
+    cause = "out of memory" if code == errno.ENOMEM else "cannot read or write"
     return DeltamarkError(cause, f"{' -> '.join(names)}: {said}" if names else said, remedy)

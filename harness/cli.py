@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from deltamark import DeltamarkError, __version__, refused, unknown
 from harness.faults import told
@@ -41,9 +42,16 @@ COMMANDS = {
 }
 
 
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a write may fail with, and then names no file."""
+
+
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise DeltamarkError("cannot read the command", message, f"see {self.prog} --help")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        print(message, end="", file=file)  # argparse's own is silent if it fails
 
     @property
     def settings(self) -> list[str]:
@@ -91,18 +99,9 @@ def _fault(error: Exception) -> DeltamarkError | None:
     """Return the error that the user can act on; None for a mistake of ours."""
     if isinstance(error, DeltamarkError):
         return error
-    if isinstance(error, OSError) and error.filename is None and (unwritten := _unwritten()):
-        return unwritten
+    if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
+        return refused(error, "the output")
     return told(error)
-
-
-def _unwritten() -> DeltamarkError | None:
-    """Return the error if what was printed cannot be written."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        return refused(error, "the standard output")
-    return None
 
 
 def _say(text: str) -> None:

@@ -14,9 +14,11 @@ LESS = "free memory or raise ulimit -v, or ask for less: a smaller SF, fewer WOR
 THREADS = "raise ulimit -v or ulimit -u, or end other programs"
 
 NATIVE = re.compile(
-    "failed to map segment|cannot allocate memory|cannot open shared object|cannot create", re.IGNORECASE
+    "failed to map segment|cannot allocate memory in|cannot open shared object|load shared object", re.IGNORECASE
 )
 """What the loader of shared libraries says of them."""
+
+NO_THREAD = re.compile("can't start new thread|Failed to launch worker thread")
 
 JAVA = re.compile(
     "OutOfMemoryError|No space left on device|Cannot allocate memory|unable to create (new )?native thread|"
@@ -29,15 +31,15 @@ def told(error: BaseException) -> DeltamarkError | None:
     match error:
         case MemoryError():
             return DeltamarkError("out of memory", _said(error), LESS)
+        case ImportError() | OSError() if found := _line(error, NATIVE):
+            return DeltamarkError("a library cannot be loaded", found, LESS)
         case OSError():
             return refused(error)
         case ModuleNotFoundError():
             missing = (error.name or "").partition(".")[0]
             return None if missing in OURS else DeltamarkError("a package is missing", missing, "run make setup")
-        case ImportError() if NATIVE.search(str(error)):
-            return DeltamarkError("a library cannot be loaded", _said(error), LESS)
-        case RuntimeError() if "can't start new thread" in str(error):
-            return DeltamarkError("out of threads", _said(error), THREADS)
+        case Exception() if found := _line(error, NO_THREAD):  # Python and Arrow have a class of their own for it
+            return DeltamarkError("out of threads", found, THREADS)
     return _told_of_library(error)
 
 
@@ -51,6 +53,11 @@ def _told_of_library(error: BaseException) -> DeltamarkError | None:
     if library in ("py4j", "pyspark") and (found := JAVA.search(str(error))):
         return DeltamarkError("Spark has failed", found[0], f"{LESS}; --debug shows more")
     return None
+
+
+def _line(error: BaseException, pattern: re.Pattern[str]) -> str:
+    """Return the line of what an error says that has a pattern in it."""
+    return next((line.strip() for line in str(error).splitlines() if pattern.search(line)), "")
 
 
 def _said(error: BaseException) -> str:

@@ -101,8 +101,8 @@ class Record(Result):
     def check(self) -> None:
         query(self.query)
         scale_factor(self.sf)
-        if self.shown and not (min(self.seconds) > 0 and {*SPREAD} <= {*self.latency}):
-            raise ValueError(f"a record with numbers needs seconds above 0, and latency with {', '.join(SPREAD)}")
+        if self.shown and not (min(self.seconds) > 0 and self.batches and {*SPREAD} <= {*self.latency}):
+            raise ValueError(f"numbers need seconds and batches above 0, and latency with {', '.join(SPREAD)}")
 
     @property
     def best(self) -> float:

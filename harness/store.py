@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from deltamark import DeltamarkError, refused
+from deltamark import DeltamarkError, naming
 from harness.finding import Finding
 from harness.record import Record, from_json, to_line
 from harness.session import Header, header_from_json
@@ -74,9 +74,10 @@ def writing(directory: Path) -> Iterator[Writer]:
             who = lock.read().strip() or "somebody"
             remedy = f"wait for it, or stop it: touch {directory.parent / STOP}"
             raise DeltamarkError(f"{directory} is being written to", who, remedy) from None
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()}\n")
-        lock.flush()
+        with naming(directory / LOCK):
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()}\n")
+            lock.flush()
         writer = Writer(directory)
         writer.take_stop()  # whom an older one meant has ended
         try:
@@ -86,12 +87,10 @@ def writing(directory: Path) -> Iterator[Writer]:
 
 
 def _write(file: IO[str], lines: str) -> None:
-    try:
+    with naming(file.name):
         file.write(lines)
         file.flush()
         os.fsync(file.fileno())
-    except OSError as error:
-        raise refused(error, file.name) or error from error
 
 
 def _open(path: Path) -> IO[str]:

@@ -19,7 +19,8 @@ ORIGIN = Origin("data", "code", "versions", "commit", "session")
 
 def record(name="q01", **changes):
     found = blank(Cell(name, "1", logical=1, physical=1000), 0, ORIGIN)
-    return replace(found, seconds=[0.5, 0.25], tuples=100, asked=3, latency=dict.fromkeys(SPREAD, 0.1), **changes)
+    numbers = {"seconds": [0.5, 0.25], "tuples": 100, "batches": 10, "latency": dict.fromkeys(SPREAD, 0.1)}
+    return replace(found, asked=3, **numbers, **changes)
 
 
 def test_a_record_survives_its_line():

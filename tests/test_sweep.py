@@ -23,7 +23,7 @@ class Fake:
     """Measures nothing, and says what it is told to."""
 
     def __init__(self, **said):
-        self.said = {"status": "ok", "seconds": [0.5], "tuples": 10, "digest": "1 aa"} | said
+        self.said = {"status": "ok", "seconds": [0.5], "tuples": 10, "batches": 9, "digest": "1 aa"} | said
         self.asked, self.measured, self.beside = [], [], []
 
     def ask(self, cell, rounds, _limit):

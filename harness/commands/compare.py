@@ -17,6 +17,7 @@ from pathlib import Path
 from datagen.graph import graph
 from datagen.make_graph import make_graph
 from datagen.workload import workload
+from deltamark import naming
 from harness import control, machine, suites, telling
 from harness.asked import rmat_scale, words
 from harness.cell import AnyCell
@@ -109,8 +110,9 @@ def _word(value: object) -> str:
 def _publish(markdown: str, suite: str) -> Path:
     """Write the summary, and where a workflow asks for it; return where it is."""
     written = machine.ROOT / DIRECTORY / f"summary-{suite}.md"
-    written.write_text(markdown, encoding="utf-8")
+    with naming(written):
+        written.write_text(markdown, encoding="utf-8")
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(path).open("a", encoding="utf-8") as file:
+        with naming(path), Path(path).open("a", encoding="utf-8") as file:
             file.write(markdown)
     return written

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 
-from deltamark import DeltamarkError
+from deltamark import DeltamarkError, naming
 from harness import store, telling
 from harness.asked import add_results, add_suite
 from harness.commands.tables import add_machine, directory, findings, records
@@ -46,7 +46,9 @@ def run(chosen: argparse.Namespace) -> int:
     if directory(chosen) != reference:
         _copy(chosen, reference)
     text = README.read_text(encoding="utf-8")
-    README.write_text(with_tables(text, section(reference)), encoding="utf-8")
+    made = with_tables(text, section(reference))
+    with naming(README):
+        README.write_text(made, encoding="utf-8")
     print(f"{README}: tables of {reference}")
     return 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tiny import tiny
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.graph import graph
+from datagen.make import Wanted
 from datagen.make_graph import directory_of, read_graph
 from datagen.manifest import FILE
 from datagen.prebatch import write_arrow
@@ -25,6 +28,7 @@ from datagen.sealed import DIGEST, digest_of, write_sealed
 from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import machine
+from harness.cli import main
 
 EVERYTHING = {relation.name: [column.name for column in relation.columns] for relation in RELATIONS.values()}
 
@@ -55,7 +59,7 @@ def test_a_changed_manifest_is_an_error_or_leads_to_the_same_rows(directory, sea
     """With the digest made right again, the structure or the values of the files give it away, or it names fewer."""
     path = directory / FILE
     raw, expected = json.loads(path.read_text()), rows(Dataset.open(directory))
-    for name, mutant in mutants(raw):
+    for name, mutant in islice(mutants(raw), 0, None, 1 if sealed else 7):  # one digest guards all places alike
         write(path, mutant, sealed=sealed)
         try:
             found = rows(Dataset.open(directory))
@@ -119,6 +123,15 @@ def test_a_value_outside_its_bounds_is_an_error_that_names_it(directory, column,
     ):
         with pytest.raises(DeltamarkError, match=message):
             read(narrowed)
+
+
+def test_a_query_over_narrowed_bounds_ends_with_the_error(tmp_path, capsys):
+    """An engine that indexed arrays by such a value would read memory of others, or end with a segmentation fault."""
+    directory = tiny(Wanted(tmp_path, Decimal("0.001")).directory, [1, 3, 2], 4).directory
+    low, _ = Dataset.open(directory).manifest.relations["lineitem"].bounds["discount"]
+    narrow(directory, "discount", [low, low])
+    assert main(["answer", "q06", "SF=0.001", f"DATA={tmp_path}"]) == 2
+    assert "discount has the value" in capsys.readouterr().err
 
 
 def test_columns_and_files_that_are_not_read_are_not_checked(directory):

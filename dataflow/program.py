@@ -40,8 +40,14 @@ DIRECT_SHARE, DIRECT_FREE = 4, 1 << 16
 TPC-H's order keys, of which a quarter is used, and little enough for memory to follow the rows of a window."""
 
 
-LEAST_TEXTS = 1 << 15
-"""Texts that are never worth a sweep."""
+LEAST_SWEPT = 1 << 15
+"""Texts and ids that are never worth a sweep."""
+
+
+class Swept(Protocol):
+    """Something that sweeps give back."""
+
+    def used(self) -> int: ...
 
 
 class State(Protocol):
@@ -148,8 +154,10 @@ class Program:
         """Must texts that no state holds keep their numbers for now?"""
         self._holders: list[tuple[Part, Callable[[int], object]]] = []
         """What marks the texts that states hold in a pool, given its block, and the parts that these belong to."""
-        self._texts_left = LEAST_TEXTS
-        """How many texts the last sweep has left."""
+        self._swept: list[tuple[Part, Swept, Callable[[], object]]] = []
+        """What else is swept: its part, what says how much of it is in use, and what gives the rest back."""
+        self._left = LEAST_SWEPT
+        """How many texts and ids the last sweep has left."""
 
     def for_each_worker(self, words: int) -> list[int]:
         """Reserve memory for each worker, which the others can read."""
@@ -196,23 +204,34 @@ class Program:
         """Say how the texts that a state of the part being built holds are marked; see kernels.sweep."""
         self._holders.append((self.part, mark))
 
+    def swept(self, what: Swept, give_back: Callable[[], object]) -> None:
+        """Say what sweeps have to give back of a state of the part being built."""
+        self._swept.append((self.part, what, give_back))
+
     def sweep_if_due(self) -> None:
-        """Give unused texts back where there may be as many of them as of others. No feed may be under way."""
-        if self.pool is not None and self.pool.used() > 2 * self._texts_left:
+        """Give unused texts and ids back where there may be as many of them as of others. No feed may be under way."""
+        if (self.pool is not None or self._swept) and self._used() > 2 * self._left:
             self.sweep()
 
+    def _used(self) -> int:
+        return sum(each.used() for _, each, _ in self._swept) + (self.pool.used() if self.pool is not None else 0)
+
     def sweep(self) -> None:
-        """Give back the texts that no state holds. No feed may be under way."""
-        if self.pool is None or self.keeps_texts:
+        """Give back the texts and ids that no state holds. No feed may be under way."""
+        if self.keeps_texts:
             return
-        for _, mark in self._holders:
-            mark(self.pool.block)
-        sweep_kernel.sweep(self.pool.block)
-        self._texts_left = max(self.pool.used(), LEAST_TEXTS)
+        for _, _, give_back in self._swept:
+            give_back()
+        if self.pool is not None:
+            for _, mark in self._holders:
+                mark(self.pool.block)
+            sweep_kernel.sweep(self.pool.block)
+        self._left = max(self._used(), LEAST_SWEPT)
 
     def drop(self, parts: set[object]) -> None:
         """Forget parts, which none of the others uses, and give their memory back."""
         self._holders = [each for each in self._holders if each[0] not in parts]
+        self._swept = [each for each in self._swept if each[0] not in parts]
         for each in self.ops:
             if each.part in parts:
                 self.states.pop(each.block, None)

@@ -66,9 +66,14 @@ class Interner:
         program.keep(self)
         return result
 
-    def keep_all(self) -> None:
-        """Never give a number back: for sums that may outlive their rows."""
+    def keep_for(self, program: Program, state: int, words: int) -> None:
+        """Give numbers back in sweeps alone, when the records of an aggregate are zero: sums may outlive their rows."""
         view(self.block, intern.KEEP + 1)[intern.KEEP] = 1
+        program.swept(self, lambda: sweep.free_ids(self.block, state, words))
+
+    def used(self) -> int:
+        """Count the numbers that were not given back."""
+        return int(view(self.block, intern.USED + 1)[intern.USED])
 
     def rows(self) -> int:
         return int(view(self.block, intern.KEEP + 1)[intern.LIVE])

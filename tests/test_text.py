@@ -82,7 +82,7 @@ def test_a_text_that_is_missing_is_refused():
 
 def test_the_pool_follows_the_live_rows(monkeypatch):
     """A window of ten texts at a time, of all lengths, none of which comes twice."""
-    monkeypatch.setattr("dataflow.program.LEAST_TEXTS", 10)
+    monkeypatch.setattr("dataflow.program.LEAST_SWEPT", 10)
     with closing(Worker(notes.distinct("text"))) as worker:
         sizes = []
         for time in range(300):

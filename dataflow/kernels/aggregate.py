@@ -19,7 +19,8 @@ touched ids, those of time NOW. OUT: the address of 2 * SUMS cells: low and high
 word that must not be needed. RESOLVED: scratch for what those cells hold."""
 
 NEGATIVE, OVERFLOW = 1, 2
-"""Statuses: the group of ERROR_KEY has a negative number of rows; one of its sums needs more than 64 bits."""
+"""Statuses: the group of ERROR_KEY has a negative number of rows, or more than 64 bits hold; one of its sums needs more
+than 64 bits."""
 
 
 @kernel
@@ -44,7 +45,7 @@ def aggregate(op: int) -> int:
         record = state + 8 * words * key_id
         alone = opened == 0 and (load(times, at + 1) != time if at + 1 < size else time < frontier)
         if alone:
-            had = exists(record)
+            had = load(record, 0) != 0
             if had:
                 _emit(op, out, rows, key_of(keys, key_id), record, now, -1)
         elif load(record, words - 2) == 0:
@@ -65,8 +66,8 @@ def aggregate(op: int) -> int:
             else:
                 moved = True
         if alone:
-            has = exists(record)
-            if load(record, 1) < 0:
+            has = load(record, 0) != 0
+            if load(record, 1) != 0:
                 status = NEGATIVE
             elif moved or not had or not has:
                 rows += had
@@ -87,12 +88,6 @@ def aggregate(op: int) -> int:
     store(op, OPEN, opened)
     store(op, LIVE, live)
     return status
-
-
-@inline
-def exists(record: int) -> bool:
-    """Has a group any rows? Their number is 128 bits wide."""
-    return load(record, 0) | load(record, 1) != 0
 
 
 @kernel
@@ -117,7 +112,7 @@ def flush(op: int, out: int, rows: int, live: int, opened: int) -> tuple[int, in
         key_id = load(load(op, TOUCHED), place)
         new, old = load(op, STATE) + 8 * words * key_id, load(op, SAVED) + 8 * words * place
         store(new, words - 2, 0)
-        had, has, changed = exists(old), exists(new), False
+        had, has, changed = load(old, 0) != 0, load(new, 0) != 0, False
         for index in range(sums):
             number = 16 * index + 16 if load(out, index - sums) != 0 else 0
             changed |= load(new + number, 0) != load(old + number, 0) or load(new + number, 1) != load(old + number, 1)
@@ -129,7 +124,7 @@ def flush(op: int, out: int, rows: int, live: int, opened: int) -> tuple[int, in
             if has:
                 overflow = _emit(op, out, rows, key, new, now, 1)
                 rows += 1
-        if overflow or load(new, 1) < 0:
+        if overflow or load(new, 1) != 0:
             store(op, ERROR_KEY, key_id)
             return rows, live, NEGATIVE
         live += has - had
@@ -152,7 +147,7 @@ def _emit(op: int, out: int, at: int, key: int, record: int, time: int, diff: in
         if load(out, 2 * index + 1) != 0:
             store(load(out, 2 * index + 1), at, high)
         else:
-            overflow |= high != low >> 63 or low == NULL
+            overflow |= (high != low >> 63) | (low == NULL)
     return overflow
 
 

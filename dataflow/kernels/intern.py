@@ -17,7 +17,7 @@ COLUMNS, TABLE, MASK, USED, NEXT, FREE, FREED, STORED, COUNT, SINCE, WAITING, WA
 )
 """The table: MASK + 1 words, 1 + id. STORED: the address of COLUMNS addresses of values by id. COUNT: live rows of an
 id; SINCE: 1 + the time since when it has none, if it is among the WAIT ids at WAITING. ENDED: what FRONTIER held in the
-last slice. KEEP: never give an id back (weights of both signs may leave sums that a count of zero does not show)."""
+last slice. KEEP: give no id back here (weights of both signs may leave sums that a count of zero does not show)."""
 
 CROWDED = 1
 """Status: the table must grow first; nothing was done."""
@@ -102,7 +102,7 @@ def _give_back(shared: int) -> None:
             store(since, row, 0)
         elif load(since, row) - 1 < load(shared, ENDED):
             store(since, row, 0)
-            _remove(shared, row)
+            remove(shared, row)
         else:
             store(waiting, kept, row)
             kept += 1
@@ -110,7 +110,8 @@ def _give_back(shared: int) -> None:
 
 
 @kernel
-def _remove(shared: int, row: int) -> None:
+def remove(shared: int, row: int) -> None:
+    """Forget a row, and let another have its id."""
     table, mask = load(shared, TABLE), load(shared, MASK)
     slot = _home(shared, row, mask)
     while load(table, slot) != row + 1:

@@ -1,8 +1,9 @@
-"""Sweep: give back the texts whose number no state holds.
+"""Sweep: give back the texts whose number no state holds, and the ids of groups that are no more.
 
 All states that hold numbers of texts mark them, each in its own way; then the pool forgets every text without a mark.
-That looks at each state once, so it is done when the pool has twice as many texts as were left the last time. No text
-is counted: a count cannot be right where rows of both signs share a text, or where a worker only passes rows on.
+That looks at each state once, so it is done when there are twice as many texts and ids as were left the last time. Uses
+are not counted: a count cannot be right where rows of both signs share a text or a group, or where a worker only passes
+rows on.
 """
 
 from __future__ import annotations
@@ -80,6 +81,23 @@ def mark_rows(pool: int, block: int, column: int, turned: int, free: int) -> Non
             number = load(records + words * slot, rows.VALUES + column)
             _mark(pool, -1 - number if turned != 0 else number)
         store8(free, slot, 0)
+
+
+@kernel
+def free_ids(shared: int, state: int, words: int) -> None:
+    """Give back the ids of an interner under which an aggregate has no rows, and records of zeros."""
+    table = load(shared, intern.TABLE)
+    for slot in range(load(shared, intern.MASK) + 1):
+        while load(table, slot) != 0 and _is_free(shared, state, words, load(table, slot) - 1):
+            intern.remove(shared, load(table, slot) - 1)  # which may move another one here
+
+
+@inline
+def _is_free(shared: int, state: int, words: int, row: int) -> bool:
+    used = load(load(shared, intern.COUNT), row) != 0
+    for word in range(words):
+        used |= load(state + 8 * words * row, word) != 0
+    return not used
 
 
 @kernel

@@ -11,7 +11,7 @@ from dataflow.kernels import run as vm
 from dataflow.kernels import threshold as threshold_kernel
 from dataflow.kernels.memory import view
 from dataflow.operators.arrangement import negative, wide_weight
-from dataflow.plan import Node, walk
+from dataflow.plan import Node
 from dataflow.program import LOOSE, Program, key_range
 from dataflow.stream import Key, Stream, unpacked
 from dataflow.term import Term
@@ -88,8 +88,6 @@ def aggregate(stream: Stream, node: Node, rows: int, append: Append = Program.op
     types = tuple(node.schema[name] for name in names)
     cells = [_values(stream, term) for _, _, term in sums]
     key = stream.key(names, types)
-    if key.interner is not None and any(each.op == "negate" for each in walk(node)):
-        key.interner.keep_all()
     keys = program.keys(key, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     made = {name: program.vector() for name, _, _ in sums}
@@ -102,6 +100,8 @@ def aggregate(stream: Stream, node: Node, rows: int, append: Append = Program.op
         program.table(cells), state, saved, touched, 0, 0, resolved, size, time, diff, out_key, out, 0, 0,
     )  # fmt: skip
     program.keep(_groups(sums_kernel, block, names, types, key))
+    if key.interner is not None:
+        key.interner.keep_for(program, state, words)
     return _grouped(Stream(program, size, time, diff, made.__getitem__, made), out_key, key, names, types)
 
 

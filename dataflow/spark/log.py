@@ -17,8 +17,12 @@ import pyarrow.compute as pc
 from dataflow.batch import Batch, Column, trusted
 from dataflow.spark.edges import SUM, Edge
 from dataflow.types import TEXT, Field, nullable_texts
+from deltamark import DeltamarkError
 
 WEIGHT, LOW_BITS = "weight", 32
+MOST_LIGHT = 1 << 30
+"""A weight below this times so many bits, or their rest, fits in 64 bits."""
+
 Net = Mapping[str, pa.Table]
 """What came, edge by edge."""
 
@@ -75,10 +79,21 @@ def _net(edge: Edge, batch: Batch) -> pa.Table:
         if not _is_sum(edge, each):
             columns[str(number)] = values
             continue
-        wide = np.asarray(values, dtype=np.int64)
-        low, high = wide & ((1 << LOW_BITS) - 1), wide >> LOW_BITS
-        columns[f"{number} low"], columns[f"{number} high"] = low * weight, high * weight
+        columns[f"{number} low"], columns[f"{number} high"] = _products(np.asarray(values, dtype=np.int64), weight)
     return summed(edge, pa.table({name: pa.array(values) for name, values in columns.items()}))
+
+
+def _products(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Multiply values by weights exactly; return the low bits, and how many times 2**LOW_BITS there are besides."""
+    mask = (1 << LOW_BITS) - 1
+    low = (values & mask) * weight
+    high, low = (values >> LOW_BITS) * weight + (low >> LOW_BITS), low & mask
+    for at in np.flatnonzero((weight >= MOST_LIGHT) | (weight <= -MOST_LIGHT)):
+        exact = int(values[at]) * int(weight[at])
+        if not -(1 << 63) <= exact >> LOW_BITS < 1 << 63:
+            raise DeltamarkError("a sum needs more than 64 bits", exact, "narrow the bounds of what is summed")
+        low[at], high[at] = exact & mask, exact >> LOW_BITS
+    return low, high
 
 
 def _leaves(table: pa.Table) -> bool:

@@ -139,7 +139,7 @@ def _emit(op: int, out: int, at: int, key: int, record: int, time: int, diff: in
     store(load(load(op, OUT_TIME), 0), at, time)
     store(load(load(op, OUT_DIFF), 0), at, diff)
     store(load(load(op, OUT_KEY), 0), at, key)
-    sums, overflow = load(op, SUMS), False
+    sums, wide, least = load(op, SUMS), 0, 0
     for index in range(sums):
         number = record + (16 * index + 16 if load(out, index - sums) != 0 else 0)
         low, high = load(number, 0), load(number, 1)
@@ -147,8 +147,9 @@ def _emit(op: int, out: int, at: int, key: int, record: int, time: int, diff: in
         if load(out, 2 * index + 1) != 0:
             store(load(out, 2 * index + 1), at, high)
         else:
-            overflow |= (high != low >> 63) | (low == NULL)
-    return overflow
+            wide |= high ^ (low >> 63)
+            least = min(least, low)
+    return wide != 0 or least == NULL
 
 
 @kernel

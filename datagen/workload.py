@@ -161,11 +161,17 @@ SIZED: dict[str, Callable[[Dataset, int], Workload]] = {"window": Window, "refre
 
 def workload(dataset: Dataset, text: str) -> Workload:
     """Read `insert`, `window:N` or `refresh:K`."""
+    kind, _, size = known_workload(text).partition(":")
+    return SIZED[kind](dataset, int(size)) if size else Insert(dataset)
+
+
+def known_workload(text: str) -> str:
+    """Return a workload's name if it is well formed; this needs no data."""
     kind, colon, size = text.partition(":")
     if kind == "insert" and not colon:
-        return Insert(dataset)
+        return text
     if kind not in SIZED:
         raise unknown("workload", text, ["insert", *(f"{name}:N" for name in SIZED)])
     if not size.isdecimal() or int(size) < 1:
         raise DeltamarkError(f"{kind} needs a whole number from 1 up", text, f"write {kind}:100")
-    return SIZED[kind](dataset, int(size))
+    return text

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from datagen.dataset import Dataset
-from datagen.workload import workload
+from datagen.workload import known_workload, workload
 from harness import verify
 from harness.cell import Cell
 from harness.commands.data import quietly
@@ -21,6 +21,7 @@ from harness.engines import ENGINES, known
 from harness.options import add_data, at_least_one, physical
 from harness.progress import ProgressLine
 from queries.catalogue import QUERIES, query
+from queries.parameters import parameters
 
 WORKLOADS = "insert,window:500,refresh:5"
 
@@ -59,8 +60,6 @@ class Asked:
 def run(chosen: argparse.Namespace) -> int:
     asked = _asked(chosen)
     dataset = quietly(chosen)
-    for name in asked.workloads:
-        workload(dataset, name)
     cells = list(_cells(asked, dataset))
     wrong = done = 0
     try:
@@ -79,13 +78,16 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _asked(chosen: argparse.Namespace) -> Asked:
-    queries = chosen.queries or list(QUERIES)
+    queries, workloads = chosen.queries or list(QUERIES), tuple(chosen.workload.split(","))
     for name in queries:
         query(name)
+        parameters(name, chosen.sf, chosen.parameters)
+    for name in workloads:
+        known_workload(name)
     times = 0 if chosen.times == "every" else at_least_one(chosen.times)
     logical, workers = ([at_least_one(each) for each in words.split(",")] for words in (chosen.logical, chosen.workers))
     return Asked(
-        tuple(queries), tuple(chosen.workload.split(",")), tuple(logical),
+        tuple(queries), workloads, tuple(logical),
         tuple(map(physical, chosen.physical.split(","))), tuple(workers), times, chosen.seed, chosen.parameters,
         known(chosen.engine), chosen.master,
     )  # fmt: skip

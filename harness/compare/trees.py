@@ -5,6 +5,7 @@ The work tree as it is becomes a commit too, that no branch knows: what is edite
 
 from __future__ import annotations
 
+import difflib
 import fcntl
 import os
 import subprocess
@@ -20,6 +21,7 @@ from deltamark import DeltamarkError
 Name = Literal["base", "head"]
 
 DIRECTORY = ".compare"
+KINDS_OF_REFS = ("refs/heads", "refs/remotes", "refs/tags")
 NOBODY = {f"GIT_{who}_{what}": "compare" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
@@ -35,7 +37,7 @@ class Tree:
 @contextmanager
 def trees(repository: Path, base: str, head: str, *, module: str) -> Iterator[tuple[Tree, Tree]]:
     """Check out two commits, which have the module that measures them; an empty `head` is the work tree as it is.
-    Nobody else may meanwhile.
+    No other comparison may run meanwhile.
     """
     directory = repository / DIRECTORY
     wanted = resolve(repository, base), resolve(repository, head) if head else snapshot(repository)
@@ -54,11 +56,14 @@ def trees(repository: Path, base: str, head: str, *, module: str) -> Iterator[tu
 
 def resolve(repository: Path, name: str) -> str:
     """Return the commit that a name means."""
+    git(repository, "rev-parse", "--git-dir")  # a directory without a repository has an error of its own
     try:
         return git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except DeltamarkError:
-        remedy = "name a commit or branch that is here: BASE=main (fetch it, where the clone is shallow)"
-        raise DeltamarkError("no such commit", name, remedy) from None
+        names = git(repository, "for-each-ref", "--format=%(refname:short)", *KINDS_OF_REFS).splitlines()
+        near = difflib.get_close_matches(name, names, n=3)
+        guess = f"did you mean {', '.join(near)}" if near else "name a commit, branch or tag of this clone: BASE=main"
+        raise DeltamarkError("no such commit", name, f"{guess} (fetch it, where the clone is shallow)") from None
 
 
 def snapshot(repository: Path) -> str:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from datagen.java import java_home
+from datagen.scratch import make, remove
 from deltamark import DeltamarkError
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ third more.
 LONGEST_END = 20
 """Seconds that a JVM may take to end."""
 
+ENVIRONMENT = ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_HOME", "SPARK_LOCAL_IP", "TMPDIR")
+"""The variables that a session changes, until it ends."""
+
 _SCRATCH: list[Path] = []
 
 
@@ -49,7 +53,7 @@ def scratch() -> Path:
     """Make a directory for files of Spark. It goes at the end of this process: a JVM, as long as it is there, may write
     into it, also when what it writes is of no use any more.
     """
-    _SCRATCH.append(Path(tempfile.mkdtemp(prefix="deltamark-")))
+    _SCRATCH.append(make())
     return _SCRATCH[-1]
 
 
@@ -66,7 +70,7 @@ def _sweep() -> None:
         with suppress(subprocess.TimeoutExpired):
             gateway.proc.wait(LONGEST_END)
     for each in _SCRATCH:
-        shutil.rmtree(each, ignore_errors=True)
+        remove(each)
 
 
 @contextmanager
@@ -77,8 +81,10 @@ def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = Q
     """
     directory = scratch()
     here = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions") if master.startswith("local") else ()
-    settings = {**dict.fromkeys(here, jvm), **(settings or {})}
-    kept = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_HOME", "SPARK_LOCAL_IP")}
+    # a JVM that is killed leaves what it has unpacked, so that must lie where it is found again
+    settings = {**dict.fromkeys(here, f"{jvm} -Djava.io.tmpdir={directory}"), **(settings or {})}
+    kept = {name: os.environ.get(name) for name in ENVIRONMENT}
+    os.environ["TMPDIR"] = str(directory)
     os.environ["JAVA_HOME"] = str(java_home(os.environ, directory))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("local"):
@@ -123,7 +129,7 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
     )
     log = directory / "jvm.log"
     try:
-        with _stderr_to(log):  # the JVM keeps it: what it prints is wanted only when it does not start
+        with _stderr_to(log), _temporary_files_in(directory):  # the JVM keeps both
             spark = builder.getOrCreate()
     except Exception as error:
         said = f"{error}\n{log.read_text(encoding='utf-8', errors='replace')}".splitlines()
@@ -137,8 +143,20 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
 
 
 @contextmanager
+def _temporary_files_in(directory: Path) -> Iterator[None]:
+    kept, tempfile.tempdir = tempfile.tempdir, str(directory)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = kept
+
+
+@contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Send the process's standard error, and that of the JVM it starts, to a file for a while."""
+    """Send the process's standard error, and that of the JVM it starts, to a file for a while.
+
+    What a JVM prints is wanted only when it does not start.
+    """
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("wb") as file:

@@ -9,13 +9,13 @@ import difflib
 import fcntl
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from datagen.scratch import scratch
 from deltamark import DeltamarkError
 
 Name = Literal["base", "head"]
@@ -68,8 +68,8 @@ def resolve(repository: Path, name: str) -> str:
 
 def snapshot(repository: Path) -> str:
     """Make a commit of the work tree with all that is not ignored; HEAD, where that is the same."""
-    with tempfile.TemporaryDirectory(prefix="deltamark-") as scratch:
-        apart = NOBODY | {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
+    with scratch() as directory:
+        apart = NOBODY | {"GIT_INDEX_FILE": str(directory / "index")}
         git(repository, "read-tree", "HEAD", more=apart)
         git(repository, "add", "--all", more=apart)
         tree = git(repository, "write-tree", more=apart)

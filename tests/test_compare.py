@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import subprocess
 from contextlib import contextmanager
 from fractions import Fraction
@@ -372,6 +373,47 @@ def test_commits_from_before_motifs_were_compared_are_named(repository):
         trees(repository, "main", "", module="harness.compare.motifs"),
     ):
         pass
+
+
+def _is_locked(_root, admin):
+    (admin / "index.lock").touch()
+
+
+def _is_half_made(root, admin):
+    (root / ".git").unlink()
+    (admin / "locked").write_text("initializing")
+
+
+def _has_lost_its_record(_root, admin):
+    shutil.rmtree(admin)
+
+
+def _has_an_unreadable_index(_root, admin):
+    (admin / "index").write_bytes(b"DIRC")
+
+
+def _has_files_of_another_commit(root, _admin):
+    (root / "harness" / "later.py").write_text("raise SystemExit")
+    (root / "other").unlink()
+
+
+@pytest.mark.parametrize(
+    "killed",
+    [_is_locked, _is_half_made, _has_lost_its_record, _has_an_unreadable_index, _has_files_of_another_commit],
+)
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_a_work_tree_that_a_killed_comparison_left_is_made_whole(repository, killed, side):
+    with trees(repository, "main", "main", module=MODULE):
+        pass
+    killed(repository / ".compare" / side, repository / ".git" / "worktrees" / side)
+    git(repository, "commit", "--allow-empty", "--message=second")
+    with trees(repository, "main", "main", module=MODULE) as both:
+        for tree in both:
+            files = {str(each.relative_to(tree.root)) for each in tree.root.rglob("*") if each.is_file()}
+            assert files == {".git", ".gitignore", "other", str(RUNNER)}
+            assert (tree.root / "other").read_text() == "one"
+    listed = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True, text=True, check=True)
+    assert len(listed.stdout.splitlines()) == 3
 
 
 def test_two_comparisons_do_not_disturb_each_other(repository):

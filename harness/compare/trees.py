@@ -8,13 +8,16 @@ from __future__ import annotations
 import difflib
 import fcntl
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from dataflow.team import end_with
 from datagen.scratch import scratch
 from deltamark import DeltamarkError
 
@@ -80,12 +83,25 @@ def snapshot(repository: Path) -> str:
 
 def _tree(repository: Path, name: Name, commit: str, said: str) -> Tree:
     root = repository / DIRECTORY / name
-    if (root / ".git").exists():
-        git(root, "checkout", "--quiet", "--force", "--detach", commit)
-    else:
+    if not _turned_to(root, commit):
+        shutil.rmtree(root, ignore_errors=True)
         git(repository, "worktree", "prune")
-        git(repository, "worktree", "add", "--quiet", "--detach", str(root), commit)
+        git(repository, "worktree", "add", "--quiet", "--force", "--force", "--detach", str(root), commit)
     return Tree(name, commit, f"{name} ({said}, {commit[:12]})", root)
+
+
+def _turned_to(root: Path, commit: str) -> bool:
+    """Check a commit out in a work tree, if there is a whole one: a comparison may have been killed while git made it
+    or wrote to it.
+    """
+    if not (root / ".git").exists():
+        return False
+    try:
+        git(root, "checkout", "--quiet", "--force", "--detach", commit)
+        git(root, "clean", "--quiet", "--force", "-d")
+    except DeltamarkError:
+        return False
+    return True
 
 
 def _check(tree: Tree, runner: Path) -> None:
@@ -97,8 +113,9 @@ def git(directory: Path, *words: str, more: Mapping[str, str] | None = None) -> 
     environment = os.environ | dict(more or {})
     try:
         ran = subprocess.run(
-            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, check=True
-        )
+            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, check=True,
+            preexec_fn=partial(end_with, os.getpid()),  # or git would go on without the lock
+        )  # fmt: skip
     except FileNotFoundError:
         raise DeltamarkError("sides are git work trees", "there is no git", "install git") from None
     except subprocess.CalledProcessError as error:

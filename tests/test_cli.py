@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from deltamark import DeltamarkError
+from harness.__main__ import run
 from harness.cli import COMMANDS, main, with_options
 from harness.makehelp import help_text
 from harness.progress import line
@@ -83,6 +84,16 @@ def test_every_command_has_help(capsys, command):
         main([command, "--help"])
     assert done.value.code == 0
     assert f"harness {command}" in capsys.readouterr().out
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line(capsys, monkeypatch):
+    class Slow:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "harness.cli", Slow())
+    assert run() == 130
+    assert capsys.readouterr().err == "interrupted: nothing was begun\n"
 
 
 def test_the_program_alone_prints_its_commands():

@@ -45,7 +45,7 @@ tables: .venv/ready  ## the tables of what is measured: make tables SF=1 FORMAT=
 report: .venv/ready  ## charts and tables of what is measured, as one HTML file: make report SF=1
 	@$(RUN) report $(MAKEOVERRIDES)
 
-compare: .venv/ready  ## is this slower than another commit, or wrong? make compare BASE=main; SUITE=graph
+compare: .venv/ready  ## is this slower than another commit, or wrong? make compare BASE=main; the verdict: .compare/verdict-tpch.txt
 	@$(RUN) compare $(MAKEOVERRIDES)
 
 readme: .venv/ready  ## write the tables of results/reference into the README; MACHINE=... makes that one's records the reference

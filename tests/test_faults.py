@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 from tiny import tiny
@@ -113,36 +115,29 @@ def start(data: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def wait_for(process: subprocess.Popen[str], what: str) -> None:
-    for line in process.stderr:
-        if line.startswith(what):
-            return
-    pytest.fail(f"{what!r} was not said")
-
-
 @pytest.mark.waits(35)
 def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
-    """Kill -9 while generating, Ctrl-C while pre-batching; then two at once finish what was left."""
-    directory = tmp_path / "data"
+    """Kill -9, then Ctrl-C, at random moments of what takes some ten seconds; then two at once finish what was left."""
+    directory, moments = tmp_path / "data", []
     wanted = Wanted(directory, Decimal("0.01"))
-    for said, stop, code in (
-        ("generating parts", signal.SIGKILL, -signal.SIGKILL),
-        ("pre-batching rows", signal.SIGINT, 130),
-    ):
+    for stop in (signal.SIGKILL, signal.SIGINT):
         process = start(directory)
-        wait_for(process, said)
+        moments.append(SystemRandom().uniform(0, 10))
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(moments[-1])
         process.send_signal(stop)
         _, errors = process.communicate(timeout=60)
-        assert process.returncode == code
-        assert "Traceback" not in errors
-        assert not wanted.directory.exists() or Dataset.open(wanted.directory)
+        assert process.returncode in (0, -signal.SIGKILL if stop == signal.SIGKILL else 130), moments
+        assert "Traceback" not in errors, moments
+        assert not wanted.directory.exists() or Dataset.open(wanted.directory), moments
     pair = [start(directory), start(directory)]
     outputs = [process.communicate(timeout=120) for process in pair]
-    assert [process.returncode for process in pair] == [0, 0], outputs
-    assert sum("waiting for another process" in errors for _, errors in outputs) == 1
-    assert [path.name for path in directory.iterdir()] == [wanted.directory.name]
+    assert [process.returncode for process in pair] == [0, 0], (moments, outputs)
+    assert sum("waiting for another process" in errors for _, errors in outputs) <= 1
+    assert [path.name for path in directory.iterdir()] == [wanted.directory.name], moments
+    assert [path.name for path in tmp_path.iterdir()] == ["data"], moments
     undisturbed = Dataset.open(Wanted(data, Decimal("0.01")).directory)
-    assert digests(Dataset.open(wanted.directory)) == digests(undisturbed)
+    assert digests(Dataset.open(wanted.directory)) == digests(undisturbed), moments
 
 
 def digests(dataset: Dataset) -> list[tuple[str, str]]:

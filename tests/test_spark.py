@@ -20,7 +20,7 @@ from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import measure, verify
 from harness.cell import Cell
-from harness.chaos import Danger, survive, victims
+from harness.chaos.spark import Danger, survive, victims
 from harness.checks import StoredCheck, Told, ask
 from harness.distributed import SESSIONS, Streamed, open_query
 from harness.engines import collection
@@ -164,5 +164,5 @@ def kill_one(order):
 @pytest.mark.waits(60)
 def test_a_driver_that_is_killed_goes_on(chunked):
     cell = CELL.but(query="q04", physical=1000)
-    tale = survive(cell, chunked, Danger("driver", kills=1, pause=0.5), Random(1))
+    tale = survive(cell, chunked, Danger("driver", kills=1, within=1.0), Random(1))
     assert (tale.wrong, len(tale.kills)) == ("", 1)

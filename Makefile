@@ -69,7 +69,7 @@ bench-reach: .venv/ready  ## the suite of loops: distances, from scratch and att
 soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
 	@$(RUN) soak q18 $(MAKEOVERRIDES)
 
-chaos: .venv/ready  ## kill drivers, executors and workers of queries on Spark: make chaos SF=0.01
+chaos: .venv/ready  ## kill data, bench, compare and queries on Spark at random moments: make chaos KINDS=data,bench TIMES=5
 	@$(RUN) chaos $(MAKEOVERRIDES)
 
 check: lint types test  ## what continuous integration runs

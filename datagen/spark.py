@@ -40,6 +40,9 @@ QUICK = f"{ONE_CORE} -XX:TieredStopAtLevel=1"
 a JVM starts 2 s sooner, and the first batches of a stream take a third less. Where Spark SQL does the work, it takes a
 third more.
 """
+DEAD = r"crashed|EOFException|Lost|lost|shut ?down|stopped SparkContext|Connection (reset|refused)"
+"""What Spark says of a process that is no more."""
+
 LONGEST_END = 20
 """Seconds that a JVM may take to end."""
 
@@ -93,14 +96,42 @@ def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = Q
         os.environ["SPARK_HOME"] = str(_home(directory))
     try:
         spark = _start(master, settings, directory)
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        with deaths():
+            try:
+                yield spark
+            finally:
+                spark.stop()
     finally:
         for name, value in kept.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def deaths() -> Iterator[None]:
+    """Say in one line that Spark, or a process of it, has died. Other errors stay as they are."""
+    from py4j.protocol import Py4JError, Py4JNetworkError  # noqa: PLC0415
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError, EOFError) as error:
+        found = error.__context__ or error  # to stop what is dead fails once more
+        if isinstance(found, KeyboardInterrupt | DeltamarkError):
+            raise found from None
+        gone = isinstance(found, Py4JNetworkError | ConnectionError | EOFError)
+        if not gone and ("PythonException" in repr(found) or not re.search(DEAD, str(found))):
+            raise
+        remedy = (
+            "run the same command again, and look for what killed it (the kernel, where memory runs out: see dmesg)"
+        )
+        raise DeltamarkError("a process of Spark has died", _reason(str(found) or repr(found)), remedy) from error
+
+
+def _reason(text: str) -> str:
+    """Return the first line of what Spark says that names an error."""
+    lines = text.splitlines()
+    return next((line.strip(": ") for line in lines if re.search(r"(Error|Exception):? ", line)), lines[0])
 
 
 def _home(directory: Path) -> Path:
@@ -132,8 +163,7 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
         with _stderr_to(log), _temporary_files_in(directory):  # the JVM keeps both
             spark = builder.getOrCreate()
     except Exception as error:
-        said = f"{error}\n{log.read_text(encoding='utf-8', errors='replace')}".splitlines()
-        reason = next((line for line in said if re.search(r"(Error|Exception):? ", line)), said[0])
+        reason = _reason(f"{error}\n{log.read_text(encoding='utf-8', errors='replace')}")
         remedy = "give MASTER=local[*], local[N] or spark://host:port, and see --debug"
         raise DeltamarkError(f"Spark did not start on {master}", reason, remedy) from error
     path = list(sys.path)

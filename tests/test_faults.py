@@ -14,10 +14,13 @@ from pathlib import Path
 from random import SystemRandom
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PythonException
 from tiny import tiny
 
 from datagen.dataset import Dataset
 from datagen.make import Wanted, make_data
+from datagen.spark import deaths
 from deltamark import DeltamarkError
 
 ROOT = Path(__file__).parent.parent
@@ -142,3 +145,52 @@ def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
 
 def digests(dataset: Dataset) -> list[tuple[str, str]]:
     return [(chunk.file, chunk.sha256) for chunk in dataset.manifest.files]
+
+
+def died(*errors: BaseException) -> None:
+    """Raise errors as a session does: the second where it is stopped."""
+    with deaths():
+        try:
+            raise errors[0]
+        finally:
+            for error in errors[1:]:
+                raise error
+
+
+EMPTY = "Answer from Java side is empty"
+CRASHED = "An error occurred\n: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        ([Py4JNetworkError(EMPTY)], "Answer from Java side is empty"),
+        ([ConnectionRefusedError(111, "Connection refused")], "Connection refused"),
+        (
+            [Py4JError(CRASHED), Py4JNetworkError(EMPTY)],
+            "org.apache.spark.SparkException: Python worker exited unexpectedly",
+        ),
+    ],
+)
+def test_a_process_of_spark_that_dies_is_one_line(errors, message):
+    with pytest.raises(DeltamarkError, match="a process of Spark has died: ") as caught:
+        died(*errors)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [PythonException("a fault in a task")],
+        [Py4JError("UNRESOLVED_COLUMN")],
+        [KeyboardInterrupt(), Py4JNetworkError(EMPTY)],
+        [
+            DeltamarkError("a task could not read or write", "No space left on device", "make room"),
+            Py4JNetworkError(EMPTY),
+        ],
+    ],
+)
+def test_what_is_no_death_of_spark_stays_as_it_is(errors):
+    with pytest.raises(type(errors[0])) as caught:
+        died(*errors)
+    assert caught.value is errors[0]

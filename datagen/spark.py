@@ -68,9 +68,10 @@ def _sweep() -> None:
 
     gateway: Any = SparkContext._gateway  # noqa: SLF001
     if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(Exception):  # the JVM may be dead
+            gateway.shutdown()
+        with suppress(OSError, subprocess.TimeoutExpired):
+            gateway.proc.stdin.close()
             gateway.proc.wait(LONGEST_END)
     for each in _SCRATCH:
         remove(each)
@@ -95,8 +96,8 @@ def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = Q
     if master.startswith("local-cluster"):
         os.environ["SPARK_HOME"] = str(_home(directory))
     try:
-        spark = _start(master, settings, directory)
         with deaths():
+            spark = _start(master, settings, directory)
             try:
                 yield spark
             finally:

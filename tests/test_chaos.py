@@ -104,7 +104,7 @@ def test_data_that_is_killed_at_random_moments_is_made_as_if_it_were_not(tmp_pat
 
     def made(where):
         with tasks_in_turn():
-            make_data(Wanted(tmp_path / where, Decimal("0.001"), chunk_rows=1024), lambda *_: None)
+            make_data(Wanted(tmp_path / where, Decimal("0.001"), chunk_rows=128), lambda *_: None)
 
     began = time.monotonic()
     made("unharmed")

@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import subprocess
+import time
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -416,7 +417,20 @@ def test_a_work_tree_that_a_killed_comparison_left_is_made_whole(repository, kil
     assert len(listed.stdout.splitlines()) == 3
 
 
-def test_two_comparisons_do_not_disturb_each_other(repository):
+def test_git_that_outlives_a_killed_comparison_has_its_lock(repository):
+    """Nothing else may write to the work trees meanwhile, so the next comparison waits."""
+    (repository / ".compare").mkdir()
+    script = "import fcntl, subprocess; lock = open('.compare/lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX); "
+    script += "subprocess.Popen(['sleep', '0.5'], pass_fds=[lock.fileno()], stdout=subprocess.DEVNULL)"
+    subprocess.run(["python3", "-c", script], cwd=repository, check=True)
+    began = time.monotonic()
+    with trees(repository, "main", "", module=MODULE) as (base, _):
+        assert time.monotonic() - began > 0.4
+        assert (base.root / RUNNER).exists()
+
+
+def test_two_comparisons_do_not_disturb_each_other(repository, monkeypatch):
+    monkeypatch.setattr("harness.compare.trees.OUTLIVED", 0.1)
     with (
         trees(repository, "main", "", module=MODULE),
         pytest.raises(DeltamarkError, match="a comparison is running"),

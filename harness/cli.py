@@ -60,7 +60,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str]) -> int:
-    """Run a command; return its exit code: 0 done, 1 slower (compare), 2 wrong or not done, 130 interrupted."""
+    """Run a command; return its exit code: 0 done, 1 slower (compare) or a broken law (chaos), 2 wrong or not done, 130
+    interrupted.
+    """
     try:
         return _run(list(words))
     except DeltamarkError as error:

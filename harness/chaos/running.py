@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -43,15 +42,10 @@ class Ran:
 
 @contextmanager
 def started(command: Command, said: int | IO[bytes], errors: int | IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command, and end it with the block. said, errors: where it prints to.
-
-    A job that a shell has put into the background ignores SIGINT, and so would the command. To undo that before the
-    command begins is safe, since it is one system call.
-    """
+    """Start a command, and end it with the block. said, errors: where it prints to."""
     with subprocess.Popen(
         command.words, cwd=command.directory, env={**os.environ, "TMPDIR": str(command.temporary)},
         stdin=subprocess.DEVNULL, stdout=said, stderr=errors, start_new_session=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (see above)
     ) as process:  # fmt: skip
         try:
             yield process

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import signal
 from collections.abc import Callable, Iterator
 from itertools import cycle, islice, product
 from pathlib import Path
@@ -64,6 +65,8 @@ def run(chosen: argparse.Namespace) -> int:
     _check(chosen)
     seed = secrets.randbelow(1 << 32) if chosen.seed is None else chosen.seed
     print(f"SEED={seed}", flush=True)
+    # what a shell runs in the background ignores Ctrl-C, and so would all that it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     outcomes = {kind: list(_struck(kind, chosen, Random(f"{seed} {kind}"))) for kind in chosen.kinds}  # noqa: S311
     for kind, found in outcomes.items():
         short = f" of {chosen.times}" if len(found) < chosen.times else ""

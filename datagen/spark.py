@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
 from datagen.java import java_home
@@ -149,6 +150,7 @@ def _home(directory: Path) -> Path:
 def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 (half a second, and most commands need no Spark)
 
+    hush()
     builder = (
         SparkSession.builder.master(master)
         .appName("deltamark")
@@ -171,6 +173,15 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
     spark.sparkContext.addPyFile(str(_package(directory)))
     sys.path[:] = path  # it is the executors that need it
     return spark
+
+
+def hush() -> None:
+    """Keep PySpark's servers from printing a traceback when the JVM dies: `deaths` makes an error of it."""
+    from pyspark import accumulators  # noqa: PLC0415
+
+    for each in vars(accumulators).values():
+        if isinstance(each, type) and issubclass(each, BaseServer):
+            each.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 @contextmanager

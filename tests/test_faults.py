@@ -15,12 +15,13 @@ from random import SystemRandom
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
 from pyspark.errors import PythonException
 from tiny import tiny
 
 from datagen.dataset import Dataset
 from datagen.make import Wanted, make_data
-from datagen.spark import deaths
+from datagen.spark import deaths, hush
 from deltamark import DeltamarkError
 
 ROOT = Path(__file__).parent.parent
@@ -194,3 +195,10 @@ def test_what_is_no_death_of_spark_stays_as_it_is(errors):
     with pytest.raises(type(errors[0])) as caught:
         died(*errors)
     assert caught.value is errors[0]
+
+
+def test_a_jvm_that_dies_makes_pyspark_print_no_traceback(capfd):
+    hush()
+    with AccumulatorTCPServer(("127.0.0.1", 0), UpdateRequestHandler, "secret") as server:
+        server.handle_error(None, None)
+    assert capfd.readouterr().err == ""

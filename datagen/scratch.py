@@ -44,6 +44,15 @@ def remove(directory: Path) -> None:
         os.close(handle)
 
 
+def empty(directory: Path) -> None:
+    """Remove what lies in a directory. It stays, and locked: somebody may write into it once more."""
+    for each in directory.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Make a directory for the length of a block."""

@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
 from datagen.java import java_home
-from datagen.scratch import make, remove
+from datagen.scratch import empty, make, remove
 from deltamark import DeltamarkError
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = Q
     finally:
         for name, value in kept.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
-        shutil.rmtree(directory, ignore_errors=True)
+        empty(directory)  # and no more: this JVM writes there in the next session too
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import pytest
 
 from dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
 from dataflow.worker import Batch
+from datagen import scratch
 from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import measure, verify
@@ -166,3 +167,12 @@ def test_a_driver_that_is_killed_goes_on(chunked):
     cell = CELL.but(query="q04", physical=1000)
     tale = survive(cell, chunked, Danger("driver", kills=1, within=1.0), Random(1))
     assert (tale.wrong, len(tale.kills)) == ("", 1)
+
+
+def test_what_a_jvm_writes_in_its_next_session_is_not_swept():
+    """Spark writes where its first session did as long as its JVM lives."""
+    for _ in range(2):
+        SESSIONS.close()
+        kept = Path(SESSIONS.on(CELL.master).sparkContext._temp_dir)
+    scratch.sweep()
+    assert kept.exists()

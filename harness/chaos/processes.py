@@ -20,7 +20,7 @@ SHARED = Path("/dev/shm")  # noqa: S108 (nothing is written there)
 
 def of_run(temporary: Path) -> list[int]:
     """List the live processes that were started with temporary files in a directory, or below it."""
-    return [each for each in _all() if _is_of(each, f"TMPDIR={temporary}".encode())]
+    return [each for each in _all() if each != os.getpid() and _is_of(each, f"TMPDIR={temporary}".encode())]
 
 
 def left_over(temporary: Path) -> list[str]:

@@ -162,7 +162,7 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
     )
     log = directory / "jvm.log"
     try:
-        with _stderr_to(log), _temporary_files_in(directory):  # the JVM keeps both
+        with _stderr_to(log), _temporary_files_in(directory), ended_if_interrupted():  # the JVM keeps the first two
             spark = builder.getOrCreate()
     except Exception as error:
         reason = _reason(f"{error}\n{log.read_text(encoding='utf-8', errors='replace')}")
@@ -181,6 +181,30 @@ def hush() -> None:
     for each in vars(accumulators).values():
         if isinstance(each, type) and issubclass(each, BaseServer):
             each.handle_error = lambda *_: None  # type: ignore[method-assign]
+
+
+@contextmanager
+def ended_if_interrupted() -> Iterator[None]:
+    """End a JVM whose start is interrupted: PySpark does not know it yet, and it would wait for ever."""
+    from pyspark import SparkContext, java_gateway  # noqa: PLC0415
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: Any, **settings: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(*words, **settings))
+        return started[-1]
+
+    names = vars(java_gateway)
+    usual, names["Popen"] = names["Popen"], start
+    try:
+        yield
+    except BaseException:
+        for each in started if SparkContext._gateway is None else []:  # noqa: SLF001
+            each.kill()
+            each.wait()
+        raise
+    finally:
+        names["Popen"] = usual
 
 
 @contextmanager

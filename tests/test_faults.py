@@ -15,13 +15,14 @@ from random import SystemRandom
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import java_gateway
 from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
 from pyspark.errors import PythonException
 from tiny import tiny
 
 from datagen.dataset import Dataset
 from datagen.make import Wanted, make_data
-from datagen.spark import deaths, hush
+from datagen.spark import deaths, ended_if_interrupted, hush
 from deltamark import DeltamarkError
 
 ROOT = Path(__file__).parent.parent
@@ -202,3 +203,13 @@ def test_a_jvm_that_dies_makes_pyspark_print_no_traceback(capfd):
     with AccumulatorTCPServer(("127.0.0.1", 0), UpdateRequestHandler, "secret") as server:
         server.handle_error(None, None)
     assert capfd.readouterr().err == ""
+
+
+def test_a_jvm_ends_whose_start_is_interrupted(monkeypatch):
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    usual, started = java_gateway.Popen, []
+    with pytest.raises(KeyboardInterrupt), ended_if_interrupted():  # noqa: PT012 (as PySpark does it)
+        started.append(java_gateway.Popen(["sleep", "60"]))
+        raise KeyboardInterrupt
+    assert started[0].returncode == -signal.SIGKILL
+    assert java_gateway.Popen is usual

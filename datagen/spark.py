@@ -120,13 +120,15 @@ def deaths() -> Iterator[None]:
         found = error.__context__ or error  # to stop what is dead fails once more
         if isinstance(found, KeyboardInterrupt | DeltamarkError):
             raise found from None
-        gone = isinstance(found, Py4JNetworkError | ConnectionError | EOFError)
+        interrupted = "KeyboardInterrupt" in str(found)
+        gone = interrupted or isinstance(found, Py4JNetworkError | ConnectionError | EOFError)
         if not gone and ("PythonException" in repr(found) or not re.search(DEAD, str(found))):
             raise
         remedy = (
             "run the same command again, and look for what killed it (the kernel, where memory runs out: see dmesg)"
         )
-        raise DeltamarkError("a process of Spark has died", _reason(str(found) or repr(found)), remedy) from error
+        said = "a task was interrupted" if interrupted else _reason(str(found) or repr(found))
+        raise DeltamarkError("a process of Spark has died", said, remedy) from error
 
 
 def _reason(text: str) -> str:

@@ -70,8 +70,19 @@ def sweep(parent: Path | None = None, prefix: str = PREFIX) -> None:
         with suppress(OSError):
             handle = _locked(each)
             if handle is not None:
-                shutil.rmtree(each, ignore_errors=True)
+                if not _in_use(each):
+                    shutil.rmtree(each, ignore_errors=True)
                 os.close(handle)
+
+
+def _in_use(directory: Path) -> bool:
+    """Has a live process a directory below this one, whose own process is dead?"""
+    for each in directory.rglob(f"{PREFIX}*"):
+        handle = _locked(each)
+        if handle is None:
+            return True
+        os.close(handle)
+    return False
 
 
 def _locked(directory: Path) -> int | None:

@@ -48,6 +48,16 @@ def test_a_directory_is_left_alone_as_long_as_its_process_lives(holder, tmp_path
     assert not [*(tmp_path / "apart").iterdir()]
 
 
+def test_a_directory_is_left_alone_while_a_process_has_one_below_it(tmp_path):
+    (apart := tmp_path / f"{scratch.PREFIX}of-the-dead").mkdir()
+    mine = scratch.make(apart)
+    scratch.sweep(tmp_path)
+    assert mine.exists()
+    scratch.remove(mine)
+    scratch.sweep(tmp_path)
+    assert not apart.exists()
+
+
 def test_others_are_left_alone(tmp_path):
     (tmp_path / "deltamark-of-an-earlier-version").mkdir()
     (tmp_path / f"{scratch.PREFIX}file").touch()

@@ -45,7 +45,7 @@ tables: .venv/ready  ## the tables of what is measured: make tables SF=1 FORMAT=
 report: .venv/ready  ## charts and tables of what is measured, as one HTML file: make report SF=1
 	@$(RUN) report $(MAKEOVERRIDES)
 
-compare: .venv/ready  ## is this slower than another commit, or wrong? make compare BASE=main; SUITE=graph
+compare: .venv/ready  ## is this slower than another commit, or wrong? make compare BASE=main; the verdict: .compare/verdict-tpch.txt
 	@$(RUN) compare $(MAKEOVERRIDES)
 
 readme: .venv/ready  ## write the tables of results/reference into the README; MACHINE=... makes that one's records the reference
@@ -69,7 +69,7 @@ bench-reach: .venv/ready  ## the suite of loops: distances, from scratch and att
 soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1 WORKLOAD=window:100000
 	@$(RUN) soak q18 $(MAKEOVERRIDES)
 
-chaos: .venv/ready  ## kill drivers, executors and workers of queries on Spark: make chaos SF=0.01
+chaos: .venv/ready  ## kill data, bench, compare and queries on Spark at random moments: make chaos KINDS=data,bench TIMES=5
 	@$(RUN) chaos $(MAKEOVERRIDES)
 
 check: lint types test  ## what continuous integration runs

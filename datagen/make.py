@@ -26,6 +26,7 @@ from datagen.lines import write_order_lines
 from datagen.manifest import Manifest
 from datagen.prebatch import prebatch
 from datagen.schema import CHUNK_ROWS, SCHEMA_VERSION
+from datagen.scratch import sweep
 from datagen.spark import session
 from deltamark import DeltamarkError
 
@@ -54,6 +55,7 @@ class Wanted:
 
 def make_data(wanted: Wanted, report: Report) -> tuple[Dataset, bool]:
     """Open the data, making it first if it is not there; say whether it was made."""
+    sweep()
     made = not wanted.directory.exists()
     if made:
         _writable(wanted.data)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from datagen import scratch
 from datagen.dataset import check_file, map_batch
 from datagen.graph import BLOCK, Graph, graph
 from datagen.manifest import FILE, Chunk, chunks_of
@@ -58,17 +59,20 @@ def make_graph(data: Path, graph: Graph, master: str, report: Callable[[str, int
     target = directory_of(data, graph)
     if target.exists():
         return target
-    making = data / f".making-{target.name}-{uuid.uuid4().hex}"
-    making.mkdir(parents=True)
+    data.mkdir(parents=True, exist_ok=True)
+    making = scratch.make(data, f".making-{target.name}-")
+    making.chmod(0o755)  # executors may be somebody else's
     try:
-        _make(making, graph, master, report)
+        made = making / target.name
+        made.mkdir()
+        _make(made, graph, master, report)
         try:
-            making.rename(target)
+            made.rename(target)
         except OSError:
             if not target.exists():  # else another process has made it meanwhile
                 raise
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        scratch.remove(making)
     return target
 
 

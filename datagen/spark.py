@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,9 +21,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any
 
 from datagen.java import java_home
+from datagen.scratch import empty, make, remove
 from deltamark import DeltamarkError
 
 if TYPE_CHECKING:
@@ -39,8 +40,14 @@ QUICK = f"{ONE_CORE} -XX:TieredStopAtLevel=1"
 a JVM starts 2 s sooner, and the first batches of a stream take a third less. Where Spark SQL does the work, it takes a
 third more.
 """
+DEAD = r"crashed|EOFException|Lost|lost|shut ?down|stopped SparkContext|Connection (reset|refused)"
+"""What Spark says of a process that is no more."""
+
 LONGEST_END = 20
 """Seconds that a JVM may take to end."""
+
+ENVIRONMENT = ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_HOME", "SPARK_LOCAL_IP", "TMPDIR")
+"""The variables that a session changes, until it ends."""
 
 _SCRATCH: list[Path] = []
 
@@ -49,7 +56,7 @@ def scratch() -> Path:
     """Make a directory for files of Spark. It goes at the end of this process: a JVM, as long as it is there, may write
     into it, also when what it writes is of no use any more.
     """
-    _SCRATCH.append(Path(tempfile.mkdtemp(prefix="deltamark-")))
+    _SCRATCH.append(make())
     return _SCRATCH[-1]
 
 
@@ -61,12 +68,13 @@ def _sweep() -> None:
 
     gateway: Any = SparkContext._gateway  # noqa: SLF001
     if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(Exception):  # the JVM may be dead
+            gateway.shutdown()
+        with suppress(OSError, subprocess.TimeoutExpired):
+            gateway.proc.stdin.close()
             gateway.proc.wait(LONGEST_END)
     for each in _SCRATCH:
-        shutil.rmtree(each, ignore_errors=True)
+        remove(each)
 
 
 @contextmanager
@@ -77,8 +85,10 @@ def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = Q
     """
     directory = scratch()
     here = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions") if master.startswith("local") else ()
-    settings = {**dict.fromkeys(here, jvm), **(settings or {})}
-    kept = {name: os.environ.get(name) for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_HOME", "SPARK_LOCAL_IP")}
+    # a JVM that is killed leaves what it has unpacked, so that must lie where it is found again
+    settings = {**dict.fromkeys(here, f"{jvm} -Djava.io.tmpdir={directory}"), **(settings or {})}
+    kept = {name: os.environ.get(name) for name in ENVIRONMENT}
+    os.environ["TMPDIR"] = str(directory)
     os.environ["JAVA_HOME"] = str(java_home(os.environ, directory))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("local"):
@@ -86,15 +96,45 @@ def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = Q
     if master.startswith("local-cluster"):
         os.environ["SPARK_HOME"] = str(_home(directory))
     try:
-        spark = _start(master, settings, directory)
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        with deaths():
+            spark = _start(master, settings, directory)
+            try:
+                yield spark
+            finally:
+                spark.stop()
     finally:
         for name, value in kept.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
-        shutil.rmtree(directory, ignore_errors=True)
+        empty(directory)  # and no more: this JVM writes there in the next session too
+
+
+@contextmanager
+def deaths() -> Iterator[None]:
+    """Say in one line that Spark, or a process of it, has died. Other errors stay as they are."""
+    from py4j.protocol import Py4JError, Py4JNetworkError  # noqa: PLC0415
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError, EOFError) as error:
+        found = error.__context__ or error  # to stop what is dead fails once more
+        if isinstance(found, KeyboardInterrupt | DeltamarkError):
+            raise found from None
+        interrupted = "KeyboardInterrupt" in str(found)
+        gone = interrupted or isinstance(found, Py4JNetworkError | ConnectionError | EOFError)
+        if not gone and ("PythonException" in repr(found) or not re.search(DEAD, str(found))):
+            raise
+        remedy = (
+            "run the same command again, and look for what killed it (the kernel, where memory runs out: see dmesg)"
+        )
+        said = "a task was interrupted" if interrupted else _reason(str(found) or repr(found))
+        raise DeltamarkError("a process of Spark has died", said, remedy) from error
+
+
+def _reason(text: str) -> str:
+    """Return the first line of what Spark says that names an error."""
+    lines = text.splitlines()
+    return next((line.strip(": ") for line in lines if re.search(r"(Error|Exception):? ", line)), lines[0])
 
 
 def _home(directory: Path) -> Path:
@@ -111,6 +151,7 @@ def _home(directory: Path) -> Path:
 def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 (half a second, and most commands need no Spark)
 
+    hush()
     builder = (
         SparkSession.builder.master(master)
         .appName("deltamark")
@@ -123,11 +164,10 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
     )
     log = directory / "jvm.log"
     try:
-        with _stderr_to(log):  # the JVM keeps it: what it prints is wanted only when it does not start
+        with _stderr_to(log), _temporary_files_in(directory), ended_if_interrupted():  # the JVM keeps the first two
             spark = builder.getOrCreate()
     except Exception as error:
-        said = f"{error}\n{log.read_text(encoding='utf-8', errors='replace')}".splitlines()
-        reason = next((line for line in said if re.search(r"(Error|Exception):? ", line)), said[0])
+        reason = _reason(f"{error}\n{log.read_text(encoding='utf-8', errors='replace')}")
         remedy = "give MASTER=local[*], local[N] or spark://host:port, and see --debug"
         raise DeltamarkError(f"Spark did not start on {master}", reason, remedy) from error
     path = list(sys.path)
@@ -136,9 +176,54 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
     return spark
 
 
+def hush() -> None:
+    """Keep PySpark's servers from printing a traceback when the JVM dies: `deaths` makes an error of it."""
+    from pyspark import accumulators  # noqa: PLC0415
+
+    for each in vars(accumulators).values():
+        if isinstance(each, type) and issubclass(each, BaseServer):
+            each.handle_error = lambda *_: None  # type: ignore[method-assign]
+
+
+@contextmanager
+def ended_if_interrupted() -> Iterator[None]:
+    """End a JVM whose start is interrupted: PySpark does not know it yet, and it would wait for ever."""
+    from pyspark import SparkContext, java_gateway  # noqa: PLC0415
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: Any, **settings: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(*words, **settings))
+        return started[-1]
+
+    names = vars(java_gateway)
+    usual, names["Popen"] = names["Popen"], start
+    try:
+        yield
+    except BaseException:
+        for each in started if SparkContext._gateway is None else []:  # noqa: SLF001
+            each.kill()
+            each.wait()
+        raise
+    finally:
+        names["Popen"] = usual
+
+
+@contextmanager
+def _temporary_files_in(directory: Path) -> Iterator[None]:
+    kept, tempfile.tempdir = tempfile.tempdir, str(directory)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = kept
+
+
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Send the process's standard error, and that of the JVM it starts, to a file for a while."""
+    """Send the process's standard error, and that of the JVM it starts, to a file for a while.
+
+    What a JVM prints is wanted only when it does not start.
+    """
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("wb") as file:

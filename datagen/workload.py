@@ -164,9 +164,16 @@ SIZED: dict[str, Callable[[Dataset, int], Workload]] = {"window": Window, "refre
 
 def workload(dataset: Dataset, text: str) -> Workload:
     """Read `insert`, `window:N` or `refresh:K`."""
+    kind, _, size = known_workload(text).partition(":")
+    return SIZED[kind](dataset, int(size)) if size else Insert(dataset)
+
+
+def known_workload(text: str) -> str:
+    """Return a workload's name if it is well formed; this needs no data."""
     kind, colon, size = text.partition(":")
     if kind == "insert" and not colon:
-        return Insert(dataset)
+        return text
     if kind not in SIZED:
         raise unknown("workload", text, ["insert", *(f"{name}:N" for name in SIZED)])
-    return SIZED[kind](dataset, whole_number(size, 1, MOST_SIZE, f"{kind}:N needs a whole number N"))
+    whole_number(size, 1, MOST_SIZE, f"{kind}:N needs a whole number N")
+    return text

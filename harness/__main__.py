@@ -2,10 +2,13 @@
 
 import sys
 
-from harness.cli import main
-
 
 def run() -> int:
+    try:
+        from harness.cli import main  # noqa: PLC0415 (importing takes a while, and Ctrl-C may come meanwhile)
+    except KeyboardInterrupt:
+        print("interrupted: nothing was begun", file=sys.stderr)
+        return 130
     return main(sys.argv[1:])
 
 

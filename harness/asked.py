@@ -8,7 +8,7 @@ from pathlib import Path
 
 from datagen.graph import KINDS
 from harness import grid, machine
-from harness.grid import Asked
+from harness.grid import Asked, Task
 from harness.options import MOST_BATCHES, add_data, batch_sizes, seconds, size, wanted, whole, worker_counts
 from harness.record import Origin, Record
 from harness.subjects import DUCKDB, known_engine
@@ -94,13 +94,17 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 def planned(chosen: argparse.Namespace, known: Sequence[Record], session: str = "") -> Plan:
     """Return what the settings ask for, and what of it is known."""
-    asked = Asked(
-        str(chosen.sf), chosen.queries, chosen.variants, chosen.logical, chosen.physical, chosen.product,
-        chosen.workers, chosen.engines, chosen.workload, chosen.sample, chosen.master,
-    )  # fmt: skip
     data = machine.data(wanted(chosen).directory)
     origin = Origin(data, machine.code(), machine.versions(), machine.commit(), session)
-    return Plan.of(grid.tasks(asked), known, origin, Effort(chosen.runs, chosen.timeout))
+    return Plan.of(tasks(chosen), known, origin, Effort(chosen.runs, chosen.timeout))
+
+
+def tasks(chosen: argparse.Namespace) -> list[Task]:
+    """List the cells that the settings ask for. A wrong name is an error here, before any data is made."""
+    return grid.tasks(Asked(
+        str(chosen.sf), chosen.queries, chosen.variants, chosen.logical, chosen.physical, chosen.product,
+        chosen.workers, chosen.engines, chosen.workload, chosen.sample, chosen.master,
+    ))  # fmt: skip
 
 
 def words(text: str) -> tuple[str, ...]:

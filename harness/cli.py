@@ -22,7 +22,7 @@ COMMANDS = {
     "answer": "print a query's maintained answer",
     "bench": "run the benchmark",
     "bench-feed": "measure what cutting a batch costs",
-    "chaos": "kill what runs queries on Spark, and compare their change streams",
+    "chaos": "kill commands and queries on Spark at random moments, and check what they leave",
     "changes": "print how a query's answer changes, or the digest of that",
     "clean-results": "remove the records of this machine",
     "compare": "is a commit slower than another, does it need more memory, is it wrong?",
@@ -70,7 +70,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str]) -> int:
-    """Run a command; return its exit code: 0 done, 1 slower (compare), 2 wrong or not done, 130 interrupted."""
+    """Run a command; return its exit code: 0 done, 1 slower (compare) or a broken law (chaos), 2 wrong or not done, 130
+    interrupted.
+    """
     _open_streams()
     try:
         try:

@@ -15,7 +15,7 @@ from dataflow.collection import Collection
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.schema import RelationName, relation
-from datagen.spark import QUICK, scratch, session
+from datagen.spark import QUICK, deaths, scratch, session
 from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import machine
@@ -88,12 +88,14 @@ class Distributed:
     def changes(self, rounds: int) -> Iterator[Batch]:
         """Run to the end of so many rounds; yield all changes, in order of time."""
         directory = self._cell.checkpoint or self._scratch
-        running = open_query(self._cell, self._dataset, self._plan, rounds, directory)
-        try:
-            running.wait()
-        finally:
-            running.stop()
-        yield from pieces(running.changes())
+        with deaths():
+            running = open_query(self._cell, self._dataset, self._plan, rounds, directory)
+            try:
+                running.wait()
+            finally:
+                running.stop()
+            changes = running.changes()
+        yield from pieces(changes)
 
     def close(self) -> None:
         if self._scratch:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import pickle
 import select
-import shutil
 import signal
 import struct
 import tempfile
@@ -20,6 +19,7 @@ from contextlib import closing, suppress
 from typing import Any, NoReturn
 
 from dataflow.team import end_with
+from datagen import scratch
 
 STAGE, RESULT, ERROR, WAITING = range(4)
 HEADER = struct.Struct("<BQ")
@@ -63,12 +63,12 @@ class Child:
 
     def __init__(self, work: Work, watched: int | None = None) -> None:
         (self._pipe, writing), (waiting, self._gate) = os.pipe(), os.pipe()
-        self._scratch = tempfile.mkdtemp(prefix="deltamark-")
+        self._scratch = scratch.make()
         parent, self._pid = os.getpid(), os.fork()
         if self._pid == 0:
             os.close(self._pipe)
             os.close(self._gate)
-            os.environ["TMPDIR"] = tempfile.tempdir = self._scratch
+            os.environ["TMPDIR"] = tempfile.tempdir = str(self._scratch)
             _child(work, writing, waiting, parent)
         with suppress(OSError):  # the child may have done it, and have ended
             os.setpgid(self._pid, self._pid)
@@ -113,7 +113,7 @@ class Child:
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        scratch.remove(self._scratch)
 
     def _hear(self, limit: float) -> None:
         """Wait for what it says next, but for that a stage begins."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from datagen.workload import known_workload
 from deltamark import unknown
 from harness import published
 from harness.cell import Cell
@@ -64,6 +65,8 @@ def tasks(asked: Asked) -> list[Task]:
     known = {variant for name in names for variant in query(name).variants}
     for variant in set(asked.variants) - {EVERY, *known}:
         raise unknown("variant", variant, known)
+    for work in asked.workloads:
+        known_workload(work)
     cells = _asked_for(asked, names) if asked.special else _default(asked, names)
     cells = (cell.but(master=asked.master) if cell.engine in (SPARK, SPARK_SQL) else cell for cell in cells)
     sized = (Task(cell, _sample(asked, cell)) for cell in cells)

@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from datagen.java import java_home
 from datagen.manifest import FILE as MANIFEST
+from datagen.scratch import scratch
 from deltamark import DeltamarkError, __version__
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -64,9 +64,9 @@ def versions() -> str:
 
 def java() -> str:
     """Return the version of the Java that Spark would use."""
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch() as directory:
         try:
-            program = java_home(os.environ, Path(scratch)) / "bin" / "java"
+            program = java_home(os.environ, directory) / "bin" / "java"
         except DeltamarkError as error:
             return f"none: {error}"
         ran = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)

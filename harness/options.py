@@ -10,10 +10,13 @@ from pathlib import Path
 
 from datagen.make import Wanted
 from datagen.schema import LEAST_SF, MOST_SF, scale_factor
+from datagen.workload import known_workload
 from deltamark import DeltamarkError, shortened, whole_number
 from harness.cell import ALL, Cell
-from harness.engines import ENGINES
+from harness.distributed import SPARK
+from harness.engines import ENGINES, known
 from queries.catalogue import QUERIES, query
+from queries.parameters import parameters
 
 MOST_BATCHES = 10**12
 """Logical batches, their rounds, or timed ones: more than any stream has."""
@@ -48,11 +51,8 @@ def add_query(parser: argparse.ArgumentParser) -> None:
     """Add what names a query's answer, wherever it is computed."""
     add = parser.add_argument
     add("query", help=f"{min(QUERIES)} to {max(QUERIES)}")
-    add(
-        "--seed",
-        type=whole(0, MOST_SEED),
-        help="draw the parameters from the specification's ranges (default: those for validation)",
-    )
+    text = "draw the parameters from the specification's ranges, which the query must have (default: for validation)"
+    add("--seed", type=whole(0, MOST_SEED), help=text)
     add("--param", action="append", default=[], metavar="NAME=VALUE", help="give a parameter; may be repeated")
 
 
@@ -78,13 +78,17 @@ def add_end(parser: argparse.ArgumentParser) -> None:
 
 
 def cell_of(chosen: argparse.Namespace) -> Cell:
-    """Return the cell that a command asks for."""
+    """Return the cell that a command asks for. A wrong setting is an error here, before any data is made."""
     asked = query(chosen.query)
     variant = chosen.variant and asked.known(chosen.variant)
-    return Cell(
-        chosen.query, str(chosen.sf), chosen.workload, chosen.logical, chosen.physical, variant,
-        chosen.workers, chosen.engine, chosen.seed, given(chosen.param), chosen.master, chosen.checkpoint,
+    cell = Cell(
+        chosen.query, str(chosen.sf), known_workload(chosen.workload), chosen.logical, chosen.physical, variant,
+        chosen.workers, known(chosen.engine), chosen.seed, given(chosen.param), chosen.master, chosen.checkpoint,
     )  # fmt: skip
+    if cell.checkpoint and cell.engine != SPARK:
+        raise DeltamarkError(f"no checkpoints of the engine {cell.engine}", cell.checkpoint, f"add --engine {SPARK}")
+    parameters(cell.query, chosen.sf, cell.seed, dict(cell.given))
+    return cell
 
 
 def given(words: list[str]) -> tuple[tuple[str, str], ...]:

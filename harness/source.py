@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 from datagen.dataset import Dataset
 from datagen.generate import find_generator
 from datagen.schema import RELATIONS, Column, Relation
+from datagen.scratch import scratch
 from deltamark import DeltamarkError
 
 SPELLED = {
@@ -26,14 +26,14 @@ SPELLED = {
 
 def check_source(dataset: Dataset, report: Callable[[str, int, int], None]) -> None:
     """Generate the rows again, as one part and without Spark, and compare each with the stored one."""
-    with tempfile.TemporaryDirectory(prefix="deltamark-") as scratch:
+    with scratch() as directory:
         report("generating the rows again", 0, 0)
-        command = [find_generator(), "parquet", "-s", dataset.manifest.sf, "-o", scratch, "--quiet"]
+        command = [find_generator(), "parquet", "-s", dataset.manifest.sf, "-o", str(directory), "--quiet"]
         subprocess.run(command, check=True)
         total = sum(files.rows for files in dataset.manifest.relations.values())
         done = 0
         for relation in RELATIONS.values():
-            _compare(dataset, relation, Path(scratch) / f"{relation.name}.parquet")
+            _compare(dataset, relation, directory / f"{relation.name}.parquet")
             report("comparing rows", done := done + dataset.rows(relation.name), total)
 
 

@@ -131,9 +131,15 @@ SUBSTITUTION: Mapping[str, Mapping[str, Callable[[Random], Value]]] = {
 }
 """How each parameter is drawn by itself; see `drawn` for those that depend on each other."""
 
+DRAWABLE = {*SUBSTITUTION, "q07", "q08"}
+"""The queries whose parameters the specification draws. A seed for any other query is an error, not ignored."""
+
 
 def drawn(query: str, chance: Random) -> Parameters:
     """Draw a query's parameters from the specification's ranges."""
+    if query not in DRAWABLE:
+        remedy = "leave the seed out, or give parameters by name: --param name=value"
+        raise DeltamarkError("no ranges to draw parameters from", query, remedy)
     if query == "q07":
         nation1, nation2 = chance.sample([nation for nations in NATIONS.values() for nation in nations], 2)
         return {"nation1": nation1, "nation2": nation2}
@@ -141,7 +147,7 @@ def drawn(query: str, chance: Random) -> Parameters:
         region = chance.choice(tuple(NATIONS))
         nation = chance.choice(NATIONS[region])
         return {"nation": nation, "region": region, "type": _joined(KINDS, FINISHES, METALS)(chance)}
-    return {name: draw(chance) for name, draw in SUBSTITUTION.get(query, {}).items()}
+    return {name: draw(chance) for name, draw in SUBSTITUTION[query].items()}
 
 
 def parameters(

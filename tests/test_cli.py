@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from deltamark import DeltamarkError
+from harness.__main__ import run
 from harness.cli import COMMANDS, main, with_options
 from harness.makehelp import help_text
 from harness.progress import line
+from queries.catalogue import QUERIES
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,6 +44,35 @@ def test_errors_are_one_line_and_exit_code_2(capsys, words, message):
     assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["answer", "changes", "explain", "soak"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--workload", "windov:9"], "error: unknown workload: windov:9; did you mean window:N"),
+        (["--seed", "7"], "error: no ranges to draw parameters from: modes; "),
+        (["--param", "colour=red"], "error: unknown parameter of modes: colour"),
+        (["--engine", "flink"], "error: unknown engine: flink"),
+        (["--checkpoint", "kept"], "error: no checkpoints of the engine embedded: kept; add --engine spark"),
+    ],
+)
+def test_a_wrong_setting_of_a_query_is_found_before_data_is_made(
+    capsys, monkeypatch, tmp_path, command, words, message
+):
+    monkeypatch.setattr("queries.catalogue.QUERIES", {**QUERIES, "modes": QUERIES["q01"]})
+    assert main([command, "modes", "--workload", "window:9", "--data", str(tmp_path / "data"), *words]) == 2
+    assert capsys.readouterr().err.startswith(message)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("command", ["bench", "plan", "verify"])
+@pytest.mark.parametrize("setting", ["WORKLOAD=windov:9", "QUERIES=q77"])
+def test_a_wrong_name_is_found_before_data_is_made(capsys, tmp_path, command, setting):
+    results = [] if command == "verify" else [f"RESULTS={tmp_path}"]
+    assert main([command, f"DATA={tmp_path / 'data'}", setting, *results]) == 2
+    assert re.search("error: unknown (workload: windov:9|query: q77); ", capsys.readouterr().err)
+    assert not (tmp_path / "data").exists()
+
+
 def test_debug_shows_where_an_error_comes_from(capsys):
     assert main(["data-verify", "DATA=/nowhere", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err
@@ -53,6 +84,16 @@ def test_every_command_has_help(capsys, command):
         main([command, "--help"])
     assert done.value.code == 0
     assert f"harness {command}" in capsys.readouterr().out
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line(capsys, monkeypatch):
+    class Slow:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "harness.cli", Slow())
+    assert run() == 130
+    assert capsys.readouterr().err == "interrupted: nothing was begun\n"
 
 
 def test_the_program_alone_prints_its_commands():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import subprocess
+import time
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -18,10 +20,10 @@ from harness.cli import main
 from harness.client import Measuring
 from harness.compare import rule
 from harness.compare.cells import PHYSICAL, QUERIES, SF, WORKLOADS, cells, motif_cells
-from harness.compare.gate import Gate
-from harness.compare.rule import PEAK, QUANTITIES, STATE, TIME, Pair
+from harness.compare.gate import EXIT_CODES, Gate, Judged, Outcome
+from harness.compare.rule import PEAK, QUANTITIES, STATE, TIME, Finding, Pair
 from harness.compare.side import SideError, TreeSide, opener
-from harness.compare.summary import Said, as_markdown, as_text, headline
+from harness.compare.summary import Said, as_markdown, as_text, headline, verdict_line
 from harness.compare.trees import NOBODY, Tree, trees
 from harness.stats import interval
 
@@ -152,12 +154,13 @@ def test_base_against_base_is_silent(seed):
     found = gate(seed=seed).run()
     assert found.exit_code == 0
     assert {each.finding.verdict for each in found.judged} <= {"unchanged", "inconclusive"}
+    assert found.verdict == ("undecided" if found.of("inconclusive") else "unchanged")
     assert len(found.judged) == len(QUANTITIES) * (len(CELLS) + len(QUERIES) * len(WORKLOADS))
 
 
 def test_a_tenth_more_time_is_a_regression():
     found = gate(head={"time": 1.1}).run()
-    assert found.exit_code == 1
+    assert (found.exit_code, found.verdict) == (1, "regression")
     assert {each.finding.quantity for each in found.of("regression")} == {TIME}
     assert len(found.of("regression")) > len(CELLS)
 
@@ -179,7 +182,7 @@ def test_less_is_an_improvement():
 @pytest.mark.parametrize("when", ["check fails", "sample fails"])
 def test_what_head_cannot_do_is_exit_code_2(when):
     found = gate(head={when: {"q09": "wrong: row 1"}, "time": 1.1}).run()
-    assert found.exit_code == 2
+    assert (found.exit_code, found.verdict) == (2, "wrong")
     assert {cell.query for cell in found.broken} == {"q09"}
     assert all(cell.query != "q09" for each in found.judged for cell in each.cells)
     assert "BROKEN q09 1x3000: wrong: row 1\npython -m harness changes q09" in as_text(found)
@@ -211,7 +214,7 @@ def test_another_stream_is_exit_code_2():
 @pytest.mark.parametrize("when", ["check fails", "sample fails"])
 def test_what_base_cannot_do_is_not_compared(when):
     found = gate(base={when: {"q09": "failed: no such query"}}).run()
-    assert found.exit_code == 0
+    assert (found.exit_code, found.verdict) == (0, "undecided")
     assert {cell.query for cell in found.skipped} == {"q09"}
     assert "not compared: q09 1x3000\n```\nfailed: no such query\n" in as_markdown(found, SAID)
 
@@ -243,7 +246,8 @@ def test_interrupted_it_says_what_it_knows():
     found = made.run()
     assert found.exit_code == 130
     assert {each.finding.verdict for each in found.judged if each.finding.quantity == TIME} == {"inconclusive"}
-    assert headline(found) == "interrupted; 1 inconclusive"
+    assert found.verdict == "interrupted"
+    assert headline(found) == "interrupted; 2 unchanged, 1 inconclusive"
 
 
 def test_interrupted_at_once_it_knows_nothing():
@@ -270,7 +274,44 @@ def test_the_comment_has_what_changed_first():
 def test_cells_with_too_little_to_do_are_named():
     found = gate(CELLS[:1], base={"time": 0.1}, head={"time": 0.1}).run()
     assert found.exit_code == 0
-    assert "Below 50 ms, so not judged by time: q01 1x3000." in as_text(found)
+    assert "Not judged by time, since both sides are below 50 ms: q01 1x3000; a larger SF or SCALE" in as_text(found)
+
+
+def said(*verdicts, **more):
+    """Return an outcome of one cell whose time, state and peak have these verdicts."""
+    judged = [
+        Judged((CELLS[0],), Finding(quantity, 1, 1, 9, 0.0, (0.0, 0.0), each))
+        for quantity, each in zip(QUANTITIES, verdicts, strict=False)
+    ]
+    return Outcome(judged, **more)
+
+
+@pytest.mark.parametrize("unknown", ["too small", "inconclusive"])
+@pytest.mark.parametrize("at", range(len(QUANTITIES)))
+def test_what_could_not_be_judged_never_reads_as_no_change(unknown, at):
+    verdicts = ["unchanged"] * len(QUANTITIES)
+    verdicts[at] = unknown
+    found = said(*verdicts)
+    assert headline(found) == f"2 unchanged, 1 {'too small to be judged' if unknown == 'too small' else unknown}"
+    assert "no change" not in as_text(found) + as_markdown(found, SAID)
+    judged_by_memory_alone = unknown == "too small" and QUANTITIES[at] != TIME
+    assert found.verdict == ("unchanged" if judged_by_memory_alone else "undecided")
+
+
+def test_only_what_was_judged_as_a_whole_has_no_change():
+    assert headline(said("unchanged", "unchanged", "unchanged")) == "no change"
+    assert headline(said(skipped={CELLS[1]: "failed"})) == "1 not compared"
+    assert said().verdict == said("unchanged", skipped={CELLS[1]: "failed"}).verdict == "undecided"
+
+
+def test_each_verdict_has_its_word_and_make_cannot_hide_it():
+    everything = ["regression", "improvement", "inconclusive"]
+    assert [found.verdict for found in (
+        said(*everything, broken={CELLS[1]: "wrong"}, interrupted=True), said(*everything, interrupted=True),
+        said(*everything), said(*everything[1:]), said("improvement"), said("unchanged"),
+    )] == [*EXIT_CODES]  # fmt: skip
+    line = verdict_line(said("regression"), Path(".compare", "verdict-tpch.txt"))
+    assert line == "verdict: regression (exit code 1; make turns 1 into 2, .compare/verdict-tpch.txt has the word)"
 
 
 # work trees
@@ -314,7 +355,7 @@ def test_nothing_edited_is_the_last_commit_and_trees_are_used_again(repository):
 
 def test_commits_that_are_not_there_or_cannot_be_measured_are_named(repository):
     with (
-        pytest.raises(DeltamarkError, match="no such commit: mian; name"),
+        pytest.raises(DeltamarkError, match="no such commit: mian; did you mean main"),
         trees(repository, "mian", "", module=MODULE),
     ):
         pass
@@ -335,13 +376,99 @@ def test_commits_from_before_motifs_were_compared_are_named(repository):
         pass
 
 
-def test_two_comparisons_do_not_disturb_each_other(repository):
+def _is_locked(_root, admin):
+    (admin / "index.lock").touch()
+
+
+def _is_half_made(root, admin):
+    (root / ".git").unlink()
+    (admin / "locked").write_text("initializing")
+
+
+def _has_lost_its_record(_root, admin):
+    shutil.rmtree(admin)
+
+
+def _has_an_unreadable_index(_root, admin):
+    (admin / "index").write_bytes(b"DIRC")
+
+
+def _has_files_of_another_commit(root, _admin):
+    (root / "harness" / "later.py").write_text("raise SystemExit")
+    (root / "other").unlink()
+
+
+@pytest.mark.parametrize(
+    "killed",
+    [_is_locked, _is_half_made, _has_lost_its_record, _has_an_unreadable_index, _has_files_of_another_commit],
+)
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_a_work_tree_that_a_killed_comparison_left_is_made_whole(repository, killed, side):
+    with trees(repository, "main", "main", module=MODULE):
+        pass
+    killed(repository / ".compare" / side, repository / ".git" / "worktrees" / side)
+    git(repository, "commit", "--allow-empty", "--message=second")
+    with trees(repository, "main", "main", module=MODULE) as both:
+        for tree in both:
+            files = {str(each.relative_to(tree.root)) for each in tree.root.rglob("*") if each.is_file()}
+            assert files == {".git", ".gitignore", "other", str(RUNNER)}
+            assert (tree.root / "other").read_text() == "one"
+    listed = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True, text=True, check=True)
+    assert len(listed.stdout.splitlines()) == 3
+
+
+def test_git_that_outlives_a_killed_comparison_has_its_lock(repository):
+    """Nothing else may write to the work trees meanwhile, so the next comparison waits."""
+    (repository / ".compare").mkdir()
+    script = "import fcntl, subprocess; lock = open('.compare/lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX); "
+    script += "subprocess.Popen(['sleep', '0.5'], pass_fds=[lock.fileno()], stdout=subprocess.DEVNULL)"
+    subprocess.run(["python3", "-c", script], cwd=repository, check=True)
+    began = time.monotonic()
+    with trees(repository, "main", "", module=MODULE) as (base, _):
+        assert time.monotonic() - began > 0.4
+        assert (base.root / RUNNER).exists()
+
+
+def test_two_comparisons_do_not_disturb_each_other(repository, monkeypatch):
+    monkeypatch.setattr("harness.compare.trees.OUTLIVED", 0.1)
     with (
         trees(repository, "main", "", module=MODULE),
         pytest.raises(DeltamarkError, match="a comparison is running"),
         trees(repository, "main", "", module=MODULE),
     ):
         pass
+
+
+def test_a_directory_without_a_repository_is_not_a_missing_commit(tmp_path):
+    with (
+        pytest.raises(DeltamarkError, match="git rev-parse stopped: fatal: not a git repository"),
+        trees(tmp_path, "main", "", module=MODULE),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["BASE=mian"], "no such commit: mian; did you mean main"),
+        (["QUERIES=q77"], "unknown query: q77"),
+        (["WORKLOAD=windov:9"], "unknown workload: windov:9"),
+        (["SUITE=graph", "BASE=mian"], "no such commit: mian; did you mean main"),
+    ],
+)
+def test_a_wrong_setting_is_found_before_data_is_made_and_leaves_no_verdict(
+    repository, words, message, capsys, monkeypatch
+):
+    (repository / "harness" / "compare").mkdir()
+    (repository / "harness" / "compare" / "motifs.py").touch()
+    monkeypatch.setattr("harness.machine.ROOT", repository)
+    stale = repository / ".compare" / f"verdict-{'graph' if 'SUITE=graph' in words else 'tpch'}.txt"
+    stale.parent.mkdir()
+    stale.write_text("unchanged\n")
+    assert main(["compare", f"DATA={repository / 'data'}", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (repository / "data").exists()
+    assert not stale.exists()
 
 
 # sides

@@ -8,14 +8,21 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import java_gateway
+from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
+from pyspark.errors import PythonException
 from tiny import tiny
 
 from datagen.dataset import Dataset
 from datagen.make import Wanted, make_data
+from datagen.spark import deaths, ended_if_interrupted, hush
 from deltamark import DeltamarkError
 
 ROOT = Path(__file__).parent.parent
@@ -117,37 +124,100 @@ def start(data: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def wait_for(process: subprocess.Popen[str], what: str) -> None:
-    for line in process.stderr:
-        if line.startswith(what):
-            return
-    pytest.fail(f"{what!r} was not said")
-
-
 @pytest.mark.waits(35)
 def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
-    """Kill -9 while generating, Ctrl-C while pre-batching; then two at once finish what was left."""
-    directory = tmp_path / "data"
+    """Kill -9, then Ctrl-C, at random moments of what takes some ten seconds; then two at once finish what was left."""
+    directory, moments = tmp_path / "data", []
     wanted = Wanted(directory, Decimal("0.01"))
-    for said, stop, code in (
-        ("generating parts", signal.SIGKILL, -signal.SIGKILL),
-        ("pre-batching rows", signal.SIGINT, 130),
-    ):
+    for stop in (signal.SIGKILL, signal.SIGINT):
         process = start(directory)
-        wait_for(process, said)
+        moments.append(SystemRandom().uniform(0, 10))
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(moments[-1])
         process.send_signal(stop)
         _, errors = process.communicate(timeout=60)
-        assert process.returncode == code
-        assert "Traceback" not in errors
-        assert not wanted.directory.exists() or Dataset.open(wanted.directory)
+        assert process.returncode in (0, 130, -stop), moments
+        assert "Traceback" not in errors, moments
+        assert not wanted.directory.exists() or Dataset.open(wanted.directory), moments
     pair = [start(directory), start(directory)]
     outputs = [process.communicate(timeout=120) for process in pair]
-    assert [process.returncode for process in pair] == [0, 0], outputs
-    assert sum("waiting for another process" in errors for _, errors in outputs) == 1
-    assert [path.name for path in directory.iterdir()] == [wanted.directory.name]
+    assert [process.returncode for process in pair] == [0, 0], (moments, outputs)
+    assert sum("waiting for another process" in errors for _, errors in outputs) <= 1
+    assert [path.name for path in directory.iterdir()] == [wanted.directory.name], moments
+    assert [path.name for path in tmp_path.iterdir()] == ["data"], moments
     undisturbed = Dataset.open(Wanted(data, Decimal("0.01")).directory)
-    assert digests(Dataset.open(wanted.directory)) == digests(undisturbed)
+    assert digests(Dataset.open(wanted.directory)) == digests(undisturbed), moments
 
 
 def digests(dataset: Dataset) -> list[tuple[str, str]]:
     return [(chunk.file, chunk.sha256) for chunk in dataset.manifest.files]
+
+
+def died(*errors: BaseException) -> None:
+    """Raise errors as a session does: the second where it is stopped."""
+    with deaths():
+        try:
+            raise errors[0]
+        finally:
+            for error in errors[1:]:
+                raise error
+
+
+EMPTY = "Answer from Java side is empty"
+CRASHED = "An error occurred\n: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        ([Py4JNetworkError(EMPTY)], "Answer from Java side is empty"),
+        (
+            [PythonException("thrown from the Python worker:\n  stream.read(4)\nKeyboardInterrupt")],
+            "a task was interrupted",
+        ),
+        ([ConnectionRefusedError(111, "Connection refused")], "Connection refused"),
+        (
+            [Py4JError(CRASHED), Py4JNetworkError(EMPTY)],
+            "org.apache.spark.SparkException: Python worker exited unexpectedly",
+        ),
+    ],
+)
+def test_a_process_of_spark_that_dies_is_one_line(errors, message):
+    with pytest.raises(DeltamarkError, match="a process of Spark has died: ") as caught:
+        died(*errors)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [PythonException("a fault in a task")],
+        [Py4JError("UNRESOLVED_COLUMN")],
+        [KeyboardInterrupt(), Py4JNetworkError(EMPTY)],
+        [
+            DeltamarkError("a task could not read or write", "No space left on device", "make room"),
+            Py4JNetworkError(EMPTY),
+        ],
+    ],
+)
+def test_what_is_no_death_of_spark_stays_as_it_is(errors):
+    with pytest.raises(type(errors[0])) as caught:
+        died(*errors)
+    assert caught.value is errors[0]
+
+
+def test_a_jvm_that_dies_makes_pyspark_print_no_traceback(capfd):
+    hush()
+    with AccumulatorTCPServer(("127.0.0.1", 0), UpdateRequestHandler, "secret") as server:
+        server.handle_error(None, None)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_jvm_ends_whose_start_is_interrupted(monkeypatch):
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    usual, started = java_gateway.Popen, []
+    with pytest.raises(KeyboardInterrupt), ended_if_interrupted():  # noqa: PT012 (as PySpark does it)
+        started.append(java_gateway.Popen(["sleep", "60"]))
+        raise KeyboardInterrupt
+    assert started[0].returncode == -signal.SIGKILL
+    assert java_gateway.Popen is usual

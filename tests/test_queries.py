@@ -105,6 +105,12 @@ def test_drawn_parameters_are_of_the_kinds_of_those_for_validation(name):
         assert some == parameters(name, Decimal("0.01"), seed)
 
 
+def test_a_seed_that_would_draw_nothing_is_refused():
+    with pytest.raises(DeltamarkError, match=r"no ranges to draw parameters from: modes; .* --param name=value"):
+        parameters("modes", Decimal("0.01"), seed=7)
+    assert parameters("modes", Decimal("0.01")) == {}
+
+
 def test_nations_of_two_differ_and_a_nation_lies_in_its_region():
     for seed in range(200):
         both = drawn("q07", Random(seed))

@@ -171,6 +171,48 @@ def test_numbers_of_wrong_answers_are_not_points():
     assert not [title for title in told if "q22" in title or "q21" in title]
 
 
+ON_SPARK = [
+    *(record("q04", size, 1, 5.0, engine="spark", workers=2) for size in (100_000, 1_000_000)),
+    record("q04", 100_000, 1, 4.0, engine="spark", workers=3),
+    record("q04", 100_000, 1, 8.0, engine="spark-sql", workers=2, state_bytes=0),
+]
+CHARTS = ("throughput", "latency", "state")
+
+
+def section(given, name):
+    """Return the legend of a section as text, its series in the legend, and its series and points beside it."""
+    whole = re.search(rf'<section[^>]* id="{name}".*?</section>', page(given), re.DOTALL)[0]
+    legend = re.search(r'<ul class="legend">.*?</ul>', whole, re.DOTALL)[0]
+    words = [re.sub("<[^>]+>", "", each) for each in re.findall("<li>.*?</li>", legend, re.DOTALL)]
+    inside, beside = ({*re.findall(r"series (look\d \w+)", text)} for text in (legend, whole.replace(legend, "")))
+    return words, inside, beside, re.findall('data-title="([^"]*)"', whole)
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_records_of_spark_are_drawn_with_each_number_of_shards(chart):
+    words, _, _, points = section(replace(GIVEN, records=[*RECORDS, *ON_SPARK]), chart)
+    wanted = {about(each).title for each in ON_SPARK if chart != "state" or each.state_bytes}
+    if chart == "state":  # of several batchings one is drawn
+        wanted -= {about(ON_SPARK[1]).title}
+    assert wanted <= {*points}
+    shown = {each.partition(":")[0] for each in words}
+    assert {"spark, 2 shards", "spark, 3 shards"} <= shown
+    assert ("spark-sql, recomputing, 2 shards" in shown) == (chart != "state")
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+@pytest.mark.parametrize("records", [RECORDS, RECORDS[:1], ON_SPARK, [*RECORDS, *ON_SPARK]])
+def test_legends_list_what_is_drawn_and_nothing_else(chart, records):
+    words, inside, beside, _ = section(replace(GIVEN, records=records, findings=()), chart)
+    assert inside == beside
+    assert len({*words}) == len(words)
+
+
+def test_an_engine_that_was_measured_with_several_workers_alone_is_drawn():
+    several = [record("q04", 1, 1000, workers=2), record("q04", 1, 1000, 9.0, engine="duckdb")]
+    assert "embedded, 2 workers" in section(replace(GIVEN, records=several), "latency")[0]
+
+
 def test_the_command_writes_one_file(tmp_path, capsys):
     with writing(tmp_path / "machine") as writer:
         writer.add(RECORDS[0])

@@ -16,11 +16,12 @@ import pytest
 
 from dataflow.batch import Batch
 from dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
+from datagen import scratch
 from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import measure, verify
 from harness.cell import Cell
-from harness.chaos import Danger, survive, victims
+from harness.chaos.spark import Danger, survive, victims
 from harness.checks import StoredCheck, Told, ask
 from harness.distributed import SESSIONS, Streamed, open_query
 from harness.engines import collection
@@ -164,5 +165,14 @@ def kill_one(order):
 @pytest.mark.waits(60)
 def test_a_driver_that_is_killed_goes_on(chunked):
     cell = CELL.but(query="q04", physical=1000)
-    tale = survive(cell, chunked, Danger("driver", kills=1, pause=0.5), Random(1))
+    tale = survive(cell, chunked, Danger("driver", kills=1, within=1.0), Random(1))
     assert (tale.wrong, len(tale.kills)) == ("", 1)
+
+
+def test_what_a_jvm_writes_in_its_next_session_is_not_swept():
+    """Spark writes where its first session did as long as its JVM lives."""
+    for _ in range(2):
+        SESSIONS.close()
+        kept = Path(SESSIONS.on(CELL.master).sparkContext._temp_dir)
+    scratch.sweep()
+    assert kept.exists()

@@ -20,7 +20,7 @@ from dataflow.kernels import compiled_before
 from datagen.dataset import Dataset
 from harness import machine, store, suites, telling
 from harness.asked import add_bench as options
-from harness.asked import planned
+from harness.asked import planned, tasks
 from harness.client import Measuring, Warm
 from harness.commands.data import ensure
 from harness.commands.tables import comparable
@@ -81,6 +81,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _tpch(chosen: argparse.Namespace, session: Session) -> int:
+    tasks(chosen)  # a wrong name is an error before the data is made
     dataset = ensure(chosen)
     known = store.read(session.directory).records
     plan = planned(chosen, known, session.header["session"])

@@ -1,8 +1,14 @@
 """Compare two commits, measured together by turns: is head slower than base, does it need more memory, is it wrong?
 Base and head (the work tree as it is, by default) run in `.compare/`, with the packages of this environment.
 
-Exit code 1: a regression, 2: a wrong answer or a crash of head. What is said also goes to `.compare/summary-tpch.md`,
-of the suite of graphs `.compare/summary-graph.md`, and to the file that GITHUB_STEP_SUMMARY names.
+Exit code 1: a regression, 2: a wrong answer or a crash of head, or an error; 0: neither, also where nothing could be
+judged. The last line and `.compare/verdict-tpch.txt` (`.compare/verdict-graph.txt` for SUITE=graph) have the verdict in
+one word: wrong, interrupted, regression, undecided, improvement or unchanged. `undecided` means that a time was too
+short to be judged, or that an interval was too wide; it never counts as `unchanged`. make ends with 2 whenever its
+target fails: read the file, or run `.venv/bin/python -m harness compare BASE=main` for the exit code itself.
+
+The summary also goes to `.compare/summary-tpch.md` or `.compare/summary-graph.md`, and to the file that
+GITHUB_STEP_SUMMARY names.
 """
 
 from __future__ import annotations
@@ -26,13 +32,16 @@ from harness.commands.data import ensure
 from harness.compare.cells import PHYSICAL, QUERIES, SCALE, SF, WORKLOADS, cells, motif_cells
 from harness.compare.gate import Gate
 from harness.compare.side import opener
-from harness.compare.summary import Said, as_markdown, as_text
+from harness.compare.summary import Said, as_markdown, as_text, verdict_line
 from harness.compare.trees import DIRECTORY, Tree, trees
 from harness.options import add_data, batch_sizes, seconds, wanted
 from harness.progress import ProgressLine
 from harness.subjects import checkpoints
 
 GRAPH = "graph"
+MOTIFS = "harness.compare.motifs"
+"""The module that measures motifs."""
+
 SETTINGS = {suites.TPCH: ("sf", "queries", "workload", "logical", "physical"), GRAPH: ("scale",)}
 
 
@@ -62,26 +71,53 @@ class Asked:
     measuring: Measuring
 
 
+@dataclass(frozen=True)
+class Written:
+    """The files that a comparison leaves."""
+
+    summary: Path
+    verdict: Path
+
+    @classmethod
+    def of(cls, suite: str) -> Written:
+        directory = machine.ROOT / DIRECTORY
+        return cls(directory / f"summary-{suite}.md", directory / f"verdict-{suite}.txt")
+
+    def remove(self) -> None:
+        """Remove those of an earlier comparison, whose verdict must not be read as that of one that failed."""
+        for file in (self.verdict, self.summary):
+            file.unlink(missing_ok=True)
+
+    def write(self, markdown: str, verdict: str) -> None:
+        self.summary.write_text(markdown, encoding="utf-8")
+        self.verdict.write_text(f"{verdict}\n", encoding="utf-8")
+
+
 def run(chosen: argparse.Namespace) -> int:
     others = {name for suite, names in SETTINGS.items() if suite != chosen.suite for name in names}
     suites.only({*chosen.usual} - others, chosen, chosen.usual)
-    asked = _motifs(chosen) if chosen.suite == GRAPH else _queries(chosen)
-    facts = machine.facts()
-    with trees(machine.ROOT, chosen.base, chosen.head, module=asked.measuring.module) as both:
-        print(f"{len(asked.cells)} cells\n" + "\n".join(tree.label for tree in both))
+    written, facts = Written.of(chosen.suite), machine.facts()
+    written.remove()
+    ask, module = (_motifs, MOTIFS) if chosen.suite == GRAPH else (_queries, Measuring.module)
+    with trees(machine.ROOT, chosen.base, chosen.head, module=module) as both:
+        asked = ask(chosen)
+        print(f"{len(asked.cells)} cells\n" + "\n".join(tree.label for tree in both), flush=True)
         for warning in [*machine.warnings(facts), *_packages(both)]:
-            print(f"warning: {warning}")
+            print(f"warning: {warning}", flush=True)
         with ProgressLine() as progress:
             sides = opener(both, asked.measuring, chosen.timeout)
             found = Gate(asked.cells, sides, control.seconds, progress.report).run()
         said = Said(both[0].label, both[1].label, telling.machine_words(facts), _command(chosen))
-        print(as_text(found) + f"all numbers: {_publish(as_markdown(found, said), chosen.suite)}")
+        markdown = as_markdown(found, said)
+        written.write(markdown, found.verdict)
+        _publish(markdown)
+        print(f"{as_text(found)}all numbers: {written.summary}\n{verdict_line(found, written.verdict)}")
     return found.exit_code
 
 
 def _queries(chosen: argparse.Namespace) -> Asked:
-    dataset = ensure(chosen)
     listed = cells(str(chosen.sf), chosen.queries, chosen.workload, chosen.logical, chosen.physical)
+    dataset = ensure(chosen)
     rounds: dict[AnyCell, list[int]] = {each: checkpoints(each, 0, workload(dataset, each.workload)) for each in listed}
     return Asked(rounds, Measuring(dataset.directory))
 
@@ -89,7 +125,7 @@ def _queries(chosen: argparse.Namespace) -> Asked:
 def _motifs(chosen: argparse.Namespace) -> Asked:
     with ProgressLine() as progress:
         made = make_graph(chosen.data, graph(f"rmat:{chosen.scale}"), wanted(chosen).master, progress.report)
-    return Asked({cell: [] for cell in motif_cells(chosen.scale)}, Measuring(made, "harness.compare.motifs"))
+    return Asked({cell: [] for cell in motif_cells(chosen.scale)}, Measuring(made, MOTIFS))
 
 
 def _packages(both: tuple[Tree, Tree]) -> Iterator[str]:
@@ -107,12 +143,8 @@ def _word(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _publish(markdown: str, suite: str) -> Path:
-    """Write the summary, and where a workflow asks for it; return where it is."""
-    written = machine.ROOT / DIRECTORY / f"summary-{suite}.md"
-    with naming(written):
-        written.write_text(markdown, encoding="utf-8")
+def _publish(markdown: str) -> None:
+    """Append the summary to the file that a workflow names, if one does."""
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         with naming(path), Path(path).open("a", encoding="utf-8") as file:
             file.write(markdown)
-    return written

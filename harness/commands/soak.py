@@ -28,11 +28,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    dataset = ensure(chosen)
     cell = cell_of(chosen)
     kind, _, size = cell.workload.partition(":")
     if kind != "window":
         raise DeltamarkError("a soak slides a window", cell.workload, "write --workload window:10000")
+    dataset = ensure(chosen)
     work = workload(dataset, cell.workload)
     print(f"{cell}\n{'updates':>12} {'state rows':>12} {'private MB':>11} {'ns/update':>10}")
     with closing(open_engine(cell, dataset, work)) as engine:

@@ -15,6 +15,7 @@ from tabulate import tabulate
 
 from datagen.dataset import Dataset
 from datagen.workload import workload
+from deltamark import DeltamarkError
 from harness import fork
 from harness.cell import Cell
 from harness.commands.data import quietly
@@ -38,7 +39,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    cell, dataset = cell_of(chosen), quietly(chosen)
+    cell = cell_of(chosen)
+    if cell.engine != SPARK or cell.checkpoint:
+        actual = f"--engine {cell.engine}{' --checkpoint' if cell.checkpoint else ''}"
+        raise DeltamarkError("spark-batches runs on Spark and keeps no checkpoint", actual, "leave that setting out")
+    dataset = quietly(chosen)
     stages, reports, maintained = fork.forked(lambda _: _maintaining(cell, dataset, chosen.batches), LONGEST)
     again = fork.forked(lambda _: _recomputing(cell, dataset, chosen.batches), LONGEST)
     lines = [

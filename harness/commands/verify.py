@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from datagen.dataset import Dataset
-from datagen.workload import workload
+from datagen.workload import known_workload, workload
 from deltamark import whole_number
 from harness import verify
 from harness.cell import Cell
@@ -22,6 +22,7 @@ from harness.engines import ENGINES, known
 from harness.options import MOST_SEED, MOST_TIMES, add_data, batch_sizes, physical, whole, worker_counts
 from harness.progress import ProgressLine
 from queries.catalogue import QUERIES, query
+from queries.parameters import parameters
 
 WORKLOADS = "insert,window:500,refresh:5"
 
@@ -65,8 +66,6 @@ class Asked:
 def run(chosen: argparse.Namespace) -> int:
     asked = _asked(chosen)
     dataset = quietly(chosen)
-    for name in asked.workloads:
-        workload(dataset, name)
     cells = list(_cells(asked, dataset))
     wrong = done = 0
     try:
@@ -85,12 +84,15 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _asked(chosen: argparse.Namespace) -> Asked:
-    queries = chosen.queries or list(QUERIES)
+    queries, workloads = chosen.queries or list(QUERIES), tuple(chosen.workload.split(","))
     for name in queries:
         query(name)
+        parameters(name, chosen.sf, chosen.parameters)
+    for name in workloads:
+        known_workload(name)
     times = 0 if chosen.times == "every" else whole_number(chosen.times, 1, MOST_TIMES)
     return Asked(
-        tuple(queries), tuple(chosen.workload.split(",")), batch_sizes(chosen.logical),
+        tuple(queries), workloads, batch_sizes(chosen.logical),
         tuple(map(physical, chosen.physical.split(","))), worker_counts(chosen.workers), times, chosen.seed,
         chosen.parameters, known(chosen.engine), chosen.master,
     )  # fmt: skip

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from datagen.workload import known_workload
 from harness.cell import Cell, MotifCell
 from queries.catalogue import query
 
@@ -22,9 +23,11 @@ MOTIFS = (("triangle", 0), ("triangle", 10_000), ("4-clique", 0))
 def cells(
     sf: str, queries: tuple[str, ...], workloads: tuple[str, ...], logical: tuple[int, ...], physical: tuple[int, ...]
 ) -> list[Cell]:
-    """List the cells, of each query and workload in all batchings."""
+    """List the cells, of each query and workload in all batchings. This needs no data."""
     for name in queries:
         query(name)
+    for work in workloads:
+        known_workload(work)
     every = product(queries, workloads, logical, physical)
     return [Cell(name, sf, work, each, size) for name, work, each, size in every]
 

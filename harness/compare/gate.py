@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import Literal
 
 from harness.cell import AnyCell
 from harness.compare import rule
-from harness.compare.rule import QUANTITIES, SCREEN, Finding, Pair, Quantity
+from harness.compare.rule import QUANTITIES, SCREEN, TIME, Finding, Pair, Quantity
 from harness.compare.side import Opened, SideError, Sides
 from harness.compare.trees import Name
 from harness.stats import median
@@ -20,6 +21,12 @@ Unit = tuple[AnyCell, ...]
 
 ORDERS: tuple[tuple[Name, Name], ...] = (("base", "head"), ("head", "base"))
 """Of the sides, by turns."""
+
+
+Verdict = Literal["wrong", "interrupted", "regression", "undecided", "improvement", "unchanged"]
+EXIT_CODES: Mapping[Verdict, int] = {
+    "wrong": 2, "interrupted": 130, "regression": 1, "undecided": 0, "improvement": 0, "unchanged": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,10 +49,27 @@ class Outcome:
         return [each for each in self.judged if each.finding.verdict == verdict]
 
     @property
+    def undecided(self) -> bool:
+        """Is there a cell of which it is not known whether it changed?
+
+        Memory below the least that is judged is small in both commits, and is not counted here; a short time may
+        still have doubled.
+        """
+        short = any(each.finding.quantity == TIME and len(each.cells) == 1 for each in self.of("too small"))
+        return bool(short or not self.judged or self.skipped or self.of("inconclusive"))
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of what was found. `unchanged` says that every cell was judged, and that none has changed."""
+        found: dict[Verdict, bool] = {
+            "wrong": bool(self.broken), "interrupted": self.interrupted, "regression": bool(self.of("regression")),
+            "undecided": self.undecided, "improvement": bool(self.of("improvement")), "unchanged": True,
+        }  # fmt: skip
+        return next(verdict for verdict, holds in found.items() if holds)
+
+    @property
     def exit_code(self) -> int:
-        if self.broken:
-            return 2
-        return 130 if self.interrupted else int(bool(self.of("regression")))
+        return EXIT_CODES[self.verdict]
 
 
 @dataclass

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.cell import AnyCell
 from harness.compare.gate import Judged, Outcome, Unit
-from harness.compare.rule import TIME
+from harness.compare.rule import QUANTITIES
 from harness.stats import percentile
 from harness.tables.entry import NOTHING, Entry, Row, Table, brief, words
 from harness.tables.render import markdown, text
 
 DRIFTING = 1.1
 """From this ratio of the control's quartiles on, the machine is said to drift."""
+
+GROW = "SF or SCALE"
+"""The settings that give a cell more to do."""
 
 HEADERS = ["cell", "quantity", "base", "head", "change", "95% interval", "pairs", "verdict"]
 
@@ -30,15 +34,21 @@ class Said:
 
 
 def headline(found: Outcome) -> str:
-    """Say the verdict in one line."""
+    """Count the judgements in one line. `no change` says that all of them were made, and are `unchanged`."""
     counts = {
         "cells broken": len(found.broken), "regressions": len(found.of("regression")),
-        "improvements": len(found.of("improvement")), "inconclusive": len(found.of("inconclusive")),
+        "improvements": len(found.of("improvement")), "unchanged": len(found.of("unchanged")),
+        "inconclusive": len(found.of("inconclusive")), "too small to be judged": len(found.of("too small")),
         "not compared": len(found.skipped),
     }  # fmt: skip
-    counted = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-    ended = "interrupted; " if found.interrupted else ""
-    return ended + (counted or ("no change" if found.judged else "nothing was compared"))
+    counted = {what: number for what, number in counts.items() if number}
+    said = "no change" if [*counted] == ["unchanged"] else ", ".join(f"{each} {what}" for what, each in counted.items())
+    return ("interrupted; " if found.interrupted else "") + (said or "nothing was compared")
+
+
+def verdict_line(found: Outcome, file: Path) -> str:
+    """Say the verdict, and where to read it: make ends with 2 whatever the exit code."""
+    return f"verdict: {found.verdict} (exit code {found.exit_code}; make turns 1 into 2, {file} has the word)"
 
 
 def as_text(found: Outcome) -> str:
@@ -51,7 +61,7 @@ def as_markdown(found: Outcome, said: Said) -> str:
     changed = _changed(found)
     problems = [f"{name}\n```\n{why}\n```\n" for name, why in _problems(found)]
     return "\n".join([
-        f"### deltamark compare: {headline(found)}\n",
+        f"### deltamark compare: {found.verdict}: {headline(found)}\n",
         f"{said.base}; {said.head}\n",
         *problems,
         *([markdown(_table("What changed", changed))] if changed else []),
@@ -114,12 +124,11 @@ def _machine(controls: Sequence[float]) -> list[str]:
     return [said] if high < DRIFTING * low else [said, "The machine drifted: read the changes, not the times."]
 
 
-def _small(found: Outcome) -> list[str]:
-    """Say which cells have too little to do."""
-    small = [each.cells for each in found.of("too small") if each.finding.quantity == TIME and len(each.cells) == 1]
-    names = ", ".join(map(unit_name, small))
-    return (
-        [f"Below {brief(TIME.least).text}, so not judged by time: {names}. A larger SF or SCALE gives them more."]
-        if small
-        else []
-    )
+def _small(found: Outcome) -> Iterator[str]:
+    """Name the cells that are too small to be judged by a quantity."""
+    for quantity in QUANTITIES:
+        small = [each.cells for each in found.of("too small") if each.finding.quantity == quantity]
+        names = ", ".join(unit_name(cells) for cells in small if len(cells) == 1)
+        if names:
+            least = quantity.write(quantity.least).text
+            yield f"Not judged by {quantity.name}, since both sides are below {least}: {names}; a larger {GROW} helps."

@@ -5,21 +5,28 @@ The work tree as it is becomes a commit too, that no branch knows: what is edite
 
 from __future__ import annotations
 
+import difflib
 import fcntl
 import os
+import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
+from datagen.scratch import scratch
 from deltamark import DeltamarkError
 
 Name = Literal["base", "head"]
 
 DIRECTORY = ".compare"
+OUTLIVED, POLL = 2.0, 0.1
+"""Seconds that git may outlive a comparison, and between looks for its end."""
+
+KINDS_OF_REFS = ("refs/heads", "refs/remotes", "refs/tags")
 NOBODY = {f"GIT_{who}_{what}": "compare" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
@@ -35,36 +42,51 @@ class Tree:
 @contextmanager
 def trees(repository: Path, base: str, head: str, *, module: str) -> Iterator[tuple[Tree, Tree]]:
     """Check out two commits, which have the module that measures them; an empty `head` is the work tree as it is.
-    Nobody else may meanwhile.
+    No other comparison may run meanwhile.
     """
     directory = repository / DIRECTORY
     wanted = resolve(repository, base), resolve(repository, head) if head else snapshot(repository)
     directory.mkdir(exist_ok=True)
     with (directory / "lock").open("w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            remedy = "wait for it: two would disturb each other"
-            raise DeltamarkError("a comparison is running", directory, remedy) from None
-        both = _tree(repository, "base", wanted[0], base), _tree(repository, "head", wanted[1], head or "work tree")
+        _take(lock)
+        checkout = Checkout(repository, lock.fileno())
+        both = checkout.tree("base", wanted[0], base), checkout.tree("head", wanted[1], head or "work tree")
         for tree in both:
             _check(tree, Path(*module.split(".")).with_suffix(".py"))
         yield both
 
 
+def _take(lock: IO[str]) -> None:
+    """Lock the work trees. git may have outlived a comparison that was killed: it has the lock too, for a moment."""
+    until = time.monotonic() + OUTLIVED
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < until:
+                time.sleep(POLL)
+                continue
+            remedy = "wait for it: two would disturb each other"
+            raise DeltamarkError("a comparison is running", Path(lock.name).parent, remedy) from None
+        return
+
+
 def resolve(repository: Path, name: str) -> str:
     """Return the commit that a name means."""
+    git(repository, "rev-parse", "--git-dir")  # a directory without a repository has an error of its own
     try:
         return git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except DeltamarkError:
-        remedy = "name a commit or branch that is here: BASE=main (fetch it, where the clone is shallow)"
-        raise DeltamarkError("no such commit", name, remedy) from None
+        names = git(repository, "for-each-ref", "--format=%(refname:short)", *KINDS_OF_REFS).splitlines()
+        near = difflib.get_close_matches(name, names, n=3)
+        guess = f"did you mean {', '.join(near)}" if near else "name a commit, branch or tag of this clone: BASE=main"
+        raise DeltamarkError("no such commit", name, f"{guess} (fetch it, where the clone is shallow)") from None
 
 
 def snapshot(repository: Path) -> str:
     """Make a commit of the work tree with all that is not ignored; HEAD, where that is the same."""
-    with tempfile.TemporaryDirectory(prefix="deltamark-") as scratch:
-        apart = NOBODY | {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
+    with scratch() as directory:
+        apart = NOBODY | {"GIT_INDEX_FILE": str(directory / "index")}
         git(repository, "read-tree", "HEAD", more=apart)
         git(repository, "add", "--all", more=apart)
         tree = git(repository, "write-tree", more=apart)
@@ -73,14 +95,37 @@ def snapshot(repository: Path) -> str:
         return git(repository, "commit-tree", tree, "-p", "HEAD", "-m", "the work tree as it was", more=apart)
 
 
-def _tree(repository: Path, name: Name, commit: str, said: str) -> Tree:
-    root = repository / DIRECTORY / name
-    if (root / ".git").exists():
-        git(root, "checkout", "--quiet", "--force", "--detach", commit)
-    else:
-        git(repository, "worktree", "prune")
-        git(repository, "worktree", "add", "--quiet", "--detach", str(root), commit)
-    return Tree(name, commit, f"{name} ({said}, {commit[:12]})", root)
+@dataclass(frozen=True)
+class Checkout:
+    """Checks commits out, and keeps the work trees locked for as long as git writes to them."""
+
+    repository: Path
+    lock: int
+
+    def tree(self, name: Name, commit: str, said: str) -> Tree:
+        root = self.repository / DIRECTORY / name
+        if not self._turned_to(root, commit):
+            shutil.rmtree(root, ignore_errors=True)
+            self._git(self.repository, "worktree", "prune")
+            add = ("worktree", "add", "--quiet", "--force", "--force", "--detach", str(root), commit)
+            self._git(self.repository, *add)
+        return Tree(name, commit, f"{name} ({said}, {commit[:12]})", root)
+
+    def _turned_to(self, root: Path, commit: str) -> bool:
+        """Check a commit out in a work tree, if there is a whole one: a comparison may have been killed while git made
+        it or wrote to it.
+        """
+        if not (root / ".git").exists():
+            return False
+        try:
+            self._git(root, "checkout", "--quiet", "--force", "--detach", commit)
+            self._git(root, "clean", "--quiet", "--force", "-d")
+        except DeltamarkError:
+            return False
+        return True
+
+    def _git(self, directory: Path, *words: str) -> None:
+        git(directory, *words, keeping=[self.lock])
 
 
 def _check(tree: Tree, runner: Path) -> None:
@@ -88,12 +133,14 @@ def _check(tree: Tree, runner: Path) -> None:
         raise DeltamarkError(f"{tree.label} cannot be measured", f"it has no {runner}", "name a later commit")
 
 
-def git(directory: Path, *words: str, more: Mapping[str, str] | None = None) -> str:
+def git(directory: Path, *words: str, more: Mapping[str, str] | None = None, keeping: Sequence[int] = ()) -> str:
+    """Run git; return what it prints. keeping: files that stay open, and locked, until git has ended."""
     environment = os.environ | dict(more or {})
     try:
         ran = subprocess.run(
-            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, check=True
-        )
+            ["git", *words], cwd=directory, env=environment, capture_output=True, text=True, check=True,
+            pass_fds=keeping,
+        )  # fmt: skip
     except FileNotFoundError:
         raise DeltamarkError("sides are git work trees", "there is no git", "install git") from None
     except subprocess.CalledProcessError as error:

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from harness.record import Record
 from harness.report.about import about
-from harness.report.looks import engines_explained, leaving_explained, look_of
+from harness.report.looks import Runner, drawn, in_order, leaving_explained, look_of, runner, runners_explained
 from harness.report.marks import Kind, keys_of, legend, series
 from harness.report.markup import Markup
 from harness.report.scale import Log
@@ -22,15 +22,15 @@ USUAL = 100_000
 
 def state(known: Lookup) -> Section | None:
     found = {query: _of_query(known, query) for query in known.queries}
-    drawn = [record for records in found.values() for record in records]
-    if not drawn:
+    every = [record for records in found.values() for record in records]
+    if not every:
         return None
-    scale = Log.over(record.state_bytes / MEGABYTE for record in drawn)
+    scale = Log.over(record.state_bytes / MEGABYTE for record in every)
     rows = [
         Strip(query, [_drawn(known, scale, record) for record in records], _said(records[0]), {"query": query})
         for query, records in found.items() if records
     ]  # fmt: skip
-    explained = [*engines_explained(known), *leaving_explained(known, drawn)]
+    explained = [*runners_explained(known, every), *leaving_explained(known, every)]
     return Section(
         "state", "State at the end of the stream",
         "Memory that a run has added, in megabytes; the number is that of the first engine where all rows stay.",
@@ -39,17 +39,18 @@ def state(known: Lookup) -> Section | None:
 
 
 def _of_query(known: Lookup, query: str) -> list[Record]:
-    """Return a record for each engine and workload of a query, our engine's first."""
-    found: dict[tuple[int, bool, str], list[Record]] = defaultdict(list)
-    for record in known.records:
-        if record.query == query and record.shown and record.default and record.workers == 1 and record.state_bytes:
-            at = known.engines.index(record.engine), record.workload != "insert", record.workload
-            found[at].append(record)
-    return [max(found[at], key=lambda each: (each.batch_rows == USUAL, each.physical)) for at in sorted(found)]
+    """Return a record for each runner and workload of a query, our engine's first."""
+    found: dict[tuple[Runner, str], list[Record]] = defaultdict(list)
+    for record in drawn(known):
+        if record.query == query and record.state_bytes:
+            found[runner(record), record.workload].append(record)
+    chosen = [max(each, key=lambda one: (one.batch_rows == USUAL, one.physical)) for each in found.values()]
+    chosen.sort(key=lambda each: (each.workload != "insert", each.workload))
+    return in_order(known, chosen)
 
 
 def _drawn(known: Lookup, scale: Log, record: Record) -> Markup:
-    of = look_of(known, record.engine, record.workload)
+    of = look_of(known, record)
     kind: Kind = "solid" if record.workload == "insert" else "hollow"
     value = record.state_bytes / MEGABYTE
     return series(of, kind, keys_of(record), dot(of, scale, value, about(record)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from harness.record import Record
 from harness.report.about import about
-from harness.report.looks import engine_words, look_of
+from harness.report.looks import Runner, drawn, look_of, runner, runner_words
 from harness.report.marks import Explained, Kind, keys_of, legend
 from harness.report.markup import Markup
 from harness.report.panel import Axes, Line, Place, panel
@@ -16,36 +16,36 @@ from harness.report.section import Section, panels
 from harness.subjects import has_stream
 from harness.tables.lookup import Lookup
 
-Name = tuple[str, str, Kind]
-"""An engine, a workload, and how batches are made."""
+Name = tuple[Runner, str, Kind]
+"""A runner, a workload, and how batches are made."""
 
 
 def throughput(known: Lookup) -> Section | None:
     found = {query: _lines(known, query) for query in known.queries}
-    drawn = [record for lines in found.values() for records in lines.values() for record in records]
-    if not drawn:
+    every = [record for lines in found.values() for records in lines.values() for record in records]
+    if not every:
         return None
     axes = Axes(
-        Log.over(float(record.batch_rows) for record in drawn), Log.over(record.rate for record in drawn), short, short,
+        Log.over(float(record.batch_rows) for record in every), Log.over(record.rate for record in every), short, short,
         "tuples a second by rounds in a batch",
     )  # fmt: skip
     made = [_panel(known, query, axes, lines) for query, lines in found.items() if lines]
-    names = dict.fromkeys(name for lines in found.values() for name in lines)
+    names = {name: records[0] for lines in found.values() for name, records in lines.items()}
     return Section(
         "throughput", "Throughput against batch size",
         "Tuples a second over rounds in a batch, both in powers of ten, with the same axes for every query. Where the "
         "line of recomputing lies above, it is better to run the query again than to maintain its answer.",
-        [legend(_explained(known, *name) for name in names), panels(made)],
+        [legend(_explained(known, name, record) for name, record in names.items()), panels(made)],
     )  # fmt: skip
 
 
 def _lines(known: Lookup, query: str) -> dict[Name, list[Record]]:
     """Return what a query's panel shows, in order of size."""
     lines = defaultdict(list)
-    for record in sorted(known.records, key=lambda each: each.batch_rows):
+    for record in sorted(drawn(known), key=lambda each: each.batch_rows):
         kind = _kind(record)
-        if kind and record.query == query and record.shown and record.default and record.workers == 1:
-            lines[record.engine, record.workload, kind].append(record)
+        if kind and record.query == query:
+            lines[runner(record), record.workload, kind].append(record)
     return lines
 
 
@@ -59,18 +59,19 @@ def _kind(record: Record) -> Kind | None:
 
 
 def _panel(known: Lookup, query: str, axes: Axes, lines: dict[Name, list[Record]]) -> Markup:
-    drawn = [
-        Line(look_of(known, *name[:2]), name[2], keys_of(records[0]), list(_places(records)))
-        for name, records in lines.items()
+    made = [
+        Line(look_of(known, records[0]), kind, keys_of(records[0]), list(_places(records)))
+        for (_, _, kind), records in lines.items()
     ]
-    return panel(query, axes, {"query": query}, drawn)
+    return panel(query, axes, {"query": query}, made)
 
 
 def _places(records: Iterable[Record]) -> Iterable[Place]:
     return (Place(record.batch_rows, record.rate, about(record)) for record in records)
 
 
-def _explained(known: Lookup, engine: str, workload: str, kind: Kind) -> Explained:
+def _explained(known: Lookup, name: Name, record: Record) -> Explained:
+    of, workload, kind = name
     batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
-    text = f"{engine}: {batches}" if has_stream(engine) else engine_words(engine)
-    return Explained(look_of(known, engine, workload), kind, text)
+    text = f"{runner_words(*of)}: {batches}" if has_stream(record.engine) else runner_words(*of)
+    return Explained(look_of(known, record), kind, text)

@@ -8,12 +8,12 @@ is Spark's to replace, and where it gives up, that is an end of the driver like 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +21,13 @@ from random import Random
 from typing import Literal
 
 from datagen.dataset import Dataset
+from datagen.scratch import scratch
 from harness import verify
 from harness.cell import Cell
+from harness.chaos import processes
+from harness.chaos.running import Command, started
+from harness.golden import read_golden
+from harness.machine import ROOT
 from harness.usage import descendants
 
 Victim = Literal["driver", "executor", "worker"]
@@ -31,7 +36,9 @@ WORDS: dict[Victim, str] = {"driver": "", "executor": "CoarseGrainedExecutorBack
 """What is in the command lines of victims."""
 
 MOST_STARTS, POLL = 30, 0.05
-ROOT = Path(__file__).resolve().parent.parent
+LONGEST = 1200.0
+"""Seconds that a start may take after the last kill."""
+NEVER = "nothing, for ever"
 
 
 @dataclass
@@ -39,75 +46,85 @@ class Tale:
     """What happened."""
 
     kills: list[str] = field(default_factory=list)
+    """Whom each kill hit, and when."""
     starts: int = 0
     seconds: float = 0.0
+    committed: float = 0.0
+    """Seconds of the last start from the first commit that it saw to its end."""
     wrong: str = ""
 
 
 @dataclass(frozen=True)
 class Danger:
-    """What is killed, how many times, and how many seconds apart on average."""
+    """What is killed, how many times, and within how many seconds after a start has seen a commit."""
 
     victim: Victim
     kills: int
-    pause: float
+    within: float
 
 
 def survive(cell: Cell, dataset: Dataset, danger: Danger, chance: Random) -> Tale:
     """Run a query with its checkpoint, in danger."""
     tale, began = Tale(), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="deltamark-", ignore_cleanup_errors=True) as scratch:
-        directory = Path(scratch, "query")
+    with scratch() as temporary:
+        directory = temporary / "query"
         command = _command(cell, dataset, directory)
         said = ""
         while not said:
             if tale.starts == MOST_STARTS:
-                tale.wrong = f"not done after {tale.starts} starts: {command}"
+                tale.wrong = f"not done after {tale.starts} starts: {shlex.join(command.words)}"
                 return tale
             tale.starts += 1
             said = _run(command, directory, danger, tale, chance)
+        stray = [each.name for each in temporary.iterdir() if each != directory]
     tale.seconds = time.monotonic() - began
-    wanted = verify.digest_of(cell.but(engine="embedded", workers=1, master=""), dataset)
-    if said != wanted:
-        tale.wrong = f"another stream: {said}, not {wanted}"
+    if said != (wanted := _wanted(cell, dataset)):
+        tale.wrong += f"another stream: {said}, not {wanted}; "
+    if stray:
+        tale.wrong += f"temporary files were left: {', '.join(stray)}; "
     return tale
 
 
-def _command(cell: Cell, dataset: Dataset, directory: Path) -> list[str]:
+def _wanted(cell: Cell, dataset: Dataset) -> str:
+    """Return the golden digest of a stream; that of one worker where it has none."""
+    known = read_golden().get(Cell(cell.query, cell.sf, cell.workload, cell.logical))
+    return known or verify.digest_of(cell.but(engine="embedded", workers=1, master=""), dataset)
+
+
+def _command(cell: Cell, dataset: Dataset, directory: Path) -> Command:
     words = [
         sys.executable, "-m", "harness", "changes", cell.query, "--digest", "--sf", cell.sf,
-        "--data", str(dataset.directory.parent), "--workload", cell.workload, "--logical", str(cell.logical),
+        "--data", str(dataset.directory.resolve().parent), "--workload", cell.workload, "--logical", str(cell.logical),
         "--physical", str(cell.physical), "--workers", str(cell.workers), "--engine", "spark",
         "--checkpoint", str(directory),
     ]  # fmt: skip
-    return [*words, *(["--master", cell.master] if cell.master else [])]
+    return Command([*words, *(["--master", cell.master] if cell.master else [])], ROOT, directory.parent)
 
 
-def _run(command: Sequence[str], directory: Path, danger: Danger, tale: Tale, chance: Random) -> str:
+def _run(command: Command, directory: Path, danger: Danger, tale: Tale, chance: Random) -> str:
     """Run to the end of the process, or its death; return what it said, if it was done."""
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(directory.parent)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    with started(command, subprocess.PIPE, subprocess.DEVNULL) as process:
         while process.poll() is None and not any(directory.glob("checkpoint/commits/[0-9]*")):
             time.sleep(POLL)
+        committed = time.monotonic()
         while len(tale.kills) < danger.kills and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0, 2 * danger.pause))
+                process.wait(chance.uniform(0, danger.within))
             found = list(victims(process.pid, danger.victim))
             if process.poll() is None and found:
                 mine = chance.choice(found)
                 with suppress(ProcessLookupError):
                     os.kill(mine, signal.SIGKILL)
-                    tale.kills.append(f"{danger.victim} {mine}")
-        said, _ = process.communicate()
-        _bury(process.pid)
-        return said.strip() if process.returncode == 0 else ""
+                    tale.kills.append(f"{danger.victim} {mine} {time.monotonic() - committed:.2f} s after a commit")
+        try:
+            said, _ = process.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            tale.wrong += f"a start did not end within {LONGEST:.0f} s; "
+            return NEVER
+        tale.committed = time.monotonic() - committed
+        for each in processes.left_over(directory.parent):
+            tale.wrong += f"process {each} was left; "
+        return said.decode().strip() if process.returncode == 0 else ""
 
 
 def victims(driver: int, victim: Victim) -> Iterator[int]:
@@ -119,16 +136,3 @@ def victims(driver: int, victim: Victim) -> Iterator[int]:
         with suppress(OSError):
             if WORDS[victim].encode() in Path(f"/proc/{each}/cmdline").read_bytes():
                 yield each
-
-
-def _bury(group: int) -> None:
-    """Wait for the end of what a driver has started, which ends by itself when it is gone."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)

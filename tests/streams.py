@@ -64,7 +64,7 @@ NOTABLE = sorted({
 }, key=abs)  # fmt: skip
 
 ROWS = 100_000
-MANY_ROWS = 2**47
+MANY_ROWS = 2**43
 HEAVY = 2**40
 SMALL_RANGE = 16
 SMALL_POOL = 6
@@ -113,7 +113,7 @@ def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Se
     """
     heavy = schema.rows >= MANY_ROWS
     targets = [1, 2, 3, 1, 0, 0, 1000, HEAVY] if heavy else [1, 2, 3, 1, 0, 0]
-    most = choices.pick(sizes)
+    most = SMALL_POOL if heavy else choices.pick(sizes)
     at_once = 4 if most <= SMALL_POOL else most
     pool = list(dict.fromkeys([row(choices, schema), *(row(choices, schema) for _ in choices.some(most, 95))]))
     live: Counter[Row] = Counter()

@@ -37,11 +37,15 @@ class Case:
         printer.text(repr(self))
 
 
-def described(collection: Collection) -> list[str]:
-    """Write a plan, a line a node."""
-    nodes = list(walk(collection.node))
+def described(*collections: Collection) -> list[str]:
+    """Write plans, a line a node."""
+    nodes = nodes_of(*collections)
     at = {id(each): place for place, each in enumerate(nodes)}
     return [f"  {place}: {brief(each, at)}" for place, each in enumerate(nodes)]
+
+
+def nodes_of(*collections: Collection) -> list[Node]:
+    return list(dict.fromkeys(node for each in collections for node in walk(each.node)))
 
 
 def brief(node: Node, at: Mapping[int, int]) -> str:
@@ -68,19 +72,27 @@ def sources(choices: Choices, types: Sequence[Type], rows: int) -> list[Collecti
     return found
 
 
-def plan(choices: Choices, *, wild: bool = False, steps: int = 5) -> Collection:
-    """Draw a plan of up to so many steps. wild: of any types and weights, which may need more than 64 bits."""
-    rows = choices.pick([ROWS, ROWS, ROWS, MANY_ROWS]) if wild else ROWS
+def plan(choices: Choices, *, wild: bool = False, heavy: bool = False, steps: int = 5) -> Collection:
+    """Draw a plan of up to so many steps. wild: of any types, so that sums may need more than 64 bits.
+
+    heavy: of rows with any weights, so that the weights of joins may need more than 64 bits.
+    """
+    return grown(choices, wild=wild, heavy=heavy, steps=steps)[-1].rows
+
+
+def grown(choices: Choices, *, wild: bool, heavy: bool, steps: int) -> list[Grown]:
+    """Draw inputs and plans of up to so many steps over them."""
+    rows = choices.pick([ROWS, ROWS, ROWS, MANY_ROWS]) if heavy else ROWS
     types = [*TYPES, *NULLABLE_TYPES]
     if wild and choices.chance(50):
         types = choices.pick([[*types, *WIDE_TYPES], WIDE_TYPES])
     pool = [Grown(each, signed=False) for each in sources(choices, types, rows)]
     for _ in choices.some(steps, 85):
-        grown = choices.pick(WILD_STEPS if wild else STEPS)(choices, pool)
-        if grown is not None and degree(grown.rows.node) <= MOST_FACTORS:
-            names = grown.rows.schema.names
-            pool.append(Grown(grown.rows.select(*names[:WIDEST]), grown.signed) if len(names) > WIDEST else grown)
-    return pool[-1].rows
+        made = choices.pick(WILD_STEPS if wild else STEPS)(choices, pool)
+        if made is not None and degree(made.rows.node) <= MOST_FACTORS:
+            names = made.rows.schema.names
+            pool.append(Grown(made.rows.select(*names[:WIDEST]), made.signed) if len(names) > WIDEST else made)
+    return pool
 
 
 def case(choices: Choices) -> Case:

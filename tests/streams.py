@@ -119,14 +119,15 @@ def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Se
     live: Counter[Row] = Counter()
     updates: list[Update] = []
     for time in times:
-        if choices.chance(20):
-            continue
-        changes: list[Update] = []
-        for _ in choices.some(at_once, 70 if at_once <= SMALL_POOL else 90):
-            each, target = choices.pick(pool), choices.pick(targets)
-            changes += [(each, time, diff) for diff in parts(choices, target - live[each])]
-            live[each] = target
-        updates += choices.shuffled(changes) if choices.chance(70) else changes
+        with choices.part():
+            if choices.chance(20):
+                continue
+            changes: list[Update] = []
+            for _ in choices.some(at_once, 70 if at_once <= SMALL_POOL else 90):
+                each, target = choices.pick(pool), choices.pick(targets)
+                changes += [(each, time, diff) for diff in parts(choices, target - live[each])]
+                live[each] = target
+            updates += choices.shuffled(changes) if choices.chance(70) else changes
     return updates
 
 
@@ -140,10 +141,16 @@ def inputs_of(collection: Collection) -> dict[str, Schema]:
     return {node.params: node.schema for node in walk(collection.node) if node.op == "input"}
 
 
-def streams_for(choices: Choices, schemas: Mapping[str, Schema], factors: int = 3) -> Streams:
-    """Draw a stream for each input, most of them with times in common. factors: how many may be multiplied."""
-    times, sizes = axis(choices), SIZES[min(factors, len(SIZES)) - 1]
-    return {name: changes_of(choices, schema, times, sizes) for name, schema in schemas.items()}
+def streams_for(
+    choices: Choices, schemas: Mapping[str, Schema], factors: int = 3, times: Sequence[int] | None = None
+) -> Streams:
+    """Draw a stream for each input, with times in common. factors: how many inputs may be multiplied."""
+    times, sizes = axis(choices) if times is None else times, SIZES[min(factors, len(SIZES)) - 1]
+    found = {}
+    for name, schema in schemas.items():
+        with choices.part():
+            found[name] = changes_of(choices, schema, times, sizes)
+    return found
 
 
 def spoiled(choices: Choices, streams: Streams) -> Streams:

@@ -9,8 +9,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from chain import Pieces
-from chain import Chain
+from chain import Chain, Pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from motifs import MOTIFS, NODES, ROWS, e, motif

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from math import inf
 
 from driving import at_once
-from fuzz.kinds import KINDS
-from fuzz.watch import Asked, explore
 
 from dataflow.collection import source
 from dataflow.types import integer
 from deltamark import DeltamarkError, unknown
+from fuzz.kinds import KINDS
+from fuzz.watch import Asked, explore
 from harness.cli import Parser, with_options
 from harness.options import at_least_one
 
@@ -61,7 +61,9 @@ def main(words: Sequence[str]) -> int:
     at_once(numbers.join(numbers.rename(m="n"), on={"n": "m"}), {"numbers": [((1,), 0, 1)]})  # loads kernels, once
     gc.collect()
     gc.freeze()  # children share what is there
-    return 1 if explore(wanted, say).failures else 0
+    failures = explore(wanted, say).failures
+    gc.unfreeze()
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -14,15 +14,16 @@ import pickle
 import select
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from choices import Seeded
-from fuzz.kinds import KINDS, Failure, kind_of, run
 
 from dataflow.team import end_with
+from fuzz.kinds import KINDS, Failure, kind_of, run
 
 LONGEST_SECONDS = 30.0
 MOST_BYTES = 4 << 30
@@ -40,10 +41,12 @@ class Child:
         self._pipe, send = os.pipe()
         self._content = b""
         parent = os.getpid()
-        self.pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads: a child starts none
+            self.pid = os.fork()
         if self.pid:
             os.close(send)
-            os.set_blocking(self._pipe, False)  # noqa: FBT003
+            os.set_blocking(self._pipe, False)
             self.status: int | None = None
             return
         code = 1
@@ -74,7 +77,7 @@ class Child:
             return f"killed by {signal.Signals(-code).name}" if code < 0 else "the process ended" if code else None
         if self.board.seconds() > LONGEST_SECONDS:
             self.kill()
-            return f"not done after {LONGEST_SECONDS:.0f} seconds"
+            return f"not done after {LONGEST_SECONDS:g} seconds"
         if resident(self.pid) > MOST_BYTES:
             self.kill()
             return f"more than {MOST_BYTES >> 30} GB of memory"

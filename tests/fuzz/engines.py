@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from chain import Pieces
 from choices import Choices
 from driving import between, feed, shuffled, undone
-from fuzz.example import WrongError, changed, check, expected, is_heavy, slices, written
 from growth import degree, plan
 from streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
 
@@ -18,6 +17,7 @@ from dataflow.embedded import Embedded
 from dataflow.plan import walk
 from dataflow.worker import Worker
 from deltamark import DeltamarkError
+from fuzz.example import WrongError, changed, check, expected, is_heavy, slices, written
 
 SLICE_ROWS = (64, 1, 2, 3, 5, 16)
 
@@ -107,7 +107,7 @@ class InStages(Fed):
 
 def fed(choices: Choices, steps: int = 5) -> tuple[Collection, Streams, list[list[int]], int]:
     """Draw what examples of all engines have."""
-    collection = plan(choices, wild=True, steps=steps)
+    collection = plan(choices, wild=True, heavy=True, steps=steps)
     streams = streams_for(choices, inputs_of(collection), degree(collection.node))
     if choices.chance(5):
         streams = spoiled(choices, streams)

@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from choices import Choices
-from fuzz.engines import in_stages, on_one_worker, on_workers
-from fuzz.example import Example, WrongError
 
 from deltamark import DeltamarkError
+from fuzz.against_duckdb import as_sql
+from fuzz.engines import in_stages, on_one_worker, on_workers
+from fuzz.example import Example, WrongError
+from fuzz.iterated import loop
+from fuzz.together import script
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ KINDS: dict[str, Kind] = {
     "worker": Kind(on_one_worker, 70),
     "workers": Kind(on_workers, 2),
     "shards": Kind(in_stages, 6),
+    "together": Kind(script, 14),
+    "loops": Kind(loop, 10),
+    "sql": Kind(as_sql, 6),
 }
 
 

@@ -14,8 +14,8 @@ from fuzz.shrink import Smaller, shrinker
 POLL_SECONDS = 0.1
 REPORT_SECONDS, REPORT_SHARE = 5.0, 0.02
 """Progress is told every few seconds, and less often the longer it has been going on."""
-MOST_ALIKE = 3
-"""Failures by the same words that are made smaller; of the others only the seeds are told."""
+MOST_TOLD, MOST_SHRUNK = 10, 2
+"""How many failures of a kind by the same words are told, and made smaller."""
 
 
 @dataclass
@@ -42,6 +42,11 @@ class Explored:
         whole = f"{sum(counts.values()):,} examples in {seconds:.0f} s, {sum(counts.values()) / seconds:.0f} a second"
         return f"{whole}: {', '.join(each for each, name in zip(kinds, KINDS, strict=True) if counts[name])}"
 
+    def failed(self) -> str:
+        """Say how many examples failed by which words."""
+        found = Counter(f"{each.kind}: {each.what}" for each in self.failures)
+        return "\n".join(f"  failed {times} times: {words}" for words, times in found.most_common())
+
 
 def explore(asked: Asked, say: Callable[[str], None]) -> Explored:
     """Run examples until there have been enough, or time is over, or somebody interrupts; say what is found."""
@@ -53,7 +58,7 @@ def explore(asked: Asked, say: Callable[[str], None]) -> Explored:
         say("interrupted")
     finally:
         watch.close()
-    say(watch.summary())
+    say("\n".join([watch.summary(), *filter(None, [watch.found.failed()])]))
     return watch.found
 
 
@@ -123,9 +128,12 @@ class Watch:
 
     def _fail(self, failure: Failure) -> None:
         self.found.failures.append(failure)
-        self._say(f"failed: {failure.kind}, seed {failure.seed}: {failure.what}; again: {failure.command}")
-        alike = sum(each.what == failure.what for each in self.found.failures)
-        if alike <= MOST_ALIKE:
+        alike = sum((each.kind, each.what) == (failure.kind, failure.what) for each in self.found.failures)
+        if alike <= MOST_TOLD:
+            self._say(f"failed: {failure.kind}, seed {failure.seed}: {failure.what}; again: {failure.command}")
+        if alike == MOST_TOLD:
+            self._say("further ones like it are only counted")
+        if alike <= MOST_SHRUNK:
             self._waiting.append(failure)
 
     def _shrink_on(self) -> None:

@@ -134,7 +134,7 @@ def check(
         try:
             part = feed(engine, collection, between(streams, set(times)))
         except DeltamarkError as error:
-            if not wanted.allows(error, last):
+            if not wanted.allows(error, max(last, 0)):
                 raise WrongError(
                     f"an error, {error.cause}", f"in the feed that ends with time {last}: {error}"
                 ) from error

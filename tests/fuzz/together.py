@@ -15,7 +15,7 @@ from typing import Any
 from choices import Choices
 from driving import added, arrays, stream_of
 from growth import described, grown, nodes_of
-from reference import Recomputed, Stream, Update, minus
+from reference import Recomputed, Stream, Update, changes
 from streams import Streams, axis, inputs_of, streams_for
 
 from dataflow.collection import Collection
@@ -267,12 +267,7 @@ class Run:
         self.live[step.name] = Live(plan, wanted)
 
     def changes(self, plan: int) -> Stream:
-        recomputed, before, found = Recomputed(self.script.plans[plan].node, self.script.streams), {}, {}
-        for time in sorted({0, *(time for stream in self.script.streams.values() for _, time, _ in stream)}):
-            now = recomputed.at(time)
-            found |= {(time, row): diff for row, diff in minus(now, before).items()}
-            before = now
-        return found
+        return changes(self.script.plans[plan].node, self.script.streams)
 
     def history(self, time: int) -> dict[str, list[Batch]]:
         found = {}

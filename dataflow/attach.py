@@ -15,13 +15,14 @@ from itertools import chain
 
 import numpy as np
 
+from dataflow.batch import Batch, Column
 from dataflow.compiled import Arranged, Kept
 from dataflow.kernels import close as close_kernel
 from dataflow.kernels import iterate as iterate_kernel
 from dataflow.kernels import join as join_kernel
 from dataflow.kernels import pairs as kernel
 from dataflow.kernels import run as vm
-from dataflow.kernels.memory import view
+from dataflow.kernels.memory import Memory, view
 from dataflow.operators.arrangement import Arrangement
 from dataflow.plan import Node
 from dataflow.program import SLICE_ROWS, Loop, Op, Program, nobody
@@ -101,14 +102,15 @@ class History:
         words = view(op.block, join_kernel.RIGHT_BIT + 1)
         left, right = words[LEFT], words[RIGHT]
         driver, other = (left, right) if kernel.ids(left[0]) <= kernel.ids(right[0]) else (right, left)
-        cursor = np.zeros(kernel.CURSOR_WORDS, np.int64)
-        cursor[DRIVER], cursor[OTHER], cursor[kernel.TIME] = driver, other, time
-        done = False
-        while not done:
-            done = kernel.pairs(op.block, cursor.ctypes.data, SLICE_ROWS)
-            if view(op.block, join_kernel.OVERFLOW + 1)[join_kernel.OVERFLOW]:
-                raise self._program.states[op.block].problem()
-            yield
+        with self._program.memory.borrowed(kernel.CURSOR_WORDS) as place:
+            cursor = view(place, kernel.CURSOR_WORDS)
+            cursor[DRIVER], cursor[OTHER], cursor[kernel.TIME] = driver, other, time
+            done = False
+            while not done:
+                done = kernel.pairs(op.block, place, SLICE_ROWS)
+                if view(op.block, join_kernel.OVERFLOW + 1)[join_kernel.OVERFLOW]:
+                    raise self._program.states[op.block].problem()
+                yield
 
     def _run(self, loop: Loop, frontier: int) -> None:
         view(self._program.frontier, 1)[0] = frontier
@@ -152,18 +154,20 @@ def _single(what: Arranged) -> set[str]:
     return set(what[2]) if len(what[2]) == 1 and not what[3][0].nullable else set()
 
 
-def rows_of(kept: Kept, names: Sequence[str], time: int) -> Iterator[dict[str, np.ndarray]]:
-    """Read columns of an arrangement's rows as of a time, and their weights as ""."""
+def rows_of(memory: Memory, kept: Kept, names: Sequence[str], time: int) -> Iterator[Batch]:
+    """Read columns of an arrangement's rows as of a time."""
     arrangement, single = kept.arrangement, _single(kept.what)
     columns = {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
-    cursor = np.zeros(kernel.CURSOR_WORDS, np.int64)
-    cursor[[kernel.DRIVER, kernel.TIME]] = arrangement.block, time
-    slots, keys, weights = (np.empty(MANY_ROWS, np.int64) for _ in range(3))
-    while found := kernel.rows(cursor.ctypes.data, MANY_ROWS, *(each.ctypes.data for each in (slots, keys, weights))):
-        rows = {"": weights[:found].copy()}
-        for name in names:
-            if name in single:
-                rows[name] = keys[:found].copy()
-            else:
-                rows[name] = view(int(view(columns[name], 1)[0]), arrangement.slots())[slots[:found]]
-        yield rows
+    with memory.borrowed(kernel.CURSOR_WORDS + 3 * MANY_ROWS) as cursor:
+        words = view(cursor, kernel.CURSOR_WORDS + 3 * MANY_ROWS)
+        words[[kernel.DRIVER, kernel.TIME]] = arrangement.block, time
+        slots, keys, weights = np.split(words[kernel.CURSOR_WORDS :], 3)
+        places = [cursor + 8 * (kernel.CURSOR_WORDS + part * MANY_ROWS) for part in range(3)]
+        while found := kernel.rows(cursor, MANY_ROWS, *places):
+            rows: dict[str, Column] = {}
+            for name in names:
+                if name in single:
+                    rows[name] = keys[:found].copy()
+                else:
+                    rows[name] = view(int(view(columns[name], 1)[0]), arrangement.slots())[slots[:found]]
+            yield Batch(np.full(found, time), weights[:found].copy(), rows)

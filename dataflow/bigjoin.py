@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.compile import compile_plans
 from dataflow.kernels import prefixes as kernel
@@ -20,7 +21,7 @@ from dataflow.levels import Level, Run, Shown
 from dataflow.motif import Atom, check_types, extended, ordered, steps, with_projections
 from dataflow.program import nobody
 from dataflow.team import Team
-from dataflow.worker import Batch, Shard
+from dataflow.worker import Shard
 
 BATCH = 100_000
 """Proposals of a round."""

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 
 from dataflow.attach import History
+from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.compile import Added
 from dataflow.compiled import Kept
 from dataflow.past import Fed, Past
 from dataflow.plan import walk
 from dataflow.program import nobody
-from dataflow.worker import Batch, Shard
+from dataflow.worker import Shard
 
 MANY = 1 << 20
 

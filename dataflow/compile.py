@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dataflow.batch import BYTES
 from dataflow.body import Body, Joined
 from dataflow.compiled import Arranged, Built, Compiled, Kept, Root
 from dataflow.kernels import run as vm
@@ -34,7 +35,7 @@ from dataflow.residual import Asked, Met, choose, expected, met, told
 from dataflow.reuse import reuse
 from dataflow.stream import Deal, Stream
 from dataflow.term import Term
-from dataflow.types import Type
+from dataflow.types import Type, spanning
 from deltamark import DeltamarkError
 
 CONSOLIDATED = ("aggregate", "threshold", "extreme", "top", "bound", "or_null", "consolidate", "iterate")
@@ -427,7 +428,7 @@ class _Compiler:
         for name in names:
             if plan.schema[name].kind == "text":
                 places = places_of_numbers(program, stream.size, stream.column(name))
-                arrays[name], arrays[f"{name}{linear.BYTES}"] = places.start, places.length
+                arrays[name], arrays[f"{name}{BYTES}"] = places.start, places.length
             else:
                 arrays[name] = stream.column(name)
         inputs = [stream.time, stream.diff, *arrays.values()]
@@ -444,10 +445,6 @@ def key_types(node: Node) -> tuple[Type, ...]:
     """Return the types of the keys that two inputs meet by, spanning those of both."""
     left, right = (tuple(node.inputs[each].schema[name] for name in node.params[each]) for each in (0, 1))
     return tuple(map(spanning, left, right))
-
-
-def spanning(a: Type, b: Type) -> Type:
-    return replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
 
 
 def _consolidated(node: Node) -> bool:

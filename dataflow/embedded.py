@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numba
 import numpy as np
 
+from dataflow.batch import BYTES, TRAILING, Batch, Pointers
 from dataflow.collection import Collection
 from dataflow.compile import compile_plans
 from dataflow.explain import explain
@@ -22,10 +23,9 @@ from dataflow.kernels import run as vm
 from dataflow.kernels.deal import MOST_WORKERS
 from dataflow.kernels.memory import view
 from dataflow.operators.exchange import trim
-from dataflow.operators.linear import BYTES
 from dataflow.program import LOOSE
 from dataflow.team import Team, spins
-from dataflow.worker import ANSWER, Batch, Pointers, Shard
+from dataflow.worker import ANSWER, Shard
 from deltamark import DeltamarkError
 
 KEPT = 1 << 26
@@ -111,6 +111,7 @@ class Embedded:
         self._program.memory.close()
 
     def _feed(self, batches: Mapping[str, Batch], *, drop: bool) -> list[int]:
+        self._team.check()
         pointers = self._shard.checked(batches, self._last)
         self._last = max([self._last, *(each.last for each in pointers.values())])
         if self._team.workers > 1:
@@ -129,15 +130,17 @@ class Embedded:
 
         found = {}
         for name, each in pointers.items():
-            columns = {}
-            for column, width in self._shard.inputs[name].widths.items():
-                columns[column] = copied(each.columns[column], each.rows * width)
-            for column in self._shard.inputs[name].texts:
-                first, *_, last = (ctypes.c_int32 * (each.rows + 1)).from_address(each.columns[column])
-                columns[column] = copied(each.columns[column], 4 * (each.rows + 1))
-                columns[f"{column}{BYTES}"] = copied(each.columns[f"{column}{BYTES}"] + first, last - first) - first
+            aim, columns = self._shard.inputs[name], {}
+            for array, width in aim.widths.items():
+                if width > 0:
+                    columns[array] = copied(each.columns[array], (each.rows + (array in aim.texts)) * width)
+            for text in aim.texts:
+                offsets = (ctypes.c_int32 * (each.rows + 1)).from_address(each.columns[text])
+                first, last = offsets[0], offsets[each.rows]
+                size = last - first + TRAILING
+                columns[f"{text}{BYTES}"] = copied(each.columns[f"{text}{BYTES}"] + first, size) - first
             time, diff = copied(each.time, 8 * each.rows), copied(each.diff, 8 * each.rows)
-            found[name] = Pointers(each.rows, each.last, time, diff, columns)
+            found[name] = Pointers(each.rows, each.last, time, diff, columns, (), {})
         return found
 
     def _carry_out(self, command: tuple[str, Any]) -> int:

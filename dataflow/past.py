@@ -6,20 +6,20 @@ that and the log. When the slowest of those who hold a time moves on, what came 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
+from dataflow.batch import Pointers
 from dataflow.compiled import Compiled, Kept
 from dataflow.kernels import arrange as kernel
-from dataflow.kernels import intern, text
+from dataflow.kernels import intern
 from dataflow.kernels import log as log_kernel
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.program import LOOSE, Program
-from dataflow.worker import Pointers
 from deltamark import DeltamarkError
 
 OWN_WORDS = 32
@@ -82,10 +82,12 @@ class Log:
         """Have the arrangement's slices be those of the input, which is what came after a time, up to another."""
         first = int(self._words[kernel.FIRST])
         view(self.input, vm.POSITION + 1)[vm.ROWS :] = self._before(until), self._before(after)
-        with self._instead():
-            yield
-        self._words[kernel.FIRST] = first
-        self._aim(0)
+        try:
+            with self._instead():
+                yield
+        finally:
+            self._words[kernel.FIRST] = first
+            self._aim(0)
 
     def _aim(self, first: int) -> None:
         """Let our cells begin with an update."""
@@ -117,8 +119,8 @@ class Fed:
 
     last: int
     pointers: Mapping[str, Pointers]
-    alive: object
-    """What the pointers lead to."""
+    inputs: Mapping[str, Sequence[str]]
+    """What could be fed then: inputs, and the columns of each."""
 
 
 class Past:
@@ -129,7 +131,7 @@ class Past:
         self._holds: list[Hold] = []
         self._logs: dict[int, Log] = {}
         self._flags: list[tuple[int, int]] = []
-        """Words that are set for numbers of rows and texts to keep their meaning."""
+        """Words that are set for numbers of rows to keep their meaning."""
         self.fed: list[Fed] = []
         self.pinned = False
         """Is somebody reading in pieces what was then?"""
@@ -140,19 +142,21 @@ class Past:
         for each in among:
             if each.arrangement.block not in self._logs:
                 self._logs[each.arrangement.block] = Log(self._compiled.program, each, time)
-        pool = self._compiled.program.pool
-        keeps = [(each.block, intern.KEEP) for each in self._compiled.interners.values()]
-        for block, word in [*keeps, (pool.block, text.KEEP)] if pool else keeps:
-            words = view(block, word + 1)
-            if words[word] == 0:
-                words[word] = 1
-                self._flags.append((block, word))
+        self._compiled.program.keeps_texts = True
+        for interner in self._compiled.interners.values():
+            words = view(interner.block, intern.KEEP + 1)
+            if words[intern.KEEP] == 0:
+                words[intern.KEEP] = 1
+                self._flags.append((interner.block, intern.KEEP))
         self._holds.append(Hold(self, time))
         return self._holds[-1]
 
+    @property
+    def is_held(self) -> bool:
+        return bool(self._holds)
+
     def keep(self, fed: Fed) -> None:
-        if self._holds:
-            self.fed.append(fed)
+        self.fed.append(fed)
 
     def log(self, kept: Kept, since: int) -> Log:
         """Return the log of an arrangement, of which all since a time is asked for."""
@@ -177,6 +181,7 @@ class Past:
             return
         for log in self._logs.values():
             log.close()
+        self._compiled.program.keeps_texts = False
         for block, word in self._flags:
             view(block, word + 1)[word] = 0
         self._logs, self._flags, self.fed = {}, [], []

@@ -14,7 +14,7 @@ from typing import Literal
 from dataflow.kernels.deal import MOST_KEYS, WIDE
 from dataflow.plan import Node
 from dataflow.program import key_range
-from dataflow.types import Type
+from dataflow.types import Type, spanning
 
 Owed = Mapping[Node, Iterable[str]]
 """The columns of each node that anybody uses: as far as anybody knows they are the row."""
@@ -85,7 +85,7 @@ def layout(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Seque
         case "select":
             return Layout((None,), _renamed(placed[0], node))
         case "concat":
-            return _concat(placed, set(owed[node]))
+            return _concat(node, placed, set(owed[node]))
         case "top":
             return _picked(node, placed[0], owed)
         case "extreme" if not node.params[0]:
@@ -104,7 +104,9 @@ def layout(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Seque
             return _extended(placed)
         case "seek" | "measure":
             ((mine, theirs, _, _),) = node.params[1]
-            return _together(mine, theirs, placed, key_types) if mine else _extended(placed)
+            left, right = (each.schema for each in node.inputs)
+            types = [spanning(left[name], right[other]) for name, other in zip(mine, theirs, strict=True)]
+            return _together(mine, theirs, placed, types) if mine else _extended(placed)
     return _gathered(placed[0], (), ())
 
 
@@ -165,18 +167,33 @@ def _renamed(placement: Placement, node: Node) -> Placement:
     return replace(placement, by=tuple(new[name] for name in placement.by))
 
 
-def _concat(placed: Sequence[Placement], names: set[str]) -> Layout:
+def _concat(node: Node, placed: Sequence[Placement], names: set[str]) -> Layout:
     """Move the parts to where one of them is already, if its rows are settled and all have the columns.
 
     It is the last such part, for an antijoin subtracts what has met by the very key to which its rows went before.
     """
     if len(set(placed)) == 1 and placed[0].kind != "scanned":
         return Layout((None,) * len(placed), placed[0])
-    target = next((each for each in reversed(placed) if each.kind == "owned" and set(each.by) <= names), None)
+    target = next((each for each in reversed(placed) if _takes(each, names, node)), None)
     if target is None:
         return Layout((None,) * len(placed), ANYWHERE)
     moved = Delivery("owner", target.by, target.low)
     return Layout(tuple(None if each == target else moved for each in placed), target)
+
+
+def _takes(placement: Placement, names: set[str], node: Node) -> bool:
+    """Can rows of a node go to where others are owned, by columns `names` that both have?"""
+    if placement.kind != "owned" or not set(placement.by) <= names:
+        return False
+    return _deals(placement, [node.schema[name] for name in placement.by])
+
+
+def _deals(placement: Placement, types: Sequence[Type]) -> bool:
+    """Are keys of these types dealt like those of a placement, if that deals blocks of keys?"""
+    if placement.low is None:
+        return True
+    (type_,) = types
+    return _in_blocks(type_) and type_.low >= placement.low and type_.high - placement.low < MOST_KEYS
 
 
 def _met(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Sequence[Type]) -> Layout:
@@ -194,9 +211,11 @@ def _together(
 ) -> Layout:
     """Bring two inputs together by the values of columns; where one is dealt by some of these, the other joins it."""
     names = dict(zip(mine, theirs, strict=True)), dict(zip(theirs, mine, strict=True))
+    types = dict(zip(mine, key_types, strict=True)), dict(zip(theirs, key_types, strict=True))
     for side, other in ((0, 1), (1, 0)):
-        if placed[side].kind == "owned" and set(placed[side].by) <= names[side].keys():
-            kept = placed[side]
+        kept = placed[side]
+        owned = kept.kind == "owned" and set(kept.by) <= names[side].keys()
+        if owned and _deals(kept, [types[side][name] for name in kept.by]):
             moved = Placement("owned", tuple(names[side][name] for name in kept.by), kept.low)
             delivery = None if placed[other] == moved else Delivery("owner", moved.by, moved.low)
             deliveries = (None, delivery) if side == 0 else (delivery, None)

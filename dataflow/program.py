@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from dataflow.kernels import arrange, find, intern, keymap, lists
@@ -15,15 +16,21 @@ from dataflow.kernels import consolidate as consolidate_kernel
 from dataflow.kernels import index as index_kernel
 from dataflow.kernels import rows as rows_kernel
 from dataflow.kernels import run as vm
+from dataflow.kernels import sweep as sweep_kernel
 from dataflow.kernels import text as text_kernel
+from dataflow.kernels.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
 from dataflow.kernels.memory import Memory, view
 from dataflow.types import Type
 
 SLICE_ROWS, LONGER = 4096, 4
 """LONGER: how many times as long slices are with several workers, who wait for each other at every one."""
 
-LOOSE = 1 << 31
-"""Words of an array whose size nobody knows beforehand: address space, not memory."""
+LOOSE = 1 << 24 if CHECKED else 1 << 31
+"""Words of an array whose size nobody knows beforehand: address space, not memory. Checked kernels are for small data,
+and see the sooner what goes astray."""
+
+GAP = 8 if CHECKED else 0
+"""Bytes between blocks."""
 
 WORDS = 1 << 18
 """Reserved at once for blocks, cells and tables."""
@@ -31,6 +38,10 @@ WORDS = 1 << 18
 DIRECT_SHARE, DIRECT_FREE = 4, 1 << 16
 """Keys index an array directly while their range is at most 4 times the rows that may be live, plus 64K: enough for
 TPC-H's order keys, of which a quarter is used, and little enough for memory to follow the rows of a window."""
+
+
+LEAST_TEXTS = 1 << 15
+"""Texts that are never worth a sweep."""
 
 
 class State(Protocol):
@@ -55,6 +66,22 @@ class KeyRange(Protocol):
 
     @property
     def given(self) -> int: ...
+
+    @property
+    def texts(self) -> Sequence[TextDigit]: ...
+
+
+class TextDigit(Protocol):
+    """What a sweep must know of a digit of a key that is the number of a text; a radix of 0 is the whole key."""
+
+    @property
+    def divisor(self) -> int: ...
+
+    @property
+    def radix(self) -> int: ...
+
+    @property
+    def low(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -117,6 +144,12 @@ class Program:
         """Rows of a slice, if somebody has chosen them."""
         self.pool: Any = None
         """The texts that are kept, once an operator keeps any: see operators.text."""
+        self.keeps_texts = False
+        """Must texts that no state holds keep their numbers for now?"""
+        self._holders: list[tuple[Part, Callable[[int], object]]] = []
+        """What marks the texts that states hold in a pool, given its block, and the parts that these belong to."""
+        self._texts_left = LEAST_TEXTS
+        """How many texts the last sweep has left."""
 
     def for_each_worker(self, words: int) -> list[int]:
         """Reserve memory for each worker, which the others can read."""
@@ -159,8 +192,27 @@ class Program:
         """Return all parts that operators or memory belong to."""
         return {each.part for each in self.ops} | set(self.memory.reservations().values())
 
+    def holds_texts(self, mark: Callable[[int], object]) -> None:
+        """Say how the texts that a state of the part being built holds are marked; see kernels.sweep."""
+        self._holders.append((self.part, mark))
+
+    def sweep_if_due(self) -> None:
+        """Give unused texts back where there may be as many of them as of others. No feed may be under way."""
+        if self.pool is not None and self.pool.used() > 2 * self._texts_left:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Give back the texts that no state holds. No feed may be under way."""
+        if self.pool is None or self.keeps_texts:
+            return
+        for _, mark in self._holders:
+            mark(self.pool.block)
+        sweep_kernel.sweep(self.pool.block)
+        self._texts_left = max(self.pool.used(), LEAST_TEXTS)
+
     def drop(self, parts: set[object]) -> None:
         """Forget parts, which none of the others uses, and give their memory back."""
+        self._holders = [each for each in self._holders if each[0] not in parts]
         for each in self.ops:
             if each.part in parts:
                 self.states.pop(each.block, None)
@@ -172,7 +224,7 @@ class Program:
 
     def run(self, loop: Loop, start: int, wait: Callable[[], None]) -> None:
         """Run a loop from an operator, or (-1) over all slices of its inputs, making room where it is needed."""
-        stopped = vm.run(loop.block, start)
+        stopped = self._run(loop, start)
         while stopped != vm.DONE:
             at, reason = divmod(stopped, 4)
             if reason == vm.FAILED:
@@ -181,7 +233,17 @@ class Program:
                 wait()
             else:
                 self.grow(loop.ops[at])
-            stopped = vm.run(loop.block, at)
+            stopped = self._run(loop, at)
+
+    def _run(self, loop: Loop, start: int) -> int:
+        try:
+            stopped: int = vm.run(loop.block, start)
+        except OutOfBoundsError:
+            at = int(view(loop.block, LOOP_WORDS)[vm.AT])
+            code = int(view(loop.ops[at], 1)[0])
+            actual = f"operator {at}, {vm.NAMES[code]} at {loop.ops[at]:#x}: {REGISTRY.fault() if REGISTRY else ''}"
+            raise OutOfBoundsError(actual) from None
+        return stopped
 
     def words(self, count: int, values: Sequence[int] = ()) -> int:
         """Return the address of so many words, the first ones holding `values`."""
@@ -189,10 +251,12 @@ class Program:
             size = max(count, WORDS)
             with self.building(self.base):
                 self._words = self.memory.reserve(size)
+            forget(self._words, 8 * size)  # it is the blocks in it that are touched
             self._end = self._words + 8 * size
         address = self._words
-        self._words += 8 * count
+        self._words += 8 * count + GAP
         self.tables[address] = count
+        register(address, 8 * count, f"a block of {count} words")
         if values:
             view(address, len(values))[:] = values
         return address
@@ -243,7 +307,8 @@ class Program:
 
     def keys(self, key: KeyRange, rows: int, coming: int) -> Keys:
         """Make a map for keys of a range, and see to its room before `coming` (a cell) rows are added."""
-        if key.form == "interned" or key.high - key.low < DIRECT_SHARE * rows + DIRECT_FREE:
+        direct = key.high - key.low < DIRECT_SHARE * rows + DIRECT_FREE and not key.texts
+        if key.form == "interned" or direct:
             fields = [0, key.low, key.high, 0, 0, 0, key.given]
             return Keys(self.words(keymap.WORDS, fields), key.high - key.low + 1)
         mask = 1023
@@ -251,6 +316,8 @@ class Program:
         free, names = self.memory.reserve(LOOSE), self.memory.reserve(LOOSE)
         block = self.words(keymap.WORDS, [*fields, free, 0, names])
         self.op(vm.ROOM, block, coming)
+        for digit in key.texts:
+            self.holds_texts(partial(_mark_keys, block, digit))
         return Keys(block, LOOSE)
 
     def grow(self, op: int) -> None:
@@ -336,7 +403,7 @@ class Program:
 
     def _grow_texts(self, op: int) -> None:
         """Make room for the texts of a NUMBER operator."""
-        words = view(op, text_kernel.DIFF + 1)
+        words = view(op, text_kernel.POOL + 1)
         block = int(words[text_kernel.POOL])
         pool = view(block, text_kernel.POOL_WORDS)
         need = 2 * (int(pool[text_kernel.USED]) + int(view(int(words[text_kernel.SIZE]), 1)[0]))
@@ -370,7 +437,7 @@ class Program:
         rows = self.slice_rows or SLICE_ROWS * (1 if self.workers == 1 else LONGER)
         words = [
             len(inputs), table, len(blocks), table + 8 * len(inputs), self.frontier,
-            rows, 0, self.workers, self.worker, self.crowd, rows,
+            rows, 0, self.workers, self.worker, self.crowd, rows, 0,
         ]  # fmt: skip
         view(memory, len(words))[:] = words
         view(table, len(inputs) + len(blocks))[:] = [*inputs, *blocks]
@@ -389,3 +456,7 @@ def nobody() -> None:
 def key_range(types: Sequence[Type]) -> list[tuple[int, int]]:
     """Return for each key column its low bound and its radix: one more for a value that may be missing."""
     return [(each.low - each.nullable, each.high - each.low + 1 + each.nullable) for each in types]
+
+
+def _mark_keys(keys: int, digit: TextDigit, pool: int) -> None:
+    sweep_kernel.mark_keys(pool, keys, digit.divisor, digit.radix, digit.low)

@@ -13,13 +13,14 @@ from typing import Literal, get_args
 import numpy as np
 
 from dataflow.balance import Balanced, ByPrefix, Way
+from dataflow.batch import Batch
 from dataflow.bigjoin import extensions
 from dataflow.codes import Index
 from dataflow.collection import Collection
 from dataflow.motif import Atom
 from dataflow.plan import Node
 from dataflow.rounds import Level, Part, Run
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 from deltamark import DeltamarkError, unknown
 
 Algorithm = Literal["bigjoin", "bigjoin-s"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
-from dataflow.kernels import deal, intern
+from dataflow.kernels import deal, intern, sweep
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.operators.text import Fed, Places, matched, numbered, places_of_numbers, substring
@@ -36,9 +36,13 @@ class Interner:
     part: Part
 
     @classmethod
-    def of(cls, program: Program, columns: int) -> Interner:
+    def of(cls, program: Program, types: Sequence[Type]) -> Interner:
         with program.building(Part()):
-            return cls._made(program, columns)
+            made = cls._made(program, len(types))
+            for column, type_ in enumerate(types):
+                if type_.kind == "text":
+                    program.holds_texts(partial(_mark_interned, made.block, column))
+            return made
 
     @classmethod
     def _made(cls, program: Program, columns: int) -> Interner:
@@ -71,6 +75,10 @@ class Interner:
 
     def problem(self) -> DeltamarkError:
         raise AssertionError("an interner does not fail")
+
+
+def _mark_interned(shared: int, column: int, pool: int) -> None:
+    sweep.mark_interned(pool, shared, column)
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,8 @@ class Key:
         return 0 if self.interner is None else self.interner.block + 8 * intern.NEXT
 
     deal: Deal | None = None
+    texts: tuple[Digit, ...] = ()
+    """The digits of the number that are texts."""
 
 
 @dataclass
@@ -162,12 +172,8 @@ class Stream:
         return places_of_numbers(self.program, self.size, self.evaluate(term))
 
     def numbered(self, fed: Fed) -> int:
-        """Number a column of text; return its cell.
-
-        With several workers its rows only pass here: those who keep them, elsewhere, count them.
-        """
-        diff = self.diff if self.program.workers == 1 else self.program.nothing
-        return numbered(self.program, self.size, diff, fed.places(self.program, self.size))
+        """Number a column of text; return its cell."""
+        return numbered(self.program, self.size, fed.places(self.program, self.size))
 
     def take(self, source: int, selection: int, width: int = 8) -> int:
         """Return the cell of a source's values at a selection (0: all) as large as this stream."""
@@ -187,17 +193,19 @@ class Stream:
             largest = self.deal.largest(types[0].high)
             return Key(self.deal.compact(self), 0, largest, "single", deal=self.deal)
         if len(names) == 1 and not types[0].nullable:
-            return Key(self.column(names[0]), types[0].low, types[0].high, "single")
+            only: tuple[Digit, ...] = (ONLY_DIGIT,) if types[0].kind == "text" else ()
+            return Key(self.column(names[0]), types[0].low, types[0].high, "single", texts=only)
         size = math.prod(radix for _, radix in key_range(types))
         if size > MOST_PACKED:
-            interner = interner or Interner.of(self.program, len(names))
+            interner = interner or Interner.of(self.program, types)
             return Key(interner.ids(self, names), 0, MOST_INTERNED, "interned", interner)
         cell = self._fill(0)
         for name, (low, radix) in zip(names, key_range(types), strict=True):
             result = self.program.vector()
             self.program.op(vm.PACK, self.size, cell, self.column(name), low, result, radix)
             cell = result
-        return Key(cell, 0, size - 1, "packed")
+        texts = tuple(digit for digit, type_ in zip(_digits(types), types, strict=True) if type_.kind == "text")
+        return Key(cell, 0, size - 1, "packed", texts=texts)
 
     def _fill(self, value: int) -> int:
         result = self.program.vector()
@@ -216,12 +224,9 @@ def unpacked(
     if key.interner is not None:
         stored = zip(names, key.interner.stored, strict=True)
         return {name: partial(stream.take, values, cell) for name, values in stored}
-    digits, divisor = {}, 1
-    for name, type_, (low, radix) in reversed(list(zip(names, types, key_range(types), strict=True))):
-        digits[name] = Digit(divisor, radix, low, type_.nullable)
-        divisor *= radix
-    make = _lookup if divisor <= MOST_LOOKED_UP else _divide
-    return {name: partial(make, stream, cell, digit, divisor) for name, digit in digits.items()}
+    size = math.prod(radix for _, radix in key_range(types))
+    make = _lookup if size <= MOST_LOOKED_UP else _divide
+    return {name: partial(make, stream, cell, digit, size) for name, digit in zip(names, _digits(types), strict=True)}
 
 
 @dataclass(frozen=True)
@@ -236,6 +241,19 @@ class Digit:
     def of(self, key: int) -> int:
         digit = key // self.divisor % self.radix
         return NULL if self.nullable and digit == 0 else digit + self.low
+
+
+ONLY_DIGIT = Digit(1, 0, 0, nullable=False)
+"""Of a key that is one column as it is."""
+
+
+def _digits(types: Sequence[Type]) -> list[Digit]:
+    """Say which digit of a packed key each column is."""
+    found, divisor = list[Digit](), 1
+    for type_, (low, radix) in reversed(list(zip(types, key_range(types), strict=True))):
+        found.append(Digit(divisor, radix, low, type_.nullable))
+        divisor *= radix
+    return found[::-1]
 
 
 def _lookup(stream: Stream, key: int, digit: Digit, keys: int) -> int:

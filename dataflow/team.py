@@ -76,8 +76,7 @@ class Team:
 
     def together(self, command: Any) -> list[int]:
         """Have every worker carry out a command; return what each of them made of it."""
-        if self._closed:
-            raise DeltamarkError("no workers any more", "they were closed, or one has failed", "make new ones")
+        self.check()
         try:
             return self._together(command)
         except StoppedError:
@@ -88,8 +87,13 @@ class Team:
             self.close()
             raise
 
+    def check(self) -> None:
+        """Raise an error if the workers are no more."""
+        if self._closed:
+            raise DeltamarkError("no workers any more", "they were closed, or one has failed", "make new ones")
+
     def _together(self, command: Any) -> list[int]:
-        content = pickle.dumps(command)
+        content = pickle.dumps(command) if self._members else b""
         self._sent += 1
         self._questions = 0
         for worker, member in self._members.items():

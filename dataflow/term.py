@@ -15,11 +15,14 @@ from decimal import Decimal
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from dataflow.expr import Expr
 from dataflow.types import BOOL, NULL, SHORT, SHORT_BYTES, Schema, Type, date_type, integer, pack_short
 from deltamark import DeltamarkError
 
 EPOCH = dt.date(1970, 1, 1)
+FIRST_DAY, LAST_DAY = ((day - EPOCH).days for day in (dt.date.min, dt.date.max))
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -285,7 +288,11 @@ def _year(expr: Expr, schema: Schema) -> Term:
     term = bind(expr.args[0], schema)
     _must_be(term, ("date",), expr)
     low, high = term.type.low, term.type.high
-    years = tuple((EPOCH + dt.timedelta(days=day)).year for day in range(low, high + 1))
+    if not FIRST_DAY <= low <= high <= LAST_DAY:
+        actual = f"{term}: days {low}..{high} since 1970"
+        raise DeltamarkError("a year outside 1 to 9999", actual, f"declare bounds from {FIRST_DAY} to {LAST_DAY}")
+    days = np.arange(low, high + 1).astype("datetime64[D]")
+    years = tuple((days.astype("datetime64[Y]").astype(np.int64) + EPOCH.year).tolist())
     return _term("table", (term,), integer(years[0], years[-1]), (low, years))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from dataflow.attach import arranged, rows_of
+from dataflow.batch import Batch, joined
 from dataflow.catchup import CatchUp
 from dataflow.collection import Collection
 from dataflow.compile import Added, compile_into
@@ -14,7 +15,7 @@ from dataflow.explain import choices, sharing
 from dataflow.past import Fed, Hold, Past
 from dataflow.program import Op, nobody
 from dataflow.residual import Choice
-from dataflow.worker import Aim, Batch, Maintained, joined
+from dataflow.worker import Maintained
 from deltamark import DeltamarkError, unknown
 
 LEAST_FUEL = 2
@@ -48,8 +49,8 @@ class Together(Maintained):
 
     def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
         pointers = self._checked(batches)
-        alive = batches, [self._shard.inputs[name].alive for name in pointers]
-        self._past.keep(Fed(self._last, pointers, alive))
+        if self._past.is_held:
+            self._past.keep(Fed(self._last, pointers, self.inputs))
         return self._shard.run(pointers, nobody, drop=drop)
 
     def attach(
@@ -77,7 +78,7 @@ class Together(Maintained):
         if fuel < LEAST_FUEL:
             raise DeltamarkError("too little fuel", fuel, f"give at least {LEAST_FUEL}")
         if self._last < 0:
-            self.attach(name, collection)
+            self.attach(name, collection, history)
             return
         self._coming = self._begin(name, collection, history or {}, self._last)
         self._hold, self._fuel = self._past.hold(self._last, self._coming.shared), fuel
@@ -123,21 +124,25 @@ class Together(Maintained):
             raise DeltamarkError(
                 "a dataflow of this name is there", name, "retire it first, or name this one otherwise"
             )
+        if time < 0:
+            _refuse_rows(history)
         known, kept = set(self._shard.inputs), list(self._shard.compiled.kept)
         added = compile_into(self._shard.compiled, {name: collection.node})
         self.schemas[name] = collection.schema
         with self._or_retire(name):
             self._shard.refresh({name: added.ops})
+            self._refuse_unread(added, time)
             inputs = self._inputs(added, history, kept) if time >= 0 else {}
             shared = [*added.found, *(each for each in inputs.values() if isinstance(each, Kept))]
             if time < self._last:
                 for each in shared:
                     self._past.log(each, time)
+            memory = self._shard.compiled.program.memory
             slices = []
             for read, where in inputs.items():
-                rows = _rows(where, added.read[read], time) if isinstance(where, Kept) else where
+                rows = rows_of(memory, where, added.read[read], time) if isinstance(where, Kept) else where
                 aim = self._shard.inputs[read]
-                slices.append(aim.slices(rows if read in known else _counted(aim, rows), added.read[read], time))
+                slices.append(aim.slices(rows, added.read[read], time, counted=read in known))
             return CatchUp(self._shard, self._past, name, collection, added, time, slices, shared)
 
     def _come(self) -> dict[str, Sequence[Batch]]:
@@ -171,6 +176,16 @@ class Together(Maintained):
             self.retire(name)
             raise
 
+    def _refuse_unread(self, added: Added, time: int) -> None:
+        """Refuse a dataflow that reads what could not be fed at some time since the one it begins with."""
+        for fed in self._past.fed:
+            for name, columns in added.read.items():
+                lost = [column for column in columns if column not in fed.inputs.get(name, ())]
+                if fed.last > time and (lost or name not in fed.inputs):
+                    actual = f"{name}: {', '.join(lost) or 'its rows'}, in the feed up to time {fed.last}"
+                    remedy = "keep a dataflow that reads them from the held time on, or attach as of now"
+                    raise DeltamarkError("changes that nobody read since then", actual, remedy)
+
     def _inputs(self, added: Added, history: History, kept: Sequence[Kept]) -> dict[str, Kept | Iterable[Batch]]:
         """Return where the rows of inputs are: in batches that are given, or in an arrangement."""
         found: dict[str, Kept | Iterable[Batch]] = {}
@@ -184,13 +199,10 @@ class Together(Maintained):
         return found
 
 
-def _rows(kept: Kept, names: Sequence[str], time: int) -> Iterator[Batch]:
-    """Read an arrangement as of a time."""
-    return (Batch(rows[""], rows.pop(""), rows) for rows in rows_of(kept, names, time))
-
-
-def _counted(aim: Aim, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Let an input know how many rows are live before its first feed."""
-    for batch in batches:
-        aim.begin(int(batch.diff.sum()))
-        yield batch
+def _refuse_rows(history: History) -> None:
+    """Refuse rows of a time before all times."""
+    for name, batches in history.items():
+        rows = sum(len(each.diff) for each in batches)
+        if rows:
+            remedy = "feed these rows: the dataflow has missed nothing"
+            raise DeltamarkError("a history before the first feed", f"{name}: {rows} rows", remedy)

@@ -22,6 +22,9 @@ LARGEST = 2**63 - 1
 NULL = -(2**63)
 """How a missing value of a left join is stored: below every bound."""
 
+LAST_TIME = 2**62 - 2
+"""The last logical time: kernels mark what never comes by 2**62, and compare with one more than a time."""
+
 SHORT_BYTES = 7
 
 
@@ -46,7 +49,7 @@ class Type:
     @property
     def width(self) -> int:
         """Bytes of a value in the columns of an input."""
-        return 4 if self.kind in ("date", "code", "text") and not self.nullable else 8
+        return 4 if self.kind == "text" or (self.kind in ("date", "code") and not self.nullable) else 8
 
     def or_null(self) -> Type:
         return replace(self, nullable=True)
@@ -88,6 +91,11 @@ def pack_short(text: str) -> int | None:
 
 def unpack_short(packed: int) -> str:
     return (packed >> 3).to_bytes(SHORT_BYTES, "big")[: packed & 7].decode()
+
+
+def spanning(a: Type, b: Type) -> Type:
+    """Return the type that has the values of two, which are alike but for their bounds."""
+    return replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
 
 
 @dataclass(frozen=True)

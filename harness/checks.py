@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dataflow.batch import Batch
 from dataflow.types import Schema
-from dataflow.worker import Batch
 from datagen.dataset import Dataset
 from datagen.feed import TIMES_A_ROUND, Delta
 from datagen.workload import Workload

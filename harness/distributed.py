@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection
-from dataflow.worker import Batch
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.schema import RelationName, relation

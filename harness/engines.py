@@ -7,10 +7,11 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection, source
 from dataflow.embedded import Embedded
 from dataflow.types import Schema
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 from datagen.dataset import Dataset
 from datagen.feed import Feed
 from datagen.schema import relation

@@ -14,7 +14,7 @@ from datagen.schema import RelationName, relation
 from datagen.workload import Workload, workload
 
 if TYPE_CHECKING:
-    from dataflow.worker import Batch
+    from dataflow.batch import Batch
 
 
 @dataclass(frozen=True)

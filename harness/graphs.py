@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection, source
 from dataflow.types import integer
-from dataflow.worker import Batch
 from datagen.edge_file import read_edges
 from datagen.graph import KINDS, graph
 from datagen.make_graph import directory_of, make_graph, read_graph

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from dataflow.batch import Batch
 from dataflow.types import Schema, Type
-from dataflow.worker import Batch
 from harness import linekernel
 from harness.linekernel import DATE, NUMBER, SHORT, TEXT
 from harness.snapshot import stored_array

@@ -12,10 +12,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from dataflow.batch import Batch
 from dataflow.bigjoin import Static
 from dataflow.collection import Collection, source
 from dataflow.embedded import Embedded
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 from deltamark import DeltamarkError
 from harness.graphs import WORKLOADS, Edges, Stream
 from queries.graph.pattern import Pattern

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection, source
 from dataflow.together import Together
 from dataflow.types import integer
-from dataflow.worker import Batch
 from deltamark import DeltamarkError
 from harness import usage
 from queries.graph.reach import by_distance

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.residual import Choice
 from dataflow.together import Together
-from dataflow.worker import Batch
 from datagen.dataset import Dataset
 from datagen.feed import TIMES_A_ROUND, Feed
 from datagen.schema import RelationName, relation

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dataflow.batch import Batch
 from dataflow.types import Schema
-from dataflow.worker import Batch
 from harness.decode import Value, decoded, in_order
 
 WEIGHT = "weight of the row"

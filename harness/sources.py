@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dataflow.batch import Batch, trusted
 from dataflow.collection import Collection, source
 from dataflow.types import TEXT, Type, code_type, date_type, integer
-from dataflow.worker import Batch, trusted
 from datagen.dataset import Dataset
 from datagen.feed import Delta
 from datagen.schema import RELATIONS, Column, RelationName

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from dataflow.batch import Batch
 from dataflow.bigjoin import Static
 from dataflow.collection import Collection
 from dataflow.expr import col
 from dataflow.motif import Variant, extending
 from dataflow.plan import walk
-from dataflow.worker import Batch
 from datagen.spark import run_tasks, scratch
 from deltamark import DeltamarkError
 from harness.graphs import WORKLOADS, Edges, Stream, oriented, stored_graph

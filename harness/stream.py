@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dataflow.worker import Batch
+from dataflow.batch import Batch
 from datagen.dataset import Dataset
 from datagen.feed import TIMES_A_ROUND, Feed
 from datagen.schema import RelationName, relation

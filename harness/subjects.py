@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataflow.batch import Batch
 from dataflow.embedded import Embedded
-from dataflow.worker import Batch
 from datagen.dataset import Dataset
 from datagen.feed import Delta, Feed
 from datagen.workload import Workload

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dataflow.batch import Batch
 from dataflow.types import Schema
-from dataflow.worker import Batch
 from datagen.dataset import Dataset
 from datagen.feed import TIMES_A_ROUND, Feed
 from datagen.schema import relation

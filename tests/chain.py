@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from streams import inputs_of
 
+from dataflow.batch import Batch
 from dataflow.spark.cut import cut
 from dataflow.spark.edges import ANSWER
 from dataflow.spark.memory import Kept, StateLog
 from dataflow.spark.reading import Reading
 from dataflow.spark.shard import Shard
-from dataflow.worker import Batch
 
 
 class State:

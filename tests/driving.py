@@ -13,9 +13,10 @@ import pyarrow as pa
 from reference import Stream, Update
 from streams import Streams, inputs_of, times_of
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.types import NULL, Schema, Type
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 
 
 class Engine(Protocol):

@@ -9,7 +9,17 @@ from typing import Any
 
 from choices import Choices
 from expressions import condition, fits, number
-from streams import MANY_ROWS, NULLABLE_TYPES, ROWS, TYPES, WIDE_TYPES, Streams, inputs_of, streams_for
+from streams import (
+    MANY_ROWS,
+    NULLABLE_TYPES,
+    ROWS,
+    TYPES,
+    WIDE_NULLABLE_TYPES,
+    WIDE_TYPES,
+    Streams,
+    inputs_of,
+    streams_for,
+)
 
 from dataflow.collection import Aggregate, Collection, average, count, source, total
 from dataflow.expr import col
@@ -83,9 +93,10 @@ def plan(choices: Choices, *, wild: bool = False, heavy: bool = False, steps: in
 def grown(choices: Choices, *, wild: bool, heavy: bool, steps: int) -> list[Grown]:
     """Draw inputs and plans of up to so many steps over them."""
     rows = choices.pick([ROWS, ROWS, ROWS, MANY_ROWS]) if heavy else ROWS
-    types = [*TYPES, *NULLABLE_TYPES]
+    types = [*TYPES, *TYPES, *NULLABLE_TYPES]
     if wild and choices.chance(50):
-        types = choices.pick([[*types, *WIDE_TYPES], WIDE_TYPES])
+        wide = [*WIDE_TYPES, *WIDE_TYPES, *WIDE_NULLABLE_TYPES]
+        types = choices.pick([[*types, *wide], wide])
     pool = [Grown(each, signed=False) for each in sources(choices, types, rows)]
     for _ in choices.some(steps, 85):
         made = choices.pick(WILD_STEPS if wild else STEPS)(choices, pool)

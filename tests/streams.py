@@ -54,8 +54,8 @@ WIDE_TYPES = [
     TEXT,
     SHORT,
 ]
-NULLABLE_TYPES: list[Type] = []
-"""Types of inputs with missing values: until inputs can declare them, there are none."""
+NULLABLE_TYPES = [each.or_null() for each in TYPES]
+WIDE_NULLABLE_TYPES = [each.or_null() for each in WIDE_TYPES]
 
 NOTABLE = sorted({
     *range(-3, 12), 20, 21, 22, 53, 1000, 1016, 1032, 5000, 77_777, 2**14 - 1, 2**14, 2**16 - 1, 2**18, 2**31, 2**33,

@@ -13,10 +13,10 @@ from plans import Case, Streams, cases, inputs_of, streams_of, times_of
 from reference import answer, changes
 from test_laws import OPERATORS, arrays, between, each_operator, items, others
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.plan import walk
 from dataflow.together import Together
-from dataflow.worker import Batch
 from deltamark import DeltamarkError
 
 few = settings(max_examples=8)

@@ -15,11 +15,11 @@ from plans import inputs_of, rows
 from reference import answer
 from test_laws import arrays
 
+from dataflow.batch import Batch
 from dataflow.bigjoin import Static
 from dataflow.collection import source
 from dataflow.motif import Atom
 from dataflow.types import integer
-from dataflow.worker import Batch
 
 few = settings(max_examples=8)
 each_motif = pytest.mark.parametrize("name", MOTIFS)

@@ -6,10 +6,11 @@ from contextlib import closing
 
 import numpy as np
 
+from dataflow.batch import Batch
 from dataflow.collection import source
 from dataflow.expr import col
 from dataflow.types import integer
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 
 sales = source("sales", {"shop": integer(0, 9), "price": integer(0, 100)}, rows=1000)
 shops = source("shops", {"shop": integer(0, 9), "city": integer(0, 3)}, rows=10)

@@ -7,7 +7,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from dataflow.worker import Batch, Worker
+from dataflow.batch import Batch
+from dataflow.worker import Worker
 from datagen.graph import graph
 from harness.graphs import WORKLOADS, Edges, Stream
 from queries.graph.motifs import MOTIFS

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataflow.batch import Batch
 from dataflow.types import LARGEST, NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
-from dataflow.worker import Batch
 from harness.decode import in_order, reader, shown
 from harness.lines import BLOCK_ROWS, Digest, Lines
 

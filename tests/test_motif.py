@@ -18,6 +18,7 @@ from reference import changes
 from test_attach import fed, live, stream_of
 from test_laws import added, arrays, at_once, between, check_cuts, check_order, feed, maintained, undone
 
+from dataflow.batch import Batch
 from dataflow.collection import count, source, total
 from dataflow.embedded import Embedded
 from dataflow.expr import col
@@ -28,7 +29,7 @@ from dataflow.plan import walk
 from dataflow.spark.by_key import by_key
 from dataflow.together import Together
 from dataflow.types import TEXT, integer
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 from deltamark import DeltamarkError
 
 few = settings(max_examples=8)

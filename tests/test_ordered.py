@@ -13,11 +13,12 @@ import pytest
 from reference import changes
 
 from dataflow import program
+from dataflow.batch import Batch
 from dataflow.collection import average, count, source, total
 from dataflow.expr import col
 from dataflow.plan import walk
 from dataflow.types import LARGEST, code_type, integer
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 from deltamark import DeltamarkError
 
 ROWS = 1 << 20

@@ -22,7 +22,7 @@ from deltamark import DeltamarkError
 
 few = settings(max_examples=2)
 many = settings(max_examples=20)
-SMALL_SLICES = patch.multiple("dataflow.attach", SLICE_ROWS=2, MANY_ROWS=2), patch("dataflow.worker.SLICE_ROWS", 2)
+SMALL_SLICES = patch.multiple("dataflow.attach", SLICE_ROWS=2, MANY_ROWS=2), patch("dataflow.aim.SLICE_ROWS", 2)
 
 BOTH = {"items": [((0, 1, 0), 0, 1), ((0, 2, 0), 2, 1)], "others": [((0, 2, 8034), 1, 1), ((1, 1, 8034), 3, 1)]}
 JOINED = items.join(others, on="key")

@@ -9,9 +9,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from dataflow.batch import Batch
 from dataflow.collection import source
 from dataflow.types import integer
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 from harness import reach
 from harness.cli import main
 from queries.graph.reach import components, distances

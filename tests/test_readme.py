@@ -11,10 +11,11 @@ import duckdb
 import numpy as np
 
 import queries.parameters
+from dataflow.batch import Batch
 from dataflow.collection import source
 from dataflow.expr import col
 from dataflow.types import integer
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 from harness.cli import main
 from harness.commands.readme import REFERENCE, section, with_tables
 from queries import catalogue

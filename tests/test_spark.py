@@ -14,8 +14,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from dataflow.batch import Batch
 from dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
-from dataflow.worker import Batch
 from datagen.workload import workload
 from deltamark import DeltamarkError
 from harness import measure, verify

@@ -15,11 +15,11 @@ from reference import changes
 from test_laws import HUGE_KEY, OPERATORS, added, between, feed, long_stream, undone, with_one_key
 from test_workers import SPREAD, spread_stream
 
+from dataflow.batch import Batch
 from dataflow.collection import source, total
 from dataflow.expr import col
 from dataflow.spark.cut import cut
 from dataflow.types import integer
-from dataflow.worker import Batch
 from datagen.feed import Feed
 from datagen.schema import relation
 from datagen.workload import workload

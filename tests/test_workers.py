@@ -20,11 +20,12 @@ from plans import cases, cuts, times_of
 from reference import changes
 from test_laws import HUGE_KEY, OPERATORS, added, arrays, between, feed, inputs_of, long_stream, undone, with_one_key
 
+from dataflow.batch import Batch
 from dataflow.collection import average, count, source, total
 from dataflow.embedded import Embedded
 from dataflow.expr import col
 from dataflow.types import integer
-from dataflow.worker import Batch, Worker
+from dataflow.worker import Worker
 from deltamark import DeltamarkError
 
 ROOT = Path(__file__).parent.parent

@@ -28,7 +28,8 @@ def _cache_directory() -> Path:
         if source.name.endswith(".py"):
             digest.update(source.read_bytes())
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "deltamark" / f"kernels-{digest.hexdigest()}"
+    checked = "-checked" if os.environ.get("DELTAMARK_CHECKED", "0") not in ("", "0") else ""
+    return Path(base) / "deltamark" / f"kernels-{digest.hexdigest()}{checked}"
 
 
 def compiled_before() -> bool:

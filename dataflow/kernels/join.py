@@ -1,7 +1,9 @@
 """Join two arrangements that already have the slice's updates.
 
-A left update meets the right rows of times up to its own, a right update the left rows of earlier times; so a pair
-that is new on both sides is met once, and its time is that of the update that came last. Two passes: the first
+A left update of the slice meets the right rows of times up to its own, a right update the left rows of earlier times;
+so a pair that is new on both sides is met once, and its time is that of the update that came last. What earlier slices
+brought is there for both, whatever its time; what later slices bring, which a log of the past may have already, is
+there for neither. Two passes: the first
 collects the updates whose key has rows on the other side, without a branch (most have none); the second merges those
 of both sides by time and walks the rows. So the output is in order of time.
 """
@@ -100,6 +102,8 @@ def _walk(op: int, mine: int, other: int, hit: int, is_left: int, size: int) -> 
     out_other = load(load(op, OUT_RIGHT if is_left else OUT_LEFT), 0)
     mark, following, weight = load(other, arrange.MARK), load(other, arrange.NEXT), load(other, arrange.WEIGHT)
     times, diffs = load(load(other, arrange.SEEN_TIME), 0), load(load(other, arrange.SEEN_DIFF), 0)
+    first = load(other, arrange.FIRST)
+    end = first + load(load(other, arrange.SIZE), 0)
     weighted = load(other, arrange.WEIGHTED) != 0
     theirs = RIGHT_PASSES if is_left else LEFT_PASSES
     passes, bit = load(op, theirs), load(op, theirs + 1)
@@ -112,9 +116,10 @@ def _walk(op: int, mine: int, other: int, hit: int, is_left: int, size: int) -> 
                 continue
             met = diff
             if row >= mark:
-                if load(times, row - mark) >= time + is_left:
+                update = row - mark
+                if update >= first and (update >= end or load(times, update) >= time + is_left):
                     continue
-                met = product(op, diff, load(diffs, row - mark))
+                met = product(op, diff, load(diffs, update))
             elif weighted:
                 met = product(op, diff, load(weight, row))
             store(out_time, size, time)

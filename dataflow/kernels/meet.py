@@ -83,6 +83,7 @@ def _meet_outer(op: int, remembered: int, out: int) -> int:
     outer, hits = load(op, OUTER), load(op, HITS)
     following, mark, weight = load(outer, arrange.NEXT), load(outer, arrange.MARK), load(outer, arrange.WEIGHT)
     times, others = load(load(outer, arrange.SEEN_TIME), 0), load(load(outer, arrange.SEEN_DIFF), 0)
+    end = load(outer, arrange.FIRST) + load(load(outer, arrange.SIZE), 0)
     now = load(load(op, NOW), 0)
     weighted, columns = load(outer, arrange.WEIGHTED) != 0, load(remembered, past.COLUMNS)
     iterations, diffs = load(load(op, ITERATION), 0), load(load(op, DIFF), 0)
@@ -100,7 +101,7 @@ def _meet_outer(op: int, remembered: int, out: int) -> int:
             going += link != 0
             diff = load(diffs, at)
             if row >= mark:
-                if load(times, row - mark) > now:
+                if row - mark >= end or load(times, row - mark) > now:
                     continue
                 diff = product(op, diff, load(others, row - mark))
             elif weighted:

@@ -1,7 +1,8 @@
 """Memory by address: loads and stores that numba compiles to one instruction, and reservations.
 
-An address is an int64, an index counts elements. Nothing is checked: the operators size what the kernels touch. A
-reservation is virtual until it is touched, so state is reserved for its bound and never moved or copied as it grows.
+An address is an int64, an index counts elements. Nothing is checked, for operators size what the kernels touch; kernels
+that check each access can be had for tests: see kernels.guard. A reservation is virtual until it is touched, so state
+is reserved for its bound and never moved or copied as it grows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
@@ -17,6 +19,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from dataflow.kernels.guard import CHECKED, check_view, forget, guard, guard_bytes, register
 from deltamark import DeltamarkError
 
 kernel = njit(cache=True, error_model="numpy")
@@ -28,7 +31,8 @@ inline = njit(cache=True, error_model="numpy", inline="always")
 def _loader(bits: int, align: int | None = None) -> Any:
     @intrinsic
     def load(_typing: Any, _address: Any, _index: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            guard(context, builder, args[0], args[1], bits // 8)
             pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
             value = builder.load(builder.gep(pointer, [args[1]]), align=align)
             if bits == 8:
@@ -44,6 +48,7 @@ def _storer(bits: int) -> Any:
     @intrinsic
     def store(_typing: Any, _address: Any, _index: Any, _value: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            guard(context, builder, args[0], args[1], bits // 8)
             pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
             value = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))
             builder.store(value, builder.gep(pointer, [args[1]]))
@@ -94,6 +99,7 @@ def _adder() -> Any:
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         wide = ir.IntType(128)
+        guard(context, builder, args[0], ir.IntType(64)(0), 16)
         pointer = builder.inttoptr(args[0], wide.as_pointer())
         product = builder.mul(builder.sext(args[1], wide), builder.sext(args[2], wide))
         builder.store(builder.add(builder.load(pointer, align=8), product), pointer, align=8)
@@ -113,6 +119,8 @@ def _wide_adder() -> Any:
     """Make add_wide(address, other): add the 128-bit number at another address to the one at an address."""
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        for arg in args:
+            guard(context, builder, arg, ir.IntType(64)(0), 16)
         pointer, other = (builder.inttoptr(arg, ir.IntType(128).as_pointer()) for arg in args)
         total = builder.add(builder.load(pointer, align=8), builder.load(other, align=8))
         builder.store(total, pointer, align=8)
@@ -152,6 +160,8 @@ def _mover() -> Any:
     def move(_typing: Any, _target: Any, _source: Any, _size: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             pointer, size = ir.IntType(8).as_pointer(), ir.IntType(64)
+            for end in args[:2]:
+                guard_bytes(context, builder, end, args[2])
             kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, size, ir.IntType(1)])
             function = builder.module.declare_intrinsic("llvm.memmove", [pointer, pointer, size], kind)
             ends = [builder.inttoptr(arg, pointer) for arg in args[:2]]
@@ -172,7 +182,8 @@ def _published() -> tuple[Any, Any]:
 
     @intrinsic
     def load_acquire(_typing: Any, _address: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            guard(context, builder, args[0], ir.IntType(64)(0), 8)
             pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
             return builder.load_atomic(pointer, "acquire", 8)
 
@@ -181,6 +192,7 @@ def _published() -> tuple[Any, Any]:
     @intrinsic
     def store_release(_typing: Any, _address: Any, _value: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            guard(context, builder, args[0], ir.IntType(64)(0), 8)
             pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
             builder.store_atomic(args[1], pointer, "release", 8)
             return context.get_dummy_value()
@@ -206,6 +218,8 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 MOST_PAGES = 1 << 14
 """Asked of at a time: the answer is a byte a page, and a large array would itself be many pages."""
 STAGGER, STAGGER_WITHIN = 17 * 64, 1 << 16
+GAP = mmap.PAGESIZE if CHECKED else 0
+"""Bytes behind a reservation that belong to nobody."""
 
 
 class Memory:
@@ -225,10 +239,20 @@ class Memory:
         """Reserve what processes that are forked later have in common."""
         return self._map(words, mmap.MAP_SHARED)
 
+    @contextmanager
+    def borrowed(self, words: int) -> Iterator[int]:
+        """Reserve words for as long as the context is open."""
+        address = self.reserve(words)
+        try:
+            yield address
+        finally:
+            if address in self._held:  # unless everything has been given back meanwhile
+                self.release(address)
+
     def _map(self, words: int, kind: int) -> int:
         # arrays that begin at the same place in their pages fight for the same lines of the cache
         offset = len(self._held) * STAGGER % STAGGER_WITHIN
-        size = -(-(words * 8 + offset) // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = -(-(words * 8 + offset + GAP) // mmap.PAGESIZE) * mmap.PAGESIZE
         flags = kind | mmap.MAP_ANONYMOUS | NORESERVE
         address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
         if address in (None, 2**64 - 1):
@@ -239,6 +263,7 @@ class Memory:
             _libc.madvise(address + SMALL_PAGES, size - SMALL_PAGES, HUGE_PAGES)
         self._held[address + offset] = (address, size)
         self._owners[address + offset] = self.owner
+        register(int(address + offset), 8 * words, f"a reservation of {words} words")
         return int(address + offset)
 
     def clear(self, address: int, used: int) -> None:
@@ -255,7 +280,9 @@ class Memory:
 
     def release(self, address: int) -> None:
         del self._owners[address]
-        _libc.munmap(*self._held.pop(address))
+        start, size = self._held.pop(address)
+        forget(start, size)
+        _libc.munmap(start, size)
 
     def give(self, address: int, owner: object) -> None:
         """Let a reservation belong to another owner."""
@@ -292,4 +319,11 @@ class Memory:
 
 def view(address: int, size: int) -> np.ndarray:
     """Look at int64 words as an array; it is valid as long as its memory is."""
+    check_view(address, 8 * size)
     return np.ctypeslib.as_array((ctypes.c_int64 * size).from_address(address))
+
+
+def words(address: int, count: int) -> ctypes.Array[ctypes.c_int64]:
+    """Look at int64 words in a way that is quick to read and write one by one."""
+    check_view(address, 8 * count)
+    return (ctypes.c_int64 * count).from_address(address)

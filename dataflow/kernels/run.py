@@ -31,15 +31,19 @@ from dataflow.kernels.watch import watch
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
- BUCKET, INTERN, RECLAIM, REFER, REFER_NUMBERS, NUMBER, MATCH, SUBSTRING, PREFIX, HASH, SEND, RECEIVE, COMPACT,
- EXPAND, SCAN, ENTER, ITERATE, MEET, CLOSE, REPEAT, INDEX, SETTLE_INDEX, EXTEND, MARK) = range(52)  # fmt: skip
+ BUCKET, INTERN, REFER, REFER_NUMBERS, NUMBER, MATCH, SUBSTRING, PREFIX, HASH, SEND, RECEIVE, COMPACT,
+ EXPAND, SCAN, ENTER, ITERATE, MEET, CLOSE, REPEAT, INDEX, SETTLE_INDEX, EXTEND, MARK) = range(51)  # fmt: skip
 """Opcodes: the first word of each block."""
 
+NAMES = {code: name for name, code in list(globals().items()) if name.isupper() and isinstance(code, int)}
+"""The name of each opcode."""
+
 # the program's block
-INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE, WORKERS, WORKER, CROWD, MOST_SLICE = range(11)
+INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE, WORKERS, WORKER, CROWD, MOST_SLICE, AT = range(12)
 """FRONTIER, WORKER, CROWD: cells. MORE: whether rows are left after this slice. Of WORKERS that run the same program
 over the same feed, number WORKER takes every WORKERS-th slice; together such slices are a round; FRONTIER is where it
-ends. CROWD: the most rows that an operator has made of the slice, where it may make many of one.
+ends. CROWD: the most rows that an operator has made of the slice, where it may make many of one. AT: which operator
+runs.
 """
 
 # an input's block
@@ -76,6 +80,7 @@ def run(program: int, start: int) -> int:
             at = 0
         while at < load(program, OPS):
             op = load(load(program, OP_BLOCKS), at)
+            store(program, AT, at)
             reason = _step(op)
             if reason == FORWARD:
                 at += load(op, LENGTH)
@@ -250,8 +255,6 @@ def _step(op: int) -> int:
         text.prefix(op)
     elif code == HASH:
         text.hashes(op)
-    elif code == RECLAIM:
-        text.reclaim(load(op, POOL))
     elif code == ROOM:
         return GROW if crowded(load(op, KEYS), load(load(op, COMING), 0)) else 0
     elif code == INTERN:

@@ -3,19 +3,20 @@
 Operators see text as two vectors, where its bytes start and how many they are: of an input's rows as they lie in the
 feed, or of texts that have a number. What is only looked at (match, substring) is never copied. What is kept gets a
 number from the POOL, which holds one copy of each text; equal texts have one number, in whatever column they are.
-The pool counts the live rows that came in with a text; a text that has none is given back when the next feed begins,
-for until then its number may lie in what was handed out.
+Nothing counts who uses a number: between feeds all states can be asked, and what none of them holds is given back (see
+kernels.sweep).
 """
 
 from __future__ import annotations
 
-from dataflow.kernels.entries import move, take_out
+from dataflow.kernels.entries import move
 from dataflow.kernels.memory import inline, kernel, load, load8, load32, load_any, prefetch, store
 from dataflow.types import NULL
 
 # refer and refer_numbers: the rows of a slice -> vectors START and LENGTH
-SIZE, OFFSETS, BYTES, ROWS, START, LENGTH = range(1, 7)
-"""OFFSETS, BYTES: cells of an input's offsets and bytes. ROWS: the cell of a selection, 0: all."""
+SIZE, OFFSETS, BYTES, ROWS, START, LENGTH, MISSING = range(1, 8)
+"""OFFSETS, BYTES: cells of an input's offsets and bytes. ROWS: the cell of a selection, 0: all. MISSING: the cell of
+bytes that are 1 where there is no text, 0: every row has one."""
 NUMBERED_BY, NUMBERS = 2, 3
 """refer_numbers: the pool, and the cell of numbers."""
 
@@ -23,16 +24,16 @@ NUMBERED_BY, NUMBERS = 2, 3
 A_START, A_LENGTH, RESULT, PARAMETER, COUNT = range(2, 7)
 
 # number, besides
-POOL, DIFF = 5, 6
+POOL = 5
 
 # the pool
-(TABLE, MASK, USED, NEXT, FREE, FREED, STARTS, LENGTHS, LIVE, WAITING, WAITS, WAIT, HEAP, HOLES, FRONTIER, ENDED,
- KEEP) = range(17)  # fmt: skip
-POOL_WORDS = 17
-"""TABLE: MASK + 1 words, 32 bits hash, 32 bits 1 + number. FREE: a stack of FREED numbers. LIVE: rows of a number.
-WAITING: WAIT numbers that had no row at some time since the last feed began; WAITS: is a number among them? HEAP: the
-first byte that was never used; HOLES: for each size the first of a list of free ones. ENDED: what FRONTIER held in
-the last slice. KEEP: give no text back for now."""
+TABLE, MASK, USED, NEXT, FREE, FREED, STARTS, LENGTHS, HEAP, HOLES, MARKS = range(11)
+POOL_WORDS = 11
+"""TABLE: MASK + 1 words, 32 bits hash, 32 bits 1 + number. FREE: a stack of FREED numbers. LENGTHS: GONE for a number
+that is free. HEAP: the first byte that was never used; HOLES: for each size the first of a list of free ones. MARKS: a
+byte a number, 1 for those that a sweep has found in use."""
+
+GONE = -1
 
 SIZES = 128
 EXACT_WORDS = 64
@@ -62,7 +63,19 @@ def refer(op: int) -> int:
             start = load32(offsets, row)
             store(starts, at, base + start)
             store(lengths, at, load32(offsets, row + 1) - start)
+    if load(op, MISSING) != 0:
+        _leave_out(op, size, lengths)
     return 0
+
+
+@kernel
+def _leave_out(op: int, size: int, lengths: int) -> None:
+    """Give length -1 to the rows that have no text."""
+    flags = load(load(op, MISSING), 0)
+    for at in range(size):
+        row = at if load(op, ROWS) == 0 else load(load(load(op, ROWS), 0), at)
+        if load8(flags, row) != 0:
+            store(lengths, at, -1)
 
 
 @kernel
@@ -190,14 +203,14 @@ def prefix(op: int) -> int:
 
 @kernel
 def number(op: int) -> int:
-    """Number texts, and count the rows that came in with each."""
+    """Number texts."""
     size, result, pool = load(load(op, SIZE), 0), load(load(op, RESULT), 0), load(op, POOL)
     if 2 * (load(pool, USED) + size) > load(pool, MASK) + 1:
         return CROWDED
-    starts, lengths, diffs = load(load(op, A_START), 0), load(load(op, A_LENGTH), 0), load(load(op, DIFF), 0)
-    table, mask, live, pool_starts = load(pool, TABLE), load(pool, MASK), load(pool, LIVE), load(pool, STARTS)
+    starts, lengths = load(load(op, A_START), 0), load(load(op, A_LENGTH), 0)
+    table, mask, pool_starts = load(pool, TABLE), load(pool, MASK), load(pool, STARTS)
     for at in range(size):
-        store(result, at, _hash(load(starts, at), load(lengths, at)))
+        store(result, at, hash_of(load(starts, at), load(lengths, at)))
     for at in range(size):
         if at + FAR < size:
             prefetch(table + 8 * (load(result, at + FAR) & mask))
@@ -206,14 +219,7 @@ def number(op: int) -> int:
         if length < 0:
             store(result, at, NULL)
             continue
-        found = _find(pool, load(starts, at), length, load(result, at))
-        store(result, at, found)
-        rows = load(live, found) + load(diffs, at)
-        store(live, found, rows)
-        if rows == 0 and load(load(pool, WAITS), found) == 0:
-            store(load(pool, WAITS), found, 1)
-            store(load(pool, WAITING), load(pool, WAIT), found)
-            store(pool, WAIT, load(pool, WAIT) + 1)
+        store(result, at, _find(pool, load(starts, at), length, load(result, at)))
     return 0
 
 
@@ -223,12 +229,12 @@ def hashes(op: int) -> int:
     size, result = load(load(op, SIZE), 0), load(load(op, RESULT), 0)
     starts, lengths = load(load(op, A_START), 0), load(load(op, A_LENGTH), 0)
     for at in range(size):
-        store(result, at, _hash(load(starts, at), load(lengths, at)))
+        store(result, at, hash_of(load(starts, at), load(lengths, at)))
     return 0
 
 
 @kernel
-def _hash(start: int, length: int) -> int:
+def hash_of(start: int, length: int) -> int:
     """Hash to 31 bits."""
     mixed, left = length, length
     while left > 0:
@@ -266,7 +272,7 @@ def _find(pool: int, start: int, length: int, hashed: int) -> int:
 
 
 @inline
-def _size_of(length: int) -> tuple[int, int]:
+def size_of(length: int) -> tuple[int, int]:
     """Return the list of holes for a text, and its words."""
     words = max((length + 7) >> 3, 1)
     if words <= EXACT_WORDS:
@@ -280,7 +286,7 @@ def _size_of(length: int) -> tuple[int, int]:
 @kernel
 def _copied(pool: int, start: int, length: int) -> int:
     """Copy a text to the heap, zero behind its end; return its address."""
-    which, words = _size_of(length)
+    which, words = size_of(length)
     address = load(load(pool, HOLES), which)
     if address != 0:
         store(load(pool, HOLES), which, load(address, 0))
@@ -291,35 +297,6 @@ def _copied(pool: int, start: int, length: int) -> int:
     for word in range((length + 7) >> 3):
         store(address, word, _first_bytes(start + 8 * word, length - 8 * word))
     return address
-
-
-@kernel
-def reclaim(pool: int) -> None:
-    """Where a feed begins, give back the texts that no row has."""
-    began = load(pool, ENDED) == FOREVER
-    store(pool, ENDED, load(load(pool, FRONTIER), 0))
-    if not began or load(pool, KEEP) != 0:
-        return
-    waiting, waits, live = load(pool, WAITING), load(pool, WAITS), load(pool, LIVE)
-    for place in range(load(pool, WAIT)):
-        found = load(waiting, place)
-        store(waits, found, 0)
-        if load(live, found) == 0:
-            _remove(pool, found)
-    store(pool, WAIT, 0)
-
-
-@kernel
-def _remove(pool: int, found: int) -> None:
-    """Forget a text."""
-    start, length = load(load(pool, STARTS), found), load(load(pool, LENGTHS), found)
-    take_out(load(pool, TABLE), load(pool, MASK), _hash(start, length), found + 1)
-    which, _ = _size_of(length)
-    store(start, 0, load(load(pool, HOLES), which))
-    store(load(pool, HOLES), which, start)
-    store(load(pool, FREE), load(pool, FREED), found)
-    store(pool, FREED, load(pool, FREED) + 1)
-    store(pool, USED, load(pool, USED) - 1)
 
 
 @kernel

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dataflow.kernels import arrange as kernel
 from dataflow.kernels import run as vm
+from dataflow.kernels import sweep
 from dataflow.kernels.memory import view
 from dataflow.operators.linear import passing
-from dataflow.program import LOOSE, Keys
+from dataflow.program import LOOSE, Keys, Program
 from dataflow.stream import Stream
 from dataflow.term import Term
 from deltamark import DeltamarkError
@@ -88,4 +90,11 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
     )  # fmt: skip
     made = Arrangement(block, stored)
     program.keep(made)
+    for column, term in enumerate(terms):
+        if term.type.kind == "text":
+            program.holds_texts(partial(_mark, program, block, column))
     return made
+
+
+def _mark(program: Program, block: int, column: int, pool: int) -> None:
+    sweep.mark_arranged(pool, block, column, program.pool.free)

@@ -25,8 +25,8 @@ def bound(stream: Stream, limits: Stream, node: Node, types: Sequence[Type], owe
     divided = Column(numerator, turn(limits, limits.column(numerator), turned), turned)
     by = Column(denominator, limits.column(denominator) if denominator else limits.evaluate(number(1)))
     sides = (
-        Side(stream, key.cell, [compared, *columns(stream, (*mine, *owed))]),
-        Side(limits, limit_key.cell, [divided, by, *columns(limits, theirs)]),
+        Side(stream, key.cell, [compared, *columns(stream, (*mine, *owed), node.inputs[0].schema)]),
+        Side(limits, limit_key.cell, [divided, by, *columns(limits, theirs, node.inputs[1].schema)]),
     )
     return watch(BOUND, keys, sides, Order(GROUP, 2) if mine else Order(VALUES, 1))
 

@@ -42,9 +42,7 @@ def exchange(
     arrived = Stream(program, size, out[0], out[1], lambda name: arrived.made[name])
     rest = iter(out[2:])
     for name in columns:
-        arrived.made[name] = (
-            numbered(program, size, arrived.diff, Places(next(rest), next(rest))) if name in texts else next(rest)
-        )
+        arrived.made[name] = numbered(program, size, Places(next(rest), next(rest))) if name in texts else next(rest)
     return arrived, made
 
 

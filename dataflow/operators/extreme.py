@@ -30,16 +30,16 @@ def extreme(stream: Stream, node: Node, owed: Sequence[str]) -> Stream:
     types = tuple(node.schema[name] for name in keys)
     for buckets in _levels(node, types):
         dealt = _dealt(stream, _identity(node, names, buckets), buckets)
-        stream = _level(dealt, names, turned, ((*keys, BUCKET), (*types, integer(0, buckets - 1))), base_rows(node))
-    return _level(stream, names, turned, (keys, types), base_rows(node))
+        stream = _level(dealt, node, names, turned, ((*keys, BUCKET), (*types, integer(0, buckets - 1))))
+    return _level(stream, node, names, turned, (keys, types))
 
 
 def _level(
-    stream: Stream, names: Sequence[str], turned: frozenset[str], key: tuple[Sequence[str], Sequence[Type]], rows: int
+    stream: Stream, node: Node, names: Sequence[str], turned: frozenset[str], key: tuple[Sequence[str], Sequence[Type]]
 ) -> Stream:
     number = stream.key(*key)
-    keys = stream.program.keys(number, rows, stream.size)
-    return watch(EXTREME, keys, [Side(stream, number.cell, columns(stream, names, turned))])
+    keys = stream.program.keys(number, base_rows(node), stream.size)
+    return watch(EXTREME, keys, [Side(stream, number.cell, columns(stream, names, node.schema, turned))])
 
 
 def _levels(node: Node, types: Sequence[Type]) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from dataflow.batch import BYTES, MISSING
 from dataflow.kernels import run as vm
 from dataflow.kernels.memory import view
 from dataflow.operators.text import Fed
@@ -14,8 +15,7 @@ from dataflow.stream import Stream
 from dataflow.term import Term, conjuncts
 from dataflow.types import LARGEST, Type
 
-BYTES = " bytes"
-"""What is added to a column's name for the array that its texts lie in."""
+NO_ARRAY = 0, 0
 
 
 class Input:
@@ -35,7 +35,7 @@ class Input:
         """Read columns: their cells are aimed at each slice, so they cost nothing."""
         self._read([name for name in names if name not in self.names])
         texts = {
-            name: Fed(self.arrays[name][0], self.arrays[f"{name}{BYTES}"][0], 0)
+            name: Fed(*(self.arrays.get(array, NO_ARRAY)[0] for array in (name, f"{name}{BYTES}", f"{name}{MISSING}")))
             for name in self.names
             if _is_text(self.node, name)
         }
@@ -65,7 +65,12 @@ def _is_text(node: Node, name: str) -> bool:
 
 def _arrays(name: str, type_: Type) -> list[tuple[str, int]]:
     """List the arrays of a column, and how far apart their elements are: all texts share one array of bytes."""
-    return [(name, type_.width), *([(f"{name}{BYTES}", 0)] if type_.kind == "text" else [])]
+    found = [(name, type_.width)]
+    if type_.kind == "text":
+        found.append((f"{name}{BYTES}", 0))
+        if type_.nullable:
+            found.append((f"{name}{MISSING}", 1))
+    return found
 
 
 def _read(stream: Stream, name: str) -> int:
@@ -151,6 +156,10 @@ def _range(term: Term) -> tuple[str, int, int] | None:
     return None
 
 
+NOWHERE = 1, 0
+"""A range without values; the one above the largest number has no low end of 64 bits."""
+
+
 def ranges(terms: Sequence[Term]) -> list[tuple[str, int, int]]:
     """Return one range a column, in the order in which the columns are first named."""
     found: dict[str, tuple[int, int]] = {}
@@ -159,7 +168,7 @@ def ranges(terms: Sequence[Term]) -> list[tuple[str, int, int]]:
             name, low, high = each
             before = found.get(name, (-LARGEST, LARGEST))
             found[name] = (max(before[0], low), min(before[1], high))
-    return [(name, low, high) for name, (low, high) in found.items()]
+    return [(name, low, high) if low <= LARGEST else (name, *NOWHERE) for name, (low, high) in found.items()]
 
 
 def others(terms: Sequence[Term]) -> list[Term]:

@@ -16,7 +16,7 @@ def or_null(stream: Stream, node: Node) -> Stream:
     program = stream.program
     key = stream.key((), ())
     keys = program.keys(key, 1, stream.size)
-    side = Side(stream, key.cell, columns(stream, node.schema.names))
+    side = Side(stream, key.cell, columns(stream, node.schema.names, node.schema))
     found = watch(OR_NULL, keys, [side])
     operator = view(program.ops[-1].block, kernel.FIRST + 1)
     rows, group = view(int(operator[kernel.ROWS]), kernel.CHAIN + 1), view(int(operator[kernel.GROUPS]), 1)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dataflow.kernels import order as order_kernel
 from dataflow.kernels import rows as kernel
 from dataflow.kernels import run as vm
+from dataflow.kernels import sweep
 from dataflow.kernels.memory import view
 from dataflow.operators.arrangement import negative, wide_weight
 from dataflow.program import LOOSE, Keys, Program
 from dataflow.stream import Stream
+from dataflow.types import Schema
 from deltamark import DeltamarkError
 
 SLOTS = 1024
@@ -25,6 +28,7 @@ class Column:
     name: str
     cell: int
     turned: int | None = None
+    is_text: bool = False
 
     def value(self, stored: int) -> int:
         return stored if self.turned is None else self.turned - stored
@@ -42,10 +46,13 @@ def turn(stream: Stream, cell: int, turned: int | None) -> int:
     return result
 
 
-def columns(stream: Stream, names: Iterable[str], turned: Container[str] = ()) -> list[Column]:
+def columns(stream: Stream, names: Iterable[str], schema: Schema, turned: Container[str] = ()) -> list[Column]:
     """Store columns of a stream, some of them complemented."""
     how = {name: COMPLEMENTED if name in turned else None for name in names}
-    return [Column(name, turn(stream, stream.column(name), each), each) for name, each in how.items()]
+    return [
+        Column(name, turn(stream, stream.column(name), each), each, schema[name].kind == "text")
+        for name, each in how.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,10 @@ def watch(kind: int, keys: Keys, sides: Sequence[Side], order: Order | None = No
         _ordered(program, rows, order) if order else 0, 0, places, places, program.memory.reserve(LOOSE),
     )  # fmt: skip
     program.keep(Watched(block, tuple(sides)))
+    for side, side_block in zip(sides, (rows, *limits), strict=True):
+        for column, each in enumerate(side.columns):
+            if each.is_text:
+                program.holds_texts(partial(_mark, program, side_block, column, each.turned is not None))
     made = {each.name: (cell, each.turned) for each, cell in zip(stored, out, strict=True)}
     stream = Stream(program, size, time, diff, lambda name: turn(stream, *made[name]))
     return stream
@@ -138,6 +149,10 @@ def _ordered(program: Program, rows: int, order: Order) -> int:
     path = program.words(64)
     fields = [records, words, order.field, order.fields, nodes, 1, 0, 2, 0, path, texts, pool]
     return program.words(order_kernel.BLOCK, fields)
+
+
+def _mark(program: Program, rows: int, column: int, turned: bool, pool: int) -> None:  # noqa: FBT001 (bound by partial)
+    sweep.mark_rows(pool, rows, column, turned, program.pool.free)
 
 
 def _address(cell: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dataflow.kernels import run as vm
 from dataflow.kernels import text as kernel
-from dataflow.kernels.memory import view
+from dataflow.kernels.memory import words
 from dataflow.program import LOOSE, Program
 from deltamark import DeltamarkError
 
@@ -23,36 +23,33 @@ class Pool:
     """The texts that have a number."""
 
     block: int
+    free: int
+    """Scratch of a sweep."""
 
     @classmethod
     def of(cls, program: Program) -> Pool:
-        """Return the one pool of a program; with it comes the operator that reclaims texts, ahead of all users."""
+        """Return the one pool of a program."""
         if program.pool is None:
             with program.building(program.base):
                 program.pool = cls._made(program)
-                program.op(vm.RECLAIM, program.pool.block)
-                program.keep(program.pool)
         pool: Pool = program.pool
         return pool
 
     @classmethod
     def _made(cls, program: Program) -> Pool:
         reserve = program.memory.reserve
-        starts, lengths, live, waiting, waits, free = (reserve(LOOSE) for _ in range(6))
+        starts, lengths, free, marks = (reserve(LOOSE) for _ in range(4))
         heaps = program.for_each_worker(LOOSE)
         fields = [
-            reserve(SLOTS), SLOTS - 1, 0, 0, free, 0, starts, lengths, live, waiting, waits, 0, heaps[0],
-            program.words(kernel.SIZES), program.frontier, kernel.FOREVER, 0,
+            reserve(SLOTS), SLOTS - 1, 0, 0, free, 0, starts, lengths, heaps[0], program.words(kernel.SIZES), marks,
         ]  # fmt: skip
         block = program.words(kernel.POOL_WORDS, fields)
         program.differ(block + 8 * kernel.HEAP, heaps)
-        return cls(block)
+        return cls(block, reserve(LOOSE))
 
-    def rows(self) -> int:
-        return int(view(self.block, kernel.POOL_WORDS)[kernel.USED])
-
-    def problem(self) -> DeltamarkError:
-        raise AssertionError("a pool does not fail")
+    def used(self) -> int:
+        """Count the texts that have a number, some of which may be in use no more."""
+        return int(words(self.block, kernel.POOL_WORDS)[kernel.USED])
 
 
 def texts_at(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -87,15 +84,17 @@ class Places:
 
 @dataclass(frozen=True)
 class Fed:
-    """A column of text as the feed has it: cells of offsets, bytes and (0: all) of the rows that are taken."""
+    """A column of text as the feed has it: cells of its offsets, its bytes, and (0: none is NULL) the missing ones."""
 
     offsets: int
     bytes: int
-    rows: int
+    missing: int
+    rows: int = 0
+    """The cell of the rows that are taken; 0: all."""
 
     def places(self, program: Program, size: int) -> Places:
         found = Places(program.vector(), program.vector())
-        program.op(vm.REFER, size, self.offsets, self.bytes, self.rows, found.start, found.length)
+        program.op(vm.REFER, size, self.offsets, self.bytes, self.rows, found.start, found.length, self.missing)
         return found
 
 
@@ -105,10 +104,10 @@ def places_of_numbers(program: Program, size: int, numbers: int) -> Places:
     return found
 
 
-def numbered(program: Program, size: int, diff: int, places: Places) -> int:
-    """Return the cell of the numbers of texts, of rows that come and go by `diff`."""
+def numbered(program: Program, size: int, places: Places) -> int:
+    """Return the cell of the numbers of texts."""
     pool, result = Pool.of(program), program.vector()
-    program.op(vm.NUMBER, size, places.start, places.length, result, pool.block, diff)
+    program.op(vm.NUMBER, size, places.start, places.length, result, pool.block)
     return result
 
 

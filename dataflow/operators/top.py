@@ -17,7 +17,7 @@ def top(stream: Stream, node: Node) -> Stream:
     turned = [name for name, direction in order if direction == "descending"]
     key = stream.key((), ())
     keys = stream.program.keys(key, 1, stream.size)
-    stored = columns(stream, dict.fromkeys(name for name, _ in order), turned)
+    stored = columns(stream, dict.fromkeys(name for name, _ in order), node.schema, turned)
     stored, texts = _with_prefixes(
         stream, stored, [each.name for each in stored if node.schema[each.name].kind == "text"]
     )

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dataflow.batch import Batch, Column, trusted
 from dataflow.spark.edges import SUM, Edge
 from dataflow.types import TEXT, Field
-from dataflow.worker import Batch, Column, trusted
 
 WEIGHT, LOW_BITS = "weight", 32
 Net = Mapping[str, pa.Table]

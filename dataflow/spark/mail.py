@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from dataflow.batch import Batch, Column, trusted
 from dataflow.spark.edges import Edge
 from dataflow.types import Field, Type
-from dataflow.worker import Batch, Column, trusted
 
 TIME, DIFF, SINCE = "time", "diff", b"since"
 GOLDEN, NEIGHBOURS = np.uint64(0x9E3779B97F4A7C15), 4

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.spark.checkpoint import CHANGES, CHECKPOINT, Directory, code_digest
 from dataflow.spark.cut import cut
@@ -26,7 +27,6 @@ from dataflow.spark.reading import Source, read_for
 from dataflow.spark.sink import handed_types, stored, values
 from dataflow.spark.source import FORMAT, SCHEMA, SPEC, Mails, Spec
 from dataflow.spark.stage import Part, Stage
-from dataflow.worker import Batch
 from deltamark import DeltamarkError
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

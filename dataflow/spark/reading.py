@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from dataflow.batch import Batch, Column, trusted
 from dataflow.collection import Collection
 from dataflow.spark.edges import ROW, Cut, Output
 from dataflow.spark.mail import deal, pack
 from dataflow.together import Together
-from dataflow.worker import Batch, Column, trusted
 
 Wanted = Mapping[str, tuple[str, ...]]
 """The columns that are read, input by input."""

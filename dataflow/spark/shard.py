@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.plan import walk
 from dataflow.spark.edges import ANSWER, MISSING, Cut, Edge
@@ -14,7 +15,6 @@ from dataflow.spark.log import Net, net, replayed
 from dataflow.spark.mail import unpack
 from dataflow.spark.reading import Sent, sent
 from dataflow.together import Together
-from dataflow.worker import Batch
 
 EXTENDING = ("extend", "seek", "measure")
 

@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 
 from dataflow import sharded
+from dataflow.batch import Batch
 from dataflow.bigjoin import BATCH, Static
 from dataflow.collection import Collection
 from dataflow.motif import VARIANTS
 from dataflow.spark.by_key import by_key
-from dataflow.worker import Batch
 from datagen.graph import KINDS
 from datagen.make import Wanted
 from deltamark import DeltamarkError, unknown

@@ -17,7 +17,7 @@ from streams import MANY_ROWS, Streams, inputs_of, times_of
 from dataflow.collection import Collection
 from deltamark import DeltamarkError
 
-SLICED = ("dataflow.program", "dataflow.attach", "dataflow.worker")
+SLICED = ("dataflow.program", "dataflow.attach", "dataflow.aim")
 """Modules that have the number of rows in a slice as SLICE_ROWS."""
 
 CAUSES = {each.cause for each in PlanError.__subclasses__()}

@@ -18,11 +18,11 @@ from growth import described, grown, nodes_of
 from reference import Recomputed, Stream, Update, changes
 from streams import Streams, axis, inputs_of, streams_for
 
+from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.past import Hold
 from dataflow.together import Together
 from dataflow.types import Schema
-from dataflow.worker import Batch
 from deltamark import DeltamarkError
 from fuzz.engines import SLICE_ROWS
 from fuzz.example import WrongError, compare, slices

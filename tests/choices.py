@@ -9,9 +9,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
 
 Choice = TypeVar("Choice")
+
+MOST_ROUNDS = 8
+"""How often something may be repeated under hypothesis, which is slow where an example has many choices."""
 
 
 class Choices:
@@ -112,14 +116,15 @@ class Drawn(Choices):
     def place(self, size: int) -> int:
         return self._draw(_places(size)) if size > 1 else 0
 
+    def some(self, most: int, percent: int = 80) -> Iterator[None]:  # noqa: ARG002
+        """Go round often rather than seldom: hypothesis draws zero from a range more often than other numbers."""
+        rounds = min(most, MOST_ROUNDS)
+        return iter([None] * (rounds - self.place(rounds + 1)))
 
+
+@cache
 def _places(size: int) -> Any:
+    """Make a strategy once: that takes longer than to draw from it."""
     from hypothesis import strategies as st  # noqa: PLC0415 (only tests under hypothesis have to load it)
 
-    if size not in _made:
-        _made[size] = st.integers(0, size - 1)
-    return _made[size]
-
-
-_made: dict[int, Any] = {}
-"""Strategies: to make one takes longer than to draw from it."""
+    return st.integers(0, size - 1)

@@ -100,7 +100,7 @@ def row(choices: Choices, schema: Schema) -> Row:
 def axis(choices: Choices) -> list[int]:
     """Draw the times at which something may change: they may begin late and skip."""
     time, found = choices.pick([0, 0, 1, 2, 2**40]), []
-    for _ in choices.some(7):
+    for _ in choices.some(7, 90):
         found.append(time)
         time += choices.pick([1, 1, 1, 1, 2, 50, 2**33, 2**40])
     return found
@@ -123,7 +123,7 @@ def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Se
             if choices.chance(20):
                 continue
             changes: list[Update] = []
-            for _ in choices.some(at_once, 70 if at_once <= SMALL_POOL else 90):
+            for _ in choices.some(at_once, 80 if at_once <= SMALL_POOL else 92):
                 each, target = choices.pick(pool), choices.pick(targets)
                 changes += [(each, time, diff) for diff in parts(choices, target - live[each])]
                 live[each] = target

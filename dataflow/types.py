@@ -108,7 +108,10 @@ class Field:
 class Schema:
     fields: tuple[Field, ...]
     rows: int
-    """No more rows (counting multiplicity) are ever live."""
+    """No more rows (counting multiplicity) are ever live; no bound is beyond 64 bits, which weights have."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", min(self.rows, LARGEST))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,24 +1,28 @@
 """An opened data directory: columns as zero-copy views of memory-mapped Arrow files.
 
-Opening checks each file's size, and its content where its time stamp is not the recorded one. Rows are addressed by
-their position in the relation, in file order; a file holds `chunk_rows` of them, a power of two.
+Opening checks each file's size, and its content if its time stamp is not the recorded one. `check` compares a column
+of one file with the manifest's bounds: engines index arrays by these values, and check nothing themselves. Rows are
+addressed by their position in the relation, in file order; a file holds `chunk_rows` of them, a power of two.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from datagen.manifest import Chunk, Manifest, read_manifest
-from datagen.schema import RelationName, relation
-from deltamark import DeltamarkError
+from datagen.schema import ORDER_LINES_SCHEMA, Column, RelationName, relation
+from deltamark import DeltamarkError, is_memory, refused
 
 Values: TypeAlias = "np.ndarray | pa.StringArray"
 """A column's values: numpy for all kinds but text (for codes their int32 indices)."""
@@ -29,7 +33,8 @@ class Dataset:
         self.directory = directory
         self.manifest = manifest
         self.shift = manifest.chunk_rows.bit_length() - 1
-        self._batch = cache(self._map_file)
+        self._batch = cache(self._map_chunk)
+        self._checked: set[tuple[RelationName, str, int]] = set()
         self.pieces = cache(self._pieces)
         """pieces(relation, column): the column's values, an array a file."""
 
@@ -37,7 +42,7 @@ class Dataset:
     def open(cls, directory: Path) -> Dataset:
         manifest = read_manifest(directory)
         for chunk in manifest.files:
-            _check(directory, chunk)
+            check_file(directory, chunk)
         return cls(directory, manifest)
 
     def rows(self, name: RelationName) -> int:
@@ -45,17 +50,26 @@ class Dataset:
 
     def dictionary(self, name: RelationName, column: str) -> pa.StringArray:
         """Return the sorted values of a dictionary column."""
-        file = self.manifest.relations[name].chunks[0].file
-        return self._batch(file).column(column).dictionary
+        return self._batch(name, 0).column(column).dictionary
 
     def slice(self, name: RelationName, column: str, start: int, stop: int) -> Values:
         """Return the values of consecutive rows: a view, or a copy across the border of two files."""
+        for file in range(start >> self.shift, ((stop - 1) >> self.shift) + 1):
+            self.check(name, column, file)
         return cut(self.pieces(name, column), self.shift, start, stop)
 
     def table(self, name: RelationName) -> pa.Table:
         """Return a relation as an Arrow table over the mapped files."""
-        chunks = self.manifest.relations[name].chunks
-        return pa.Table.from_batches([self._batch(chunk.file) for chunk in chunks])
+        for file in range(len(self.manifest.relations[name].chunks)):
+            for column in relation(name).columns:
+                self.check(name, column.name, file)
+        return pa.Table.from_batches(self._batches(name))
+
+    def check(self, name: RelationName, column: str, file: int) -> None:
+        """Check, once, that the values of a column in one file are those that the manifest allows."""
+        if (name, column, file) not in self._checked:
+            self._check_values(name, relation(name).column(column), file)
+            self._checked.add((name, column, file))
 
     def first_lines(self, start: int, stop: int) -> np.ndarray:
         """Return where the first lines of orders start..stop-1 lie; order `rows("orders")` is the end of all."""
@@ -66,25 +80,88 @@ class Dataset:
         done, total = 0, sum(chunk.bytes for chunk in self.manifest.files)
         for chunk in self.manifest.files:
             _check_digest(self.directory, chunk)
-            os.utime(self.directory / chunk.file, ns=(chunk.mtime_ns, chunk.mtime_ns))
+            with suppress(OSError):  # a directory that cannot be written is as good, only slower to open
+                os.utime(self.directory / chunk.file, ns=(chunk.mtime_ns, chunk.mtime_ns))
             report(done := done + chunk.bytes, total)
 
-    def _map_file(self, file: str) -> pa.RecordBatch:
-        try:
-            return pa.ipc.open_file(pa.memory_map(str(self.directory / file))).get_batch(0)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise _damaged(self.directory / file, str(error)) from error
+    def _map_chunk(self, name: RelationName, number: int) -> pa.RecordBatch:
+        chunk = self.manifest.relations[name].chunks[number]
+        return map_batch(self.directory, chunk, relation(name).arrow_schema)
+
+    def _batches(self, name: RelationName) -> list[pa.RecordBatch]:
+        return [self._batch(name, number) for number in range(len(self.manifest.relations[name].chunks))]
 
     def _pieces(self, name: RelationName, column: str) -> list[Values]:
         kind = relation(name).column(column).kind
-        columns = [self._batch(chunk.file).column(column) for chunk in self.manifest.relations[name].chunks]
+        columns = [batch.column(column) for batch in self._batches(name)]
         if kind == "text":
             return columns
         return [(piece.indices if kind == "code" else piece).to_numpy() for piece in columns]
 
+    def _check_values(self, name: RelationName, column: Column, file: int) -> None:
+        stored, of = self._batch(name, file).column(column.name), self.manifest.relations[name]
+        path = self.directory / of.chunks[file].file
+        if column.kind == "text":
+            _check_offsets(stored, column, path)
+            return
+        low, high = of.bounds[column.name]
+        if column.kind == "code":
+            size = of.dictionaries[column.name]
+            if len(stored.dictionary) != size or not stored.dictionary.equals(self.dictionary(name, column.name)):
+                raise _damaged(path, f"the dictionary of {column.name} is not that of {size} values of the others")
+            stored, low, high = stored.indices, 0, size - 1
+        found = pc.min_max(stored)
+        least, most = found["min"].as_py(), found["max"].as_py()
+        if not (low <= least <= most <= high):
+            wrong = least if least < low else most
+            raise _damaged(path, f"{column.name} has the value {wrong}, outside its bounds {low} to {high}")
+
     @cached_property
     def _first(self) -> list[np.ndarray]:
-        return [self._batch(chunk.file).column("first").to_numpy() for chunk in self.manifest.order_lines]
+        """Where orders begin: positions of lineitem, checked to be in order and none beyond its end."""
+        chunks = self.manifest.order_lines
+        pieces = [map_batch(self.directory, each, ORDER_LINES_SCHEMA).column("first").to_numpy() for each in chunks]
+        last = 0
+        for chunk, first in zip(chunks, pieces, strict=True):
+            if first[0] < last or (first[1:] < first[:-1]).any():
+                raise _damaged(self.directory / chunk.file, "its positions are not in order")
+            last = first[-1]
+        if (pieces[0][0], last) != (0, self.rows("lineitem")):
+            actual = f"its positions go from {pieces[0][0]} to {last}, not from 0 to {self.rows('lineitem')}"
+            raise _damaged(self.directory / chunks[-1].file, actual)
+        return pieces
+
+
+def map_batch(directory: Path, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
+    """Map the only record batch of a file, which must have the stated schema and number of rows."""
+    path = directory / chunk.file
+    try:
+        reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        for batch in batches:
+            batch.validate()
+    except OSError as error:
+        raise _unread(path, error) from error
+    except pa.ArrowInvalid as error:
+        raise _damaged(path, str(error)) from error
+    rows = [batch.num_rows for batch in batches]
+    if rows != [chunk.rows]:
+        raise _damaged(path, f"its batches have {rows} rows, not {[chunk.rows]}")
+    if not batches[0].schema.equals(schema):
+        raise _damaged(path, f"its columns are {batches[0].schema.to_string(show_schema_metadata=False)}")
+    for name, column in zip(schema.names, batches[0].columns, strict=True):
+        if column.null_count:
+            raise _damaged(path, f"{column.null_count} values of {name} are missing")
+    return batches[0]
+
+
+def _check_offsets(texts: pa.StringArray, column: Column, path: Path) -> None:
+    """Check that each text lies behind the one before, and within the buffer."""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    size = data.size if data else 0
+    if ends[0] < 0 or ends[-1] > size or (ends[1:] < ends[:-1]).any():
+        raise _damaged(path, f"texts of {column.name} do not lie one behind the other within {size} bytes")
 
 
 def cut(pieces: list[Any], shift: int, start: int, stop: int) -> Any:
@@ -99,12 +176,13 @@ def cut(pieces: list[Any], shift: int, start: int, stop: int) -> Any:
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 
-def _check(directory: Path, chunk: Chunk) -> None:
+def check_file(directory: Path, chunk: Chunk) -> None:
+    """Check the size of a file, and its content if its time stamp is not the recorded one."""
     path = directory / chunk.file
     try:
         stat = path.stat()
     except OSError as error:
-        raise _damaged(path, str(error.strerror)) from error
+        raise _unread(path, error) from error
     if stat.st_size != chunk.bytes:
         raise _damaged(path, f"{stat.st_size} bytes, not {chunk.bytes}")
     if stat.st_mtime_ns != chunk.mtime_ns:
@@ -117,11 +195,18 @@ def _check_digest(directory: Path, chunk: Chunk) -> None:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise _damaged(path, str(error.strerror)) from error
+        raise _unread(path, error) from error
     if digest != chunk.sha256:
         raise _damaged(path, f"its digest is {digest[:16]}..., not {chunk.sha256[:16]}...")
 
 
+def _unread(path: Path, error: OSError) -> DeltamarkError:
+    """Return the error for a file that cannot be read: only one that is not there, or no file, must be made again."""
+    if error.errno in (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP) and not is_memory(error):
+        return _damaged(path, error.strerror or str(error))
+    return refused(error, path) or _damaged(path, str(error))
+
+
 def _damaged(path: Path, actual: str) -> DeltamarkError:
-    remedy = f"move {path.parent.parent} away and run make data again"
+    remedy = f"move {path.parent.parent} away and make the data again"
     return DeltamarkError("a data file is not the one that was made", f"{path}: {actual}", remedy)

@@ -23,7 +23,7 @@ def read_edges(path: Path) -> pa.Table:
     """Return the columns src and dst of a file, as int64."""
     try:
         table = _read(path)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise _unreadable(path, str(error)) from error
     if table.num_rows == 0:
         raise _unreadable(path, "it is empty")

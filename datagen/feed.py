@@ -90,6 +90,9 @@ class _Reader:
         self._rank = relation(name).rank
         self._logical = logical
         self._shift = dataset.shift
+        self._dataset = dataset
+        self._unread = set(range(len(dataset.manifest.relations[name].chunks)))
+        """Files of which nothing was read yet."""
         self._columns = [(column, dataset.pieces(name, column)) for column in columns]
         self._addresses = [
             (column, [piece.ctypes.data for piece in stored], stored[0].itemsize)
@@ -100,6 +103,8 @@ class _Reader:
         self._diffs = dict.fromkeys((1, -1), self._steps)
 
     def read(self, pieces: list[Piece]) -> Delta:
+        if self._unread:
+            self._check(pieces)
         if len(pieces) == 1:
             piece = pieces[0]
             start, stop = piece.start, piece.stop
@@ -107,6 +112,15 @@ class _Reader:
             rows = range(start, stop)
             return Delta(self.name, self._time(piece), self._diff(piece), rows, columns, self._lie(start, stop))
         return self._merged(pieces)
+
+    def _check(self, pieces: list[Piece]) -> None:
+        """Check the columns of files that are read for the first time."""
+        for piece in pieces:
+            for file in range(piece.start >> self._shift, ((piece.stop - 1) >> self._shift) + 1):
+                if file in self._unread:
+                    for column, _ in self._columns:
+                        self._dataset.check(self.name, column, file)
+                    self._unread.remove(file)
 
     def _lie(self, start: int, stop: int) -> dict[str, int]:
         """Return where positions of columns lie that are in one file."""

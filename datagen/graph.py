@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltamark import DeltamarkError, unknown
+from deltamark import unknown, whole_number
 
 BLOCK = 1 << 20
 """Edges that are drawn together, from one state of the random generator."""
@@ -128,7 +128,4 @@ def graph(text: str) -> Graph:
     kind, _, size = text.partition(":")
     if kind not in KINDS:
         raise unknown("graph", kind, KINDS)
-    most = KINDS[kind].most
-    if not size.isdecimal() or not 1 <= int(size) <= most:
-        raise DeltamarkError("not the size of a graph", repr(text), f"write {kind}:N, with N from 1 to {most}")
-    return Graph(kind, int(size))
+    return Graph(kind, whole_number(size, 1, KINDS[kind].most, f"the graph {kind}:N needs a whole number N"))

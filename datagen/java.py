@@ -37,6 +37,8 @@ def _checked(home: Path, where: str) -> Path:
     version = major_version(home / "bin" / "java")
     if version in SUPPORTED:
         return home
+    if version is None and (home / "bin" / "java").exists():
+        raise DeltamarkError("Java does not start", where, f"free memory or raise ulimit -v; or {REMEDY}")
     cause = "no Java there" if version is None else "Java too old" if version < min(SUPPORTED) else "Java too new"
     raise DeltamarkError(cause, where if version is None else f"{where} is Java {version}", REMEDY)
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from datagen.manifest import Chunk, RelationFiles
+from datagen.manifest import ORDER_LINES, Chunk, RelationFiles
 from datagen.prebatch import write_arrow
-from datagen.schema import RelationName
+from datagen.schema import ORDER_LINES_SCHEMA, RelationName
 from deltamark import DeltamarkError
 
 
 def write_order_lines(into: Path, relations: dict[RelationName, RelationFiles], chunk_rows: int) -> tuple[Chunk, ...]:
     """Write first[0..orders], with first[orders] the number of lines, in chunks as a relation's."""
-    (into / "order_lines").mkdir()
+    (into / ORDER_LINES).mkdir()
     chunks: list[Chunk] = []
     pending = np.empty(0, dtype=np.int64)
     for more in _first_lines(into, relations):
@@ -34,8 +34,8 @@ def write_order_lines(into: Path, relations: dict[RelationName, RelationFiles], 
 
 
 def _write(into: Path, number: int, first: np.ndarray) -> Chunk:
-    batch = pa.RecordBatch.from_arrays([pa.array(first)], names=["first"])
-    return write_arrow(into, f"order_lines/{number:05}.arrow", batch)
+    batch = pa.RecordBatch.from_arrays([pa.array(first)], schema=ORDER_LINES_SCHEMA)
+    return write_arrow(into, f"{ORDER_LINES}/{number:05}.arrow", batch)
 
 
 def _first_lines(into: Path, relations: dict[RelationName, RelationFiles]) -> Iterator[np.ndarray]:

@@ -2,7 +2,8 @@
 
 Everything is made in a directory of its own, `.making-KEY`, and appears under its name by one rename, so that a
 reader sees whole data or none. The directory DATA is locked (`flock`, which dies with its process) while data is
-made in it; finished parts of an interrupted run are used by the next one.
+made in it; finished parts of an interrupted run are used by the next one. Complete data is only read, so its
+directory need not be writable.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ class Wanted:
 
 def make_data(wanted: Wanted, report: Report) -> tuple[Dataset, bool]:
     """Open the data, making it first if it is not there; say whether it was made."""
-    _writable(wanted.data)
     made = not wanted.directory.exists()
+    if made:
+        _writable(wanted.data)
     if made or wanted.making.exists():
         with _locked(wanted.data, report):
             if made := not wanted.directory.exists():

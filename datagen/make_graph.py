@@ -7,27 +7,32 @@ files are in the order of hashes, which is as good as random, and is the same ho
 
 from __future__ import annotations
 
-import json
 import shutil
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from datagen.graph import BLOCK, Graph
-from datagen.manifest import FILE, Chunk
+from datagen.dataset import check_file, map_batch
+from datagen.graph import BLOCK, Graph, graph
+from datagen.manifest import FILE, Chunk, chunks_of
 from datagen.prebatch import write_arrow
+from datagen.sealed import DIGEST, check_seal, exactly, keyed, read_json, text, write_sealed
 from datagen.spark import run_tasks, session
 from deltamark import DeltamarkError
 
-VERSION = 1
+VERSION = 2
+"""Of the files and of the manifest."""
+
 FILE_BITS = 20
 """Files have about 2^20 edges."""
 
+EDGES = "edges"
 MULTIPLIER = 0xD6E8FEB86659FD93
 INVERSE = pow(MULTIPLIER, -1, 1 << 64)
 HALF = np.uint64(32)
@@ -80,7 +85,7 @@ def _make(making: Path, graph: Graph, master: str, report: Callable[[str, int, i
     shutil.rmtree(making / "drawn")
     made = tuple(Chunk(**each) for each in chunks)
     stored = Stored(str(graph), graph.nodes, sum(each.rows for each in made), made)
-    (making / FILE).write_text(json.dumps({"version": VERSION, **asdict(stored)}, indent=1) + "\n", encoding="utf-8")
+    write_sealed(making / FILE, {"version": VERSION, **asdict(stored)})
 
 
 def draw(task: dict[str, Any]) -> None:
@@ -106,9 +111,9 @@ def write(task: dict[str, Any]) -> dict[str, Any]:
     parts = [np.load(into / "drawn" / str(block) / f"{task['file']}.npy") for block in range(task["blocks"])]
     packed = _unmixed(np.unique(np.concatenate(parts)))
     columns = [(packed >> HALF).astype(np.int32), (packed & np.uint64(0xFFFFFFFF)).astype(np.int32)]
-    (into / "edges").mkdir(exist_ok=True)
+    (into / EDGES).mkdir(exist_ok=True)
     batch = pa.RecordBatch.from_arrays([pa.array(each) for each in columns], schema=SCHEMA)
-    return asdict(write_arrow(into, f"edges/{task['file']:05}.arrow", batch))
+    return asdict(write_arrow(into, f"{EDGES}/{task['file']:05}.arrow", batch))
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
@@ -124,15 +129,40 @@ def _unmixed(values: np.ndarray) -> np.ndarray:
 
 
 def read_graph(directory: Path) -> tuple[Stored, pa.Table]:
-    """Open a graph that was made: what is stored, and its edges over the mapped files."""
+    """Open a graph that was made: its manifest, and its edges over the mapped files."""
     again = f"move {directory} away and run the command again"
     try:
-        raw = json.loads((directory / FILE).read_text(encoding="utf-8"))
-        files = tuple(Chunk(**each) for each in raw["files"])
-        for each in files:
-            if (directory / each.file).stat().st_size != each.bytes:
-                raise DeltamarkError("a data file is not the one that was made", directory / each.file, again)
-        tables = [pa.ipc.open_file(pa.memory_map(str(directory / each.file))).read_all() for each in files]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        raw = read_json(directory / FILE)
+        if (version := raw.get("version")) != VERSION:
+            raise DeltamarkError(f"a graph of another version, not {VERSION}", f"{directory}: {version}", again)
+        check_seal(raw)
+        stored = _parsed(raw)
+    except (FileNotFoundError, ValueError) as error:
         raise DeltamarkError("an unreadable graph", f"{directory}: {error}", again) from error
-    return Stored(raw["graph"], raw["nodes"], raw["edges"], files), pa.concat_tables(tables)
+    for chunk in stored.files:
+        check_file(directory, chunk)
+    return stored, pa.Table.from_batches([_edges(directory, chunk, stored.nodes) for chunk in stored.files])
+
+
+def _parsed(raw: dict[str, Any]) -> Stored:
+    keyed(raw, ["version", *(each.name for each in fields(Stored)), DIGEST], "the whole")
+    try:
+        of = graph(text(raw["graph"], "graph"))
+    except DeltamarkError as error:
+        raise ValueError(f"graph is {error.cause}") from error
+    files = chunks_of(raw["files"], EDGES)
+    exactly(raw["nodes"], of.nodes, "nodes")
+    exactly(raw["edges"], sum(chunk.rows for chunk in files), "edges")
+    return Stored(raw["graph"], of.nodes, raw["edges"], files)
+
+
+def _edges(directory: Path, chunk: Chunk, nodes: int) -> pa.RecordBatch:
+    """Map the edges of a file, whose vertices must be those of the graph."""
+    batch = map_batch(directory, chunk, SCHEMA)
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        found = pc.min_max(column).as_py()
+        if chunk.rows and not 0 <= found["min"] <= found["max"] < nodes:
+            path, remedy = directory / chunk.file, f"move {directory} away and run the command again"
+            actual = f"{path}: {name} has values from {found['min']} to {found['max']}, outside 0 to {nodes - 1}"
+            raise DeltamarkError("a data file is not the one that was made", actual, remedy)
+    return batch

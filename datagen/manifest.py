@@ -1,17 +1,37 @@
-"""The manifest of a data directory: what it holds, exactly. Written last, so where it stands the data is whole."""
+"""The manifest of a data directory: its files, their sizes and digests, and the bounds of every column.
+
+It is written last, so where it stands the data is whole; it is sealed, so an edited one is refused.
+"""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+import re
+from dataclasses import asdict, dataclass, fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from datagen.schema import RELATIONS, SCHEMA_VERSION, RelationName
+from datagen.schema import RELATION_NAMES, RELATIONS, SCHEMA_VERSION, Column, RelationName, scale_factor
+from datagen.sealed import (
+    DIGEST,
+    UnsealedError,
+    check_seal,
+    exactly,
+    keyed,
+    listed,
+    read_json,
+    text,
+    whole,
+    write_sealed,
+)
 from deltamark import DeltamarkError
 
 FILE = "manifest.json"
+ORDER_LINES = "order_lines"
+
+MOST = (1 << 63) - 1
+MOST_CHUNK_ROWS = 1 << 30
+MOST_CODES = (1 << 31) - 1
 
 Bounds = tuple[int | str, int | str]
 
@@ -59,39 +79,88 @@ class Manifest:
         return [chunk for files in self.relations.values() for chunk in files.chunks] + list(self.order_lines)
 
     def write(self, directory: Path) -> None:
-        (directory / FILE).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        write_sealed(directory / FILE, asdict(self))
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read the manifest of a data directory, and refuse one that this version does not understand."""
+    """Read the manifest of a data directory; refuse one that was edited or is of another version."""
     path = directory / FILE
-    again = f"move {directory} away and run make data again"
+    again = f"move {directory} away and make the data again"
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = read_json(path)
+        if (version := raw.get("schema_version")) != SCHEMA_VERSION:
+            raise DeltamarkError(f"data of another version, not {SCHEMA_VERSION}", f"{path}: {version}", again)
+        check_seal(raw)
+        return _parsed(raw)
     except FileNotFoundError:
         raise DeltamarkError("no manifest in the data directory", directory, again) from None
-    except (OSError, ValueError) as error:
+    except UnsealedError as error:
+        raise DeltamarkError("the manifest is not the one that was written", f"{path}: {error}", again) from error
+    except ValueError as error:
         raise DeltamarkError("unreadable manifest", f"{path}: {error}", again) from error
-    version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if version != SCHEMA_VERSION:
-        raise DeltamarkError(f"data of another version, not {SCHEMA_VERSION}", f"{path}: {version}", again)
-    try:
-        return _parsed(raw)
-    except (KeyError, TypeError) as error:
-        raise DeltamarkError("unreadable manifest", f"{path}: {error!r}", again) from error
 
 
 def _parsed(raw: dict[str, Any]) -> Manifest:
-    relations = {
-        name: RelationFiles(
-            _chunks(raw["relations"][name]["chunks"]),
-            {column: (low, high) for column, (low, high) in raw["relations"][name]["bounds"].items()},
-            raw["relations"][name]["dictionaries"],
-        )
-        for name in RELATIONS
-    }
-    return Manifest(**{**raw, "relations": relations, "order_lines": _chunks(raw["order_lines"])})
+    keyed(raw, [*(each.name for each in fields(Manifest)), DIGEST], "the whole")
+    exactly(raw["schema_version"], SCHEMA_VERSION, "schema_version")
+    sf, generator = _scale_factor(text(raw["sf"], "sf")), text(raw["generator"], "generator")
+    chunk_rows = whole(raw["chunk_rows"], 1, MOST_CHUNK_ROWS, "chunk_rows")
+    if chunk_rows & (chunk_rows - 1):
+        raise ValueError(f"chunk_rows is {chunk_rows}, not a power of two")
+    stored = keyed(raw["relations"], RELATION_NAMES, "relations")
+    relations = {name: _relation(stored[name], name, chunk_rows) for name in RELATION_NAMES}
+    order_lines = chunks_of(raw["order_lines"], ORDER_LINES, chunk_rows)
+    exactly(sum(chunk.rows for chunk in order_lines), relations["orders"].rows + 1, "the number of order_lines")
+    return Manifest(SCHEMA_VERSION, sf, generator, chunk_rows, relations, order_lines)
 
 
-def _chunks(raw: list[dict[str, Any]]) -> tuple[Chunk, ...]:
-    return tuple(Chunk(**chunk) for chunk in raw)
+def _scale_factor(raw: str) -> str:
+    try:
+        exactly(raw, str(scale_factor(raw)), "sf")
+    except DeltamarkError as error:
+        raise ValueError(f"sf is {error.cause}") from error
+    return raw
+
+
+def _relation(raw: Any, name: RelationName, chunk_rows: int) -> RelationFiles:
+    at, columns, codes = f"relations.{name}", RELATIONS[name].columns, RELATIONS[name].codes
+    keyed(raw, [each.name for each in fields(RelationFiles)], at)
+    bounds = keyed(raw["bounds"], [column.name for column in columns], f"{at}.bounds")
+    sizes = keyed(raw["dictionaries"], codes, f"{at}.dictionaries")
+    return RelationFiles(
+        chunks_of(raw["chunks"], name, chunk_rows, f"{at}.chunks"),
+        {column.name: _bounds(bounds[column.name], column, f"{at}.bounds.{column.name}") for column in columns},
+        {each: whole(sizes[each], 1, MOST_CODES, f"{at}.dictionaries.{each}") for each in codes},
+    )
+
+
+def _bounds(raw: Any, column: Column, at: str) -> Bounds:
+    pair = listed(raw, at)
+    exactly(len(pair), 2, f"the length of {at}")
+    limit = 1 << (31 if column.kind == "date" else 63)
+    is_text = column.kind in ("code", "text")
+    low, high = (text(each, at) if is_text else whole(each, -limit, limit - 1, at) for each in pair)
+    if low > high:  # type: ignore[operator]
+        raise ValueError(f"{at} is {raw}: the minimum is above the maximum")
+    return low, high
+
+
+def chunks_of(raw: Any, folder: str, chunk_rows: int | None = None, at: str = "") -> tuple[Chunk, ...]:
+    """Check a list of Arrow files in a folder; return them. chunk_rows: the rows of each but the last, if given."""
+    at = at or folder
+    stored = listed(raw, at)
+    found = tuple(_chunk(each, folder, number, f"{at}[{number}]") for number, each in enumerate(stored))
+    for number, chunk in enumerate(found if chunk_rows else ()):
+        is_last = number == len(found) - 1
+        whole(chunk.rows, 1 if is_last else chunk_rows, chunk_rows, f"{at}[{number}].rows")  # type: ignore[arg-type]
+    return found
+
+
+def _chunk(raw: Any, folder: str, number: int, at: str) -> Chunk:
+    keyed(raw, [each.name for each in fields(Chunk)], at)
+    exactly(raw["file"], f"{folder}/{number:05}.arrow", f"{at}.file")
+    rows, size, time = (whole(raw[each], 0, MOST, f"{at}.{each}") for each in ("rows", "bytes", "mtime_ns"))
+    digest = text(raw["sha256"], f"{at}.sha256")
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        raise ValueError(f"{at}.sha256 is no SHA-256 digest")
+    return Chunk(raw["file"], rows, size, time, digest)

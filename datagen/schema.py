@@ -1,7 +1,7 @@
 """The eight relations: ranks, columns, and how each column is stored.
 
 Stored names drop the specification's prefix (`l_orderkey` is `orderkey` of `lineitem`); `Relation.prefix` brings
-it back. Whatever changes the bytes in the files raises SCHEMA_VERSION.
+it back. Whatever changes the bytes in the files, or what the manifest says of them, raises SCHEMA_VERSION.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from typing import Literal, get_args
 
 import pyarrow as pa
 
-from deltamark import DeltamarkError, unknown
+from deltamark import DeltamarkError, shortened, unknown
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+LEAST_SF, MOST_SF, SF_PLACES = Decimal("0.001"), 100_000, 6
+"""The largest scale factor is the specification's."""
+
 CHUNK_ROWS = 1 << 20
 """Rows of a file; a power of two, so that a position's file and place are a shift and a mask."""
 
@@ -34,6 +37,10 @@ ARROW_TYPES: dict[Kind, pa.DataType] = {
     "code": pa.dictionary(pa.int32(), pa.string(), ordered=True),
     "text": pa.string(),
 }
+
+
+ORDER_LINES_SCHEMA = pa.schema([pa.field("first", pa.int64(), nullable=False)])
+"""Of the files that say where each order's lines begin."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +126,12 @@ def relation(name: str) -> Relation:
 
 
 def scale_factor(text: str) -> Decimal:
-    """Read a scale factor: a decimal number from 0.001 up, exact."""
+    """Read a scale factor: a decimal number from 0.001 to 100000, exact."""
     try:
         value = Decimal(text)
     except InvalidOperation:
         value = Decimal("NaN")
-    if not value.is_finite() or value < Decimal("0.001"):
-        raise DeltamarkError("not a scale factor", repr(text), "give a number from 0.001 up, such as SF=0.01")
+    if not (value.is_finite() and LEAST_SF <= value <= MOST_SF and value == round(value, SF_PLACES)):
+        remedy = f"give a number from {LEAST_SF} to {MOST_SF} with at most {SF_PLACES} decimal places, such as SF=0.01"
+        raise DeltamarkError("not a scale factor", shortened(text), remedy)
     return Decimal(f"{value.normalize():f}")

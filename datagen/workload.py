@@ -17,7 +17,7 @@ import numpy as np
 
 from datagen.dataset import Dataset
 from datagen.schema import RELATION_NAMES, RelationName
-from deltamark import DeltamarkError, unknown
+from deltamark import DeltamarkError, unknown, whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +156,9 @@ class Refresh(Workload):
         return int(self._dataset.first_lines(order, order + 1)[0])
 
 
+MOST_SIZE = 10**12
+"""More orders than any data has."""
+
 SIZED: dict[str, Callable[[Dataset, int], Workload]] = {"window": Window, "refresh": Refresh}
 
 
@@ -166,6 +169,4 @@ def workload(dataset: Dataset, text: str) -> Workload:
         return Insert(dataset)
     if kind not in SIZED:
         raise unknown("workload", text, ["insert", *(f"{name}:N" for name in SIZED)])
-    if not size.isdecimal() or int(size) < 1:
-        raise DeltamarkError(f"{kind} needs a whole number from 1 up", text, f"write {kind}:100")
-    return SIZED[kind](dataset, int(size))
+    return SIZED[kind](dataset, whole_number(size, 1, MOST_SIZE, f"{kind}:N needs a whole number N"))

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from contextlib import suppress
+from typing import Any, NoReturn
 
-from deltamark import DeltamarkError, __version__, unknown
+from deltamark import DeltamarkError, __version__, refused, unknown
+from harness.faults import told
 
 COMMANDS = {
     "answer": "print a query's maintained answer",
@@ -39,9 +42,16 @@ COMMANDS = {
 }
 
 
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a write may fail with, and then names no file."""
+
+
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise DeltamarkError("cannot read the command", message, f"see {self.prog} --help")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        print(message, end="", file=file)  # argparse's own is silent if it fails
 
     @property
     def settings(self) -> list[str]:
@@ -61,19 +71,61 @@ class Parser(argparse.ArgumentParser):
 
 def main(words: Sequence[str]) -> int:
     """Run a command; return its exit code: 0 done, 1 slower (compare), 2 wrong or not done, 130 interrupted."""
+    _open_streams()
     try:
-        return _run(list(words))
-    except DeltamarkError as error:
+        try:
+            code = _run(list(words))
+        except SystemExit:  # of help, which is printed by then
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads what we print has seen enough
+        code = 141
+    except KeyboardInterrupt:
+        _say("interrupted: what is finished is kept, the same command goes on from there")
+        code = 130
+    except Exception as error:
+        if (fault := _fault(error)) is None:
+            raise
         if "--debug" in words:
             traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # whoever reads what we print has seen enough
+        _say(f"error: {fault}")
+        code = 2
+    _close_output()
+    return code
+
+
+def _fault(error: Exception) -> DeltamarkError | None:
+    """Return the error that the user can act on; None for a mistake of ours."""
+    if isinstance(error, DeltamarkError):
+        return error
+    if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
+        return refused(error, "the output")
+    return told(error)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # then nobody can be told
+        print(text, file=sys.stderr, flush=True)
+
+
+def _close_output() -> None:
+    """Drop what cannot be written: Python would try once more at its end, and change the exit code."""
+    try:
+        sys.stdout.flush()
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except KeyboardInterrupt:
-        print("interrupted: what is finished is kept, the same command goes on from there", file=sys.stderr)
-        return 130
+
+
+def _open_streams() -> None:
+    """Open the standard streams that are closed: else the next files that are opened would be taken for them."""
+    for handle in range(3):
+        try:
+            os.fstat(handle)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _run(words: list[str]) -> int:

@@ -5,9 +5,11 @@ A cell is what is measured in one go, and may have several rows; one that has fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
+from deltamark import DeltamarkError
 from harness.record import Origin, Result, key_of
 
 Figures = dict[str, list[float]]
@@ -27,6 +29,11 @@ class Finding(Result):
     of: str = ""
     """What was measured: a graph, TPC-H at a scale factor."""
     table: str = ""
+
+    def check(self) -> None:
+        for name, values in self.figures.items():
+            if not values:
+                raise ValueError(f"figures.{name} has no values")
 
     def least(self, figure: str) -> float:
         if figure not in self.figures:
@@ -64,6 +71,16 @@ class Task:
             self.part or self.table, suite=suite, of=self.of, table=self.table, cell=cell, key=key_of(cell, by),
             **asdict(by),
         )  # fmt: skip
+
+
+@contextmanager
+def readable(suite: str) -> Iterator[None]:
+    """Turn what goes wrong while findings of a suite are shown into an error: each was read, but they do not fit."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, ValueError) as error:
+        remedy = "move findings.jsonl away and measure again; --debug shows more"
+        raise DeltamarkError(f"findings of the suite {suite} do not fit together", repr(error), remedy) from error
 
 
 def latest(findings: Iterable[Finding]) -> list[Finding]:

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from deltamark import DeltamarkError
+from deltamark import DeltamarkError, naming
 from harness.cell import Cell
 from queries.catalogue import QUERIES
 
@@ -32,7 +32,7 @@ def read_golden() -> dict[Cell, str]:
 
 
 def write_golden(digests: dict[Cell, str]) -> None:
-    with FILE.open("w", encoding="utf-8", newline="") as file:
+    with naming(FILE), FILE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows([cell.query, cell.workload, cell.logical, *digest.split()] for cell, digest in digests.items())

@@ -19,6 +19,7 @@ from harness.distributed import SPARK, Distributed, Streamed
 from harness.engines import collection
 from harness.fork import Stages
 from harness.measure import Drive, Handed, Run
+from harness.record import SPREAD
 from harness.sparksql import SPARK_SQL
 from harness.stats import percentile
 from harness.subjects import RECOMPUTING, open_check, open_subject
@@ -32,7 +33,7 @@ WARM, WARM_ROUNDS = 3, 100_000
 FEW = 100
 """Batches of which a record keeps each."""
 
-PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
+PERCENTILES = dict(zip(SPREAD, (50, 95, 99, 100), strict=True))
 
 
 @dataclass(frozen=True)

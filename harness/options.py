@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
 from datagen.make import Wanted
-from datagen.schema import scale_factor
-from deltamark import DeltamarkError
+from datagen.schema import LEAST_SF, MOST_SF, scale_factor
+from deltamark import DeltamarkError, shortened, whole_number
 from harness.cell import ALL, Cell
 from harness.engines import ENGINES
 from queries.catalogue import QUERIES, query
+
+MOST_BATCHES = 10**12
+"""Logical batches, their rounds, or timed ones: more than any stream has."""
+
+MOST_WORKERS = 1024
+"""Shards on Spark; the embedded engine has a lower limit of its own."""
+
+MOST_SIZE = 10**10
+"""Nodes, edges and changes of a random graph."""
+
+MOST_SEED, MOST_TIMES = 10**18, 10**6
+LEAST_SECONDS, MOST_SECONDS = 0.001, 1_000_000
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +36,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sf(parser: argparse.ArgumentParser) -> None:
-    text = "scale factor, from 0.001 up (default 0.01)"
+    text = f"scale factor, from {LEAST_SF} to {MOST_SF} (default 0.01)"
     parser.add_argument("--sf", type=scale_factor, default=Decimal("0.01"), help=text)
 
 
@@ -34,7 +48,11 @@ def add_query(parser: argparse.ArgumentParser) -> None:
     """Add what names a query's answer, wherever it is computed."""
     add = parser.add_argument
     add("query", help=f"{min(QUERIES)} to {max(QUERIES)}")
-    add("--seed", type=int, help="draw the parameters from the specification's ranges (default: those for validation)")
+    add(
+        "--seed",
+        type=whole(0, MOST_SEED),
+        help="draw the parameters from the specification's ranges (default: those for validation)",
+    )
     add("--param", action="append", default=[], metavar="NAME=VALUE", help="give a parameter; may be repeated")
 
 
@@ -44,10 +62,10 @@ def add_cell(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     add_query(parser)
     add("--workload", default="insert", help="insert, window:N or refresh:K (default insert)")
-    add("--logical", type=at_least_one, default=1, metavar="L", help="rounds that share a time (default 1)")
+    add("--logical", type=batch_size, default=1, metavar="L", help="rounds that share a time (default 1)")
     add("--physical", type=physical, default=ALL, metavar="P", help="logical batches at once (default all)")
     add("--variant", default="", help="which dataflow (default the fastest)")
-    add("--workers", type=at_least_one, default=1, metavar="W", help="how many (default 1)")
+    add("--workers", type=worker_count, default=1, metavar="W", help="how many (default 1)")
     add("--engine", default=ENGINES[0], help=f"{' or '.join(ENGINES)} (default {ENGINES[0]})")
     add("--checkpoint", default="", metavar="DIR", help="of a query on Spark, to go on from (default: none is kept)")
 
@@ -78,23 +96,39 @@ def given(words: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, _, value in pairs)
 
 
-def at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise DeltamarkError("not a whole number from 1 up", repr(text), "write one such as 1000")
-    return int(text)
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return what reads a whole number from `low` to `high`."""
+    return lambda text: whole_number(text, low, high)
+
+
+def several(low: int, high: int) -> Callable[[str], tuple[int, ...]]:
+    """Return what reads whole numbers from `low` to `high`, between commas."""
+    return lambda text: tuple(whole_number(each, low, high) for each in text.split(","))
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not LEAST_SECONDS <= value <= MOST_SECONDS:
+        remedy = f"write a number from {LEAST_SECONDS} to {MOST_SECONDS}"
+        raise DeltamarkError("not a number of seconds", shortened(text), remedy)
+    return value
 
 
 def size(text: str) -> int:
     """Read a number such as 1000, 10K or 100M."""
     for unit, worth in (("K", 1000), ("M", 1_000_000)):
         if text.endswith(unit):
-            return at_least_one(text.removesuffix(unit)) * worth
-    return at_least_one(text)
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    return tuple(at_least_one(each) for each in text.split(","))
+            return whole_number(text.removesuffix(unit), 1, MOST_SIZE // worth) * worth
+    return whole_number(text, 1, MOST_SIZE)
 
 
 def physical(text: str) -> int:
-    return ALL if text == "all" else at_least_one(text)
+    return ALL if text == "all" else batch_size(text)
+
+
+batch_size, worker_count = whole(1, MOST_BATCHES), whole(1, MOST_WORKERS)
+batch_sizes, worker_counts = several(1, MOST_BATCHES), several(1, MOST_WORKERS)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar
 
+from datagen.schema import scale_factor
 from harness.cell import Cell
+from harness.typecheck import check_fields
 from queries.catalogue import query
 
 VERSION = 1
 MEASURING = 1
+
+SPREAD = ("p50", "p95", "p99", "max")
+"""What is said of latencies."""
 
 Status = Literal["ok", "wrong", "failed", "timeout"]
 
@@ -47,6 +51,9 @@ class Result:
     version: int = VERSION
     cell: str = ""
     key: str = ""
+
+    def check(self) -> None:
+        """Raise a ValueError if its values do not belong together."""
 
     @property
     def is_bad(self) -> bool:
@@ -79,7 +86,7 @@ class Record(Result):
     changes: int = 0
     batches: int = 0
     latency: dict[str, float] = field(default_factory=dict)
-    """p50, p95, p99 and max of a batch, in the fastest run."""
+    """What SPREAD names of a batch, in the fastest run."""
     trace: list[tuple[int, float]] = field(default_factory=list)
     """Of the fastest run's batches, if they are few: how many rows have come by then, and its seconds."""
     state_rows: int = 0
@@ -90,6 +97,12 @@ class Record(Result):
     once: float = 0.0
     """What DuckDB takes for the query once, over all rows, with one thread; 0 where it was not asked that."""
     measuring: int = MEASURING
+
+    def check(self) -> None:
+        query(self.query)
+        scale_factor(self.sf)
+        if self.shown and not (min(self.seconds) > 0 and self.batches and {*SPREAD} <= {*self.latency}):
+            raise ValueError(f"numbers need seconds and batches above 0, and latency with {', '.join(SPREAD)}")
 
     @property
     def best(self) -> float:
@@ -163,8 +176,12 @@ def to_line(result: Result) -> str:
     return json.dumps(asdict(result), separators=(",", ":")) + "\n"
 
 
-def from_json(kind: type[Kept], raw: Mapping[str, Any]) -> Kept | None:
-    """Read a result; None where it is of another version."""
+def from_json(kind: type[Kept], raw: Any) -> Kept | None:
+    """Read a result; None if it is of another version; raise a ValueError if it is none."""
+    if not isinstance(raw, dict):
+        raise ValueError(f"{type(raw).__name__} is no object")  # noqa: TRY004 (one class for all that can be wrong)
     if raw.get("version") != VERSION:
         return None
-    return kind(**{each.name: raw[each.name] for each in fields(kind) if each.name in raw})
+    made = kind(**check_fields(raw, kind))
+    made.check()
+    return made

@@ -9,18 +9,21 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
-from deltamark import DeltamarkError
+from deltamark import DeltamarkError, naming
 from harness.finding import Finding
-from harness.record import Kept, Record, from_json, to_line
+from harness.record import Record, from_json, to_line
+from harness.session import Header, header_from_json
 
 RECORDS, FINDINGS, SESSIONS = "records.jsonl", "findings.jsonl", "sessions.jsonl"
 LOCK, STOP = "lock", "STOP"
+
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Writer:
         with _open(self._directory / FINDINGS) as file:
             _write(file, "".join(map(to_line, found)))
 
-    def add_session(self, header: dict[str, Any]) -> None:
+    def add_session(self, header: Mapping[str, Any]) -> None:
         with _open(self._directory / SESSIONS) as file:
             _write(file, json.dumps(header, separators=(",", ":")) + "\n")
 
@@ -63,7 +66,7 @@ class Writer:
 def writing(directory: Path) -> Iterator[Writer]:
     """Open the records of a machine to add to them, if nobody else does."""
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / LOCK).open("a+", encoding="utf-8") as lock:
+    with (directory / LOCK).open("a+", encoding="utf-8", errors="replace") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,9 +74,10 @@ def writing(directory: Path) -> Iterator[Writer]:
             who = lock.read().strip() or "somebody"
             remedy = f"wait for it, or stop it: touch {directory.parent / STOP}"
             raise DeltamarkError(f"{directory} is being written to", who, remedy) from None
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()}\n")
-        lock.flush()
+        with naming(directory / LOCK):
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()}\n")
+            lock.flush()
         writer = Writer(directory)
         writer.take_stop()  # whom an older one meant has ended
         try:
@@ -83,9 +87,10 @@ def writing(directory: Path) -> Iterator[Writer]:
 
 
 def _write(file: IO[str], lines: str) -> None:
-    file.write(lines)
-    file.flush()
-    os.fsync(file.fileno())
+    with naming(file.name):
+        file.write(lines)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _open(path: Path) -> IO[str]:
@@ -98,12 +103,12 @@ def _open(path: Path) -> IO[str]:
 def read(directory: Path) -> Read:
     """Read all records of a machine."""
     path = directory / RECORDS
-    return read_lines(path.read_text(encoding="utf-8").splitlines(), path) if path.exists() else Read([], 0)
+    return read_lines(_lines(path), path)
 
 
-def read_lines(lines: Iterable[str], path: Path) -> Read:
-    """Read records from lines; only the last may be cut off."""
-    read = _parsed(lines, path, Record)
+def read_lines(lines: Iterable[str | bytes], path: Path) -> Read:
+    """Read records from lines. path: what errors name."""
+    read = list(_parsed(lines, path, lambda raw: from_json(Record, raw)))
     records = [each for each in read if each is not None]
     return Read(records, len(read) - len(records))
 
@@ -111,27 +116,31 @@ def read_lines(lines: Iterable[str], path: Path) -> Read:
 def findings(directory: Path) -> list[Finding]:
     """Read what suites have found on a machine."""
     path = directory / FINDINGS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [each for each in _parsed(lines, path, Finding) if each is not None]
+    return [each for each in _parsed(_lines(path), path, lambda raw: from_json(Finding, raw)) if each is not None]
 
 
-def _parsed(lines: Iterable[str], path: Path, kind: type[Kept]) -> list[Kept | None]:
-    found: list[Kept | None] = []
-    listed = list(lines)
-    for number, line in enumerate(listed, 1):
-        try:
-            found.append(from_json(kind, json.loads(line)))
-        except (ValueError, TypeError, AttributeError) as error:
-            if number < len(listed):
-                raise DeltamarkError("not a record", f"{path}, line {number}: {error}", "remove that line") from error
-    return found
-
-
-def sessions(directory: Path) -> dict[str, dict[str, Any]]:
+def sessions(directory: Path) -> dict[str, Header]:
     """Read the headers of all sessions of a machine, by id."""
     path = directory / SESSIONS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {header["session"]: header for line in lines if (header := json.loads(line))}
+    return {header["session"]: header for header in _parsed(_lines(path), path, header_from_json)}
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Read the whole lines of a file; what follows the last one was cut off by a crash."""
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
+def _parsed(lines: Iterable[str | bytes], path: Path, read: Callable[[Any], Parsed]) -> Iterator[Parsed]:
+    for number, line in enumerate(lines, 1):
+        try:
+            words = line if isinstance(line, str) else line.decode()
+            yield read(json.loads(words))
+        except (ValueError, RecursionError, DeltamarkError) as error:
+            remedy = "remove that line, or move the file away"
+            raise DeltamarkError("not a record", f"{path}, line {number}: {error}", remedy) from error
 
 
 def latest(records: Iterable[Record]) -> dict[str, Record]:

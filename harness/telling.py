@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.grid import Task
@@ -31,14 +31,14 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def header(session: dict[str, Any]) -> str:
+def header(session: Mapping[str, Any]) -> str:
     """Say what is measured, and on what."""
     facts = machine_words(session["machine"])
     after = f" before, {session['load_after']:.1f} after" if "load_after" in session else ""
     return f"{facts}{after}\n{session['versions']}, java {session['java']}; commit {session['commit']}"
 
 
-def machine_words(facts: dict[str, Any]) -> str:
+def machine_words(facts: Mapping[str, Any]) -> str:
     return (
         f"{facts['cpu']}, {facts['cores']} cores ({facts['usable']} usable), {facts['memory_gb']} GB, "
         f"{facts['caches']}; {facts['system']}, limits {facts['limits']}, "

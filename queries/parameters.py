@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from random import Random
 
-from deltamark import DeltamarkError, unknown
+from deltamark import DeltamarkError, shortened, unknown
 from queries.query import Parameters, Value, months_later
 
 NATIONS = {
@@ -160,18 +160,42 @@ def parameters(
     return values
 
 
+FIRST_DAY, LAST_DAY = dt.date(1900, 1, 1), dt.date(2100, 12, 31)
+"""Dates from which queries count months and years on."""
+
+MOST_WHOLE, MOST_DECIMAL, PLACES = 100_000, 10**12, 12
+"""Whole numbers are days, sizes and quantities."""
+
+
 def _read(name: str, text: str, like: Value) -> Value:
     """Read a value of the kind of another."""
     try:
         match like:
             case dt.date():
-                return dt.date.fromisoformat(text)
+                value: Value = dt.date.fromisoformat(text)
             case tuple():
                 words = [each.strip() for each in text.split(",")]
-                return tuple(map(int, words)) if isinstance(like[0], int) else tuple(words)
-        return type(like)(text)
+                value = tuple(map(int, words)) if isinstance(like[0], int) else tuple(words)
+            case _:
+                value = type(like)(text)
     except (ValueError, InvalidOperation) as error:
-        raise DeltamarkError(f"not a value of {name}", repr(text), f"write one such as {shown(like)}") from error
+        raise DeltamarkError(f"not a value of {name}", shortened(text), f"write one such as {shown(like)}") from error
+    for each in value if isinstance(value, tuple) else (value,):
+        _check(name, text, each)
+    return value
+
+
+def _check(name: str, text: str, value: Value) -> None:
+    """Refuse a number or a date that no query can compute with."""
+    cause, said = f"a value of {name} out of bounds", shortened(text)
+    match value:
+        case dt.date() if not FIRST_DAY <= value <= LAST_DAY:
+            raise DeltamarkError(cause, said, f"write one from {FIRST_DAY} to {LAST_DAY}")
+        case int() if abs(value) > MOST_WHOLE:
+            raise DeltamarkError(cause, said, f"write one from -{MOST_WHOLE} to {MOST_WHOLE}")
+        case Decimal() if not (value.is_finite() and abs(value) <= MOST_DECIMAL and value == round(value, PLACES)):
+            remedy = f"write one from -{MOST_DECIMAL} to {MOST_DECIMAL} with at most {PLACES} decimal places"
+            raise DeltamarkError(cause, said, remedy)
 
 
 def shown(value: Value) -> str:

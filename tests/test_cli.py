@@ -30,7 +30,7 @@ def test_unknown_settings_are_named():
     ("words", "message"),
     [
         (["dta"], "error: unknown command: dta; did you mean data"),
-        (["data", "SF=tiny"], "error: not a scale factor: 'tiny'; give a number from 0.001 up, such as SF=0.01"),
+        (["data", "SF=tiny"], "error: not a scale factor: 'tiny'; give a number from 0.001 to 100000 with at most 6"),
         (["data", "--frob"], "error: cannot read the command: unrecognized arguments: --frob; see python -m"),
         (["data-verify", "DATA=/nowhere"], "error: no manifest in the data directory: /nowhere/tpch-sf0.01-"),
     ],

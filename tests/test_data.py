@@ -103,8 +103,8 @@ def test_what_is_there_is_used_and_left_as_it_is(data, monkeypatch):
 
 def test_nothing_but_the_data_is_left_behind(data):
     assert sorted(path.name for path in data.iterdir()) == [
-        "tpch-sf0.001-tpchgen-cli-4.0.0-v1",
-        "tpch-sf0.01-tpchgen-cli-4.0.0-v1",
+        "tpch-sf0.001-tpchgen-cli-4.0.0-v2",
+        "tpch-sf0.01-tpchgen-cli-4.0.0-v2",
     ]
     assert not [path for path in data.rglob("*") if path.is_file() and path.suffix not in (".arrow", ".json")]
 
@@ -146,7 +146,9 @@ def test_a_scale_factor_has_one_spelling(text, value):
     assert str(scale_factor(text)) == value
 
 
-@pytest.mark.parametrize("text", ["0", "0.0009", "-1", "nan", "inf", "one", ""])
+@pytest.mark.parametrize(
+    "text", ["0", "0.0009", "-1", "nan", "inf", "one", "", "1e300", "1e-300", "100001", "0.0010000001", "9" * 5000]
+)
 def test_other_scale_factors_are_refused(text):
     with pytest.raises(DeltamarkError, match="not a scale factor"):
         scale_factor(text)

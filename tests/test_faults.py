@@ -75,10 +75,14 @@ def test_a_lost_file(copy):
 @pytest.mark.parametrize(
     ("pattern", "replacement", "message"),
     [
-        ('"schema_version": 1', '"schema_version": 2', "data of another version, not 1: .*: 2"),
-        ('"schema_version": 1', '"schema_version": 1,,', "unreadable manifest"),
-        ('"lineitem": {', '"lineitems": {', "unreadable manifest: .*KeyError"),
-        (r"(?s).*", "[]", "data of another version"),
+        (
+            '"schema_version": 2',
+            '"schema_version": 1',
+            "data of another version, not 2: .*: 1; move .*copy away and make",
+        ),
+        ('"schema_version": 2', '"schema_version": 2,,', "unreadable manifest"),
+        ('"lineitem": {', '"lineitems": {', "the manifest is not the one that was written: .*: its digest is"),
+        (r"(?s).*", "[]", r"unreadable manifest: .*: the whole is \[\], not an object"),
     ],
 )
 def test_a_manifest_that_is_not_ours(copy, pattern, replacement, message):

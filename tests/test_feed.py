@@ -164,8 +164,8 @@ def test_only_what_is_asked_for_is_read(sf001):
     ("make", "message"),
     [
         (lambda d: workload(d, "windw:3"), "unknown workload: windw:3; did you mean window:N"),
-        (lambda d: workload(d, "window:0"), "window needs a whole number from 1 up: window:0; write window:100"),
-        (lambda d: workload(d, "refresh"), "refresh needs a whole number from 1 up: refresh; write refresh:100"),
+        (lambda d: workload(d, "window:0"), "window:N needs a whole number N: '0'; write one from 1 to 1000"),
+        (lambda d: workload(d, "refresh"), "refresh:N needs a whole number N: ''; write one from 1 to 1000"),
         (
             lambda d: workload(d, "refresh:2000"),
             "not enough orders to hold back: refresh:2000; at this scale at most refresh:1500",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from contextlib import closing
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loops import LOOPS, NODES, ROWS, begun, distances, edges, nodes, reach, roots, step
 from plans import Case, cuts, inputs_of, streams_of, times_of
@@ -23,6 +24,7 @@ from test_laws import (
     check_recomputation,
     feed,
     long_stream,
+    maintained,
 )
 
 from dataflow.collection import Collection, source
@@ -190,6 +192,78 @@ def test_a_long_path_is_walked():
         cut_off = worker.feed({"edges": arrays(graph.schema, [((length - 2, length - 1), 1, -1)])})
         assert sorted(cut_off.columns["dist"].tolist()) == [length - 1, length]
         assert np.all(cut_off.diff == -1)
+
+
+@pytest.fixture
+def folded(monkeypatch):
+    """Have keys added up from their second look on, and rows compared with earlier ones from the first iteration on."""
+    monkeypatch.setattr("dataflow.operators.iterate.MANY_ROWS", 0)
+    monkeypatch.setattr("dataflow.operators.iterate.LONG_EPOCH", 1)
+
+
+@each_loop
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_loop_that_adds_up_its_keys_equals_its_recomputation(name, folded, data):  # noqa: ARG001
+    case = drawn(data, name)
+    check_recomputation(case, data.draw(cuts(case.streams)))
+
+
+def countdown(which: str, least: int) -> Collection:
+    """Move one value a key, step by step, to where it stays: it has a past at each iteration."""
+    begin = tracks.select("key", "at")
+
+    def body(found: Collection) -> Collection:
+        on, there = found.where(col.at > least).select("key", at=col.at - 1), found.where(col.at <= least)
+        if which == "distinct":
+            return on.concat(there, begin.where(col.at <= least)).distinct()
+        return on.concat(there, begin).smallest("at", by="key").distinct()
+
+    return begin.iterate(body)
+
+
+tracks = source("tracks", {"key": integer(0, 2), "at": integer(0, 400)}, ROWS)
+
+
+@pytest.mark.parametrize("which", ["smallest", "distinct"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_key_may_change_in_hundreds_of_iterations(which, seed):
+    order = random.Random(seed)
+    live, updates = Counter(), []
+    for time in range(6):
+        for _ in range(3):
+            row = order.randrange(3), order.choice([150, 151, 200, 201, 400])
+            diff = -1 if live[row] and order.random() < 0.6 else 1
+            live[row] += diff
+            updates.append((row, time, diff))
+    plan, streams = countdown(which, 100), {"tracks": updates}
+    assert maintained(plan, streams, [[0], [1, 2], [3, 4, 5]]) == changes(plan.node, streams)
+
+
+CIRCLES = {
+    "there and back": (lambda row: row.select("key", at=1 - col.at), 1),
+    "round three": (
+        lambda row: row.where(col.at < 2).select("key", at=col.at + 1).concat(
+            row.where(col.at == 2).select("key", at=col.at - 2)
+        ),
+        2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CIRCLES)
+@pytest.mark.parametrize("others", [0, 5])
+def test_a_loop_that_goes_round_in_a_circle_is_an_error(name, others):
+    body, most = CIRCLES[name]
+    rows = source("rows", {"key": integer(0, 9), "at": integer(0, most)}, 100)
+    circle = rows.iterate(lambda found: body(found).distinct())
+    with closing(Worker(circle)) as worker:
+        settled = {"rows": arrays(rows.schema, [])}
+        worker.feed(settled)
+        updates = [((key, 0), 3, 1) for key in range(others + 1)]
+        message = f"a loop goes round in a circle: the same rows again after {most + 1} iterations, time 3"
+        with pytest.raises(DeltamarkError, match=message):
+            worker.feed({"rows": arrays(rows.schema, updates)})
 
 
 def test_what_was_never_there_is_named():

@@ -117,6 +117,12 @@ def test_q11_takes_the_inverse_of_its_fraction_exactly():
     assert parameters("q11", Decimal("0.0333"))["inverse_fraction"] == Decimal(333)
 
 
+OUT_OF_BOUNDS = (
+    "a value of discount out of bounds: '{}'; write one from -1000000000000 to 1000000000000 "
+    "with at most 12 decimal places"
+)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -124,6 +130,12 @@ def test_q11_takes_the_inverse_of_its_fraction_exactly():
         ({"date": "1994"}, "not a value of date: '1994'; write one such as 1994-01-01"),
         ({"discount": "x"}, "not a value of discount: 'x'; write one such as 0.06"),
         ({"quantity": "2.5"}, "not a value of quantity: '2.5'; write one such as 24"),
+        ({"quantity": "100001"}, "a value of quantity out of bounds: '100001'; write one from -100000 to 100000"),
+        (
+            {"date": "9999-12-31"},
+            "a value of date out of bounds: '9999-12-31'; write one from 1900-01-01 to 2100-12-31",
+        ),
+        *(({"discount": each}, OUT_OF_BOUNDS.format(each)) for each in ("nan", "-Infinity", "1e400", "1e-30")),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(given, message):

@@ -12,18 +12,19 @@ from deltamark import DeltamarkError
 from harness import store
 from harness.cell import Cell
 from harness.commands.tables import comparable
-from harness.record import Origin, Record, blank, from_json, to_line
+from harness.record import SPREAD, Origin, Record, blank, from_json, to_line
 
 ORIGIN = Origin("data", "code", "versions", "commit", "session")
 
 
 def record(name="q01", **changes):
     found = blank(Cell(name, "1", logical=1, physical=1000), 0, ORIGIN)
-    return replace(found, seconds=[0.5, 0.25], tuples=100, asked=3, **changes)
+    numbers = {"seconds": [0.5, 0.25], "tuples": 100, "batches": 10, "latency": dict.fromkeys(SPREAD, 0.1)}
+    return replace(found, asked=3, **numbers, **changes)
 
 
 def test_a_record_survives_its_line():
-    made = record(latency={"p50": 0.1})
+    made = record()
     assert from_json(Record, json.loads(to_line(made))) == made
     assert made.rate == 400
     assert made.variant == "data"

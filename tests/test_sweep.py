@@ -11,7 +11,7 @@ from deltamark import DeltamarkError
 from harness import grid, store, telling
 from harness.cell import Cell
 from harness.grid import Asked, Task
-from harness.record import Origin
+from harness.record import SPREAD, Origin
 from harness.sweep import Effort, Plan, Sweep, estimate
 
 ORIGIN = Origin("data", "code", "versions")
@@ -23,7 +23,7 @@ class Fake:
     """Measures nothing, and says what it is told to."""
 
     def __init__(self, **said):
-        self.said = {"status": "ok", "seconds": [0.5], "tuples": 10, "digest": "1 aa"} | said
+        self.said = {"status": "ok", "seconds": [0.5], "tuples": 10, "batches": 9, "digest": "1 aa"} | said
         self.asked, self.measured, self.beside = [], [], []
 
     def ask(self, cell, rounds, _limit):
@@ -36,7 +36,7 @@ class Fake:
         self.beside.append(beside and beside.cell)
         digest = self.said["digest"]
         said = self.said | {"digest": digest(cell) if callable(digest) else digest}
-        return said | {"latency": {"p99": 0.1}, "verified": "oracle" if compare else ""}
+        return said | {"latency": dict.fromkeys(SPREAD, 0.1), "verified": "oracle" if compare else ""}
 
 
 class Kept:

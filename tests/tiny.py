@@ -9,7 +9,7 @@ import pyarrow as pa
 from datagen.dataset import Dataset
 from datagen.lines import write_order_lines
 from datagen.manifest import Manifest, RelationFiles
-from datagen.prebatch import write_arrow
+from datagen.prebatch import _bounds, write_arrow
 from datagen.schema import ARROW_TYPES, RELATIONS, SCHEMA_VERSION, Column, RelationName
 
 WORDS = ["ash", "birch", "cedar"]
@@ -49,4 +49,5 @@ def _write(directory: Path, name: RelationName, arrays: list[pa.Array], chunk_ro
     starts = range(0, whole.num_rows, chunk_rows)
     batches = [whole.slice(start, chunk_rows) for start in starts]
     chunks = [write_arrow(directory, f"{name}/{number:05}.arrow", batch) for number, batch in enumerate(batches)]
-    return RelationFiles(tuple(chunks), {}, {})
+    bounds = {column.name: _bounds(column, whole.column(column.name)) for column in RELATIONS[name].columns}
+    return RelationFiles(tuple(chunks), bounds, dict.fromkeys(RELATIONS[name].codes, len(WORDS)))

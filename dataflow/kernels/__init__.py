@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
 from numba import config
 
-from dataflow.kernels.cache import OTHERS, Locator
+from dataflow.kernels.cache import install
 from deltamark import __version__
 
 
@@ -27,9 +30,28 @@ def _cache_directory() -> Path:
     for source in sorted(files(__name__).iterdir(), key=lambda each: each.name):
         if source.name.endswith(".py"):
             digest.update(source.read_bytes())
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     checked = "-checked" if os.environ.get("DELTAMARK_CHECKED", "0") not in ("", "0") else ""
-    return Path(base) / "deltamark" / f"kernels-{digest.hexdigest()}{checked}"
+    places = [base / f"kernels-{digest.hexdigest()}{checked}" for base in _bases()]
+    return next(filter(_is_usable, places), places[0])
+
+
+def _bases() -> Iterator[Path]:
+    """Name the directories where compiled kernels may lie, the best first."""
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        yield Path(base) / "deltamark"
+    else:
+        with suppress(RuntimeError):  # a user without a home
+            yield Path.home() / ".cache" / "deltamark"
+    yield Path(tempfile.gettempdir()) / f"deltamark-{os.getuid()}"
+
+
+def _is_usable(directory: Path) -> bool:
+    """Is there such a directory of this user's or of root's, or can it be made? What is complete may be read-only."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory.stat().st_uid in (0, os.getuid()) and os.access(directory, os.R_OK | os.X_OK)
+    except OSError:
+        return False
 
 
 def compiled_before() -> bool:
@@ -40,5 +62,4 @@ def compiled_before() -> bool:
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
     config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]
-if not config.CACHE_LOCATOR_CLASSES:  # type: ignore[attr-defined]
-    config.CACHE_LOCATOR_CLASSES = f"{Locator.__module__}.{Locator.__name__},{OTHERS}"  # type: ignore[attr-defined]
+install()

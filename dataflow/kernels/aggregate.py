@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataflow.kernels.keymap import HASHED, LOW, add, key_of, remove
 from dataflow.kernels.memory import add_product, inline, kernel, load, store
+from dataflow.types import NULL
 
 SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, SUMS, VALUES, STATE, SAVED, TOUCHED, OPEN, NOW, RESOLVED = range(1, 15)
 OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_KEY, OUT, LIVE, ERROR_KEY = range(15, 22)
@@ -43,7 +44,7 @@ def aggregate(op: int) -> int:
         record = state + 8 * words * key_id
         alone = opened == 0 and (load(times, at + 1) != time if at + 1 < size else time < frontier)
         if alone:
-            had = load(record, 0) != 0
+            had = exists(record)
             if had:
                 _emit(op, out, rows, key_of(keys, key_id), record, now, -1)
         elif load(record, words - 2) == 0:
@@ -64,7 +65,7 @@ def aggregate(op: int) -> int:
             else:
                 moved = True
         if alone:
-            has = load(record, 0) != 0
+            has = exists(record)
             if load(record, 1) < 0:
                 status = NEGATIVE
             elif moved or not had or not has:
@@ -86,6 +87,12 @@ def aggregate(op: int) -> int:
     store(op, OPEN, opened)
     store(op, LIVE, live)
     return status
+
+
+@inline
+def exists(record: int) -> bool:
+    """Has a group any rows? Their number is 128 bits wide."""
+    return load(record, 0) | load(record, 1) != 0
 
 
 @kernel
@@ -110,7 +117,7 @@ def flush(op: int, out: int, rows: int, live: int, opened: int) -> tuple[int, in
         key_id = load(load(op, TOUCHED), place)
         new, old = load(op, STATE) + 8 * words * key_id, load(op, SAVED) + 8 * words * place
         store(new, words - 2, 0)
-        had, has, changed = load(old, 0) != 0, load(new, 0) != 0, False
+        had, has, changed = exists(old), exists(new), False
         for index in range(sums):
             number = 16 * index + 16 if load(out, index - sums) != 0 else 0
             changed |= load(new + number, 0) != load(old + number, 0) or load(new + number, 1) != load(old + number, 1)
@@ -145,7 +152,7 @@ def _emit(op: int, out: int, at: int, key: int, record: int, time: int, diff: in
         if load(out, 2 * index + 1) != 0:
             store(load(out, 2 * index + 1), at, high)
         else:
-            overflow |= high != low >> 63
+            overflow |= high != low >> 63 or low == NULL
     return overflow
 
 

@@ -4,26 +4,44 @@ Under each key are values, each with a weight; what is kept is the least value w
 came is remembered with its iteration. A key that changes is looked at again at that iteration, and at each later one
 at which it has a past; what differs there from what was said before the epoch goes into the next iteration. An epoch
 is over when no key is left to be looked at; then the answer tells what differs after all iterations.
+
+Each iteration's rows follow from those of the one before. So a loop whose rows are again what they were some iterations
+ago, but not all the time in between, never ends; sums of hashes of the rows tell, once an epoch has gone on for LONG.
 """
 
 from __future__ import annotations
 
-from dataflow.kernels import due, past
+from dataflow.kernels import due, fold, past
 from dataflow.kernels.keymap import key_of, remove
 from dataflow.kernels.memory import inline, kernel, load, load32, prefetch, store, store32
 
 PAST, DUE, CHOSEN, SORTED, TOUCHED, OPEN, LEAST, LIMIT, NOW = range(9)
 OUT_SIZE, OUT_ITERATION, OUT_DIFF, OUT_KEY, OUT_VALUE = range(9, 14)
 ANSWER_SIZE, ANSWER_TIME, ANSWER_DIFF, ANSWER_KEY, ANSWER_VALUE, ERROR, ERROR_KEY, ERROR_VALUE = range(14, 22)
-WORDS = 22
+FOLDS, FOLDS_USED, DIGESTS, LOOKED_AT, LOOKS, SUMMED_TO, DIGEST, MARKED, MARKED_AT, LASTS, HAS_MOVED = range(22, 33)
+MANY, LONG = 33, 34
+WORDS = 35
 """PAST, DUE: blocks of what is remembered, and of which keys are to be looked at when. TOUCHED: the OPEN keys that the
-epoch has changed. CHOSEN, SORTED: scratch. The others are cells, but for numbers."""
+epoch has changed. CHOSEN, SORTED: scratch. The others are cells, but for numbers.
+FOLDS: an area of which FOLDS_USED words hold the folds of the epoch. DIGESTS: for each iteration the sum of the hashes
+of the rows that it adds, over all epochs. LOOKED_AT: the last iteration of LOOKS that the epoch has looked at. DIGEST:
+the sum of those up to SUMMED_TO, which is that of all rows of the iteration; MARKED: what it was when LOOKS was
+MARKED_AT, which it is compared with until LASTS more, and HAS_MOVED: was it anything else since? MANY: rows of a key
+that are better added up than looked through twice in an epoch. LONG: iterations of an epoch before its rows are
+compared with those of earlier ones."""
 
 LIST, DUE_AT, IS_TOUCHED, SURE_FROM = range(4)
 SURE_VALUE = 2
 KEY_WIDTH = 6
 """Of a key, int32s: its list, 1 + the iteration at which it is to be looked at next, whether it was touched, and 1 + an
-iteration from which on SURE_VALUE (a word) is known to be there: what is no better and comes later changes nothing."""
+iteration from which on SURE_VALUE (a word) is known to be there: what is no better and comes later changes nothing.
+IS_TOUCHED: 0, TOUCHED_ONCE, SEEN_ONCE by a look that found MANY rows, or the place of the key's fold in FOLDS."""
+
+TOUCHED_ONCE, SEEN_ONCE = 1, -1
+
+FOLDS_FROM = 2
+"""Where the first fold lies in its area: lower numbers mean something else in IS_TOUCHED."""
+
 
 VALUE, BEFORE = past.VALUES, past.VALUES + 1
 """Of a remembered row: its value, and its weight before the epoch."""
@@ -32,7 +50,7 @@ CLOSING = 1
 """The operator: the block of all this."""
 
 FAILED = 2
-NEGATIVE, TOO_HEAVY, ENDLESS = 1, 2, 3
+NEGATIVE, TOO_HEAVY, ENDLESS, CIRCLING = 1, 2, 3, 4
 """Errors."""
 
 FAR, NEAR = 16, 8
@@ -54,10 +72,13 @@ def take_in(op: int) -> int:
         key_id = load(ids, at)
         state, iteration = lists + 4 * KEY_WIDTH * key_id, load(iterations, at)
         store(touched, opened, key_id)
-        opened += load32(state, IS_TOUCHED) == 0
-        store32(state, IS_TOUCHED, 1)
+        seen = load32(state, IS_TOUCHED)
+        opened += seen == 0
+        store32(state, IS_TOUCHED, TOUCHED_ONCE if seen == 0 else seen)
         if load(diffs, at) < 0:
             store32(state, SURE_FROM, 0)
+            if seen > TOUCHED_ONCE:
+                store(load(of, FOLDS) + 8 * seen, fold.NEGATIVE, 1)
         planned = load32(state, DUE_AT)
         if (planned == 0 or planned > iteration + 1) and not _is_beaten(state, iteration, load(values, at)):
             store32(state, DUE_AT, iteration + 1)
@@ -80,6 +101,8 @@ def look(of: int, most: int) -> int:
     if not due.any_left(agenda):
         return 0
     iteration = due.first(agenda)
+    if iteration != load(of, LOOKED_AT) and _circles(of, iteration):
+        return FAILED
     lists, records, words = load(remembered, past.LISTS), load(remembered, past.RECORDS), load(remembered, past.WORDS)
     chosen, count, out = load(of, CHOSEN), due.take(agenda, most, load(of, CHOSEN)), 0
     for index in range(count):
@@ -105,12 +128,48 @@ def look(of: int, most: int) -> int:
 
 
 @kernel
+def _circles(of: int, iteration: int) -> bool:
+    """Take note of a new iteration, whose rows are all known; are they those of an earlier one, after others?"""
+    looks, long = load(of, LOOKS) + 1, load(of, LONG)
+    store(of, LOOKED_AT, iteration)
+    store(of, LOOKS, looks)
+    if looks < long:
+        return False
+    total, marked, moved = load(of, DIGEST), load(of, MARKED), load(of, HAS_MOVED)
+    for each in range(load(of, SUMMED_TO) + 1, iteration + 1):
+        total += load(load(of, DIGESTS), each)
+        moved |= total != marked
+    store(of, SUMMED_TO, iteration)
+    store(of, DIGEST, total)
+    store(of, HAS_MOVED, moved)
+    if looks > long and moved != 0 and total == marked:
+        store(of, ERROR, CIRCLING)
+        store(of, ERROR_VALUE, looks - load(of, MARKED_AT))
+        return True
+    if looks == long or looks - load(of, MARKED_AT) >= load(of, LASTS):
+        store(of, LASTS, long if looks == long else 2 * load(of, LASTS))
+        store(of, MARKED, total)
+        store(of, MARKED_AT, looks)
+        store(of, HAS_MOVED, 0)
+    return False
+
+
+@inline
+def _hash(key: int, value: int) -> int:
+    mixed = (key ^ (key >> 32)) * -7046029254386353131
+    mixed = (mixed ^ (mixed >> 29) ^ value) * -7046029254386353131
+    return (mixed ^ (mixed >> 32)) * -7046029254386353131
+
+
+@kernel
 def _compare(of: int, remembered: int, key_id: int, iteration: int, out: int) -> tuple[int, int]:
     """Say what a key adds at an iteration that it did not add before.
 
     Return the new number of rows, -1 if a weight is negative, and the next iteration at which the key has a past.
     """
-    following, plain = NEVER, True
+    if load32(load(remembered, past.LISTS) + 4 * KEY_WIDTH * key_id, IS_TOUCHED) > TOUCHED_ONCE:
+        return _compare_sums(of, remembered, key_id, iteration, out)
+    following, plain, many = NEVER, True, 0
     now = earlier = was = was_earlier = NEVER
     state, since, later, fresh = load(remembered, past.LISTS) + 4 * KEY_WIDTH * key_id, 0, NEVER, True
     slot = load32(state, LIST)
@@ -124,6 +183,7 @@ def _compare(of: int, remembered: int, key_id: int, iteration: int, out: int) ->
         )
         plain &= weight >= 0 and before >= 0
         fresh &= before == 0
+        many += 1
         if came > iteration:
             following, later = min(following, came), min(later, value)
         else:
@@ -142,9 +202,61 @@ def _compare(of: int, remembered: int, key_id: int, iteration: int, out: int) ->
         now, earlier, was, was_earlier, status = _weigh(of, remembered, key_id, iteration)
         if status != 0:
             return -1, following
+    if many > load(of, MANY):
+        _fold(of, remembered, key_id, iteration)
+    return _told(of, remembered, key_id, iteration, out, now, earlier, was, was_earlier), following
+
+
+@kernel
+def _fold(of: int, remembered: int, key_id: int, iteration: int) -> None:
+    """Have a key's next look find its rows added up, if this one is not the first."""
+    state = load(remembered, past.LISTS) + 4 * KEY_WIDTH * key_id
+    if load32(state, IS_TOUCHED) == TOUCHED_ONCE:
+        store32(state, IS_TOUCHED, SEEN_ONCE)
+        return
+    used, count = load(of, FOLDS_USED), _sort(of, remembered, key_id, iteration)
+    store32(state, IS_TOUCHED, used)
+    first, rows = load32(state, LIST), load(of, SORTED)
+    used = fold.begin(load(of, FOLDS), used, remembered, first, BEFORE, iteration, rows, count)
+    store(of, FOLDS_USED, used)
+
+
+@kernel
+def _compare_sums(of: int, remembered: int, key_id: int, iteration: int, out: int) -> tuple[int, int]:
+    """Do as `_compare` does for a key that has a fold."""
+    state, area, used, least = (
+        load(remembered, past.LISTS) + 4 * KEY_WIDTH * key_id,
+        load(of, FOLDS),
+        load(of, FOLDS_USED),
+        load(of, LEAST),
+    )
+    sums, first = area + 8 * load32(state, IS_TOUCHED), load32(state, LIST)
+    used = fold.add_until(area, used, sums, remembered, first, BEFORE, iteration)
+    earlier = fold.value_at(sums, fold.least(sums, fold.NOW, least))
+    was_earlier = fold.value_at(sums, fold.least(sums, fold.BEFORE, least))
+    store(of, FOLDS_USED, fold.add_until(area, used, sums, remembered, first, BEFORE, iteration + 1))
+    place = fold.least(sums, fold.NOW, least)
+    now, since = fold.value_at(sums, place), fold.since_at(sums, place)
+    was = fold.value_at(sums, fold.least(sums, fold.BEFORE, least))
+    debt, following = fold.negative(sums), fold.following(sums, remembered, first)
+    if debt >= 0:
+        store(of, ERROR, NEGATIVE)
+        store(of, ERROR_KEY, key_id)
+        store(of, ERROR_VALUE, fold.value_at(sums, debt))
+        return -1, following
+    store32(state, SURE_FROM, since if load(sums, fold.NEGATIVE) == 0 and least == 1 else 0)
+    store(state, SURE_VALUE, now)
+    return _told(of, remembered, key_id, iteration, out, now, earlier, was, was_earlier), following
+
+
+@kernel
+def _told(
+    of: int, remembered: int, key_id: int, iteration: int, out: int, now: int, earlier: int, was: int, was_earlier: int
+) -> int:
+    """Say what differs between what a key adds now and what it added before the epoch; return the number of rows."""
     if now == earlier and was == was_earlier:
-        return out, following
-    start = out
+        return out
+    start, digest = out, load(load(of, DIGESTS), iteration + 1)
     out = _say(of, start, out, now, 1)
     out = _say(of, start, out, was_earlier, 1)
     out = _say(of, start, out, earlier, -1)
@@ -158,8 +270,10 @@ def _compare(of: int, remembered: int, key_id: int, iteration: int, out: int) ->
         store(values, kept, load(values, at))
         store(keys, kept, key)
         store(iterations, kept, iteration + 1)
+        digest += _hash(key, load(values, at)) * load(diffs, at)
         kept += load(diffs, at) != 0
-    return kept, following
+    store(load(of, DIGESTS), iteration + 1, digest)
+    return kept
 
 
 @kernel
@@ -265,7 +379,9 @@ def finish(of: int) -> int:
         if load32(state, LIST) == 0:
             remove(keys, key)
     store(load(of, ANSWER_SIZE), 0, out)
-    store(of, OPEN, 0)
+    for word in (OPEN, LOOKED_AT, LOOKS, SUMMED_TO, DIGEST):
+        store(of, word, 0)
+    store(of, FOLDS_USED, FOLDS_FROM)
     return 0
 
 

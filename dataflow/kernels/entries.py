@@ -5,7 +5,7 @@ An entry that is taken out leaves no tombstone: those behind it that may move up
 
 from __future__ import annotations
 
-from dataflow.kernels.memory import inline, kernel, load, store
+from dataflow.kernels.memory import heed_signals_at, inline, kernel, load, store
 
 
 @inline
@@ -45,6 +45,7 @@ def take_out(table: int, mask: int, hashed: int, slot: int) -> None:
 def move(old: int, old_mask: int, table: int, mask: int) -> None:
     """Move all entries to an empty table of another size."""
     for at in range(old_mask + 1):
+        heed_signals_at(at)
         entry = load(old, at)
         if entry != 0:
             put(table, mask, entry)

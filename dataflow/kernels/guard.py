@@ -24,8 +24,7 @@ from numba import cfunc, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-VARIABLE = "DELTAMARK_CHECKED"
-CHECKED = os.environ.get(VARIABLE, "0") not in ("", "0")
+CHECKED = os.environ.get("DELTAMARK_CHECKED", "0") not in ("", "0")
 
 SYMBOL = "deltamark_guard"
 """The name by which compiled kernels know the check."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataflow.kernels import arrange
 from dataflow.kernels.keymap import HASHED, LOW, find
-from dataflow.kernels.memory import inline, kernel, load, load32, store, too_wide
+from dataflow.kernels.memory import OFTEN, heed_signals, inline, kernel, load, load32, store, too_wide
 
 LEFT, RIGHT, OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_LEFT, OUT_RIGHT, LEFT_HITS, RIGHT_HITS, OVERFLOW = range(1, 11)
 LEFT_PASSES, LEFT_BIT, RIGHT_PASSES, RIGHT_BIT = range(11, 15)
@@ -29,8 +29,11 @@ def join(op: int) -> int:
     left_hits, right_hits = load(op, LEFT_HITS), load(op, RIGHT_HITS)
     lefts = _passing(op, LEFT_PASSES, left, left_hits, _hits(left, right, left_hits))
     rights = _passing(op, RIGHT_PASSES, right, right_hits, _hits(right, left, right_hits))
-    i = j = size = 0
+    i = j = size = heeded = 0
     while i < lefts or j < rights:
+        if size - heeded > OFTEN:
+            heed_signals()
+            heeded = size
         left_time = _time(left, load(left_hits, 2 * i)) if i < lefts else FOREVER
         right_time = _time(right, load(right_hits, 2 * j)) if j < rights else FOREVER
         if left_time <= right_time:

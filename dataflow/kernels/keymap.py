@@ -9,7 +9,7 @@ Loops over direct keys do the subtraction themselves, and call `find` or `add` o
 
 from __future__ import annotations
 
-from dataflow.kernels.memory import inline, kernel, load, store
+from dataflow.kernels.memory import heed_signals_at, inline, kernel, load, store
 
 HASHED, LOW, HIGH, MASK, TABLE, USED, NEXT, FREE, FREED, KEYS = range(10)
 WORDS = 10
@@ -110,6 +110,7 @@ def rehash(keys: int, table: int, mask: int) -> None:
     """Move to an empty table of another size."""
     old, slots = load(keys, TABLE), load(keys, MASK) + 1
     for at in range(slots):
+        heed_signals_at(at)
         if load(old, 2 * at + 1) != 0:
             key = load(old, 2 * at)
             slot = _slot(key, mask)

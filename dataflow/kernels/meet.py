@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataflow.kernels import arrange, past
 from dataflow.kernels.join import OVERFLOW, product
 from dataflow.kernels.keymap import HASHED, HIGH, LOW, find, key_of, remove
-from dataflow.kernels.memory import kernel, load, load32, prefetch, store, store32
+from dataflow.kernels.memory import OFTEN, heed_signals, kernel, load, load32, prefetch, store, store32
 
 SIZE, ITERATION, DIFF, KEY, PAST, OUTER, NOW, CURSOR, STOP = range(1, 10)
 OUT_SIZE, OUT_ITERATION, OUT_DIFF, OUT_SLOT, OUT, HITS = range(11, 17)
@@ -89,8 +89,11 @@ def _meet_outer(op: int, remembered: int, out: int) -> int:
     iterations, diffs = load(load(op, ITERATION), 0), load(load(op, DIFF), 0)
     out_iteration, out_diff = load(load(op, OUT_ITERATION), 0), load(load(op, OUT_DIFF), 0)
     out_slot = load(load(op, OUT_SLOT), 0)
-    active = _begin(op, outer, hits)
+    active, heeded = _begin(op, outer, hits), out
     while active > 0:
+        if out - heeded > OFTEN:
+            heed_signals()
+            heeded = out
         start, going = out, 0
         for index in range(active):
             prefetch(following + 4 * (load32(hits, 2 * (index + AHEAD) + 1) - 1))

@@ -22,7 +22,7 @@ from dataflow.kernels.iterate import BACK, FORWARD, LENGTH, enter, iterate
 from dataflow.kernels.join import join
 from dataflow.kernels.keymap import crowded
 from dataflow.kernels.meet import meet
-from dataflow.kernels.memory import inline, kernel, load, store
+from dataflow.kernels.memory import heed_signals, inline, kernel, load, store
 from dataflow.kernels.merge import merge
 from dataflow.kernels.rows import bucket
 from dataflow.kernels.scan import scan
@@ -60,6 +60,9 @@ REPEATED = 1
 COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT, DROP = range(1, 7)
 """COLLECT: counts the answer's changes, and keeps them unless DROP is set."""
 
+STEPS = 8
+"""Operators that run between two looks for signals."""
+
 CROWDED_ROWS = 1 << 18
 """Rows that an operator may make of a slice before slices become smaller."""
 
@@ -73,8 +76,9 @@ def run(program: int, start: int) -> int:
 
     Or return 4 * operator + a reason why it stopped there; with room made, start there again.
     """
-    at = start
+    at, steps = start, 0
     while True:
+        heed_signals()
         if at < 0:
             _cut(program)
             at = 0
@@ -82,6 +86,9 @@ def run(program: int, start: int) -> int:
             op = load(load(program, OP_BLOCKS), at)
             store(program, AT, at)
             reason = _step(op)
+            steps += 1
+            if steps & (STEPS - 1) == 0:
+                heed_signals()
             if reason == FORWARD:
                 at += load(op, LENGTH)
             elif reason == BACK:

@@ -9,7 +9,7 @@ in two parts: of a slice's last time, which may go on, and of those before it.
 from __future__ import annotations
 
 from dataflow.kernels import aggregate as sums_of
-from dataflow.kernels.aggregate import aggregate, flush, resolve
+from dataflow.kernels.aggregate import aggregate, exists, flush, resolve
 from dataflow.kernels.exchange import DONE, LINE, PUBLISHED, SLOTS, awaited
 from dataflow.kernels.keymap import LOW
 from dataflow.kernels.memory import add_product, add_wide, inline, kernel, load, store, store_release
@@ -169,10 +169,10 @@ def _add(of: int, mail: int) -> None:
     for place in range(earlier):
         source = mail + 8 * (RECORDS + place * (words - 1))
         record = state + 8 * words * load(source, 0)
-        live -= load(record, 0) != 0
+        live -= exists(record)
         for number in range(sums + 1):
             add_wide(record + 16 * number, source + 8 + 16 * number)
-        live += load(record, 0) != 0
+        live += exists(record)
     store(of, sums_of.LIVE, live)
     store(of, sums_of.NOW, load(mail, LAST))
     opened = load(of, sums_of.OPEN)
@@ -197,6 +197,6 @@ def _close(of: int) -> None:
     for place in range(load(of, sums_of.OPEN)):
         record = load(of, sums_of.STATE) + 8 * words * load(load(of, sums_of.TOUCHED), place)
         store(record, words - 2, 0)
-        live += (load(record, 0) != 0) - (load(load(of, sums_of.SAVED), place * words) != 0)
+        live += exists(record) - exists(load(of, sums_of.SAVED) + 8 * place * words)
     store(of, sums_of.OPEN, 0)
     store(of, sums_of.LIVE, live)

@@ -21,6 +21,9 @@ MANY, FEW = 512, 64
 
 LARGEST_KEY = 2**62
 
+MOST_DEALT = 2**31
+"""Rows that smaller groups are made for: rows are dealt by a hash of 31 bits."""
+
 
 def extreme(stream: Stream, node: Node, owed: Sequence[str]) -> Stream:
     """Stack a tournament: each level looks among the winners of the one before."""
@@ -46,7 +49,7 @@ def _levels(node: Node, types: Sequence[Type]) -> tuple[int, ...]:
     """Return the given levels, or choose some; none where a key and a bucket do not fit into one number."""
     levels = node.params[3]
     groups = prod(radix for _, radix in key_range(types))
-    size = min(node.inputs[0].schema.rows, base_rows(node)) // groups
+    size = min(node.inputs[0].schema.rows, base_rows(node), MOST_DEALT) // groups
     while not node.params[3] and size > MANY:
         size //= FEW
         levels += (size,)

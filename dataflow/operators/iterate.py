@@ -24,6 +24,12 @@ from deltamark import DeltamarkError
 SLOTS = 1024
 """Of a table of what is remembered before it grows."""
 
+MANY_ROWS = 64
+"""Rows of a key that are better added up than looked through twice in an epoch."""
+
+LONG_EPOCH = 64
+"""Iterations of an epoch before its rows are compared with those of earlier ones."""
+
 AT_ONCE = 512
 """Rows that go round at once: what they meet is many times as much, and should stay in the cache."""
 
@@ -124,7 +130,9 @@ class End:
         agenda = [reserve(MOST_ITERATIONS), reserve(LOOSE), 1, 0, reserve(MOST_ITERATIONS + 2), 0]
         fields = [
             0, program.table(agenda), reserve(LOOSE), reserve(LOOSE), reserve(LOOSE), 0, closing.least,
-            MOST_ITERATIONS, now, *again, *answer,
+            MOST_ITERATIONS, now, *again, *answer, 0, 0, 0,
+            reserve(LOOSE), close_kernel.FOLDS_FROM, reserve(MOST_ITERATIONS + 2), 0, 0, 0, 0, 0, 0, 0, 0,
+            MANY_ROWS, LONG_EPOCH,
         ]  # fmt: skip
         return cls(program, program.words(close_kernel.WORDS, fields), closing, again, answer)
 
@@ -184,6 +192,10 @@ class End:
             case close_kernel.ENDLESS:
                 remedy = "make what it keeps settle, as a least or a greatest value does"
                 return DeltamarkError(f"a loop goes on after {MOST_ITERATIONS} iterations", f"time {time}", remedy)
+            case close_kernel.CIRCLING:
+                remedy = "make what it keeps settle, as a least or a greatest value does"
+                period = f"the same rows again after {int(words[close_kernel.ERROR_VALUE])} iterations, time {time}"
+                return DeltamarkError("a loop goes round in a circle", period, remedy)
             case close_kernel.NEGATIVE:
                 key_id, value = (int(words[each]) for each in (close_kernel.ERROR_KEY, close_kernel.ERROR_VALUE))
                 return negative(self._row(key_id, value), time)

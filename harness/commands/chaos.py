@@ -10,7 +10,7 @@ from random import Random
 from harness.cell import Cell
 from harness.chaos import VICTIMS, Danger, survive
 from harness.commands.data import ensure
-from harness.options import add_data, at_least_one, numbers
+from harness.options import MOST_SEED, MOST_TIMES, add_data, batch_size, seconds, whole, worker_counts
 from queries.catalogue import query
 
 QUERIES = ("q03", "q09", "q18")
@@ -21,13 +21,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("queries", nargs="*", default=QUERIES, help=f"which (default {', '.join(QUERIES)})")
     add("--workload", default="window:500", help="insert, window:N or refresh:K (default window:500)")
-    add("--physical", type=at_least_one, default=1000, metavar="P", help="logical batches at once (default 1000)")
-    add("--workers", type=numbers, default=(2,), metavar="W,W", help="numbers of shards (default 2)")
+    add("--physical", type=batch_size, default=1000, metavar="P", help="logical batches at once (default 1000)")
+    add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards (default 2)")
     add("--victims", default=",".join(VICTIMS), help=f"which, between commas (default {','.join(VICTIMS)})")
-    add("--times", type=at_least_one, default=3, help="runs of each query and victim (default 3)")
-    add("--kills", type=at_least_one, default=3, help="in each run (default 3)")
-    add("--pause", type=float, default=10.0, metavar="S", help="seconds between kills, on average (default 10)")
-    add("--seed", type=int, default=0, help="of the moments (default 0)")
+    add("--times", type=whole(1, MOST_TIMES), default=3, help="runs of each query and victim (default 3)")
+    add("--kills", type=whole(1, MOST_TIMES), default=3, help="in each run (default 3)")
+    add("--pause", type=seconds, default=10.0, metavar="S", help="seconds between kills, on average (default 10)")
+    add("--seed", type=whole(0, MOST_SEED), default=0, help="of the moments (default 0)")
 
 
 def run(chosen: argparse.Namespace) -> int:

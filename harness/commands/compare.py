@@ -17,8 +17,9 @@ from pathlib import Path
 from datagen.graph import graph
 from datagen.make_graph import make_graph
 from datagen.workload import workload
+from deltamark import naming
 from harness import control, machine, suites, telling
-from harness.asked import words
+from harness.asked import rmat_scale, words
 from harness.cell import AnyCell
 from harness.client import Measuring
 from harness.commands.data import ensure
@@ -27,7 +28,7 @@ from harness.compare.gate import Gate
 from harness.compare.side import opener
 from harness.compare.summary import Said, as_markdown, as_text
 from harness.compare.trees import DIRECTORY, Tree, trees
-from harness.options import add_data, at_least_one, numbers, wanted
+from harness.options import add_data, batch_sizes, seconds, wanted
 from harness.progress import ProgressLine
 from harness.subjects import checkpoints
 
@@ -45,11 +46,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--head", default="", metavar="COMMIT", help="what to compare (default the work tree as it is)")
     add("--queries", type=words, default=QUERIES, metavar="Q,Q", help=f"which (default {','.join(QUERIES)})")
     add("--workload", type=words, default=WORKLOADS, metavar="W,W", help=f"which (default {','.join(WORKLOADS)})")
-    add("--logical", type=numbers, default=(1,), metavar="L,L", help="rounds that share a time (default 1)")
+    add("--logical", type=batch_sizes, default=(1,), metavar="L,L", help="rounds that share a time (default 1)")
     text = f"logical batches at once (default {','.join(map(str, PHYSICAL))})"
-    add("--physical", type=numbers, default=PHYSICAL, metavar="P,P", help=text)
-    add("--scale", type=at_least_one, default=SCALE, metavar="S", help=f"of the graph rmat:S (default {SCALE})")
-    add("--timeout", type=float, default=60.0, metavar="S", help="seconds that a run may take (default 60)")
+    add("--physical", type=batch_sizes, default=PHYSICAL, metavar="P,P", help=text)
+    add("--scale", type=rmat_scale, default=SCALE, metavar="S", help=f"of the graph rmat:S (default {SCALE})")
+    add("--timeout", type=seconds, default=60.0, metavar="S", help="seconds that a run may take (default 60)")
     parser.set_defaults(usual=vars(parser.parse_args([])))
 
 
@@ -109,8 +110,9 @@ def _word(value: object) -> str:
 def _publish(markdown: str, suite: str) -> Path:
     """Write the summary, and where a workflow asks for it; return where it is."""
     written = machine.ROOT / DIRECTORY / f"summary-{suite}.md"
-    written.write_text(markdown, encoding="utf-8")
+    with naming(written):
+        written.write_text(markdown, encoding="utf-8")
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(path).open("a", encoding="utf-8") as file:
+        with naming(path), Path(path).open("a", encoding="utf-8") as file:
             file.write(markdown)
     return written

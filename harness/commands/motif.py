@@ -33,7 +33,7 @@ from harness.engines import ENGINES
 from harness.graphs import WORKLOADS, Edges, Stream, open_graph, oriented
 from harness.motifs import Measured, counted, indexed, oracle, relations_of, triangular
 from harness.motifs import run as steps
-from harness.options import at_least_one
+from harness.options import MOST_BATCHES, batch_size, whole, worker_count
 from harness.progress import ProgressLine
 from harness.spark_motifs import INDEXES, Changes, Counting, Place, Seeded, executor_bytes, index_bytes, seeded, settled
 from harness.spark_motifs import run as run_on_spark
@@ -74,18 +74,24 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     add("--triangles", action="store_true", help="keep all triangles, and find the motif by them: see README")
     text = "changes of edges at a time; with --static proposals of a round (default 10000, 100000; of a shard 1000)"
-    add("--batch", type=at_least_one, metavar="N", help=text)
+    add("--batch", type=batch_size, metavar="N", help=text)
     add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
     add("--engine", choices=ENGINES, default=ENGINES[0], help=f"{' or '.join(ENGINES)} (default {ENGINES[0]})")
     text = "on Spark: at every shard, or spread by key (default auto: broadcast if they fit, see README)"
     add("--indexes", choices=INDEXES, default=INDEXES[0], help=text)
     text = "with --static: count on so many virtual shards, by BiGJoin and BiGJoin-S, and show the loads of shards; "
     text += f"on Spark: how many (default {SHARDS})"
-    add("--shards", type=at_least_one, metavar="N", help=text)
+    add("--shards", type=worker_count, metavar="N", help=text)
     add("--variant", choices=VARIANTS, default=VARIANTS[0], help=f"who proposes (default {VARIANTS[0]})")
-    add("--workers", type=at_least_one, default=1, metavar="W", help="how many (default 1)")
+    add("--workers", type=worker_count, default=1, metavar="W", help="how many (default 1)")
     add("--show", choices=SHOWN, default=SHOWN[0], help=f"what to print (default {SHOWN[0]}); lists: with --static")
-    add("--check", type=int, default=0, metavar="N", help="after how many batches to ask DuckDB too (default none)")
+    add(
+        "--check",
+        type=whole(0, MOST_BATCHES),
+        default=0,
+        metavar="N",
+        help="after how many batches to ask DuckDB too (default none)",
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:

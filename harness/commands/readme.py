@@ -8,18 +8,18 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
-from deltamark import DeltamarkError
+from deltamark import DeltamarkError, naming
 from harness import store, telling
 from harness.asked import add_results, add_suite
 from harness.commands.tables import add_machine, directory, findings, records
 from harness.finding import Finding, latest
 from harness.options import add_sf
 from harness.record import Record
+from harness.session import Header
 from harness.suites import TPCH
 from harness.tables import suite_tables, tables
 from harness.tables.render import folded, markdown
@@ -46,7 +46,9 @@ def run(chosen: argparse.Namespace) -> int:
     if directory(chosen) != reference:
         _copy(chosen, reference)
     text = README.read_text(encoding="utf-8")
-    README.write_text(with_tables(text, section(reference)), encoding="utf-8")
+    made = with_tables(text, section(reference))
+    with naming(README):
+        README.write_text(made, encoding="utf-8")
     print(f"{README}: tables of {reference}")
     return 0
 
@@ -67,10 +69,17 @@ def _copy(chosen: argparse.Namespace, reference: Path) -> None:
         if found:
             writer.add_findings(found)
         for session in _sessions([*kept, *found]):
-            writer.add_session(_placeless(headers[session]))
+            writer.add_session(_placeless(_header(headers, session)))
 
 
-def _placeless(header: dict[str, Any]) -> dict[str, Any]:
+def _header(headers: Mapping[str, Header], session: str) -> Header:
+    if session not in headers:
+        remedy = f"restore {store.SESSIONS} beside the records, or measure again"
+        raise DeltamarkError("no header of the session that made a record", session, remedy)
+    return headers[session]
+
+
+def _placeless(header: Header) -> Header:
     """Leave out of a session's command where files lay: that is nobody else's business, and not what was measured."""
     words = shlex.split(header["argv"])
     named = {at + 1 for at, word in enumerate(words) if word in ("--data", "--results")}
@@ -89,7 +98,7 @@ def _sessions(made: Iterable[Record | Finding]) -> list[str]:
 def section(reference: Path) -> str:
     """Return what stands between the markers."""
     read, found, headers = store.read(reference).records, store.findings(reference), store.sessions(reference)
-    parts = [f"{telling.header(headers[session])}\n" for session in _sessions(read)]
+    parts = [f"{telling.header(_header(headers, session))}\n" for session in _sessions(read)]
     for sf in sorted({record.sf for record in read}):
         parts.append(f"Scale factor {sf}:\n")
         parts += [markdown(table) if table.name in OPEN else folded(table) for table in tables(read, sf)]
@@ -97,7 +106,7 @@ def section(reference: Path) -> str:
         of_suite = [each for each in found if each.suite == suite]
         if of_suite:
             parts.append(f"### {title}\n")
-            parts += [f"{telling.header(headers[session])}\n" for session in _sessions(of_suite)]
+            parts += [f"{telling.header(_header(headers, session))}\n" for session in _sessions(of_suite)]
             parts += map(folded, suite_tables(of_suite, suite))
     return "\n".join(parts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from deltamark import naming
 from harness import store
 from harness.asked import add_results
 from harness.commands.tables import add_machine, comparable, directory, records
@@ -28,6 +29,7 @@ def run(chosen: argparse.Namespace) -> int:
     known = comparable(where, str(chosen.sf)) if found else records(chosen)
     made = page(Given(known, store.sessions(where), where.name, str(chosen.sf), found))
     path = chosen.output or where / FILE
-    path.write_text(made, encoding="utf-8")
+    with naming(path):
+        path.write_text(made, encoding="utf-8")
     print(f"{path}: {len(made.encode()) / 1e6:.1f} MB")
     return 0

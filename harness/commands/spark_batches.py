@@ -21,7 +21,7 @@ from harness.commands.data import quietly
 from harness.distributed import SPARK, Streamed
 from harness.engines import collection
 from harness.measure import Drive, Handed
-from harness.options import add_cell, cell_of
+from harness.options import MOST_BATCHES, add_cell, cell_of, whole
 from harness.sparksql import SPARK_SQL, SparkRecompute
 
 LONGEST = 86_400.0
@@ -34,7 +34,7 @@ Times = list[tuple[int, float]]
 def options(parser: argparse.ArgumentParser) -> None:
     add_cell(parser)
     parser.set_defaults(physical=1_000_000, workers=2, engine=SPARK)
-    parser.add_argument("--batches", type=int, default=4, metavar="N", help="how many (default 4)")
+    parser.add_argument("--batches", type=whole(2, MOST_BATCHES), default=4, metavar="N", help="how many (default 4)")
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -14,11 +14,12 @@ from random import Random
 
 from datagen.dataset import Dataset
 from datagen.workload import workload
+from deltamark import whole_number
 from harness import verify
 from harness.cell import Cell
 from harness.commands.data import quietly
 from harness.engines import ENGINES, known
-from harness.options import add_data, at_least_one, physical
+from harness.options import MOST_SEED, MOST_TIMES, add_data, batch_sizes, physical, whole, worker_counts
 from harness.progress import ProgressLine
 from queries.catalogue import QUERIES, query
 
@@ -35,8 +36,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--workers", default="1", help="numbers of workers, between commas (default 1)")
     add("--engine", default=ENGINES[0], help=f"{' or '.join(ENGINES)}, with whose streams all is compared")
     add("--times", default="40", metavar="K", help="how many times, or every (default 40)")
-    add("--seed", type=int, default=0, help="of the times and of how batches are cut (default 0)")
-    add("--parameters", type=int, metavar="SEED", help="draw the queries' parameters (default: those for validation)")
+    add("--seed", type=whole(0, MOST_SEED), default=0, help="of the times and of how batches are cut (default 0)")
+    add(
+        "--parameters",
+        type=whole(0, MOST_SEED),
+        metavar="SEED",
+        help="draw the queries' parameters (default: those for validation)",
+    )
 
 
 @dataclass(frozen=True)
@@ -82,12 +88,11 @@ def _asked(chosen: argparse.Namespace) -> Asked:
     queries = chosen.queries or list(QUERIES)
     for name in queries:
         query(name)
-    times = 0 if chosen.times == "every" else at_least_one(chosen.times)
-    logical, workers = ([at_least_one(each) for each in words.split(",")] for words in (chosen.logical, chosen.workers))
+    times = 0 if chosen.times == "every" else whole_number(chosen.times, 1, MOST_TIMES)
     return Asked(
-        tuple(queries), tuple(chosen.workload.split(",")), tuple(logical),
-        tuple(map(physical, chosen.physical.split(","))), tuple(workers), times, chosen.seed, chosen.parameters,
-        known(chosen.engine), chosen.master,
+        tuple(queries), tuple(chosen.workload.split(",")), batch_sizes(chosen.logical),
+        tuple(map(physical, chosen.physical.split(","))), worker_counts(chosen.workers), times, chosen.seed,
+        chosen.parameters, known(chosen.engine), chosen.master,
     )  # fmt: skip
 
 

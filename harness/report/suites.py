@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.finding import Finding, latest
+from harness.finding import Finding, latest, readable
 from harness.report.about import About
 from harness.report.grids import folded
 from harness.report.marks import Explained, legend, look, series
@@ -46,7 +46,9 @@ def sharing(findings: Sequence[Finding]) -> Section | None:
         "All queries in one dataflow, and the sum of each alone: seconds for the whole stream, and megabytes kept at "
         "its end. The number is together / alone. The tables are those of make tables SUITE=shared."
     )
-    return Section("sharing", "Shared against unshared", text, [*_charts(loads), *_folded(made)])
+    with readable("shared"):
+        charts = list(_charts(loads))
+    return Section("sharing", "Shared against unshared", text, [*charts, *_folded(made)])
 
 
 def kept(finding: Finding) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from harness.finding import Finding, latest
+from harness.finding import Finding, latest, readable
 from harness.record import Record
 from harness.tables import against, others, ours, post
 from harness.tables.distributed import distributed
@@ -35,7 +35,8 @@ def suite_tables(findings: Iterable[Finding], suite: str) -> list[Table]:
     """Make the tables of a suite, of each graph or scale factor its own."""
     last = [each for each in latest(findings) if each.suite == suite]
     made = []
-    for of in dict.fromkeys(each.of for each in last):
-        found = by_table(each for each in last if each.of == of)
-        made += [named(table, of) for table in SUITES[suite](found) if table.rows]
+    with readable(suite):
+        for of in dict.fromkeys(each.of for each in last):
+            found = by_table(each for each in last if each.of == of)
+            made += [named(table, of) for table in SUITES[suite](found) if table.rows]
     return made

@@ -1,0 +1,101 @@
+"""Sealed JSON files: an object whose key `digest` holds the BLAKE2 digest of all its other keys.
+
+A sealed file that was edited is refused as a whole. The functions below then check the structure of its content; each
+takes `at`, the place of a value in the file, and raises a ValueError that names it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from deltamark import refused
+
+DIGEST = "digest"
+LONGEST = 100
+"""Characters of a value that an error quotes."""
+
+
+class UnsealedError(ValueError):
+    """The content of a file does not have the digest that the file states."""
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """Return the digest of an object's canonical JSON, its own digest left out."""
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object as JSON, and its digest as the last key."""
+    path.write_text(json.dumps({**content, DIGEST: digest_of(content)}, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; raise a ValueError if it is none, and FileNotFoundError if nothing lies there."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise refused(error, path) or error from error
+    if not isinstance(raw, dict):
+        raise ValueError(_not("the whole", raw, "an object"))  # noqa: TRY004 (one class for all that can be wrong)
+    return raw
+
+
+def check_seal(raw: Mapping[str, Any]) -> None:
+    """Raise UnsealedError unless the digest of an object is the one that it states."""
+    stated, found = raw.get(DIGEST), digest_of(raw)
+    if stated != found:
+        raise UnsealedError(f"its digest is {found}, not {_quoted(stated)}")
+
+
+def keyed(raw: Any, keys: Sequence[str], at: str) -> dict[str, Any]:
+    """Check that a value is an object with exactly these keys; return it."""
+    if not isinstance(raw, dict) or set(raw) != set(keys):
+        found = sorted(raw) if isinstance(raw, dict) else raw
+        raise ValueError(_not(at, found, f"an object with the keys {', '.join(sorted(keys)) or '(none)'}"))
+    return raw
+
+
+def listed(raw: Any, at: str) -> list[Any]:
+    """Check that a value is a list with at least one element; return it."""
+    if not isinstance(raw, list) or not raw:
+        raise ValueError(_not(at, raw, "a list that is not empty"))
+    return raw
+
+
+def whole(raw: Any, low: int, high: int, at: str) -> int:
+    """Check that a value is an integer from `low` to `high`; return it."""
+    if type(raw) is not int or not low <= raw <= high:
+        raise ValueError(_not(at, raw, f"a whole number from {low} to {high}"))
+    return raw
+
+
+def text(raw: Any, at: str) -> str:
+    """Check that a value is a string; return it."""
+    if not isinstance(raw, str):
+        raise ValueError(_not(at, raw, "a string"))  # noqa: TRY004
+    return raw
+
+
+def exactly(raw: Any, expected: object, at: str) -> None:
+    """Check that a value is the only one possible at its place."""
+    if type(raw) is not type(expected) or raw != expected:
+        raise ValueError(_not(at, raw, repr(expected)))
+
+
+def _not(at: str, raw: object, expected: str) -> str:
+    return f"{at} is {_quoted(raw)}, not {expected}"
+
+
+def _quoted(raw: object) -> str:
+    said = repr(raw)
+    return said if len(said) <= LONGEST else f"{said[:LONGEST]}..."

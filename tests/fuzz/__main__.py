@@ -20,21 +20,21 @@ from deltamark import DeltamarkError, unknown
 from fuzz.kinds import KINDS
 from fuzz.watch import Asked, explore
 from harness.cli import Parser, with_options
-from harness.options import at_least_one
+from harness.options import whole
 
 SECONDS = 60
-MOST_EXAMPLES = 1 << 62
+MOST_SECONDS, MOST_EXAMPLES, MOST_PROCESSES = 10**7, 10**15, 64
 SEED_BITS = 40
 
 
 def asked(words: Sequence[str]) -> Asked:
     parser = Parser(prog="make fuzz", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
-    add("--seconds", type=at_least_one, metavar="N", help=f"how long (default {SECONDS}, without EXAMPLES)")
-    add("--examples", type=at_least_one, metavar="N", help="how many (default: as many as the time allows)")
-    add("--seed", type=int, metavar="N", help="seed of the first example (default: any)")
+    add("--seconds", type=whole(1, MOST_SECONDS), metavar="N", help=f"how long (default {SECONDS}, without EXAMPLES)")
+    add("--examples", type=whole(1, MOST_EXAMPLES), metavar="N", help="how many (default: as many as the time allows)")
+    add("--seed", type=whole(0, MOST_EXAMPLES), metavar="N", help="seed of the first example (default: any)")
     add("--kinds", type=kinds, default=list(KINDS), metavar="NAMES", help=f"of {','.join(KINDS)} (default all)")
-    add("--processes", type=at_least_one, default=2, metavar="N", help="how many at once (default 2)")
+    add("--processes", type=whole(1, MOST_PROCESSES), default=2, metavar="N", help="how many at once (default 2)")
     chosen = parser.parse_args(with_options(words, parser.settings))
     seconds = chosen.seconds or (inf if chosen.examples else SECONDS)
     seed = random.getrandbits(SEED_BITS) if chosen.seed is None else chosen.seed

@@ -72,7 +72,7 @@ def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
     assert "made smaller" in said
     smallest = said.split("made smaller")[1]
     assert smallest.count("  0: input") == 1
-    assert "  2:" not in smallest, "two nodes at most"
+    assert "  4:" not in smallest, "four nodes at most"
     assert len(re.findall(r"\(\(.*?\), \d+, -?\d+\)", smallest.split("streams")[1].split("feeds")[0])) <= 6
 
 

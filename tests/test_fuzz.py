@@ -63,16 +63,16 @@ def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
     whole = Shard.answer
 
     def lossy(shard, worker, rows, name="answer"):
-        return whole(shard, worker, rows - (rows > 2), name)
+        return whole(shard, worker, rows - (rows > 0), name)
 
     monkeypatch.setattr(Shard, "answer", lossy)
     found, said = explored("worker", 1, 20)
     assert found.failures
     assert {failure.what for failure in found.failures} == {"another change stream"}
     assert "made smaller" in said
-    smallest = said.split("made smaller")[1]
+    smallest = min(said.split("made smaller")[1:], key=len)
     assert smallest.count("  0: input") == 1
-    assert "  4:" not in smallest, "four nodes at most"
+    assert "  3:" not in smallest, "three nodes at most"
     assert len(re.findall(r"\(\(.*?\), \d+, -?\d+\)", smallest.split("streams")[1].split("feeds")[0])) <= 6
 
 

@@ -106,10 +106,10 @@ class Watch:
 
     def _listen(self, child: Child) -> None:
         """Take note of what a child has found, and of its end."""
-        problem = child.problem()
+        ended, problem = child.ended(), child.problem()
         for failure in child.found():
             self._fail(failure)
-        if problem is None and not child.ended():
+        if problem is None and not ended:
             return
         self._explorers.remove(child)
         self.found.counts += Counter(child.board.counts())
@@ -155,10 +155,10 @@ class Shrinker:
     best: Smaller | None = None
 
     def is_done(self) -> bool:
-        problem = self.child.problem()
+        ended, problem = self.child.ended(), self.child.problem()
         for best in self.child.found():
             self.best = best
-        if problem is None and not self.child.ended():
+        if problem is None and not ended:
             return False
         self.child.close()
         return True

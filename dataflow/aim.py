@@ -32,6 +32,7 @@ class Aim:
         """Look again which columns are read."""
         self.names, schema = tuple(self._block.names), self._node.schema
         self.texts = [name for name in self.names if schema[name].kind == "text"]
+        self.nullable = [name for name in self.texts if schema[name].nullable]
         self.widths = {name: width for name, (_, width) in self._block.arrays.items()}
         """The bytes of an element of each array; 0 for the bytes of texts."""
         self._bases = words(self._block.bases, len(self.widths))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
@@ -16,7 +16,7 @@ BYTES = " bytes"
 MISSING = " missing"
 """Appended to the name of a text column that may be NULL: an array of bytes, 1 for each row without a text."""
 
-TRAILING = 7
+TRAILING = 8
 """Bytes behind a text that kernels may read, for they read eight bytes at a time; they ignore what is there."""
 
 Column: TypeAlias = "np.ndarray | pa.StringArray"
@@ -59,9 +59,12 @@ def joined(batches: Sequence[Batch]) -> Batch:
 
 
 def pointers_to(
-    time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column], known: Mapping[str, int] = MappingProxyType({})
-) -> Pointers:
-    """Take the addresses of arrays. known: those of some of the columns."""
+    time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column], known: Mapping[str, int] = MappingProxyType({}),
+    nullable: Iterable[str] = (),
+) -> Pointers:  # fmt: skip
+    """Take the addresses of arrays. known: those of some columns; nullable: the texts that may be NULL."""
+    for name in nullable:
+        columns = {**columns, **_flagged(name, columns[name])}
     places, sizes, arrays = dict(known), dict[str, int](), [time, diff]
     for name, values in columns.items():
         if isinstance(values, np.ndarray):
@@ -76,15 +79,22 @@ def pointers_to(
 
 
 def trusted(
-    time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column], known: Mapping[str, int] = MappingProxyType({})
-) -> Batch:
+    time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column], known: Mapping[str, int] = MappingProxyType({}),
+    nullable: Iterable[str] = (),
+) -> Batch:  # fmt: skip
     """Make a batch whose order and bounds are known to hold, of contiguous arrays of the right types; not empty.
 
-    known: the addresses of some of the columns.
+    known: the addresses of some of the columns; nullable: the texts that may be NULL.
     """
     batch = Batch(time, diff, columns)
-    batch.pointers = pointers_to(time, diff, columns, known)
+    batch.pointers = pointers_to(time, diff, columns, known, nullable)
     return batch
+
+
+def _flagged(name: str, texts: pa.StringArray) -> dict[str, Column]:
+    """Return a text column without nulls, and the array that tells where there were any."""
+    missing = texts.is_null().to_numpy(zero_copy_only=False)
+    return {name: texts.fill_null(""), f"{name}{MISSING}": np.ascontiguousarray(missing, dtype=np.uint8)}
 
 
 def address_of(array: np.ndarray) -> int:

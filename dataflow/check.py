@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from dataflow.batch import MISSING, Batch, Column, Pointers, pointers_to
+from dataflow.batch import Batch, Column, Pointers, pointers_to
 from dataflow.plan import Node
-from dataflow.types import LAST_TIME, NULL, Type
+from dataflow.types import LAST_TIME, NULL, Type, nullable_texts
 from deltamark import DeltamarkError
 
 
@@ -49,18 +49,17 @@ def accept(node: Node, names: tuple[str, ...], batch: object, last: int, live: i
     )
     time = _times(node.params, time, last)
     diff, live = _live(node, diff, time, live)
-    columns: dict[str, Column] = {}
-    for name in names:
-        columns |= column(node, name, batch.columns[name])
-    return Accepted(pointers_to(time, diff, columns), live)
+    columns = {name: _column(f"{node.params}.{name}", node.schema[name], batch.columns[name]) for name in names}
+    return Accepted(
+        pointers_to(time, diff, columns, nullable=set(names).intersection(nullable_texts(node.schema.fields))), live
+    )
 
 
-def column(node: Node, name: str, values: object) -> dict[str, Column]:
-    """Return the arrays of a column as kernels read them, refusing values of another type or outside its bounds."""
-    type_, where = node.schema[name], f"{node.params}.{name}"
+def _column(where: str, type_: Type, values: object) -> Column:
+    """Return a column as kernels read it; refuse values of another type or outside its bounds."""
     if type_.kind == "text":
-        return _texts(where, name, type_, values)
-    return {name: _bounded(where, type_, _integers(where, values, nullable=type_.nullable))}
+        return _texts(where, type_, values)
+    return _bounded(where, type_, _integers(where, values, nullable=type_.nullable))
 
 
 def _length(where: str, values: object) -> int:
@@ -153,19 +152,7 @@ def _live(node: Node, diff: np.ndarray, time: np.ndarray, live: int) -> tuple[np
     return diff, end
 
 
-def _texts(where: str, name: str, type_: Type, values: object) -> dict[str, Column]:
-    texts = _strings(where, values)
-    missing = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else np.zeros(len(texts), bool)
-    if texts.null_count:
-        _refuse_missing(where, texts.null_count, nullable=type_.nullable)
-        texts = texts.fill_null("")
-    found: dict[str, Column] = {name: texts}
-    if type_.nullable:
-        found[f"{name}{MISSING}"] = np.ascontiguousarray(missing, dtype=np.uint8)
-    return found
-
-
-def _strings(where: str, values: object) -> pa.StringArray:
+def _texts(where: str, type_: Type, values: object) -> pa.StringArray:
     """Return texts as Arrow's strings."""
     remedy = "feed Arrow's strings, or a sequence of str"
     try:
@@ -181,4 +168,6 @@ def _strings(where: str, values: object) -> pa.StringArray:
     except (pa.ArrowException, TypeError, ValueError, UnicodeError) as error:
         actual = f"{where}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         raise DeltamarkError("not a column of text", actual, remedy) from None
+    if found.null_count:
+        _refuse_missing(where, found.null_count, nullable=type_.nullable)
     return found

@@ -118,8 +118,8 @@ class Compiled:
         """Let the first user of each interner be the one that gives numbers back."""
         led: set[int] = set()
         for each in self.program.ops:
-            words = view(each.block, intern.LEADS + 1)
-            if words[0] == vm.INTERN:
+            if view(each.block, 1)[0] == vm.INTERN:
+                words = view(each.block, intern.LEADS + 1)
                 words[intern.LEADS] = int(words[intern.SHARED]) not in led
                 led.add(int(words[intern.SHARED]))
 

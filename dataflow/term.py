@@ -79,12 +79,6 @@ def null(type_: Type) -> Term:
     return _term("literal", (), type_.or_null(), NULL)
 
 
-def column_or_null(name: str, type_: Type, flag: str) -> Term:
-    """A column, of which those values are missing that have 1 in the column `flag`."""
-    missing = _term("equal", (column(flag, integer(0, 1)), number(1)), BOOL)
-    return _term("when", (missing, null(type_), column(name, type_)), type_.or_null())
-
-
 def bind(expr: Any, schema: Schema) -> Term:
     """Give an expression the types of a collection; refuse what does not fit."""
     if not isinstance(expr, Expr):

@@ -11,6 +11,7 @@ bool     a condition; never stored
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -102,6 +103,11 @@ def spanning(a: Type, b: Type) -> Type:
 class Field:
     name: str
     type: Type
+
+
+def nullable_texts(fields: Iterable[Field]) -> list[str]:
+    """Return the names of those columns that are texts and may be NULL."""
+    return [field.name for field in fields if field.type.kind == "text" and field.type.nullable]
 
 
 @dataclass(frozen=True)

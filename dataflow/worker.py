@@ -169,6 +169,10 @@ class Maintained:
         """The inputs, and the columns that are read from them."""
         return {name: aim.names for name, aim in self._shard.inputs.items()}
 
+    def nullable_texts(self, name: str) -> list[str]:
+        """Name the columns of an input that are read, are texts, and may be NULL."""
+        return self._shard.inputs[name].nullable
+
     def _checked(self, batches: Mapping[str, Batch]) -> dict[str, Pointers]:
         """Find where the next batches lie, and take note of their last time."""
         pointers = self._shard.checked(batches, self._last)

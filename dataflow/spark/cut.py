@@ -20,7 +20,7 @@ from dataflow.compiled import Compiled
 from dataflow.placement import ANYWHERE, FIRST, Delivery, Layout, Placement, layout
 from dataflow.plan import Node, base_rows, node, walk
 from dataflow.program import Program
-from dataflow.spark.edges import ANSWER, SUM, Cut, Edge, Output, arrived, computed, read, travelling
+from dataflow.spark.edges import ANSWER, SUM, Cut, Edge, Output, computed, read
 from dataflow.spark.wishes import many, widest, wishes
 from dataflow.term import column
 from dataflow.types import Field, Schema, Type
@@ -246,7 +246,7 @@ class _Cutter:
         what = (spot.local or at, stage, delivery)
         if what not in self._sources:
             columns = {name: at.schema[name] for name in self._owed[at]}
-            fields = tuple(field for name, type_ in columns.items() for field in travelling(name, type_))
+            fields = tuple(Field(name, type_) for name, type_ in columns.items())
             to = delivery.to if delivery else "first" if spot.placement == FIRST else "here"
             by = delivery.by if delivery else ()
             if delivery == BY_ROW:
@@ -255,7 +255,7 @@ class _Cutter:
             self._send(edge, spot, columns)
             rows = min(at.schema.rows, base_rows(at))
             rows = rows // self._shards + 1 if to == "owner" else rows
-            self._sources[what] = arrived(node("input", (), edge.name, Schema(fields, rows)), columns)
+            self._sources[what] = node("input", (), edge.name, Schema(fields, rows))
         return self._sources[what]
 
     def _send(self, edge: Edge, spot: Spot, columns: Mapping[str, Type]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dataflow.plan import Node, node, walk
-from dataflow.term import column, column_or_null
+from dataflow.term import column
 from dataflow.types import Field, Schema, Type, integer
 
 ANSWER = "answer"
@@ -20,9 +20,6 @@ ROW = "place in the batch"
 
 PLACE, SUM = integer(0, 1 << 31), "sum\0"
 """The type of that column; and how the columns of an edge are named that are only summed."""
-
-MISSING = "\0missing"
-"""Is added to the name of a text for the column that says where it is missing."""
 
 
 @dataclass(frozen=True)
@@ -83,27 +80,6 @@ def read(edge: Edge, local: Node, columns: Mapping[str, Type]) -> Output:
     kept = {name: type_ for name, type_ in columns.items() if type_.kind != "text"}
     texts = {name: _origin(local, name) for name in edge.texts}
     return Output(edge, _picked(_placed(local), kept | ({ROW: PLACE} if texts else {})), first=False, texts=texts)
-
-
-def travelling(name: str, type_: Type) -> list[Field]:
-    """Return the columns that a column travels as: a text that may be missing, with a flag."""
-    if type_.kind == "text" and type_.nullable:
-        return [Field(name, replace(type_, nullable=False)), Field(f"{name}{MISSING}", integer(0, 1))]
-    return [Field(name, type_)]
-
-
-def arrived(rows: Node, columns: Mapping[str, Type]) -> Node:
-    """Make of what has travelled what was sent."""
-    if rows.schema.names == tuple(columns):
-        return rows
-    terms = {
-        name: column_or_null(name, rows.schema[name], f"{name}{MISSING}")
-        if f"{name}{MISSING}" in rows.schema
-        else column(name, type_)
-        for name, type_ in columns.items()
-    }
-    fields = tuple(Field(name, term.type) for name, term in terms.items())
-    return node("select", (rows,), tuple(terms.items()), Schema(fields, rows.schema.rows))
 
 
 def _picked(at: Node, columns: Mapping[str, Type]) -> Node:

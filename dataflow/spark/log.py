@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from dataflow.batch import Batch, Column, trusted
 from dataflow.spark.edges import SUM, Edge
-from dataflow.types import TEXT, Field
+from dataflow.types import TEXT, Field, nullable_texts
 
 WEIGHT, LOW_BITS = "weight", 32
 Net = Mapping[str, pa.Table]
@@ -107,7 +107,7 @@ def _replayed(edge: Edge, table: pa.Table, time: int) -> Batch | None:
     else:
         ones = np.ones(rows, dtype=np.int64)
         diff = np.concatenate([ones, ones << LOW_BITS, weight - 1 - (1 << LOW_BITS)])
-    return trusted(np.full(copies * rows, time), diff, columns)
+    return trusted(np.full(copies * rows, time), diff, columns, nullable=nullable_texts(edge.fields))
 
 
 def _repeated(column: pa.ChunkedArray, field: Field, copies: int) -> Column:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dataflow.batch import Batch, Column, trusted
 from dataflow.spark.edges import Edge
-from dataflow.types import Field, Type
+from dataflow.types import Field, Type, nullable_texts
 
 TIME, DIFF, SINCE = "time", "diff", b"since"
 GOLDEN, NEIGHBOURS = np.uint64(0x9E3779B97F4A7C15), 4
@@ -50,7 +50,7 @@ def unpack(fields: Sequence[Field], mails: Sequence[bytes]) -> Batch | None:
     for number, each in enumerate(fields):
         parts = [batch.column(str(number)) for batch, _ in read]
         columns[each.name] = _joined(parts, each.type)
-    return trusted(*_in_order(time, diff, columns))
+    return trusted(*_in_order(time, diff, columns), nullable=nullable_texts(fields))
 
 
 def deal(edge: Edge, batch: Batch, shards: int) -> Iterator[tuple[int, Batch]]:
@@ -83,7 +83,7 @@ def _owners(edge: Edge, batch: Batch, shards: int) -> np.ndarray:
 def _text_hashes(texts: pa.Array) -> np.ndarray:
     coded = texts.dictionary_encode()
     once = [zlib.crc32(text.encode()) << NEIGHBOURS for text in coded.dictionary.to_pylist()]
-    return np.array(once, dtype=np.uint64)[coded.indices.to_numpy()]
+    return np.array([*once, 0], dtype=np.uint64)[coded.indices.fill_null(len(once)).to_numpy()]
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:

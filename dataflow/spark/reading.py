@@ -95,7 +95,9 @@ class Reading:
         columns: dict[str, Column] = {}
         for column in self._program.inputs[name]:
             columns[column] = np.arange(len(batch.time)) if column == ROW else batch.columns[column]
-        return trusted(batch.time, batch.diff, columns) if len(batch.time) else None
+        if not len(batch.time):
+            return None
+        return trusted(batch.time, batch.diff, columns, nullable=self._program.nullable_texts(name))
 
 
 def with_texts(output: Output, changes: Batch, batch: Batch) -> Batch:

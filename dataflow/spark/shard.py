@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.plan import walk
-from dataflow.spark.edges import ANSWER, MISSING, Cut, Edge
+from dataflow.spark.edges import ANSWER, Cut, Edge
 from dataflow.spark.log import Net, net, replayed
 from dataflow.spark.mail import unpack
 from dataflow.spark.reading import Sent, sent
@@ -63,10 +62,6 @@ class Shard:
 
 
 def as_arrow(edge: Edge, changes: Batch) -> Batch:
-    """Make of texts what an input takes: none is missing, but flagged if it was."""
-    columns = dict(changes.columns)
-    for name in edge.texts:
-        texts = pa.array(changes.columns[name], pa.string())
-        columns[name] = texts.fill_null("")
-        columns[f"{name}{MISSING}"] = texts.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
-    return Batch(changes.time, changes.diff, columns)
+    """Make of texts what travels."""
+    texts = {name: pa.array(changes.columns[name], pa.string()) for name in edge.texts}
+    return Batch(changes.time, changes.diff, {**changes.columns, **texts})

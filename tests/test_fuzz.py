@@ -22,7 +22,7 @@ from fuzz.watch import Asked, explore
 from dataflow.worker import Shard
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = 4000
+EXAMPLES = 3000
 """Examples in the run of all tests: about a minute of computing."""
 
 each_kind = pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,7 @@ PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
 
-.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-engine bench-feed bench-shared bench-reach report compare clean-results soak chaos check lint types test format clean
+.PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-engine bench-feed bench-shared bench-reach report compare clean-results soak chaos fuzz check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.makehelp Makefile
@@ -71,6 +71,9 @@ soak: .venv/ready  ## a long sliding window, watching the memory: make soak SF=1
 
 chaos: .venv/ready  ## kill data, bench, compare and queries on Spark at random moments: make chaos KINDS=data,bench TIMES=5
 	@$(RUN) chaos $(MAKEOVERRIDES)
+
+fuzz: .venv/ready  ## random plans on every engine, in checked kernels: make fuzz SECONDS=600 KINDS=worker,together SEED=1
+	@DELTAMARK_CHECKED=1 PYTHONHASHSEED=0 PYTHONPATH=tests $(IN)python -m fuzz $(MAKEOVERRIDES)
 
 check: lint types test  ## what continuous integration runs
 

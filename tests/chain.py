@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
+from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
+from streams import inputs_of
 
 from dataflow.batch import Batch
 from dataflow.spark.cut import cut
@@ -96,6 +100,34 @@ class Chain:
     def close(self):
         for each in (*self.live.values(), *self.readings.values()):
             each.close()
+
+
+class Pieces:
+    """A chain that is fed whole batches, in two pieces each; shards forget, and logs are put together, at random.
+
+    everywhere: the inputs that all shards have whole.
+    """
+
+    def __init__(self, collection, shards, everywhere=(), seed=0):
+        self.order = random.Random(seed or shards)
+        self.schemas = inputs_of(collection)
+        with patch("dataflow.spark.cut._Cutter._is_small", lambda _, at: shards > 1 and at.params in everywhere):
+            self.chain = Chain(collection, shards, lambda: self.order.random() < 0.3)
+        self.close = self.chain.close
+
+    def feed(self, whole):
+        dealt = {name: np.array([self.order.random() < 0.5 for _ in each.time], bool) for name, each in whole.items()}
+        first = {name: self.part(name, each, dealt[name]) for name, each in whole.items()}
+        second = {name: self.part(name, each, ~dealt[name]) for name, each in whole.items()}
+        return self.chain.feed(*({n: each for n, each in piece.items() if len(each.time)} for piece in (first, second)))
+
+    def part(self, name, batch, rows):
+        columns = {}
+        for column, values in batch.columns.items():
+            type_ = self.schemas[name][column]
+            is_text = type_.kind == "text"
+            columns[column] = values.filter(pa.array(rows)) if is_text else values[rows].astype(f"i{type_.width}")
+        return Batch(batch.time[rows], batch.diff[rows], columns)
 
 
 def merged(schema, parts):

@@ -15,7 +15,7 @@ from typing import Any
 
 from dataflow.plan import Node, walk
 from dataflow.term import Term
-from dataflow.types import NULL, pack_short
+from dataflow.types import LARGEST, NULL, pack_short
 
 Row = tuple[Any, ...]
 Update = tuple[Row, int, int]  # row, time, diff
@@ -24,29 +24,98 @@ Inputs = Mapping[str, Iterable[Update]]
 Stream = dict[tuple[int, Row], int]
 
 
-class NegativeError(Exception):
-    """A row, or a group, that is there less than zero times."""
+class PlanError(Exception):
+    """An error that a plan must raise."""
 
-    def __init__(self, row: Row, time: int) -> None:
+    cause: str
+
+    def __init__(self, row: object, time: int) -> None:
         super().__init__(row, time)
         self.row, self.time = row, time
 
 
-class TwoLimitsError(Exception):
+class NegativeError(PlanError):
+    """A row, or a group, that is there less than zero times."""
+
+    cause = "a negative multiplicity"
+
+
+class TwoLimitsError(PlanError):
     """More than one row of limits for one key."""
+
+    cause = "more than one limit"
+
+
+class WideSumError(PlanError):
+    """A sum that 64 bits do not hold."""
+
+    cause = "a sum needs more than 64 bits"
 
 
 def changes(root: Node, inputs: Inputs) -> Stream:
     """Return the consolidated difference of the answer at each time at which it changes."""
     used = {node.params for node in walk(root) if node.op == "input"}
-    times = {time for name in used for _, time, _ in inputs.get(name, ())}
+    recomputed = Recomputed(root, inputs)
     stream: Stream = {}
     before: Rows = {}
-    for time in sorted(times | {0}):
-        now = answer(root, inputs, time)
+    for time in sorted({time for name in used for _, time, _ in inputs.get(name, ())} | {0}):
+        now = recomputed.at(time)
         stream |= {(time, row): diff for row, diff in minus(now, before).items()}
         before = now
     return stream
+
+
+class Recomputed:
+    """The answers of a plan at one time after another; what has the same inputs as before is not computed again."""
+
+    def __init__(self, root: Node, inputs: Inputs) -> None:
+        self.rows: dict[Node, Rows] = {}
+        """The rows of each node as of the last time, but for those inside of loops."""
+        self._root, self._inputs = root, inputs
+        self._nodes = _around_loops(root)
+        self._left = {name: sorted(stream, key=_time, reverse=True) for name, stream in inputs.items()}
+        self._given: dict[Node, tuple[Rows, ...]] = {}
+
+    def at(self, time: int) -> Rows:
+        """Compute the answer as of a time, later than all before."""
+        for node in self._nodes:
+            if node.op == "input":
+                self.rows[node] = self._moved(self.rows.get(node, {}), self._left.get(node.params, []), time)
+            elif node.op == "iterate":
+                self.rows[node] = answer(node, self._inputs, time)
+            else:
+                given = tuple(self.rows[each] for each in node.inputs)
+                before = self._given.get(node, ())
+                if not before or any(now is not then for now, then in zip(given, before, strict=True)):
+                    self.rows[node], self._given[node] = OPERATORS[node.op](node, time, *given), given
+        return self.rows[self._root]
+
+    def _moved(self, rows: Rows, left: list[Update], time: int) -> Rows:
+        if not left or left[-1][1] > time:
+            return rows
+        moved = [*rows.items()]
+        while left and left[-1][1] <= time:
+            row, _, diff = left.pop()
+            moved.append((row, diff))
+        return consolidated(moved)
+
+
+def _around_loops(root: Node) -> list[Node]:
+    """List the nodes below a root, inputs first, and of loops nothing but the loops themselves."""
+    found: dict[Node, None] = {}
+
+    def visit(node: Node) -> None:
+        if node not in found:
+            for each in node.inputs if node.op != "iterate" else ():
+                visit(each)
+            found[node] = None
+
+    visit(root)
+    return list(found)
+
+
+def _time(update: Update) -> int:
+    return update[1]
 
 
 def answer(root: Node, inputs: Inputs, time: int, variables: Mapping[int, Rows] = MappingProxyType({})) -> Rows:
@@ -132,7 +201,10 @@ def aggregate(node: Node, time: int, rows: Rows) -> Rows:
         if number < 0:
             raise NegativeError(key, time)
         if number:
-            found[*key, *(number if kind == "count" else weighed(source, members, term) for _, kind, term in sums)] = 1
+            row = *key, *(number if kind == "count" else weighed(source, members, term) for _, kind, term in sums)
+            if any(abs(value) > LARGEST for value in row[len(key) :]):
+                raise WideSumError(row, time)
+            found[row] = 1
     return found
 
 
@@ -183,13 +255,14 @@ def bound(node: Node, time: int, rows: Rows, limits: Rows) -> Rows:
     mine, theirs, value, which, numerator, denominator = node.params
     rows_node, limits_node = node.inputs
     limit_of = grouped(limits_node, state(limits, time), theirs)
+    for found in limit_of.values():
+        if sum(found.values()) > 1:
+            raise TwoLimitsError(found, time)
 
     def kept(row: Row) -> bool:
         found = limit_of.get(picked(rows_node, row, mine))
         if found is None:
             return False
-        if sum(found.values()) > 1:
-            raise TwoLimitsError(found, time)
         (limit,) = (named(limits_node, each) for each in found)
         left = evaluate(value, named(rows_node, row)) * (limit[denominator] if denominator else 1)
         return left > limit[numerator] if which == "above" else left < limit[numerator]

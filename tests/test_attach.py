@@ -6,11 +6,12 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
+from driving import stream_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import Case, Streams, cases, inputs_of, streams_of, times_of
-from reference import Stream, answer, changes
-from test_laws import OPERATORS, arrays, between, each_operator, items, missing, others
+from reference import answer, changes
+from test_laws import OPERATORS, arrays, between, each_operator, items, others
 
 from dataflow.batch import Batch
 from dataflow.collection import Collection
@@ -20,12 +21,6 @@ from deltamark import DeltamarkError
 
 few = settings(max_examples=8)
 many = settings(max_examples=60)
-
-
-def stream_of(collection: Collection, batch: Batch) -> Stream:
-    rows = list(zip(*(missing(batch.columns[name].tolist()) for name in collection.schema.names), strict=True))
-    found = zip(batch.time.tolist(), rows or [()] * len(batch.time), strict=True)
-    return dict(zip(found, batch.diff.tolist(), strict=True))
 
 
 def fed(together: Together, schemas, streams: Streams) -> dict[str, Batch]:

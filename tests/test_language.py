@@ -17,9 +17,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from choices import Drawn
+from expressions import condition, number
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plans import Case, cases, condition, number, streams_of, times_of
+from plans import Case, cases, streams_of, times_of
 from reference import NegativeError, TwoLimitsError, answer, changes, consolidated, evaluate
 
 from dataflow.collection import average, count, source, total
@@ -464,7 +466,7 @@ def meaning(expr, row):
 @settings(max_examples=200)
 @given(st.data(), a_row())
 def test_a_number_means_what_was_written_and_keeps_to_its_bounds(data, row):
-    expr = number(data.draw, NUMBERS, 3)
+    expr = number(Drawn(data.draw), NUMBERS, 3)
     term = bind(expr, NUMBERS)
     value = evaluate(term, row)
     assert Fraction(value, 10**term.type.scale) == meaning(expr, row)
@@ -474,7 +476,7 @@ def test_a_number_means_what_was_written_and_keeps_to_its_bounds(data, row):
 @settings(max_examples=200)
 @given(st.data(), a_row())
 def test_a_condition_means_what_was_written(data, row):
-    expr = condition(data.draw, NUMBERS, 3)
+    expr = condition(Drawn(data.draw), NUMBERS, 3)
     assert evaluate(bind(expr, NUMBERS), row) == meaning(expr, row)
 
 

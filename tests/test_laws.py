@@ -8,22 +8,19 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from contextlib import closing
 
-import numpy as np
-import pyarrow as pa
 import pytest
+from driving import added, arrays, at_once, between, feed, maintained, shuffled, undone
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plans import Case, Streams, cases, cuts, inputs_of, streams_of, times_of
-from reference import Row, Stream, Update, answer, changes
+from plans import Case, cases, cuts, inputs_of, streams_of, times_of
+from reference import Row, Update, answer, changes
 
-from dataflow.batch import Batch
 from dataflow.collection import Collection, average, count, source, total
 from dataflow.expr import col, when
 from dataflow.plan import walk
-from dataflow.types import NULL, SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
+from dataflow.types import SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
 from dataflow.worker import Worker
 from deltamark import DeltamarkError
 
@@ -128,79 +125,6 @@ OPERATORS = {
     "consolidate": items.select("key").consolidate(),
 }
 each_operator = pytest.mark.parametrize("name", OPERATORS)
-
-
-def arrays(schema: Schema, updates: Sequence[Update]) -> Batch:
-    rows, time, diff = zip(*updates, strict=True) if updates else ((), (), ())
-    columns = zip(*rows, strict=True) if rows else [()] * len(schema.names)
-    found = {name: values(schema[name], each) for name, each in zip(schema.names, columns, strict=True)}
-    return Batch(np.array(time, dtype=np.int64), np.array(diff, dtype=np.int64), found)
-
-
-def values(type_: Type, column: Sequence[int | str]) -> np.ndarray | pa.StringArray:
-    return pa.array(column, pa.string()) if type_.kind == "text" else np.array(column, dtype=np.int64)
-
-
-def feed(worker: Worker, collection: Collection, streams: Streams) -> Stream:
-    """Feed all of these updates at once; check the form of what comes out."""
-    schemas = inputs_of(collection)
-    out = worker.feed({name: arrays(schemas[name], stream) for name, stream in streams.items() if stream})
-    rows = list(zip(*(missing(out.columns[name].tolist()) for name in collection.schema.names), strict=True))
-    times, diffs = out.time.tolist(), out.diff.tolist()
-    assert times == sorted(times)
-    assert 0 not in diffs
-    stream = dict(zip(zip(times, rows, strict=True), diffs, strict=True))
-    assert len(stream) == len(diffs) == len(rows), "an update for each row and time"
-    return stream
-
-
-def missing(column: list[int | str | None]) -> list[int | str]:
-    """Write what is missing as the reference does."""
-    return [NULL if value is None else value for value in column]
-
-
-def maintained(collection: Collection, streams: Streams, feeds: Iterable[Iterable[int]]) -> Stream:
-    """Run a plan over streams whose times are cut into feeds; return all changes together."""
-    with closing(Worker(collection)) as worker:
-        return added(feed(worker, collection, between(streams, set(times))) for times in feeds)
-
-
-def at_once(collection: Collection, streams: Streams) -> Stream:
-    return maintained(collection, streams, [times_of(streams)])
-
-
-def between(streams: Streams, times: set[int]) -> Streams:
-    return {name: [update for update in stream if update[1] in times] for name, stream in streams.items()}
-
-
-def added(streams: Iterable[Stream]) -> Stream:
-    """Put the changes of several feeds together."""
-    found: Counter[object] = Counter()
-    for stream in streams:
-        found.update(stream)
-    return {change: diff for change, diff in found.items() if diff}
-
-
-def undone(streams: Streams) -> Streams:
-    """Delete, one time later, all that is there at the end."""
-    end = max(times_of(streams), default=0) + 1
-    live = {name: Counter() for name in streams}
-    for name, stream in streams.items():
-        for row, _, diff in stream:
-            live[name][row] += diff
-    return {
-        name: [*stream, *((row, end, -diff) for row, diff in live[name].items() if diff)]
-        for name, stream in streams.items()
-    }
-
-
-def shuffled(streams: Streams, seed: int) -> Streams:
-    """Change the order of updates within each time."""
-    order = random.Random(seed)
-    return {
-        name: sorted(order.sample(list(stream), len(stream)), key=lambda update: update[1])
-        for name, stream in streams.items()
-    }
 
 
 def has(collection: Collection, op: str) -> bool:

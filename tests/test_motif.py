@@ -9,7 +9,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from chain import Chain
+from chain import Chain, Pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from motifs import MOTIFS, NODES, ROWS, e, motif
@@ -17,7 +17,6 @@ from plans import Case, cuts, streams_of, times_of
 from reference import changes
 from test_attach import fed, live, stream_of
 from test_laws import added, arrays, at_once, between, check_cuts, check_order, feed, maintained, undone
-from test_stages import Pieces
 
 from dataflow.batch import Batch
 from dataflow.collection import count, source, total

@@ -71,8 +71,9 @@ def residents_of(data: st.DataObject, whole: Collection) -> dict[str, Collection
 def check_since(case: Case, data: st.DataObject) -> None:
     """Hold a time, feed on, attach as of the time or a later one, and feed on."""
     feeds = data.draw(cuts(case.streams))
-    first, second = sorted(data.draw(st.tuples(*[st.integers(0, len(feeds))] * 2)))
-    assume(any(feeds[:first]))
+    begun = next((at for at, times in enumerate(feeds, 1) if times), None)
+    assume(begun is not None)
+    first, second = sorted(data.draw(st.tuples(*[st.integers(begun, len(feeds))] * 2)))
     run = Feeds(case, residents_of(data, case.collection))
     with closing(run.together) as together:
         for times in feeds[:first]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
-from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from chain import Chain
+from chain import Chain, Pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import cases, cuts, inputs_of, times_of
@@ -43,38 +41,9 @@ def _short_logs(monkeypatch):
     monkeypatch.setattr("dataflow.spark.memory.MOST_BYTES", 1000)
 
 
-class Pieces:
-    """A chain that is fed whole batches, in two pieces each; shards forget, and logs are put together, at random."""
-
-    def __init__(self, collection, shards):
-        self.order = random.Random(shards)
-        self.schemas = inputs_of(collection)
-        self.chain = Chain(collection, shards, lambda: self.order.random() < 0.3)
-        self.close = self.chain.close
-
-    def feed(self, whole):
-        dealt = {name: np.array([self.order.random() < 0.5 for _ in each.time], bool) for name, each in whole.items()}
-        first = {name: self.part(name, each, dealt[name]) for name, each in whole.items()}
-        second = {name: self.part(name, each, ~dealt[name]) for name, each in whole.items()}
-        return self.chain.feed(*({n: each for n, each in piece.items() if len(each.time)} for piece in (first, second)))
-
-    def part(self, name, batch, rows):
-        columns = {}
-        for column, values in batch.columns.items():
-            type_ = self.schemas[name][column]
-            is_text = type_.kind == "text"
-            columns[column] = values.filter(pa.array(rows)) if is_text else values[rows].astype(f"i{type_.width}")
-        return Batch(batch.time[rows], batch.diff[rows], columns)
-
-
 def staged(collection, streams, feeds, shards, everywhere=()):
     """Run a plan in stages. everywhere: the inputs that all shards have whole."""
-    with (
-        patch(
-            "dataflow.spark.cut._Cutter._is_small", lambda cutter, at: cutter._shards > 1 and at.params in everywhere
-        ),
-        closing(Pieces(collection, shards)) as engine,
-    ):
+    with closing(Pieces(collection, shards, everywhere)) as engine:
         return added(feed(engine, collection, between(streams, set(times))) for times in feeds)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from driving import stream_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import cases, inputs_of, times_of
@@ -26,13 +27,7 @@ def test_together_each_has_the_changes_that_it_has_alone(case, data):
         batches = {name: arrays(schemas[name], stream) for name, stream in case.streams.items() if stream}
         out = together.feed_all({name: batch for name, batch in batches.items() if name in together.inputs})
     for name, each in collections.items():
-        found = out[name]
-        columns = (
-            [-(2**63) if value is None else value for value in found.columns[column].tolist()]
-            for column in each.schema.names
-        )
-        rows = list(zip(*columns, strict=True)) if each.schema.names else [()] * len(found.time)
-        stream = dict(zip(zip(found.time.tolist(), rows, strict=True), found.diff.tolist(), strict=True))
+        stream = stream_of(each, out[name])
         assert stream == maintained(each, {key: case.streams[key] for key in inputs_of(each)}, [times_of(case.streams)])
 
 

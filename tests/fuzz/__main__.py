@@ -1,0 +1,70 @@
+"""Run random plans on everything that runs plans, and compare what they say with plain Python and with DuckDB.
+
+An example is drawn from a seed; the next example has the next seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import sys
+from collections.abc import Sequence
+from math import inf
+
+from driving import at_once
+
+from dataflow.collection import source
+from dataflow.types import integer
+from deltamark import DeltamarkError, unknown
+from fuzz.kinds import KINDS
+from fuzz.watch import Asked, explore
+from harness.cli import Parser, with_options
+from harness.options import whole
+
+SECONDS = 60
+MOST_SECONDS, MOST_EXAMPLES, MOST_PROCESSES = 10**7, 10**15, 64
+SEED_BITS = 40
+
+
+def asked(words: Sequence[str]) -> Asked:
+    parser = Parser(prog="make fuzz", description=__doc__, allow_abbrev=False)
+    add = parser.add_argument
+    add("--seconds", type=whole(1, MOST_SECONDS), metavar="N", help=f"how long (default {SECONDS}, without EXAMPLES)")
+    add("--examples", type=whole(1, MOST_EXAMPLES), metavar="N", help="how many (default: as many as the time allows)")
+    add("--seed", type=whole(0, MOST_EXAMPLES), metavar="N", help="seed of the first example (default: any)")
+    add("--kinds", type=kinds, default=list(KINDS), metavar="NAMES", help=f"of {','.join(KINDS)} (default all)")
+    add("--processes", type=whole(1, MOST_PROCESSES), default=2, metavar="N", help="how many at once (default 2)")
+    chosen = parser.parse_args(with_options(words, parser.settings))
+    seconds = chosen.seconds or (inf if chosen.examples else SECONDS)
+    seed = random.getrandbits(SEED_BITS) if chosen.seed is None else chosen.seed
+    return Asked(seed, chosen.examples or MOST_EXAMPLES, seconds, chosen.kinds, chosen.processes)
+
+
+def kinds(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in KINDS:
+            raise unknown("kind of examples", name, KINDS)
+    return names
+
+
+def main(words: Sequence[str]) -> int:
+    try:
+        wanted = asked(words)
+    except (DeltamarkError, argparse.ArgumentError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    say = lambda text: print(text, flush=True)  # noqa: E731
+    say(f"examples of {', '.join(wanted.kinds)} from seed {wanted.seed} on")
+    numbers = source("numbers", {"n": integer(0, 9)}, 10)
+    at_once(numbers.join(numbers.rename(m="n"), on={"n": "m"}), {"numbers": [((1,), 0, 1)]})  # loads kernels, once
+    gc.collect()
+    gc.freeze()  # children share what is there
+    failures = explore(wanted, say).failures
+    gc.unfreeze()
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

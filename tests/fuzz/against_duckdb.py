@@ -1,0 +1,79 @@
+"""Examples of plans that can be written as SQL: their answers are those of DuckDB at several times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+
+import duckdb
+import pyarrow as pa
+from choices import Choices
+from driving import added, between, feed
+from growth import degree, plan
+from reference import Row, Rows, consolidated
+from streams import Streams, cut, inputs_of, streams_for, times_of
+
+from dataflow.types import NULL, Schema
+from dataflow.worker import Worker
+from deltamark import DeltamarkError
+from fuzz.engines import SLICE_ROWS, Fed
+from fuzz.example import compare, expected
+from fuzz.sql import NotInSqlError, sql_of
+
+MOST_ANSWERS = 4
+
+
+@dataclass
+class AsSql(Fed):
+    sql: str
+
+    def check(self) -> None:
+        try:
+            with closing(Worker(self.collection)) as worker:
+                stream = added(feed(worker, self.collection, between(self.streams, set(times))) for times in self.feeds)
+        except DeltamarkError as error:
+            if not expected(self.collection, self.streams).allows(error, max(times_of(self.streams))):
+                raise
+            return
+        times = times_of(self.streams)
+        for time in {*times[:: max(len(times) // MOST_ANSWERS, 1)], *times[-1:]}:
+            live = consolidated((row, diff) for (at, row), diff in stream.items() if at <= time)
+            wanted = answer_of(self.sql, inputs_of(self.collection), self.streams, time)
+            compare({(time, row): diff for row, diff in live.items()}, {(time, row): n for row, n in wanted.items()})
+
+
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"threads": 1})
+
+
+def answer_of(sql: str, schemas: dict[str, Schema], streams: Streams, time: int) -> Rows:
+    """Compute an answer over the rows that are live at a time."""
+    for name, schema in schemas.items():
+        live = consolidated((row, diff) for row, at, diff in streams[name] if at <= time)
+        database().register(name, table([row for row, diff in live.items() for _ in range(diff)], schema))
+    found = Counter(database().execute(sql).fetchall())
+    return {tuple(NULL if value is None else value for value in row): number for row, number in found.items()}
+
+
+def table(rows: list[Row], schema: Schema) -> pa.Table:
+    columns = {}
+    for place, field in enumerate(schema.fields):
+        values = [None if row[place] == NULL else row[place] for row in rows]
+        columns[field.name] = pa.array(values, pa.string() if field.type.kind == "text" else pa.int64())
+    return pa.table(columns)
+
+
+def as_sql(choices: Choices) -> AsSql:
+    """Draw a plan until one can be written as SQL: an input can."""
+    sql, steps = "", 5
+    while not sql:
+        collection = plan(choices, wild=True, steps=steps, heavy=False)
+        try:
+            sql = sql_of(collection.node)
+        except NotInSqlError:
+            steps -= 1
+    streams = streams_for(choices, inputs_of(collection), degree(collection.node))
+    return AsSql(collection, streams, cut(choices, times_of(streams)), choices.pick(SLICE_ROWS), sql)

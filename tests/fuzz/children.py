@@ -1,0 +1,169 @@
+"""Child processes that run examples: whatever an example does to its process, the parent survives it and knows of it.
+
+A child writes on a board, in memory that it shares with its parent, which example it is at and since when; so its
+parent can tell what a child did that is killed, or that takes too long or too much memory. What a child finds comes
+through a pipe.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import pickle
+import select
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from choices import Seeded
+
+from dataflow.team import end_with
+from fuzz.kinds import KINDS, Failure, kind_of, run
+
+LONGEST_SECONDS = 30.0
+MOST_BYTES = 4 << 30
+
+SEED, SINCE, KIND, ENDED, FIRST_COUNT = 0, 1, 2, 3, 8
+PAGE = os.sysconf("SC_PAGE_SIZE")
+PIPE_BYTES = 1 << 20
+
+
+class Child:
+    """A process that carries out a task and sends what it finds."""
+
+    def __init__(self, task: Callable[[Board, Callable[[Any], None]], None]) -> None:
+        self.board = Board()
+        self._pipe, send = os.pipe()
+        self._content = b""
+        parent = os.getpid()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads: a child starts none
+            self.pid = os.fork()
+        if self.pid:
+            os.close(send)
+            os.set_blocking(self._pipe, False)
+            self.status: int | None = None
+            return
+        code = 1
+        try:
+            end_with(parent)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            os.close(self._pipe)
+            task(self.board, lambda found: _send(send, found))
+            code = 0
+        finally:
+            os._exit(code)
+
+    def found(self) -> Iterator[Any]:
+        """Yield what has been sent since the last time."""
+        with suppress(BlockingIOError):
+            while chunk := os.read(self._pipe, PIPE_BYTES):
+                self._content += chunk
+        while len(self._content) >= 8 and len(self._content) >= (
+            end := 8 + int.from_bytes(self._content[:8], "little")
+        ):
+            content, self._content = self._content[8:end], self._content[end:]
+            yield pickle.loads(content)
+
+    def problem(self) -> str | None:
+        """Say what is wrong with the process; one that takes too long, or too much memory, is ended."""
+        if self.ended():
+            code = os.waitstatus_to_exitcode(self.status or 0)
+            return f"killed by {signal.Signals(-code).name}" if code < 0 else "the process ended" if code else None
+        if self.board.seconds() > LONGEST_SECONDS:
+            self.kill()
+            return f"not done after {LONGEST_SECONDS:g} seconds"
+        if resident(self.pid) > MOST_BYTES:
+            self.kill()
+            return f"more than {MOST_BYTES >> 30} GB of memory"
+        return None
+
+    def ended(self) -> bool:
+        if self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.status = status
+        return self.status is not None
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something comes, or the process ends."""
+        select.select([self._pipe], [], [], seconds)
+
+    def kill(self) -> None:
+        if not self.ended():
+            os.kill(self.pid, signal.SIGKILL)
+            _, self.status = os.waitpid(self.pid, 0)
+
+    def close(self) -> None:
+        self.kill()
+        os.close(self._pipe)
+
+
+class Board:
+    """What a child tells its parent all the time."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, PAGE)
+        self._words = (ctypes.c_int64 * (PAGE // 8)).from_buffer(self._memory)
+
+    def begin(self, kind: str, seed: int) -> None:
+        self._words[KIND], self._words[SEED] = list(KINDS).index(kind), seed
+        self._words[SINCE] = time.monotonic_ns()
+
+    def end(self) -> None:
+        self._words[FIRST_COUNT + self._words[KIND]] += 1
+        self._words[SINCE] = 0
+
+    @property
+    def kind(self) -> str:
+        return list(KINDS)[self._words[KIND]]
+
+    @property
+    def seed(self) -> int:
+        return int(self._words[SEED])
+
+    def counts(self) -> dict[str, int]:
+        """Count the examples of each kind that have ended."""
+        return {name: int(self._words[FIRST_COUNT + at]) for at, name in enumerate(KINDS)}
+
+    def seconds(self) -> float:
+        """Return how long the example has been running."""
+        since = self._words[SINCE]
+        return (time.monotonic_ns() - since) / 1e9 if since else 0.0
+
+
+def explorer(first: int, end: int, step: int, names: list[str]) -> Child:
+    """Start a child that runs the examples of every `step`-th seed from the first on."""
+
+    def explore(board: Board, send: Callable[[Failure], None]) -> None:
+        for seed in range(first, end, step):
+            kind = kind_of(seed, names)
+            board.begin(kind, seed)
+            failure = run(kind, seed, Seeded(seed))
+            board.end()
+            if failure is not None:
+                send(failure)
+
+    return Child(explore)
+
+
+def resident(pid: int) -> int:
+    """Return the bytes of memory that a process and its children have."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, IndexError):
+        return 0
+    return pages * PAGE + sum(resident(int(each)) for each in children)
+
+
+def _send(pipe: int, found: object) -> None:
+    content = pickle.dumps(found)
+    left = memoryview(len(content).to_bytes(8, "little") + content)
+    while left:
+        left = left[os.write(pipe, left) :]

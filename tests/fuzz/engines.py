@@ -1,0 +1,131 @@
+"""Kinds of examples of one plan: on one worker, on several, and in stages as on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+from chain import Pieces
+from choices import Choices
+from driving import between, feed, shuffled, undone
+from growth import degree, plan
+from streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
+
+from dataflow.collection import Collection
+from dataflow.embedded import Embedded
+from dataflow.plan import walk
+from dataflow.worker import Worker
+from deltamark import DeltamarkError
+from fuzz.example import WrongError, changed, check, expected, is_heavy, slices, written
+
+SLICE_ROWS = (64, 1, 2, 3, 5, 16)
+
+NO_SPACE = "no address space"
+"""An error that plans over billions of declared rows may raise."""
+
+
+@dataclass
+class Fed:
+    """A plan that is fed, and the engine that runs it."""
+
+    collection: Collection
+    streams: Streams
+    feeds: list[list[int]]
+    slice_rows: int
+
+    def run(self) -> None:
+        with slices(self.slice_rows):
+            try:
+                self.check()
+            except DeltamarkError as error:
+                if error.cause != NO_SPACE or not is_heavy(self.collection):
+                    raise
+
+    def check(self) -> None:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        settings = {name: value for name, value in vars(self).items() if name not in ("collection", "streams")}
+        return written(self.collection, self.streams, **settings)
+
+
+@dataclass
+class OnOneWorker(Fed):
+    order: int
+    goes: bool
+
+    def check(self) -> None:
+        streams = shuffled(self.streams, self.order) if self.order else self.streams
+        wanted = expected(self.collection, streams)
+        with closing(Worker(self.collection)) as worker:
+            if check(worker, self.collection, streams, self.feeds, wanted) and self.goes:
+                self.leave(worker)
+
+    def leave(self, worker: Worker) -> None:
+        """Take all rows away: the worker must hold what one holds that never had any."""
+        end = max(times_of(self.streams), default=0) + 1
+        feed(worker, self.collection, between(undone(self.streams), {end}))
+        feed(worker, self.collection, {})  # which gives back the texts that were handed out
+        left, never = worker.state_rows(), untouched(self.collection)
+        if left != never:
+            raise WrongError("rows are left", f"{left} are kept though none is live, and {never} at the start")
+
+
+def untouched(collection: Collection) -> int:
+    """Count the rows that a worker keeps that was fed nothing."""
+    if not any(node.op == "or_null" for node in walk(collection.node)):
+        return 0
+    with closing(Worker(collection)) as worker:
+        feed(worker, collection, {})
+        return worker.state_rows()
+
+
+@dataclass
+class OnWorkers(Fed):
+    workers: int
+
+    def check(self) -> None:
+        wanted = expected(self.collection, self.streams)
+        with closing(Embedded(self.collection, self.workers)) as engine:
+            check(engine, self.collection, self.streams, self.feeds, wanted)
+
+
+@dataclass
+class InStages(Fed):
+    shards: int
+    everywhere: list[str]
+    order: int
+
+    def check(self) -> None:
+        wanted = expected(self.collection, self.streams)
+        with ExitStack() as stack:
+            stack.enter_context(changed("dataflow.spark.memory", MANY=2, MOST=4, MOST_BYTES=1000))
+            pieces = Pieces(self.collection, self.shards, self.everywhere, self.order + 1)
+            check(stack.enter_context(closing(pieces)), self.collection, self.streams, self.feeds, wanted)
+
+
+def fed(choices: Choices, steps: int = 5) -> tuple[Collection, Streams, list[list[int]], int]:
+    """Draw what examples of all engines have."""
+    collection = plan(choices, wild=True, heavy=True, steps=steps)
+    streams = streams_for(choices, inputs_of(collection), degree(collection.node))
+    if choices.chance(5):
+        streams = spoiled(choices, streams)
+    return collection, streams, cut(choices, times_of(streams)), choices.pick(SLICE_ROWS)
+
+
+def on_one_worker(choices: Choices) -> OnOneWorker:
+    return OnOneWorker(*fed(choices), order=choices.place(1000), goes=choices.chance(30))
+
+
+def on_workers(choices: Choices) -> OnWorkers:
+    return OnWorkers(*fed(choices, 4), workers=choices.pick((2, 3, 5)))
+
+
+def in_stages(choices: Choices) -> InStages:
+    collection, *others = fed(choices, 4)
+    everywhere = choices.picks(sorted(inputs_of(collection)))
+    return InStages(collection, *others, choices.pick((1, 2, 3)), everywhere, choices.place(1000))
+
+
+ENGINES: dict[str, Callable[[Choices], Fed]] = {"worker": on_one_worker, "workers": on_workers, "shards": in_stages}

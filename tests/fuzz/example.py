@@ -1,0 +1,168 @@
+"""What an example of any kind is, and what is expected of an engine that runs one."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from driving import Engine, added, between, feed
+from growth import degree, described
+from owed import is_whole
+from reference import PlanError, Recomputed, Stream, minus
+from streams import MANY_ROWS, Streams, inputs_of, times_of
+
+from dataflow.collection import Collection
+from deltamark import DeltamarkError
+
+SLICED = ("dataflow.program", "dataflow.attach", "dataflow.aim")
+"""Modules that have the number of rows in a slice as SLICE_ROWS."""
+
+CAUSES = {each.cause for each in PlanError.__subclasses__()}
+WIDE_WEIGHT = "a weight needs more than 64 bits"
+NEGATIVE = "a negative multiplicity"
+
+
+class WrongError(Exception):
+    """An engine did not do what was expected of it. what: in words that do not depend on the example."""
+
+    def __init__(self, what: str, details: str) -> None:
+        super().__init__(what, details)
+        self.what, self.details = what, details
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.details}"
+
+
+class Example(Protocol):
+    """Something to be run, which raises an error if it goes wrong, and can be written down."""
+
+    def run(self) -> None: ...
+
+
+@contextlib.contextmanager
+def slices(rows: int) -> Iterator[None]:
+    """Have slices of so many rows."""
+    with contextlib.ExitStack() as stack:
+        for name in SLICED:
+            stack.enter_context(changed(name, SLICE_ROWS=rows))
+        stack.enter_context(changed("dataflow.program", LONGER=1))
+        stack.enter_context(changed("dataflow.attach", MANY_ROWS=rows))
+        yield
+
+
+@contextlib.contextmanager
+def changed(module: str, **values: object) -> Iterator[None]:
+    """Give a module's constants other values."""
+    found = importlib.import_module(module)
+    before = {name: getattr(found, name) for name in values}
+    vars(found).update(values)
+    try:
+        yield
+    finally:
+        vars(found).update(before)
+
+
+@dataclass
+class Expected:
+    """The change stream of a plan up to its first error, if there is one."""
+
+    stream: Stream
+    error: PlanError | None = None
+    must_fail: bool = False
+    """Does the engine have to see the error? It need not if that depends on columns that nobody reads."""
+    excuses: dict[str, int] = field(default_factory=dict)
+    """Errors that are right from a time on, though the reference may not see them."""
+
+    def allows(self, error: DeltamarkError, last: int) -> bool:
+        """Say whether an error is right in a feed that ends with a time."""
+        if self.error is not None and self.error.time <= last and error.cause in CAUSES:
+            return True  # which of several is found first is nobody's business
+        return error.cause in self.excuses and self.excuses[error.cause] <= last
+
+    def until(self, time: int) -> Stream:
+        return {change: diff for change, diff in self.stream.items() if change[0] <= time}
+
+
+def expected(collection: Collection, streams: Streams) -> Expected:
+    """Compute what a plan should say."""
+    found = Expected({})
+    recomputed, before = Recomputed(collection.node, streams), {}
+    try:
+        for time in sorted({*times_of(streams), 0}):
+            now = recomputed.at(time)
+            found.stream |= {(time, row): diff for row, diff in minus(now, before).items()}
+            before = now
+    except PlanError as error:
+        found.error, found.must_fail = error, is_whole(collection.node)
+    if (negative := first_negative(streams)) is not None:
+        found.excuses[NEGATIVE] = negative
+    if degree(collection.node) > 1 and is_heavy(collection):
+        found.excuses[WIDE_WEIGHT] = 0
+    return found
+
+
+def is_heavy(collection: Collection) -> bool:
+    """Say whether weights may be so large that products of them are too wide."""
+    return any(each.rows >= MANY_ROWS for each in inputs_of(collection).values())
+
+
+def first_negative(streams: Streams) -> int | None:
+    """Return the first time at the end of which an input has a row less than zero times."""
+    found = []
+    for stream in streams.values():
+        live: dict[object, int] = {}
+        for at, (row, time, diff) in enumerate(stream):
+            live[row] = live.get(row, 0) + diff
+            ends = at + 1 == len(stream) or stream[at + 1][1] != time
+            if ends and min(live.values()) < 0:
+                found.append(time)
+                break
+    return min(found, default=None)
+
+
+def check(
+    engine: Engine, collection: Collection, streams: Streams, feeds: Iterable[Sequence[int]], wanted: Expected
+) -> bool:
+    """Feed an engine, and compare what it says with what is expected; return whether it can go on."""
+    said: Stream = {}
+    last = -1
+    for times in feeds:
+        last = times[-1] if times else last
+        try:
+            part = feed(engine, collection, between(streams, set(times)))
+        except DeltamarkError as error:
+            if not wanted.allows(error, max(last, 0)):
+                raise WrongError(
+                    f"an error, {error.cause}", f"in the feed that ends with time {last}: {error}"
+                ) from error
+            return False
+        if wanted.error is not None and wanted.error.time <= last:
+            if wanted.must_fail:
+                raise WrongError("no error", f"in the feed that ends with time {last}; expected: {wanted.error!r}")
+            return False
+        said = added([said, part])
+        if last >= 0:
+            compare(said, wanted.until(last))
+    return True
+
+
+def compare(said: Stream, wanted: Stream) -> None:
+    """Refuse what differs, and say in what."""
+    if said == wanted:
+        return
+    lines = [
+        f"  time {change[0]}, row {change[1]}: expected {wanted.get(change, 0)}, but it is {said.get(change, 0)}"
+        for change in sorted({**said, **wanted}, key=repr)
+        if said.get(change, 0) != wanted.get(change, 0)
+    ]
+    raise WrongError("another change stream", "\n".join(["", *lines[:20], *(["  ..."] if len(lines) > 20 else [])]))
+
+
+def written(collection: Collection, streams: Streams, **settings: object) -> str:
+    """Write an example down."""
+    lines = ["plan:", *described(collection), "streams (row, time, diff):"]
+    lines += [f"  {name}: {list(stream)}" for name, stream in streams.items()]
+    return "\n".join([*lines, *(f"{name}: {value}" for name, value in settings.items())])

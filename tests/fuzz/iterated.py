@@ -1,0 +1,21 @@
+"""Examples of loops."""
+
+from __future__ import annotations
+
+from choices import Choices
+from loops import LOOPS, random_loop
+from streams import cut, inputs_of, streams_for, times_of
+
+from dataflow.collection import count
+from fuzz.engines import SLICE_ROWS, OnOneWorker
+
+
+def loop(choices: Choices) -> OnOneWorker:
+    """Draw a loop that settles, and streams for its inputs."""
+    collection = random_loop(choices) if choices.chance(50) else LOOPS[choices.pick(sorted(LOOPS))]
+    if choices.chance(25):
+        collection = collection.aggregate(choices.picks(collection.schema.names), many=count())
+    streams = streams_for(choices, inputs_of(collection), 2)
+    feeds = cut(choices, times_of(streams))
+    rows, order, goes = choices.pick(SLICE_ROWS), choices.place(1000), choices.chance(30)
+    return OnOneWorker(collection, streams, feeds, rows, order, goes)

@@ -1,0 +1,71 @@
+"""The kinds of examples, and how one is drawn from a seed and run."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from choices import Choices
+
+from deltamark import DeltamarkError
+from fuzz.against_duckdb import as_sql
+from fuzz.engines import in_stages, on_one_worker, on_workers
+from fuzz.example import Example, WrongError
+from fuzz.iterated import loop
+from fuzz.together import script
+
+
+@dataclass(frozen=True)
+class Kind:
+    draw: Callable[[Choices], Example]
+    weight: int
+    """How many examples are of this kind, among those of all."""
+
+
+KINDS: dict[str, Kind] = {
+    "worker": Kind(on_one_worker, 70),
+    "workers": Kind(on_workers, 2),
+    "shards": Kind(in_stages, 6),
+    "together": Kind(script, 14),
+    "loops": Kind(loop, 10),
+    "sql": Kind(as_sql, 6),
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong with an example. what: in words that do not depend on the example."""
+
+    kind: str
+    seed: int
+    what: str
+    details: str = ""
+    ends_process: bool = False
+
+    @property
+    def command(self) -> str:
+        return f"make fuzz KINDS={self.kind} SEED={self.seed} EXAMPLES=1"
+
+
+def kind_of(seed: int, names: Sequence[str]) -> str:
+    """Choose the kind of the example of a seed."""
+    weights = [KINDS[name].weight for name in names]
+    return random.Random(~seed).choices(names, weights)[0] if len(names) > 1 else names[0]
+
+
+def run(kind: str, seed: int, choices: Choices) -> Failure | None:
+    """Draw an example and run it; return what went wrong."""
+    try:
+        KINDS[kind].draw(choices).run()
+    except Exception as error:  # noqa: BLE001 (whatever it is, it should not have been)
+        return Failure(kind, seed, *_told(error))
+    return None
+
+
+def _told(error: Exception) -> tuple[str, str]:
+    if isinstance(error, WrongError):
+        return error.what, error.details
+    what = error.cause if isinstance(error, DeltamarkError) else type(error).__name__
+    return what, "".join(traceback.format_exception(error, limit=-8))

@@ -1,0 +1,183 @@
+"""Plans written as SQL, a common table a node, so that DuckDB can say what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from dataflow.plan import Node, walk
+from dataflow.term import Term
+from dataflow.types import NULL
+
+BINARY = {"add": "+", "subtract": "-", "multiply": "*", "equal": "=", "less": "<", "and": "AND", "or": "OR"}
+
+
+class NotInSqlError(Exception):
+    """A plan that is not written as SQL here."""
+
+
+def sql_of(root: Node) -> str:
+    nodes = list(walk(root))
+    names = {node: node.params if node.op == "input" else f"n{place}" for place, node in enumerate(nodes)}
+    tables = [
+        f"{names[node]} AS ({_query(node, [names[each] for each in node.inputs], names)})"
+        for node in nodes
+        if node.op not in ("input", "negate")
+    ]
+    if root.op == "negate":
+        raise NotInSqlError(root.op)
+    return f"{'WITH ' if tables else ''}{', '.join(tables)} SELECT * FROM {names[root]}"
+
+
+def _query(node: Node, given: list[str], names: dict[Node, str]) -> str:
+    if node.op == "concat":
+        return _concat(node, names)
+    if node.op not in QUERIES or any(each.op == "negate" for each in node.inputs):
+        raise NotInSqlError(node.op)
+    return QUERIES[node.op](node, *given)
+
+
+def _where(node: Node, given: str) -> str:
+    return f"FROM {given} WHERE {_term(node.params)}"
+
+
+def _select(node: Node, given: str) -> str:
+    return f"SELECT {_list(f'{_term(term)} AS {_name(name)}' for name, term in node.params)} FROM {given}"
+
+
+def _consolidate(_: Node, given: str) -> str:
+    return f"FROM {given}"
+
+
+def _threshold(node: Node, given: str) -> str:
+    return f"SELECT * FROM {given} GROUP BY ALL HAVING count(*) >= {node.params}"
+
+
+def _top(node: Node, given: str) -> str:
+    places, order = node.params
+    how = {"ascending": "ASC NULLS FIRST", "descending": "DESC NULLS LAST"}
+    return f"FROM {given} ORDER BY {_list(f'{_name(name)} {how[each]}' for name, each in order)} LIMIT {places}"
+
+
+def _or_null(node: Node, given: str) -> str:
+    nothing = _list(f"NULL AS {_name(name)}" for name in node.schema.names)
+    return f"FROM {given} UNION ALL SELECT {nothing} WHERE NOT EXISTS (FROM {given})"
+
+
+def _concat(node: Node, names: dict[Node, str]) -> str:
+    """Subtract what is negated from what is not, as bags: the result is a state, so nothing is missing."""
+    added = [names[each] for each in node.inputs if each.op != "negate"]
+    taken = [names[each.inputs[0]] for each in node.inputs if each.op == "negate"]
+    if not added or any(each.op == "negate" and each.inputs[0].op == "negate" for each in node.inputs):
+        raise NotInSqlError("negate")
+    union = " UNION ALL ".join(f"FROM {each}" for each in added)
+    if not taken:
+        return union
+    return f"FROM ({union}) EXCEPT ALL FROM ({' UNION ALL '.join(f'FROM {each}' for each in taken)})"
+
+
+def _aggregate(node: Node, given: str) -> str:
+    keys, sums = node.params
+    columns = [_name(key) for key in keys]
+    for name, kind, term in sums:
+        columns.append(f"{'count(*)' if kind == 'count' else f'sum({_term(term)})'} AS {_name(name)}")
+    groups = f"GROUP BY {_list(map(_name, keys))}" if keys else "HAVING count(*) > 0"
+    return f"SELECT {_list(columns)} FROM {given} {groups}"
+
+
+def _join(node: Node, left: str, right: str) -> str:
+    mine, theirs = node.params
+    kept = [name for name in node.inputs[1].schema.names if name not in theirs]
+    columns = [f"a.{_name(name)}" for name in node.inputs[0].schema.names] + [f"b.{_name(name)}" for name in kept]
+    return f"SELECT {_list(columns)} FROM {left} AS a JOIN {right} AS b ON {_equal(mine, theirs)}"
+
+
+def _extreme(node: Node, given: str) -> str:
+    keys, of, which, _ = node.params
+    best = f"{'max' if which == 'largest' else 'min'}({_name(of)})"
+    window = f"PARTITION BY {_list(map(_name, keys))}" if keys else ""
+    return f"FROM {given} QUALIFY {_name(of)} = {best} OVER ({window})"
+
+
+def _bound(node: Node, given: str, limits: str) -> str:
+    mine, theirs, value, which, numerator, denominator = node.params
+    left = f"({_term(value, 'a.')})::HUGEINT{f' * b.{_name(denominator)}' if denominator else ''}"
+    test = f"{left} {'>' if which == 'above' else '<'} b.{_name(numerator)}"
+    return f"SELECT a.* FROM {given} AS a JOIN {limits} AS b ON {_equal(mine, theirs)} AND {test}"
+
+
+def _equal(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:
+    pairs = zip(mine, theirs, strict=True)
+    return " AND ".join(["true", *(f"a.{_name(left)} = b.{_name(right)}" for left, right in pairs)])
+
+
+QUERIES: dict[str, Callable[..., str]] = {
+    "where": _where, "select": _select, "consolidate": _consolidate, "aggregate": _aggregate,
+    "threshold": _threshold, "join": _join, "extreme": _extreme, "top": _top, "bound": _bound, "or_null": _or_null,
+}  # fmt: skip
+
+
+def _term(term: Term, table: str = "") -> str:
+    """Write a term; numbers, dates, codes and short texts are the whole numbers that stand for them."""
+    if term.op == "column":
+        return f"{table}{_name(term.value)}"
+    if term.op == "literal":
+        return _literal(term)
+    if term.op not in TERMS:
+        raise NotInSqlError(term.op)
+    return TERMS[term.op](term.value, *(_term(arg, table) for arg in term.args))
+
+
+def _binary(sign: str) -> Callable[..., str]:
+    return lambda _, left, right: f"({left} {sign} {right})"
+
+
+def _member(values: Iterable[int], given: str) -> str:
+    return f"({given} IN ({_list(map(str, values)) or 'NULL'}) IS TRUE)"
+
+
+def _lookup(table: tuple[bool, ...], given: str) -> str:
+    return _member([code for code, holds in enumerate(table) if holds], given)
+
+
+def _match(pieces: Iterable[str], given: str) -> str:
+    return f"({given} LIKE {_quoted('%'.join(map(_escaped, pieces)))} ESCAPE '$')"
+
+
+def _table(table: tuple[int, tuple[int, ...]], given: str) -> str:
+    low, values = table
+    return f"(({list(values)})[{given} - ({low}) + 1])"
+
+
+TERMS: dict[str, Callable[..., str]] = {
+    **{op: _binary(sign) for op, sign in BINARY.items()},
+    "not": lambda _, given: f"(NOT {given})",
+    "member": _member,
+    "lookup": _lookup,
+    "match": _match,
+    "table": _table,
+    "when": lambda _, test, value, otherwise: f"CASE WHEN {test} THEN {value} ELSE {otherwise} END",
+    "is_null": lambda _, given: f"({given} IS NULL)",
+    "coalesce": lambda _, given, otherwise: f"coalesce({given}, {otherwise})",
+}
+
+
+def _literal(term: Term) -> str:
+    if term.type.kind == "text" and term.value != NULL:
+        return _quoted(term.value)
+    return "NULL" if term.value == NULL else f"({term.value})::BIGINT"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("$", "$$").replace("%", "$%").replace("_", "$_")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(name: str) -> str:
+    return f'"{name}"'
+
+
+def _list(parts: Iterable[str]) -> str:
+    return ", ".join(parts)

@@ -1,0 +1,174 @@
+"""Explore examples in child processes, and report what goes wrong."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fuzz.children import Child, explorer
+from fuzz.kinds import KINDS, Failure
+from fuzz.shrink import Smaller, shrinker
+
+POLL_SECONDS = 0.1
+REPORT_SECONDS, REPORT_SHARE = 5.0, 0.02
+"""Progress is told every few seconds, and less often the longer it has been going on."""
+MOST_TOLD, MOST_SHRUNK = 10, 2
+"""How many failures of a kind by the same words are told, and made smaller."""
+
+
+@dataclass
+class Asked:
+    seed: int
+    examples: int
+    seconds: float
+    kinds: list[str]
+    processes: int
+
+
+@dataclass
+class Explored:
+    """What has been found so far."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def summary(self, counts: Counter[str]) -> str:
+        seconds = time.monotonic() - self.began
+        failed = Counter(each.kind for each in self.failures)
+        kinds = [f"{name} {counts[name]:,}" + (f" ({failed[name]} failed)" if failed[name] else "") for name in KINDS]
+        whole = f"{sum(counts.values()):,} examples in {seconds:.0f} s, {sum(counts.values()) / seconds:.0f} a second"
+        return f"{whole}: {', '.join(each for each, name in zip(kinds, KINDS, strict=True) if counts[name])}"
+
+    def failed(self) -> str:
+        """Say how many examples failed by which words."""
+        found = Counter(f"{each.kind}: {each.what}" for each in self.failures)
+        return "\n".join(f"  failed {times} times: {words}" for words, times in found.most_common())
+
+
+def explore(asked: Asked, say: Callable[[str], None]) -> Explored:
+    """Run examples until there have been enough, or time is over, or somebody interrupts; say what is found."""
+    watch = Watch(asked, say)
+    try:
+        watch.explore()
+        watch.shrink()
+    except KeyboardInterrupt:
+        say("interrupted")
+    finally:
+        watch.close()
+    say("\n".join([watch.summary(), *filter(None, [watch.found.failed()])]))
+    return watch.found
+
+
+class Watch:
+    """The children that explore, and those that make failures smaller."""
+
+    def __init__(self, asked: Asked, say: Callable[[str], None]) -> None:
+        self.found = Explored()
+        self._asked, self._say = asked, say
+        self._explorers = [self._explorer(asked.seed + at) for at in range(min(asked.processes, asked.examples))]
+        self._shrinkers: list[Shrinker] = []
+        self._waiting: list[Failure] = []
+
+    def explore(self) -> None:
+        began = told = time.monotonic()
+        while self._explorers and time.monotonic() - began < self._asked.seconds:
+            for child in list(self._explorers):
+                child.wait(POLL_SECONDS / len(self._explorers))
+                self._listen(child)
+            self._shrink_on()
+            if time.monotonic() - told > max(REPORT_SECONDS, REPORT_SHARE * (told - began)):
+                told = time.monotonic()
+                self._say(self.summary())
+        self._end_explorers()
+
+    def shrink(self) -> None:
+        """Wait until all failures are as small as can be."""
+        while self._shrinkers or self._waiting:
+            time.sleep(POLL_SECONDS)
+            self._shrink_on()
+
+    def summary(self) -> str:
+        counts = sum((Counter(child.board.counts()) for child in self._explorers), self.found.counts)
+        return self.found.summary(counts)
+
+    def close(self) -> None:
+        self._end_explorers()
+        for each in self._shrinkers:
+            each.child.close()
+            self._say(each.told())
+
+    def _explorer(self, first: int) -> Child:
+        asked = self._asked
+        return explorer(first, asked.seed + asked.examples, asked.processes, asked.kinds)
+
+    def _listen(self, child: Child) -> None:
+        """Take note of what a child has found, and of its end."""
+        ended, problem = child.ended(), child.problem()
+        for failure in child.found():
+            self._fail(failure)
+        if problem is None and not ended:
+            return
+        self._explorers.remove(child)
+        self.found.counts += Counter(child.board.counts())
+        child.close()
+        if problem is not None:
+            kind, seed = child.board.kind, child.board.seed
+            self.found.counts[kind] += 1
+            self._explorers.append(self._explorer(seed + self._asked.processes))
+            self._fail(Failure(kind, seed, problem, ends_process=True))
+
+    def _end_explorers(self) -> None:
+        for child in self._explorers:
+            self.found.counts += Counter(child.board.counts())
+            child.close()
+        self._explorers = []
+
+    def _fail(self, failure: Failure) -> None:
+        self.found.failures.append(failure)
+        alike = sum((each.kind, each.what) == (failure.kind, failure.what) for each in self.found.failures)
+        if alike <= MOST_TOLD:
+            self._say(f"failed: {failure.kind}, seed {failure.seed}: {failure.what}; again: {failure.command}")
+        if alike == MOST_TOLD:
+            self._say("further ones like it are only counted")
+        if alike <= MOST_SHRUNK:
+            self._waiting.append(failure)
+
+    def _shrink_on(self) -> None:
+        for each in list(self._shrinkers):
+            if each.is_done():
+                self._shrinkers.remove(each)
+                self._say(each.told())
+        while self._waiting and len(self._shrinkers) < self._asked.processes:
+            failure = self._waiting.pop(0)
+            self._shrinkers.append(Shrinker(failure, shrinker(failure)))
+
+
+@dataclass
+class Shrinker:
+    """A child that makes a failure smaller, and what it has come to."""
+
+    failure: Failure
+    child: Child
+    best: Smaller | None = None
+
+    def is_done(self) -> bool:
+        ended, problem = self.child.ended(), self.child.problem()
+        for best in self.child.found():
+            self.best = best
+        if problem is None and not ended:
+            return False
+        self.child.close()
+        return True
+
+    def told(self) -> str:
+        """Write a failure down, made smaller if it fails alone."""
+        failure, best = self.failure, self.best
+        head = f"{failure.kind}, seed {failure.seed}, "
+        if best is None:
+            return f"{head}does not fail alone; it failed by {failure.what}: {failure.details}"
+        return (
+            f"{head}made smaller by {best.attempts} attempts:\n{best.written}\n{failure.what}: {best.failure.details}\n"
+        )

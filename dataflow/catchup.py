@@ -14,7 +14,7 @@ from dataflow.batch import Batch
 from dataflow.collection import Collection
 from dataflow.compile import Added
 from dataflow.compiled import Kept
-from dataflow.past import Fed, Past
+from dataflow.past import Fed, Past, is_logged
 from dataflow.plan import walk
 from dataflow.program import nobody
 from dataflow.worker import Shard
@@ -33,7 +33,8 @@ class CatchUp:
     ) -> None:  # fmt: skip
         self.name, self.ops, self.shared, self.answers = name, added.ops, shared, list[Batch]()
         self._shard, self._past, self._added, self._time = shard, past, added, time
-        subtracts = any(each.op == "negate" for each in walk(collection.node))
+        # while an earlier time is held, what was retracted since is still there beside what it cancels
+        subtracts = any(each.op == "negate" for each in walk(collection.node)) or any(map(is_logged, shared))
         self._history = History(shard.compiled.program, added.ops, subtracts=subtracts)
         self._steps = self._all(inputs)
 

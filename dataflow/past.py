@@ -113,6 +113,11 @@ class Log:
             self._program.memory.release(address)
 
 
+def is_logged(kept: Kept) -> bool:
+    """Has an arrangement updates that are not settled?"""
+    return bool(view(kept.arrangement.block, kernel.FIRST + 1)[kernel.FIRST])
+
+
 @dataclass(frozen=True)
 class Fed:
     """Batches that were fed, up to a time."""

@@ -19,8 +19,8 @@ from dataflow.plan import walk
 from dataflow.together import Together
 from deltamark import DeltamarkError
 
-few = settings(max_examples=8)
-many = settings(max_examples=60)
+few = settings(max_examples=4)
+many = settings(max_examples=30)
 
 
 def fed(together: Together, schemas, streams: Streams) -> dict[str, Batch]:

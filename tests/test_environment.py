@@ -301,7 +301,7 @@ def test_every_setting_refuses_absurd_numbers(command):
         (["verify", "--times", "0"], "write one from 1 to 1000000"),
         (["verify", "--logical", "1,0"], "write one from 1 to 1000000000000"),
         (["data", "SF=1e300"], "not a scale factor: '1e300'; give a number from 0.001 to 100000"),
-        (["chaos", "--pause", "-1"], "not a number of seconds: '-1'"),
+        (["chaos", "--times", "-1"], "not a whole number: '-1'"),
         (["spark-batches", "q01", "--batches", "1"], "write one from 2 to 1000000000000"),
         (["bench", "SUITE=loops", "NODES=99999999999999M"], "write one from 1 to 10000"),
         (["motif", "triangle", "--graph", f"rmat:{'9' * 5000}"], "the graph rmat:N needs a whole number N: '999"),

@@ -31,7 +31,7 @@ def kept(together: Together) -> int:
     return together.explain().count("arrangement of")
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(streams_of(everything), st.data())
 def test_each_has_the_changes_that_it_has_with_an_arrangement_of_its_own(streams, data):
     times = times_of(streams)

@@ -12,6 +12,7 @@ import pytest
 from in_turn import draw
 
 from datagen import scratch
+from datagen.make_graph import VERSION
 
 ROOT = Path(__file__).parent.parent
 HOLD = """
@@ -78,7 +79,7 @@ def test_a_file_system_without_locks_is_none_to_wait_for(tmp_path, monkeypatch):
 
 
 def test_a_graph_that_was_begun_is_swept_by_the_next_run(tmp_path):
-    begun = scratch.make(tmp_path, ".making-graph-hub-9-v1-")
+    begun = scratch.make(tmp_path, f".making-graph-hub-9-v{VERSION}-")
     os.close(scratch._LOCKS.pop(begun))  # as if its process had been killed
     draw(tmp_path, ["hub:9"])
-    assert [each.name for each in tmp_path.iterdir()] == ["graph-hub-9-v1"]
+    assert [each.name for each in tmp_path.iterdir()] == [f"graph-hub-9-v{VERSION}"]

@@ -18,8 +18,8 @@ as of which rows are read; and for each side one of its two lists, a link in it,
 which rows are read (see kernels.join)."""
 CURSOR_WORDS = 12
 
-KEYS_A_PAIR = 8
-"""How many keys are looked at, at most, for each pair that may be written: many have no rows."""
+KEYS_A_PAIR, LEAST_KEYS = 8, 1 << 15
+"""How many keys are looked at, at most, for each pair that may be written, and in any case: many have no rows."""
 
 
 @kernel
@@ -36,7 +36,7 @@ def pairs(op: int, cursor: int, most: int) -> bool:
     if load(op, LEFT) != driver:
         mine, theirs = OUT_RIGHT, OUT_LEFT
     size, key_id, last = 0, load(cursor, KEY_ID), ids(driver)
-    stop = min(last, key_id + KEYS_A_PAIR * most)
+    stop = min(last, key_id + max(KEYS_A_PAIR * most, LEAST_KEYS))
     while key_id < stop and size < most:
         other_id = _id_of(other, key_of(load(driver, arrange.KEYS), key_id))
         if load(load(driver, arrange.LISTS), key_id) != 0 and other_id >= 0:

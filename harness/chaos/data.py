@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from datagen.manifest import FILE
+from datagen.sealed import DIGEST
 from harness.chaos.running import Command, Ran
 from harness.machine import ROOT
 
@@ -40,7 +41,7 @@ class DataTrial:
 
 
 def digests(data: Path) -> Digests:
-    """Digest every file below a data directory, hidden ones too; of manifests all but the times of files."""
+    """Digest every file below a data directory, hidden ones too; of manifests all but times, and digests over them."""
     return {str(each.relative_to(data)): _digest(each) for each in data.rglob("*") if not each.is_dir()}
 
 
@@ -52,7 +53,7 @@ def _digest(path: Path) -> str:
 
 
 def _timeless(of: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in of.items() if name != "mtime_ns"}
+    return {name: value for name, value in of.items() if name not in ("mtime_ns", DIGEST)}
 
 
 def differences(found: Digests, wanted: Digests) -> Iterator[str]:

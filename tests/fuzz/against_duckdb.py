@@ -12,9 +12,10 @@ import pyarrow as pa
 from choices import Choices
 from driving import added, between, feed
 from growth import degree, plan
-from reference import Row, Rows, consolidated
+from reference import Row, Rows, answer, consolidated
 from streams import Streams, cut, inputs_of, streams_for, times_of
 
+from dataflow.plan import walk
 from dataflow.types import NULL, Schema
 from dataflow.worker import Worker
 from deltamark import DeltamarkError
@@ -39,9 +40,16 @@ class AsSql(Fed):
             return
         times = times_of(self.streams)
         for time in {*times[:: max(len(times) // MOST_ANSWERS, 1)], *times[-1:]}:
+            if self.owes(time):
+                continue
             live = consolidated((row, diff) for (at, row), diff in stream.items() if at <= time)
             wanted = answer_of(self.sql, inputs_of(self.collection), self.streams, time)
             compare({(time, row): diff for row, diff in live.items()}, {(time, row): n for row, n in wanted.items()})
+
+    def owes(self, time: int) -> bool:
+        """Is more taken from a collection than it has, at a time? SQL's bags know no such thing."""
+        parts = [each for each in walk(self.collection.node) if each.op == "concat"]
+        return any(diff < 0 for part in parts for diff in answer(part, self.streams, time).values())
 
 
 @cache

@@ -79,10 +79,9 @@ def test_bigjoin_finds_the_join_of_whole_collections_for_every_batch(name, batch
 
 
 @each_motif
-@pytest.mark.parametrize("workers", [2, 3])
-@few
-@given(data=st.data())
-def test_workers_find_what_one_does_also_when_more_is_loaded(name, workers, data):
+@settings(max_examples=3)
+@given(data=st.data(), workers=st.sampled_from([2, 3]))
+def test_workers_find_what_one_does_also_when_more_is_loaded(name, data, workers):
     loads = [
         {
             each: [(row, 0, 1) for row in data.draw(st.lists(rows(schema), max_size=12))]

@@ -32,7 +32,7 @@ from dataflow.types import TEXT, integer
 from dataflow.worker import Worker
 from deltamark import DeltamarkError
 
-few = settings(max_examples=8)
+few = settings(max_examples=5)
 each_motif = pytest.mark.parametrize("name", MOTIFS)
 
 
@@ -80,10 +80,9 @@ def test_what_has_gone_leaves_nothing(name, data):
 
 
 @each_motif
-@pytest.mark.parametrize("workers", [2, 3])
 @settings(max_examples=4)
-@given(data=st.data())
-def test_any_number_of_workers_makes_the_changes_of_one(name, workers, data):
+@given(data=st.data(), workers=st.sampled_from([2, 3]))
+def test_any_number_of_workers_makes_the_changes_of_one(name, data, workers):
     case = drawn(data, name)
     feeds = data.draw(cuts(case.streams))
     with closing(Embedded(case.collection, workers)) as engine:
@@ -92,10 +91,9 @@ def test_any_number_of_workers_makes_the_changes_of_one(name, workers, data):
 
 
 @each_motif
-@pytest.mark.parametrize("shards", [1, 3])
 @settings(max_examples=4)
-@given(data=st.data())
-def test_a_motif_that_is_cut_into_stages_makes_the_changes_of_the_whole(name, shards, data):
+@given(data=st.data(), shards=st.sampled_from([1, 3]))
+def test_a_motif_that_is_cut_into_stages_makes_the_changes_of_the_whole(name, data, shards):
     case = drawn(data, name)
     feeds = data.draw(cuts(case.streams))
     with closing(Pieces(case.collection, shards)) as engine:

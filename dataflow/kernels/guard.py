@@ -59,8 +59,25 @@ class Registry:
         self._starts: list[int] = []
         self._ranges: dict[int, Range] = {}
         self._lent: list[Range] = []
+        self._is_changing, self._freed = False, list[tuple[int, int]]()
+        """Memory that was given back by the garbage collector in the middle of a change."""
 
     def add(self, start: int, size: int, label: str) -> None:
+        with self._change():
+            self._add(start, size, label)
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Make one change after the other, though the garbage collector may give memory back at any step of one."""
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._is_changing = False
+        while self._freed:
+            self.remove_within(*self._freed.pop())
+
+    def _add(self, start: int, size: int, label: str) -> None:
         place = bisect.bisect(self._starts, start)
         count = len(self._starts)
         if count == MOST:
@@ -72,7 +89,7 @@ class Registry:
         self._ranges[start] = Range(start, start + size, label)
         self._changed()
 
-    def remove(self, start: int) -> None:
+    def _remove(self, start: int) -> None:
         place, count = bisect.bisect_left(self._starts, start), len(self._starts)
         for column in (STARTS, ENDS):
             self.table[column + place : column + count - 1] = self.table[column + place + 1 : column + count].copy()
@@ -81,9 +98,16 @@ class Registry:
 
     def remove_within(self, start: int, size: int) -> None:
         """Remove all ranges that begin in a piece of memory."""
+        if self._is_changing:
+            self._freed.append((start, size))
+            return
+        with self._change():
+            self._remove_all(start, size)
+
+    def _remove_all(self, start: int, size: int) -> None:
         first, last = bisect.bisect_left(self._starts, start), bisect.bisect_left(self._starts, start + size)
         for each in self._starts[first:last]:
-            self.remove(each)
+            self._remove(each)
 
     def _changed(self) -> None:
         self.table[COUNT] = len(self._starts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import closing
 
+import numpy as np
 import pytest
 from driving import stream_of
 from hypothesis import given, settings
@@ -14,9 +15,11 @@ from reference import answer, changes
 from test_laws import OPERATORS, arrays, between, each_operator, items, others
 
 from dataflow.batch import Batch
-from dataflow.collection import Collection
+from dataflow.collection import Collection, source
+from dataflow.expr import col
 from dataflow.plan import walk
 from dataflow.together import Together
+from dataflow.types import TEXT, integer
 from deltamark import DeltamarkError
 
 few = settings(max_examples=4)
@@ -136,3 +139,84 @@ def test_names_are_checked():
             together.attach("one", items)
         with pytest.raises(DeltamarkError, match="unknown dataflow"):
             together.retire("two")
+
+
+@pytest.mark.parametrize("rows", [3, 200, 4000, 9000])
+@pytest.mark.parametrize("given", [False, True], ids=["arranged", "history"])
+def test_what_comes_late_sees_all_rows_once(rows, given):
+    """The slices of a history are read where their arrays lie; they are gone when the next feed comes."""
+    numbers = source("numbers", {"a": integer(0, 2**20)}, 100_000)
+    others = source("more", {"a": integer(0, 2**20)}, 100_000)
+
+    def batch(count, time):
+        return Batch(np.full(count, time), np.ones(count, np.int64), {"a": np.arange(count)})
+
+    resident = numbers.count() if given else numbers.join(others, on="a")
+    with closing(Together({"resident": resident, "others": others.count()})) as together:
+        together.feed_all({"numbers": batch(rows, 7), "more": batch(2, 7)})
+        late = together.attach("late", numbers.select("a"), {"numbers": [batch(rows, 0)]} if given else None)
+        assert (late.time.tolist(), sorted(late.columns["a"].tolist())) == ([7] * rows, [*range(rows)])
+        assert len(together.feed_all({"more": batch(1, 8)})["late"].time) == 0
+        assert together.feed_all({"numbers": batch(1, 9)})["late"].time.tolist() == [9]
+
+
+TEXTS = source("texts", {"a": TEXT, "k": integer(0, 9)}, 10_000)
+HOLDERS = {
+    "arrangement": TEXTS.join(TEXTS.rename(other="k"), on="a"),
+    "stored": TEXTS.join(TEXTS.rename(b="a"), on="k"),
+    "group": TEXTS.count(by="a"),
+    "groups": TEXTS.count(by=("a", "k")),
+    "row": TEXTS.distinct(),
+    "extreme": TEXTS.largest("k", by="a"),
+    "top": TEXTS.top(3, ["-a"]),
+    "or-null": TEXTS.or_null(),
+    "bound": TEXTS.above(TEXTS.count(by="a"), col.k, "count", on="a"),
+    "nothing": TEXTS,
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_no_text_outlives_the_dataflow_that_held_it(name):
+    def batch(first, time):
+        texts = [f"text {number}" for number in range(first, first + 50)]
+        return Batch(np.full(50, time), np.ones(50, np.int64), {"a": texts, "k": np.arange(50) % 10})
+
+    with closing(Together({"resident": others.count()})) as together:
+        together.feed_all({"others": arrays(others.schema, [((0, 2, 8034), 0, 1)])})
+        before = together.state_rows()
+        for turn in range(3):
+            together.attach("late", HOLDERS[name], {"texts": [batch(100 * turn, 0)]})
+            together.feed_all({"texts": batch(100 * turn + 50, turn + 1)})
+            together.retire("late")
+            assert together.state_rows() == before
+
+
+def test_a_history_before_the_first_feed_is_refused():
+    rows = {"items": [live(items.schema, [((0, 1, 0), 0, 1)])]}
+    with closing(Together({"resident": others.count()})) as together:
+        for begin in (
+            lambda: together.attach("late", items, rows),
+            lambda: together.approach("late", items, rows, fuel=2),
+        ):
+            with pytest.raises(DeltamarkError, match="a history before the first feed: items: 1 rows; feed these rows"):
+                begin()
+        assert list(together.schemas) == ["resident"]
+        together.attach("late", items.count(), {"items": []})
+        assert together.feed_all({"items": rows["items"][0]})["late"].columns["count"].tolist() == [1]
+
+
+@pytest.mark.parametrize("reader", [None, "others.count()"])
+def test_what_nobody_read_since_a_held_time_is_refused(reader):
+    """Rows that could not be fed are missing; rows that were not fed are none."""
+    with closing(
+        Together({"resident": items.count(by="key")} | ({"reader": others.count()} if reader else {}))
+    ) as together:
+        together.feed_all({"items": arrays(items.schema, [((0, 1, 0), 0, 1)])})
+        hold = together.hold()
+        together.feed_all({"items": arrays(items.schema, [((0, 2, 0), 1, 1)])})
+        history = {"others": [live(others.schema, [((0, 2, 8034), 0, 1)])]}
+        if reader:
+            assert together.attach("late", others.count(), history, hold).columns["count"].tolist() == [1]
+        else:
+            with pytest.raises(DeltamarkError, match="changes that nobody read since then: others"):
+                together.attach("late", others.count(), history, hold)

@@ -18,6 +18,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from choices import Drawn
+from driving import at_once
 from expressions import condition, number
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -579,6 +580,32 @@ def test_short_texts_are_packed_in_the_order_of_their_bytes(words):
     packed = [pack_short(word) for word in words]
     assert [unpack_short(each) for each in packed] == words
     assert [unpack_short(each) for each in sorted(packed)] == sorted(words, key=str.encode)
+
+
+EDGES = {
+    "more than the most": (col.x > LARGEST, []),
+    "less than the least": (col.x < -LARGEST, []),
+    "at least the most": (col.x >= LARGEST, [LARGEST]),
+    "at most the least": (col.x <= -LARGEST, [-LARGEST]),
+    "not less than the most": (~(col.x < LARGEST), [LARGEST]),
+    "more than the most, and little": ((col.x > LARGEST) & (col.x < 5), []),
+    "between the wrong ends": (col.x.between(LARGEST, -LARGEST), []),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_a_filter_may_stand_at_the_ends_of_64_bits(name):
+    test, kept = EDGES[name]
+    ends = source("ends", {"x": integer(-LARGEST, LARGEST)}, 100)
+    rows = [((value,), 0, 1) for value in (-LARGEST, -1, 0, 1, LARGEST)]
+    assert at_once(ends.where(test), {"ends": rows}) == {(0, (value,)): 1 for value in kept}
+
+
+@pytest.mark.parametrize(("low", "high"), [(-719163, 0), (0, 2932897), (-(2**31), 2**31 - 1)])
+def test_a_year_outside_the_calendar_is_an_error(low, high):
+    days = source("days", {"day": date_type(low, high)}, 10)
+    with pytest.raises(DeltamarkError, match=rf"a year outside 1 to 9999: day: days {low}\.\.{high} since 1970"):
+        days.select(y=col.day.year())
 
 
 SCRIPT = """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
+from random import Random
 from unittest.mock import patch
 
 import pytest
@@ -223,3 +225,47 @@ def test_while_one_comes_no_other_does():
         together.retire("late")
         together.hold().release()
         assert fed(together, inputs_of(JOINED), {}).keys() == {"joined"}
+
+
+LONG_TIMES = {
+    "join": JOINED,
+    "join-with-itself": items.join(items.rename(other="value", more="word"), on="key"),
+    "semijoin": items.semijoin(others, on="key"),
+    "left-join": items.left_join(others, on="key"),
+    "count": JOINED.count(by="value"),
+    "top": JOINED.top(3, ["-amount"]),
+}
+
+
+@pytest.mark.parametrize("slice_rows", [1, 2, 7])
+@pytest.mark.parametrize("how", ["hold", "approach"])
+@pytest.mark.parametrize("name", LONG_TIMES)
+def test_residents_are_right_while_a_time_is_held(name, how, slice_rows, monkeypatch):
+    """Times are longer than slices, so rows of earlier slices of a time lie behind those that are settled."""
+    monkeypatch.setattr("dataflow.program.SLICE_ROWS", slice_rows)
+    plan, order = LONG_TIMES[name], Random(slice_rows)
+    streams = {each: churn(schema, order) for each, schema in inputs_of(plan).items()}
+    said = []
+    with closing(Together({"plan": plan, "other": JOINED.count()})) as together:
+        for time in range(5):
+            if time == 2 and how == "hold":
+                together.hold()
+            if time == 2 and how == "approach":
+                together.approach("late", JOINED.count(by="key"), fuel=2)
+            out = fed(together, inputs_of(JOINED) | inputs_of(plan), between(streams, {time}))
+            said.append(stream_of(plan, out["plan"]))
+    assert added(said) == changes(plan.node, streams)
+
+
+def churn(schema, order: Random) -> list:
+    """Insert a dozen rows of few values at each time, and delete most of those that are there, in any order."""
+    live, updates = Counter(), []
+    for time in range(5):
+        rows = [tuple(order.randint(each.type.low, min(each.type.high, each.type.low + 2)) for each in schema.fields)
+                for _ in range(12)]  # fmt: skip
+        now = [(row, 1) for row in rows] + [(row, -n) for row, n in live.items() if n and order.random() < 0.7]
+        order.shuffle(now)
+        for row, diff in now:
+            live[row] += diff
+        updates += [(row, time, diff) for row, diff in now]
+    return updates

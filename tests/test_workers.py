@@ -24,7 +24,7 @@ from dataflow.batch import Batch
 from dataflow.collection import average, count, source, total
 from dataflow.embedded import Embedded
 from dataflow.expr import col
-from dataflow.types import integer
+from dataflow.types import TEXT, integer
 from dataflow.worker import Worker
 from deltamark import DeltamarkError
 
@@ -117,6 +117,55 @@ def test_keys_of_a_wide_range_are_dealt_in_blocks(name, workers):
     streams = undone({each: spread_stream(len(each), 150) for each in inputs_of(collection)})
     times = times_of(streams)
     assert sharded(collection, streams, [times[:20], times[20:]], workers) == changes(collection.node, streams)
+
+
+FAR = [(0, 9), (-(2**40), -(2**40) + 65535), (2**62, 2**63 - 1), (-(2**40), 2**40), (2**63 - 65536, 2**63 - 1)]
+
+
+@pytest.mark.parametrize("ends", FAR, ids=str)
+@pytest.mark.parametrize("how", ["join", "semijoin", "antijoin", "left_join", "below", "concat"])
+def test_key_ranges_may_lie_far_apart(how, ends):
+    """Blocks of keys are dealt from the low end of both sides, or not at all."""
+    low, high = ends
+    near = source("near", {"a": integer(0, 9), "v": integer(0, 9)}, 1000)
+    far = source("far", {"k": integer(low, high), "x": integer(0, 9)}, 1000)
+    plan = {
+        "below": lambda: near.below(far.aggregate("k", limit=total(col.x)), col.v, "limit", on={"a": "k"}),
+        "concat": lambda: near.distinct("a").concat(far.distinct("k").select(a=col.k)).count(by="a"),
+    }.get(how, lambda: getattr(near, how)(far, on={"a": "k"}))()
+    keys = [low, high, *(min(max(key, low), high) for key in range(10))]
+    streams = {
+        "near": [((key, key), time, 1) for time in range(2) for key in range(10)],
+        "far": [((key, place % 10), time, 1) for time in range(2) for place, key in enumerate(keys)],
+    }
+    assert sharded(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
+
+
+words = source("words", {"a": integer(0, 2**33), "x": TEXT}, 10**6)
+lowest = words.smallest("a", by="a")
+SIGNED = {
+    "less-some": lowest.concat(words.negate()),
+    "less-and-more": lowest.concat(words.negate(), words),
+    "distinct-less-all": words.distinct().concat(words.negate()),
+    "all-less-lowest": words.concat(lowest.negate()),
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("name", SIGNED)
+def test_a_text_stays_while_any_row_has_it(name, workers, monkeypatch):
+    """Rows of both signs share texts, and some only pass through a worker."""
+    monkeypatch.setattr("dataflow.program.LEAST_SWEPT", 0)
+    order, live, updates = random.Random(workers), {}, []
+    for now in range(4):
+        changed = [(row, -n) for row, n in live.items() if n and order.random() < 0.6]
+        changed += [((order.randrange(10) * 10**8, f"text {order.randrange(12)}"), 1) for _ in range(60)]
+        for row, diff in changed:
+            live[row] = live.get(row, 0) + diff
+        order.shuffle(changed)
+        updates += [(row, now, diff) for row, diff in changed]
+    plan = SIGNED[name]
+    assert sharded(plan, {"words": updates}, [[0], [1], [2], [3]], workers) == changes(plan.node, {"words": updates})
 
 
 def children():

@@ -39,6 +39,9 @@ DIRECT_SHARE, DIRECT_FREE = 4, 1 << 16
 """Keys index an array directly while their range is at most 4 times the rows that may be live, plus 64K: enough for
 TPC-H's order keys, of which a quarter is used, and little enough for memory to follow the rows of a window."""
 
+DIRECT_MOST = 1 << 33
+"""A larger range of keys is hashed whatever the rows: the address space is bounded, too."""
+
 
 LEAST_SWEPT = 1 << 15
 """Texts and ids that are never worth a sweep."""
@@ -326,7 +329,7 @@ class Program:
 
     def keys(self, key: KeyRange, rows: int, coming: int) -> Keys:
         """Make a map for keys of a range, and see to its room before `coming` (a cell) rows are added."""
-        direct = key.high - key.low < DIRECT_SHARE * rows + DIRECT_FREE and not key.texts
+        direct = key.high - key.low < min(DIRECT_SHARE * rows + DIRECT_FREE, DIRECT_MOST) and not key.texts
         if key.form == "interned" or direct:
             fields = [0, key.low, key.high, 0, 0, 0, key.given]
             return Keys(self.words(keymap.WORDS, fields), key.high - key.low + 1)

@@ -17,8 +17,10 @@ def is_whole(root: Node) -> bool:
 
 def _reads_all(node: Node, owed: dict[Node, Names]) -> bool:
     match node.op:
-        case "extreme" | "bound":
+        case "extreme":
             return owed[node.inputs[0]] >= set(node.inputs[0].schema.names)
+        case "bound":  # which keeps a value that is computed, but not what it is computed from
+            return owed[node] | {*node.params[0]} >= set(node.inputs[0].schema.names)
         case "aggregate":
             return owed[node] >= {name for name, _, _ in node.params[1]}
     return node.op != "iterate"

@@ -19,7 +19,7 @@ from dataflow.batch import Batch
 from dataflow.collection import source, total
 from dataflow.expr import col
 from dataflow.spark.cut import cut
-from dataflow.types import integer
+from dataflow.types import NULL, TEXT, integer
 from datagen.feed import Feed
 from datagen.schema import relation
 from datagen.workload import workload
@@ -139,3 +139,23 @@ def test_only_what_cancels_or_adds_up_is_put_together_in_a_log(monkeypatch):
             ones, others = (len(each) for each in log.kept().entries.values())
             assert ones < 3
             assert others == (time + 1 if time < lasting else 1)
+
+
+@pytest.mark.parametrize("weight", [1, 2**30, 2**31, 2**40])
+def test_a_shard_remembers_the_sum_of_a_heavy_row(weight):
+    heavy = source("heavy", {"a": integer(-(2**62), 2**62)}, 2**43)
+    plan = heavy.aggregate(sum=total(0 - col.a))
+    updates = [((0,), 0, 1), ((3,), 1, weight), ((2**62,), 1, 2**40), ((2**62,), 1, 1 - 2**40), ((0,), 2, -1)]
+    with closing(Pieces(plan, 1, (), 1)) as engine:
+        found = added(feed(engine, plan, between({"heavy": updates}, {time})) for time in range(3))
+    assert found == changes(plan.node, {"heavy": updates})
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+@pytest.mark.parametrize("how", ["as-it-is", "distinct", "filtered"])
+def test_texts_may_be_missing_in_inputs(how, shards):
+    some = source("some", {"a": TEXT.or_null(), "b": integer(-2, 3)}, 1000)
+    plan = {"as-it-is": some, "distinct": some.distinct(), "filtered": some.where(~col.a.is_null())}[how]
+    rows = [("", 0), (NULL, 1), ("é", 2), (NULL, 2)]
+    updates = [(row, time, 1) for time in range(2) for row in rows] + [(rows[1], 2, -2)]
+    assert staged(plan, {"some": updates}, [[0], [1], [2]], shards) == changes(plan.node, {"some": updates})

@@ -72,6 +72,8 @@ def from_bytes(content: bytes) -> pa.Table:
 
 
 def _net(edge: Edge, batch: Batch) -> pa.Table:
+    if edge.summed and (np.abs(batch.diff) >= MOST_LIGHT).any():
+        batch = _consolidated(batch)
     weight = batch.diff
     columns: dict[str, Any] = {WEIGHT: weight}
     for number, each in enumerate(edge.fields):
@@ -81,6 +83,19 @@ def _net(edge: Edge, batch: Batch) -> pa.Table:
             continue
         columns[f"{number} low"], columns[f"{number} high"] = _products(np.asarray(values, dtype=np.int64), weight)
     return summed(edge, pa.table({name: pa.array(values) for name, values in columns.items()}))
+
+
+def _consolidated(batch: Batch) -> Batch:
+    """Add up the weights of equal rows: what cancels may be too large to be multiplied."""
+    names = [*batch.columns]
+    table = pa.table({WEIGHT: pa.array(batch.diff), **{name: pa.array(batch.columns[name]) for name in names}})
+    found = table.group_by(names).aggregate([(WEIGHT, "sum")]) if names else table
+    columns = {name: found[name].combine_chunks() for name in names}
+    numbers = {
+        name: each if isinstance(batch.columns[name], pa.Array) else each.to_numpy() for name, each in columns.items()
+    }
+    weight = found[f"{WEIGHT}_sum" if names else WEIGHT].to_numpy()
+    return Batch(np.zeros(len(weight), np.int64), weight, numbers)
 
 
 def _products(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

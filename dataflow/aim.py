@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from dataflow.batch import BYTES, MISSING, Batch, Pointers
+from dataflow.batch import Batch, Pointers
 from dataflow.check import Accepted, accept
 from dataflow.kernels import run as vm
 from dataflow.kernels.guard import REGISTRY, Range
@@ -83,6 +83,7 @@ class Aim:
 
     def _lend(self, pointers: Pointers) -> None:
         """Keep the arrays of a batch alive, and make them known to checked kernels, until they are taken back."""
+        self._take_back()
         self._aimed = pointers
         if REGISTRY is not None:
             sizes = {name: width * (pointers.rows + (name in self.texts)) for name, width in self.widths.items()}
@@ -113,20 +114,18 @@ class Aim:
             if not counted:
                 self._live += found.live - live
             live, pointers = found.live, found.pointers
-            self._lend(pointers)
-            for start in range(0, pointers.rows, SLICE_ROWS):
-                size[0] = min(SLICE_ROWS, pointers.rows - start)
-                times[0], diffs[0] = pointers.time + 8 * start, pointers.diff + 8 * start
-                for name, address in pointers.columns.items():
-                    cell, width = cells[name]
-                    cell[0] = address + width * start
-                yield
-                size[0] = 0
-            self._take_back()
-
-    def arrays_of(self, name: str) -> list[str]:
-        """Name the arrays that a column lies in."""
-        return [array for array in (name, f"{name}{BYTES}", f"{name}{MISSING}") if array in self.widths]
+            try:
+                for start in range(0, pointers.rows, SLICE_ROWS):
+                    self._lend(pointers)  # again, for a feed may have come in between
+                    size[0] = min(SLICE_ROWS, pointers.rows - start)
+                    times[0], diffs[0] = pointers.time + 8 * start, pointers.diff + 8 * start
+                    for name, address in pointers.columns.items():
+                        cell, width = cells[name]
+                        cell[0] = address + width * start
+                    yield
+                    size[0] = 0
+            finally:
+                self._take_back()
 
 
 def _at(batch: object, time: int) -> object:

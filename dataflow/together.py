@@ -143,8 +143,7 @@ class Together(Maintained):
                 rows = rows_of(memory, where, added.read[read], time) if isinstance(where, Kept) else where
                 aim = self._shard.inputs[read]
                 slices.append(aim.slices(rows, added.read[read], time, counted=read in known))
-            begin = max(time, 0) if self._shard.has_run else time
-            return CatchUp(self._shard, self._past, name, collection, added, begin, slices, shared)
+            return CatchUp(self._shard, self._past, name, collection, added, time, slices, shared)
 
     def _come(self) -> dict[str, Sequence[Batch]]:
         """Go on with a dataflow that comes bit by bit; return the parts of its answer once it is there."""

@@ -41,8 +41,6 @@ class Shard:
         self._program = compiled.program
         self.inputs: dict[str, Aim] = {}
         self._seen: dict[tuple[str, int], list[np.ndarray]] = {}
-        self.has_run = False
-        """Has anything been fed, if only nothing? Then there is what operators say without any rows."""
         self._broken: BaseException | None = None
         """What stopped a feed halfway, if anything did: then states are between two times for good."""
         self._loop = compiled.loop()
@@ -85,7 +83,6 @@ class Shard:
 
     def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
         """Run the program over batches; return how many changes of each answer it has collected, or only counted."""
-        self.has_run = True
         self._program.sweep_if_due()
         for collected in self._collected.values():
             collected[vm.DROP] = drop

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from driving import added, stream_of
+from driving import stream_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import Case, Streams, cases, inputs_of, streams_of, times_of
@@ -220,13 +220,3 @@ def test_what_nobody_read_since_a_held_time_is_refused(reader):
         else:
             with pytest.raises(DeltamarkError, match="changes that nobody read since then: others"):
                 together.attach("late", others.count(), history, hold)
-
-
-def test_what_comes_after_a_feed_of_nothing_sees_the_row_of_null():
-    """The first feed hands out what operators say without any rows, even if it has none."""
-    alone = items.or_null().count(by="key")
-    with closing(Together({"resident": items.or_null().select("key")})) as together:
-        together.feed_all({})
-        found = [stream_of(alone, together.attach("late", alone))]
-        found.append(stream_of(alone, fed(together, inputs_of(items), {"items": [((0, 1, 0), 0, 1)]})["late"]))
-    assert added(found) == changes(alone.node, {"items": [((0, 1, 0), 0, 1)]})

@@ -17,7 +17,7 @@ MISSING = " missing"
 """Appended to the name of a text column that may be NULL: an array of bytes, 1 for each row without a text."""
 
 TRAILING = 8
-"""Bytes behind a text that kernels may read, for they read eight bytes at a time; they ignore what is there."""
+"""The bytes behind a text that kernels may load, since they load eight at a time. Their values do not matter."""
 
 Column: TypeAlias = "np.ndarray | pa.StringArray"
 

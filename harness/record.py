@@ -20,7 +20,7 @@ VERSION = 1
 MEASURING = 1
 
 SPREAD = ("p50", "p95", "p99", "max")
-"""What is said of latencies."""
+"""The names of the latency figures."""
 
 Status = Literal["ok", "wrong", "failed", "timeout"]
 

@@ -51,7 +51,7 @@ class BenchTrial:
             return
         yield from self._miscounted([each for each in records if each.status == "ok"])
         for each in records:
-            # a child that is struck is a cell that has failed, and is said to have; the cell is measured again
+            # a killed child leaves a record of a failed cell, and the next run measures the cell again
             if each.status != "ok" and not (each.status == "failed" and "child" in struck.hit):
                 yield f"{each.cell} has a record that is {each.status}: {each.problem}"
         for path in self._results.rglob("*"):

@@ -60,7 +60,7 @@ def main(words: Sequence[str]) -> int:
     numbers = source("numbers", {"n": integer(0, 9)}, 10)
     at_once(numbers.join(numbers.rename(m="n"), on={"n": "m"}), {"numbers": [((1,), 0, 1)]})  # loads kernels, once
     gc.collect()
-    gc.freeze()  # children share what is there
+    gc.freeze()  # forked children share the objects of this process
     failures = explore(wanted, say).failures
     gc.unfreeze()
     return 1 if failures else 0

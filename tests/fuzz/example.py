@@ -44,7 +44,7 @@ class Example(Protocol):
 
 @contextlib.contextmanager
 def slices(rows: int) -> Iterator[None]:
-    """Have slices of so many rows."""
+    """Set the number of rows of a slice."""
     with contextlib.ExitStack() as stack:
         for name in SLICED:
             stack.enter_context(changed(name, SLICE_ROWS=rows))
@@ -72,7 +72,7 @@ class Expected:
     stream: Stream
     error: PlanError | None = None
     must_fail: bool = False
-    """Does the engine have to see the error? It need not if that depends on columns that nobody reads."""
+    """Must the engine raise this error? It may miss one that depends on columns that no operator reads."""
     excuses: dict[str, int] = field(default_factory=dict)
     """Errors that are right from a time on, though the reference may not see them."""
 

@@ -15,7 +15,7 @@ POLL_SECONDS = 0.1
 REPORT_SECONDS, REPORT_SHARE = 5.0, 0.02
 """Progress is told every few seconds, and less often the longer it has been going on."""
 MOST_TOLD, MOST_SHRUNK = 10, 2
-"""How many failures of a kind by the same words are told, and made smaller."""
+"""The most failures of one kind with the same message that are reported and shrunk."""
 
 
 @dataclass

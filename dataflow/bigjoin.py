@@ -95,7 +95,8 @@ class Static:
         """Index all rows of the relations, some at a time."""
         self._dismiss()
         for batches in parts:
-            self._shard.run(self._shard.checked(batches, -1), nobody, drop=True)
+            self._shard.last = -1  # all parts are of one time
+            self._shard.run(self._shard.checked(batches), nobody, drop=True)
         self._program.pack_indexes()
 
     def index_bytes(self) -> int:

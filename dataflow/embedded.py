@@ -61,7 +61,6 @@ class Embedded:
         self._taken: dict[str, Pointers] = {}
         self._batches: Mapping[str, Batch] = {}
         self._arena = self._program.memory.share(LOOSE)
-        self._last = -1
         self.schema = collection.schema
         view(self._program.spins, 1)[0] = spins(workers)
         self._team = Team(workers, self._program.memory)
@@ -112,8 +111,7 @@ class Embedded:
 
     def _feed(self, batches: Mapping[str, Batch], *, drop: bool) -> list[int]:
         self._team.check()
-        pointers = self._shard.checked(batches, self._last)
-        self._last = max([self._last, *(each.last for each in pointers.values())])
+        pointers = self._shard.checked(batches)
         if self._team.workers > 1:
             pointers = self._shared(pointers)
         return self._team.together(("push" if drop else "feed", pointers))
@@ -160,8 +158,7 @@ class Embedded:
         if self._source is None:
             raise DeltamarkError("nothing to take from", message, "give Embedded a source")
         self._batches = self._source.take(message)
-        self._taken = self._shard.checked(self._batches, self._last)
-        self._last = max([self._last, *(each.last for each in self._taken.values())])
+        self._taken = self._shard.checked(self._batches)
         return sum(each.rows for each in self._taken.values())
 
 

@@ -48,9 +48,9 @@ class Together(Maintained):
         return found | {name: found[name] + count for name, count in changes.items()}
 
     def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
-        pointers = self._checked(batches)
+        pointers = self._shard.checked(batches)
         if self._past.is_held:
-            self._past.keep(Fed(self._last, pointers, self.inputs))
+            self._past.keep(Fed(self._shard.last, pointers, self.inputs))
         return self._shard.run(pointers, nobody, drop=drop)
 
     def attach(
@@ -62,7 +62,7 @@ class Together(Maintained):
         an input that are live. From now on feeds must have the columns that `inputs` names. Since a time that is held:
         return the answer as of then, and what has changed in it; `history` is as of then, too.
         """
-        coming = self._begin(name, collection, history or {}, self._last if since is None else since.time)
+        coming = self._begin(name, collection, history or {}, self._shard.last if since is None else since.time)
         with self._or_retire(name):
             while not coming.work():
                 pass
@@ -77,11 +77,11 @@ class Together(Maintained):
         """
         if fuel < LEAST_FUEL:
             raise DeltamarkError("too little fuel", fuel, f"give at least {LEAST_FUEL}")
-        if self._last < 0:
+        if self._shard.last < 0:
             self.attach(name, collection, history)
             return
-        self._coming = self._begin(name, collection, history or {}, self._last)
-        self._hold, self._fuel = self._past.hold(self._last, self._coming.shared), fuel
+        self._coming = self._begin(name, collection, history or {}, self._shard.last)
+        self._hold, self._fuel = self._past.hold(self._shard.last, self._coming.shared), fuel
         self._past.pinned = True
 
     @property
@@ -95,9 +95,9 @@ class Together(Maintained):
         Until then batches are kept, so their arrays must not change.
         """
         self._alone()
-        if self._last < 0:
+        if self._shard.last < 0:
             raise DeltamarkError("there is no past", "nothing was fed", "hold a time once something was")
-        return self._past.hold(self._last, self._shard.compiled.kept)
+        return self._past.hold(self._shard.last, self._shard.compiled.kept)
 
     def retire(self, name: str) -> None:
         """Maintain a dataflow no more, and give back what only it needed."""
@@ -134,7 +134,7 @@ class Together(Maintained):
             self._refuse_unread(added, time)
             inputs = self._inputs(added, history, kept) if time >= 0 else {}
             shared = [*added.found, *(each for each in inputs.values() if isinstance(each, Kept))]
-            if time < self._last:
+            if time < self._shard.last:
                 for each in shared:
                     self._past.log(each, time)
             memory = self._shard.compiled.program.memory

@@ -43,6 +43,8 @@ class Shard:
         self._seen: dict[tuple[str, int], list[np.ndarray]] = {}
         self._broken: BaseException | None = None
         """What stopped a feed halfway, if anything did: then states are between two times for good."""
+        self.last = -1
+        """The last time that was fed. The first feed is over with time 0, even if it has no rows."""
         self._loop = compiled.loop()
         self.refresh()
 
@@ -58,8 +60,8 @@ class Shard:
         self._program.memory.release(self._loop.block)
         self._loop = compiled.loop(without)
 
-    def checked(self, batches: Mapping[str, Batch], last: int) -> dict[str, Pointers]:
-        """Check batches that must come after the time `last`, and take note of them; those without rows are left out.
+    def checked(self, batches: Mapping[str, Batch]) -> dict[str, Pointers]:
+        """Check the next batches, and take note of them and of their last time; those without rows are left out.
 
         Nothing is changed unless all of them are right.
         """
@@ -75,10 +77,11 @@ class Shard:
                 raise unknown("input", str(name), self.inputs)
             if (known := getattr(batch, "pointers", None)) is not None:
                 pointers[name] = known
-            elif (found := self.inputs[name].check(batch, last)) is not None:
+            elif (found := self.inputs[name].check(batch, self.last)) is not None:
                 pointers[name], accepted[name] = found.pointers, found
         for name, found in accepted.items():
             self.inputs[name].accepted(found)
+        self.last = max([self.last, 0, *(each.last for each in pointers.values())])
         return pointers
 
     def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
@@ -162,7 +165,6 @@ class Maintained:
 
     def __init__(self, plans: Mapping[str, Node]) -> None:
         self._shard = Shard(compile_plans(plans))
-        self._last = -1
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -173,14 +175,8 @@ class Maintained:
         """Name the columns of an input that are read, are texts, and may be NULL."""
         return self._shard.inputs[name].nullable
 
-    def _checked(self, batches: Mapping[str, Batch]) -> dict[str, Pointers]:
-        """Find where the next batches lie, and take note of their last time."""
-        pointers = self._shard.checked(batches, self._last)
-        self._last = max([self._last, *(each.last for each in pointers.values())])
-        return pointers
-
     def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
-        return self._shard.run(self._checked(batches), nobody, drop=drop)
+        return self._shard.run(self._shard.checked(batches), nobody, drop=drop)
 
     def state_rows(self) -> int:
         """Count what is kept between feeds: rows, groups and keys."""

@@ -170,9 +170,9 @@ def times_of(streams: Streams) -> list[int]:
 
 
 def cut(choices: Choices, times: Sequence[int]) -> list[list[int]]:
-    """Cut times into feeds, some of them empty."""
+    """Cut times into feeds, some of them empty. Time 0 is in the first feed, which would end it without rows."""
     feeds: list[list[int]] = [[]]
     for time in times:
-        feeds += [[] for _ in range(choices.pick([0, 0, 1, 1, 2]))]
+        feeds += [[] for _ in range(choices.pick([0, 0, 1, 1, 2]) if time > 0 else 0)]
         feeds[-1].append(time)
     return feeds

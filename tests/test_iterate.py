@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from loops import LOOPS, NODES, ROWS, begun, distances, edges, nodes, reach, roots, step
 from plans import Case, cuts, inputs_of, streams_of, times_of
 from reference import changes
-from test_attach import check_late, fed, stream_of
+from test_attach import check_late, cuts_of, fed, stream_of
 from test_laws import (
     arrays,
     at_once,
@@ -86,7 +86,7 @@ def test_a_loop_says_late_what_it_says_from_the_beginning(name, data):
     others = {"index": LOOPS["reach"], "same": case.collection}
     residents = {each: others[each] for each in data.draw(st.sets(st.sampled_from(sorted(others))))}
     residents |= {each.params: Collection(each) for each in walk(case.collection.node) if each.op == "input"}
-    check_late(case, residents, data.draw(st.integers(0, len(times_of(case.streams)))), stay=data.draw(st.booleans()))
+    check_late(case, residents, data.draw(cuts_of(case)), stay=data.draw(st.booleans()))
 
 
 @each_loop

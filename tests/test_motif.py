@@ -239,7 +239,7 @@ def test_a_weight_of_more_than_64_bits_is_an_error():
 def test_a_late_motif_says_what_it_would_have_said(data):
     case = drawn(data, "triangle")
     times = times_of(case.streams)
-    cut = data.draw(st.integers(0, len(times)))
+    cut = data.draw(st.integers(min(1, len(times)), len(times)))
     before, after = between(case.streams, set(times[:cut])), between(case.streams, set(times[cut:]))
     with closing(Together({"there": motif("path")})) as together:
         fed(together, {"e": e.schema}, before)

@@ -169,12 +169,15 @@ class Run:
             raise WrongError("rows are left", f"{left}, though no dataflow is")
 
     def feed(self, times: Sequence[int]) -> None:
+        if self.last < 0 and any(time == 0 for stream in self.script.streams.values() for _, time, _ in stream):
+            times = (0, *times)  # the first feed ends time 0, whatever is in it
+        times = [time for time in times if time > self.now]
         part = {name: [each for each in stream if each[1] in times] for name, stream in self.script.streams.items()}
         known = self.together.inputs
         batches = {name: arrays(self.schemas[name], part[name]) for name in part if part[name] and name in known}
         out = self.together.feed_all(batches)
-        self.now = max([self.now, *times])
-        self.last = max([self.last, *(int(batch.time[-1]) for batch in batches.values())])
+        self.now = max([self.now, 0, *times])
+        self.last = max([self.last, 0, *(int(batch.time[-1]) for batch in batches.values())])
         for name, batch in out.items():
             self.hear(name, batch)
         for name in self.live:
@@ -184,24 +187,17 @@ class Run:
     def hear(self, name: str, batch: Batch) -> None:
         live = self.live[name]
         live.said = added([live.said, stream_of(live.plan, batch)])
-        if self.now >= 0:
-            try:
-                compare(live.said, {change: diff for change, diff in live.wanted.items() if change[0] <= self.now})
-            except WrongError as error:
-                raise WrongError(error.what, f"of {name} after time {self.now}{error.details}") from None
+        try:
+            compare(live.said, {change: diff for change, diff in live.wanted.items() if change[0] <= self.now})
+        except WrongError as error:
+            raise WrongError(error.what, f"of {name} after time {self.now}{error.details}") from None
 
     def attach(self, step: Attach) -> None:
         self.drain()
-        if self.is_unclear():
-            return
         self.expect(step, self.last, self.now)
         batch = self.attached(step, self.history(self.now))
         if self.last >= 0:
             self.hear(step.name, batch)
-
-    def is_unclear(self) -> bool:
-        """Say whether all that was fed so far was of inputs that no dataflow reads."""
-        return self.last < 0 <= self.now
 
     def attached(self, step: Attach, history: Mapping[str, Sequence[Batch]]) -> Batch:
         plan = self.script.plans[step.plan]
@@ -216,6 +212,8 @@ class Run:
 
     def visit(self, step: Visit) -> None:
         self.drain()
+        if self.last < 0:
+            self.feed(())
         self.feed(())  # which gives back the texts that were handed out
         before = self.together.state_rows()
         self.attach(step)
@@ -242,8 +240,6 @@ class Run:
 
     def approach(self, step: Approach) -> None:
         self.drain()
-        if self.is_unclear():
-            return
         plan = self.script.plans[step.plan]
         self.expect(step, self.last, self.now)
         self.together.approach(step.name, plan, self.history(self.now), fuel=step.fuel)

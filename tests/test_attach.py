@@ -46,9 +46,9 @@ def attached(together: Together, whole: Collection, history) -> Batch:
         return together.attach("late", whole, history)
 
 
-def cuts_of(case: Case) -> st.SearchStrategy[int]:
+def cuts_of(streams: Streams) -> st.SearchStrategy[int]:
     """Draw how many times come before a plan; time 0 always does, because the first feed ends it."""
-    times = times_of(case.streams)
+    times = times_of(streams)
     return st.integers(int(0 in times), len(times))
 
 
@@ -78,7 +78,7 @@ def check_late(case: Case, residents: dict[str, Collection], cut: int, *, stay: 
 def test_an_operator_says_late_what_it_says_from_the_beginning(name, data):
     collection = OPERATORS[name]
     case = Case(collection, data.draw(streams_of(collection)))
-    cut = data.draw(cuts_of(case))
+    cut = data.draw(cuts_of(case.streams))
     check_late(case, {"same": collection}, cut, stay=data.draw(st.booleans()))
 
 
@@ -89,7 +89,7 @@ def test_a_plan_says_late_what_it_says_from_the_beginning(case, data):
     chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
     inputs = [each for each in parts if each.node.op == "input"]
     residents = {str(place): each for place, each in enumerate([*inputs, *chosen])}
-    cut = data.draw(cuts_of(case))
+    cut = data.draw(cuts_of(case.streams))
     check_late(case, residents, cut, stay=data.draw(st.booleans()))
 
 

@@ -86,7 +86,7 @@ def test_a_loop_says_late_what_it_says_from_the_beginning(name, data):
     others = {"index": LOOPS["reach"], "same": case.collection}
     residents = {each: others[each] for each in data.draw(st.sets(st.sampled_from(sorted(others))))}
     residents |= {each.params: Collection(each) for each in walk(case.collection.node) if each.op == "input"}
-    check_late(case, residents, data.draw(cuts_of(case)), stay=data.draw(st.booleans()))
+    check_late(case, residents, data.draw(cuts_of(case.streams)), stay=data.draw(st.booleans()))
 
 
 @each_loop

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans import Case, inputs_of, streams_of, times_of
 from reference import changes
-from test_attach import check_late, fed, stream_of
+from test_attach import check_late, cuts_of, fed, stream_of
 from test_laws import between, others, sold
 
 from dataflow.compile import compile_plans
@@ -34,8 +34,7 @@ def kept(together: Together) -> int:
 @settings(max_examples=15)
 @given(streams_of(everything), st.data())
 def test_each_has_the_changes_that_it_has_with_an_arrangement_of_its_own(streams, data):
-    times = times_of(streams)
-    cut = data.draw(st.integers(0, len(times)))
+    times, cut = times_of(streams), data.draw(cuts_of(streams))
     schemas = inputs_of(everything)
     with closing(Together(PLANS)) as together:
         assert kept(together) == 3, "items, others, and those others that are distinct"
@@ -48,7 +47,7 @@ def test_each_has_the_changes_that_it_has_with_an_arrangement_of_its_own(streams
 @settings(max_examples=20)
 @given(streams_of(everything), st.sampled_from(sorted(PLANS)), st.data())
 def test_one_that_comes_late_reads_the_rows_that_its_filter_lets_pass(streams, name, data):
-    cut = data.draw(st.integers(0, len(times_of(streams))))
+    cut = data.draw(cuts_of(streams))
     check_late(Case(PLANS[name], streams), PLANS, cut, stay=data.draw(st.booleans()))
 
 

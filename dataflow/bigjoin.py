@@ -80,7 +80,7 @@ class Static:
         self._workers, self._worker = workers, 0
         self._team: Team | None = None
         self._board = 0
-        """What each worker has taken: rounds, proposals, bytes, and prefixes at each level."""
+        """What each worker has taken: rounds, proposals, and prefixes at each level."""
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -100,7 +100,7 @@ class Static:
         self._program.pack_indexes()
 
     def index_bytes(self) -> int:
-        return sum(map(self._program.memory.resident, self._program.state_memory()))
+        return sum(self._program.memory.resident(self._program.state_memory()).values())
 
     def index_rows(self) -> int:
         return self._shard.state_rows()
@@ -110,9 +110,15 @@ class Static:
         """What the last run has taken."""
         if self._team is not None:
             told = view(self._board, self._workers * self._told).reshape(self._workers, -1)
-            rounds, proposals, held = told[:, :3].sum(axis=0).tolist()
-            return Shown(rounds, proposals, tuple(told[:, 3:].max(axis=0).tolist()), held)
-        return self._last.shown() if self._last else Shown(0, 0, (), 0)
+            rounds, proposals = told[:, :2].sum(axis=0).tolist()
+            return Shown(rounds, proposals, tuple(told[:, 2:].max(axis=0).tolist()))
+        return self._last.shown() if self._last else Shown(0, 0, ())
+
+    def held_bytes(self) -> int:
+        """Count the memory that the last run has taken beside the indexes, of all workers."""
+        if self._team is not None:
+            return sum(self._team.together(None))
+        return self._last.held_bytes() if self._last else 0
 
     def count(self, batch: int = BATCH) -> int:
         """Count the ways to give values to the variables."""
@@ -138,7 +144,7 @@ class Static:
         memory = self._program.memory
         self._board = memory.share(self._workers * self._told)
         self._team = Team(self._workers, memory)
-        self._team.start(self._become, self._count_mine)
+        self._team.start(self._become, self._carry_out)
 
     def _dismiss(self) -> None:
         if self._team is not None:
@@ -148,18 +154,20 @@ class Static:
     def _become(self, worker: int) -> None:
         self._worker = worker
 
-    def _count_mine(self, batch: int) -> int:
+    def _carry_out(self, batch: int | None) -> int:
+        """Count this worker's share, or, without a batch, the memory that it has taken."""
+        if batch is None:
+            return self._last.held_bytes() if self._last else 0
         found = self.count_share(self._worker, self._workers, batch)
         assert self._last is not None
         shown = self._last.shown()
-        mine = [shown.rounds, shown.proposals, shown.held_bytes, *shown.most]
-        view(self._board + 8 * self._told * self._worker, self._told)[:] = mine
+        view(self._board + 8 * self._told * self._worker, self._told)[:] = [shown.rounds, shown.proposals, *shown.most]
         return found
 
     @property
     def _told(self) -> int:
         """Words of the board that are a worker's."""
-        return 3 + len(self._levels)
+        return 2 + len(self._levels)
 
     def rows(self, batch: int = BATCH) -> Iterator[np.ndarray]:
         """List them, some at a time: values in the order of `variables`, and last how often."""

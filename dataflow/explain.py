@@ -105,10 +105,8 @@ def _kept(compiled: Compiled) -> dict[Part, str]:
 
 def _sizes(compiled: Compiled) -> dict[Part, tuple[int, int]]:
     """Return the rows and bytes that each part keeps."""
-    memory: dict[object, list[int]] = defaultdict(list)
-    for address, part in compiled.program.state_memory().items():
-        memory[part].append(address)
-    return {
-        part: (sum(state.rows() for state in states), sum(map(compiled.program.memory.resident, memory[part])))
-        for part, states in compiled.states().items()
-    }
+    memory: dict[object, int] = defaultdict(int)
+    reserved = compiled.program.state_memory()
+    for address, size in compiled.program.memory.resident(reserved).items():
+        memory[reserved[address]] += size
+    return {part: (sum(state.rows() for state in states), memory[part]) for part, states in compiled.states().items()}

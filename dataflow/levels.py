@@ -24,19 +24,14 @@ MOST_STAMPS = 1 << 28
 LONGEST = 1 << 31
 """Words of a list, which nobody knows beforehand: address space, not memory."""
 
-LISTS = (kernel.KEPT, kernel.SPARE, kernel.REST, kernel.VALUES)
-
 
 @dataclass(frozen=True)
 class Shown:
-    """What a run has taken, of all workers. most: prefixes that each level held at most, at one worker; held_bytes:
-    memory beside the indexes.
-    """
+    """What a run has taken, of all workers. most: prefixes that each level held at most, at one worker."""
 
     rounds: int
     proposals: int
     most: tuple[int, ...]
-    held_bytes: int
 
 
 @dataclass(frozen=True)
@@ -139,12 +134,11 @@ class Run:
             int(view(self.word(kernel.LEVEL_TABLE) + 8 * kernel.LEVEL * level, kernel.LEVEL)[kernel.MOST])
             for level in range(len(self._levels))
         ]
-        return Shown(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most), self._held())
+        return Shown(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most))
 
-    def _held(self) -> int:
-        """Count the bytes that cost memory; lists fill what is reserved for them from its start."""
-        memory, lists = self._memory, {self.word(each) for each in LISTS}
-        return sum((memory.filled if each in lists else memory.resident)(each) for each in memory.reservations())
+    def held_bytes(self) -> int:
+        """Count the memory that it takes beside the indexes."""
+        return sum(self._memory.resident(self._memory.reservations()).values())
 
     def _problem(self) -> DeltamarkError:
         if self.word(kernel.ERROR) == kernel.TOO_HEAVY:

@@ -185,7 +185,7 @@ class Maintained:
     def state_bytes(self) -> int:
         """Count the memory of what is kept between feeds."""
         program = self._shard.compiled.program
-        return sum(map(program.memory.resident, program.state_memory()))
+        return sum(program.memory.resident(program.state_memory()).values())
 
     def take_whole(self) -> None:
         """Take each feed as one slice from now on."""

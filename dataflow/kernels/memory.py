@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Iterator
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import takewhile
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -255,6 +258,44 @@ GAP = mmap.PAGESIZE if CHECKED else 0
 """Bytes behind a reservation that belong to nobody."""
 
 
+@dataclass(frozen=True)
+class Mapping:
+    """A mapping of this process, which may be of a part of a reservation, or of several."""
+
+    start: int
+    end: int
+    bytes: int
+    """What of it costs memory, as far as this process has touched it."""
+
+    def resident(self, start: int, end: int) -> int:
+        """Count the bytes between two addresses that cost memory."""
+        start, end = max(start, self.start), min(end, self.end)
+        if start >= end or self.bytes == 0:
+            return 0
+        if (start, end) == (self.start, self.end):
+            return self.bytes
+        return sum(
+            _resident_pages(first, min(end - first, MOST_PAGES * mmap.PAGESIZE)) * mmap.PAGESIZE
+            for first in range(start, end, MOST_PAGES * mmap.PAGESIZE)
+        )
+
+
+MAPPING = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) .*\n(?:.*\n)*?Rss: +(\d+)", re.MULTILINE)
+
+
+def _mappings() -> list[Mapping]:
+    """Return the mappings of this process, in order of their addresses."""
+    smaps = Path("/proc/self/smaps").read_bytes()
+    return [Mapping(int(start, 16), int(end, 16), 1024 * int(rss)) for start, end, rss in MAPPING.findall(smaps)]
+
+
+def _resident_pages(address: int, size: int) -> int:
+    pages = np.empty(size // mmap.PAGESIZE, np.uint8)
+    if _libc.mincore(address, size, pages.ctypes.data) != 0:
+        raise OSError(ctypes.get_errno(), "mincore")
+    return int(np.count_nonzero(pages & 1))
+
+
 class Memory:
     """Owns reservations, and gives them back all at once, or those that were made for an owner."""
 
@@ -325,22 +366,15 @@ class Memory:
         """Return whom each reservation was made for, in the order in which they were made."""
         return self._owners
 
-    def resident(self, address: int) -> int:
-        """Count the bytes of a reservation that cost memory."""
-        return sum(self._resident(address))
-
-    def filled(self, address: int) -> int:
-        """Count the bytes that cost memory of a reservation that is filled from its start, and may be far from full."""
-        return sum(takewhile(bool, self._resident(address)))
-
-    def _resident(self, address: int) -> Iterator[int]:
-        start, size = self._held[address]
-        pages = np.empty(min(size // mmap.PAGESIZE, MOST_PAGES), np.uint8)
-        for first in range(0, size, MOST_PAGES * mmap.PAGESIZE):
-            some = min(size - first, MOST_PAGES * mmap.PAGESIZE)
-            if _libc.mincore(start + first, some, pages.ctypes.data) != 0:
-                raise OSError(ctypes.get_errno(), "mincore")
-            yield mmap.PAGESIZE * int(np.count_nonzero(pages[: some // mmap.PAGESIZE] & 1))
+    def resident(self, addresses: Iterable[int]) -> dict[int, int]:
+        """Count the bytes of each of these reservations that cost memory and that this process has touched."""
+        mapped = _mappings()
+        starts, found = [each.start for each in mapped], {}
+        for address in addresses:
+            start, size = self._held[address]
+            parts = mapped[max(bisect_right(starts, start) - 1, 0) : bisect_left(starts, start + size)]
+            found[address] = sum(each.resident(start, start + size) for each in parts)
+        return found
 
     def close(self) -> None:
         for address in list(self._held):

@@ -69,7 +69,7 @@ def rounds(edges: Edges) -> Iterator[Finding]:
             shown = motif.shown
             figures: Figures = {
                 "found": [found], "seconds": [seconds], "rounds": [shown.rounds], "most": [max(shown.most)],
-                "held_bytes": [shown.held_bytes],
+                "held_bytes": [motif.held_bytes()],
             }  # fmt: skip
             yield Finding(str(size), figures, verified=BY_HAND)
 

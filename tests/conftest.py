@@ -19,6 +19,11 @@ settings.register_profile("deltamark", deadline=None, max_examples=60)
 settings.load_profile("deltamark")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one process more than there are cores, because many tests wait for Spark or for other processes."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what waits: what computes fills the time, and no core idles at the end.
 

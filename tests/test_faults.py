@@ -126,27 +126,26 @@ def start(data: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.waits(35)
 def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
-    """Kill -9, then Ctrl-C, at random moments of what takes some ten seconds; then two at once finish what was left."""
-    directory, moments = tmp_path / "data", []
+    """Kill -9 or Ctrl-C, at a random moment of what takes some ten seconds; then two at once finish what was left."""
+    directory, chance = tmp_path / "data", SystemRandom()
     wanted = Wanted(directory, Decimal("0.01"))
-    for stop in (signal.SIGKILL, signal.SIGINT):
-        process = start(directory)
-        moments.append(SystemRandom().uniform(0, 10))
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(moments[-1])
-        process.send_signal(stop)
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode in (0, 130, -stop), moments
-        assert "Traceback" not in errors, moments
-        assert not wanted.directory.exists() or Dataset.open(wanted.directory), moments
+    stop, moment = struck = chance.choice([signal.SIGKILL, signal.SIGINT]), chance.uniform(0, 10)
+    process = start(directory)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(moment)
+    process.send_signal(stop)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode in (0, 130, -stop), struck
+    assert "Traceback" not in errors, struck
+    assert not wanted.directory.exists() or Dataset.open(wanted.directory), struck
     pair = [start(directory), start(directory)]
     outputs = [process.communicate(timeout=120) for process in pair]
-    assert [process.returncode for process in pair] == [0, 0], (moments, outputs)
+    assert [process.returncode for process in pair] == [0, 0], (struck, outputs)
     assert sum("waiting for another process" in errors for _, errors in outputs) <= 1
-    assert [path.name for path in directory.iterdir()] == [wanted.directory.name], moments
-    assert [path.name for path in tmp_path.iterdir()] == ["data"], moments
+    assert [path.name for path in directory.iterdir()] == [wanted.directory.name], struck
+    assert [path.name for path in tmp_path.iterdir()] == ["data"], struck
     undisturbed = Dataset.open(Wanted(data, Decimal("0.01")).directory)
-    assert digests(Dataset.open(wanted.directory)) == digests(undisturbed), moments
+    assert digests(Dataset.open(wanted.directory)) == digests(undisturbed), struck
 
 
 def digests(dataset: Dataset) -> list[tuple[str, str]]:

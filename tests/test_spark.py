@@ -164,7 +164,7 @@ def kill_one(order):
 
 @pytest.mark.waits(60)
 def test_a_driver_that_is_killed_goes_on(chunked):
-    cell = CELL.but(query="q04", physical=1000)
+    cell = CELL.but(query="q04", physical=2000)
     tale = survive(cell, chunked, Danger("driver", kills=1, within=1.0), Random(1))
     assert (tale.wrong, len(tale.kills)) == ("", 1)
 

@@ -20,6 +20,7 @@ FAR_APART = 10**9
 begun = roots.select("node", dist=0)
 begun_far = roots.select(node=col.node * FAR_APART)
 far_edges = edges.select(src=col.src * FAR_APART, dst=col.dst * FAR_APART)
+cheap_edges = edges.where(col.cost < 2)
 pairs = edges.select(origin=col.src, node=col.dst)
 
 
@@ -72,6 +73,9 @@ LOOPS = {
     ),
     # from roots that are there twice it would go to and fro for ever: what they reach at first is less reached later
     "reach-by-two-ways": roots.distinct().iterate(lambda found: step(found).concat(roots, roots).threshold(2)),
+    "reach-by-a-way-that-opens-later": roots.iterate(
+        lambda found: step(found, cheap_edges).concat(step(found.where(col.node > 0)), roots).distinct()
+    ),
     "closure": pairs.iterate(
         lambda found: found.join(edges, on={"node": "src"}).select("origin", node=col.dst).concat(pairs).distinct()
     ),

@@ -88,10 +88,23 @@ def _choose(op: int) -> int:
         store(op, OPEN, 1)
         store(op, PHASE, MEETING)
     elif now < load(load(op, FRONTIER), 0):
+        _pass_updates(op, now)
         store(op, PHASE, LOOKING)
     else:
         return _rest(op)
     return 0
+
+
+@kernel
+def _pass_updates(op: int, now: int) -> None:
+    """Pass updates of the epoch that no remembered row was there to meet: the rows of its iterations find them."""
+    for index in range(load(op, JOINS)):
+        join = load(load(op, JOIN_BLOCKS), index)
+        outer, cursor = load(join, meet.OUTER), load(join, meet.CURSOR)
+        while cursor < load(load(outer, arrange.SIZE), 0) and load(load(load(outer, arrange.TIME), 0), cursor) <= now:
+            cursor += 1
+        store(join, meet.CURSOR, cursor)
+        store(join, meet.STOP, cursor)
 
 
 @kernel

@@ -16,7 +16,8 @@ from test_attach import fed, live, stream_of
 from test_iterate import drawn, each_loop
 from test_laws import OPERATORS, added, between, each_operator, items, others
 
-from dataflow.collection import Collection
+from dataflow.collection import Collection, total
+from dataflow.expr import col
 from dataflow.loop import free
 from dataflow.plan import walk
 from dataflow.together import Together
@@ -267,3 +268,19 @@ def churn(schema, order: Random) -> list:
             live[row] += diff
         updates += [(row, time, diff) for row, diff in now]
     return updates
+
+
+def test_a_sum_stays_a_sum_while_feeds_come_between_pieces():
+    """A feed without rows leaves the inputs' columns pointed at nothing when the sum ends the time of its history."""
+    keys = others.select("key").concat(items.select("key"), items.select("key").negate())
+    summed = keys.join(items.aggregate(whole=total(col.value)), on={})
+    streams = {"items": [((0, 2, 1), 0, 3), ((1, 2, 1), 0, 1)], "others": [((1, 0, 8034), 0, 1)]}
+    schemas = inputs_of(summed)
+    with closing(Together({"items": items, "others": others})) as together:
+        fed(together, schemas, streams)
+        history = {name: [live(schemas[name], stream)] for name, stream in streams.items()}
+        together.approach("late", summed, history, fuel=2)
+        said = {}
+        while together.coming:
+            said = fed(together, {}, {})
+        assert stream_of(summed, said["late"]) == {(0, (1, 8)): 1}

@@ -106,7 +106,7 @@ def resolve(op: int) -> int:
 @kernel
 def flush(op: int, out: int, rows: int, live: int, opened: int) -> tuple[int, int, int]:
     """End a time: hand out what changed."""
-    sums, keys, now = load(op, SUMS), load(op, KEYS), load(op, NOW)
+    sums, keys, now, values = load(op, SUMS), load(op, KEYS), load(op, NOW), load(op, VALUES)
     words = 2 * sums + 4
     for place in range(opened):
         key_id = load(load(op, TOUCHED), place)
@@ -114,7 +114,7 @@ def flush(op: int, out: int, rows: int, live: int, opened: int) -> tuple[int, in
         store(new, words - 2, 0)
         had, has, changed = load(old, 0) != 0, load(new, 0) != 0, False
         for index in range(sums):
-            number = 16 * index + 16 if load(out, index - sums) != 0 else 0
+            number = 16 * index + 16 if load(values, index) != 0 else 0
             changed |= load(new + number, 0) != load(old + number, 0) or load(new + number, 1) != load(old + number, 1)
         key, overflow = key_of(keys, key_id), False
         if changed or had != has:
@@ -139,9 +139,9 @@ def _emit(op: int, out: int, at: int, key: int, record: int, time: int, diff: in
     store(load(load(op, OUT_TIME), 0), at, time)
     store(load(load(op, OUT_DIFF), 0), at, diff)
     store(load(load(op, OUT_KEY), 0), at, key)
-    sums, wide, least = load(op, SUMS), 0, 0
+    sums, values, wide, least = load(op, SUMS), load(op, VALUES), 0, 0
     for index in range(sums):
-        number = record + (16 * index + 16 if load(out, index - sums) != 0 else 0)
+        number = record + (16 * index + 16 if load(values, index) != 0 else 0)
         low, high = load(number, 0), load(number, 1)
         store(load(out, 2 * index), at, low)
         if load(out, 2 * index + 1) != 0:

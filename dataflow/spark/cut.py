@@ -119,6 +119,8 @@ class _Cutter:
         side = 1 if self._spots[at.inputs[0]].kind == "everywhere" else 0
         mine = self._spots[at.inputs[side]]
         mine = self._fixed(at.inputs[side]) if mine.kind == "loose" else mine
+        if _may_cancel(at.inputs[side], mine):
+            mine = Spot("placed", mine.stage + 1, ANYWHERE, self._at(at.inputs[side], mine, BY_ROW, mine.stage + 1))
         others = Delivery("first" if mine.placement == FIRST else "all")
         parts = [self._at(at.inputs[1 - side], EVERYWHERE, others, mine.stage)]
         parts.insert(side, self._at(at.inputs[side], mine, None, mine.stage))
@@ -278,6 +280,11 @@ class _Cutter:
         edge = Edge(ANSWER, spot.stage + 1, "here", (), root.schema.fields)
         self._send(edge, spot, {name: root.schema[name] for name in root.schema.names})
         return spot.stage
+
+
+def _may_cancel(at: Node, spot: Spot) -> bool:
+    """May a shard have less than none of a row, of which others have more?"""
+    return not spot.placement.settled and any(each.op == "negate" for each in walk(at))
 
 
 def _is_chain(at: Node) -> bool:

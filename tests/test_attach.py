@@ -210,6 +210,16 @@ def test_a_history_before_the_first_feed_is_refused():
         assert together.feed_all({"items": rows["items"][0]})["late"].columns["count"].tolist() == [1]
 
 
+def test_a_column_that_nobody_read_since_a_held_time_is_refused():
+    first, second = [((0, 1, 0), 0, 1)], [((0, 2, 0), 1, 1)]
+    with closing(Together({"resident": items.count(by="key")})) as together:
+        fed(together, inputs_of(items), {"items": first})
+        hold = together.hold()
+        fed(together, inputs_of(items), {"items": second})
+        with pytest.raises(DeltamarkError, match="changes that nobody read since then: items: value, in"):
+            together.attach("late", items.count(by="value"), {"items": [live(items.schema, first)]}, hold)
+
+
 @pytest.mark.parametrize("reader", [None, "others.count()"])
 def test_what_nobody_read_since_a_held_time_is_refused(reader):
     """Rows that could not be fed are missing; rows that were not fed are none."""

@@ -51,6 +51,10 @@ MISTAKES = {
     "a text too few": ({"right": rights(key=ints(5, 6), text=pa.array(["a"]))}, "right.key: 2 values, time: 1"),
     "texts that are numbers": ({"right": rights(text=[5])}, "not a column of text: right.text: int64"),
     "a text that is no UTF-8": ({"right": rights(text=["\ud800"])}, "not a column of text: right.text"),
+    "bytes that are no UTF-8": (
+        {"right": rights(text=pa.StringArray.from_buffers(1, pa.py_buffer(ints(1 << 32)), pa.py_buffer(b"\xff")))},
+        "not a column of text: right.text",
+    ),
     "bytes for a text": ({"right": rights(text=pa.array([b"a"]))}, "not a column of text: right.text: binary"),
     "a missing text": ({"right": rights(text=pa.array([None], pa.string()))}, "missing values: right.text: 1"),
     "a column that is missing": (
@@ -94,6 +98,29 @@ def test_a_mistake_is_one_error_and_changes_nothing(name, make):
         with pytest.raises(DeltamarkError, match=message):
             engine.feed(batches)
         assert rows(engine.feed(most)) == [(0, 1, 5, "a", 1000)]
+
+
+def test_what_was_fed_before_counts():
+    mistakes = {
+        "times out of order: left: 3 after 3": lefts((3,)),
+        "more rows than declared: left: 1001, declared 1000": lefts((4,), (401,)),
+    }
+    with closing(Worker(left.distinct())) as worker:
+        worker.feed({"left": lefts((3,), (600,))})
+        for message, mistake in mistakes.items():
+            with pytest.raises(DeltamarkError, match=message):
+                worker.feed({"left": mistake})
+        assert rows(worker.feed({"left": lefts((4,), (400,))})) == []
+
+
+def test_a_sum_of_weights_that_needs_more_than_64_bits_is_too_many_rows():
+    many = source("many", {"key": integer(0, 9)}, 2**62)
+    heavy = Batch(ints(0, 0, 0, 0), ints(*[2**61] * 4), {"key": ints(1, 2, 3, 4)})
+    with (
+        closing(Worker(many.distinct())) as worker,
+        pytest.raises(DeltamarkError, match=f"more rows than declared: many: {2**63}, declared {2**62}"),
+    ):
+        worker.feed({"many": heavy})
 
 
 FORMS = {

@@ -119,18 +119,22 @@ def test_keys_of_a_wide_range_are_dealt_in_blocks(name, workers):
     assert sharded(collection, streams, [times[:20], times[20:]], workers) == changes(collection.node, streams)
 
 
-FAR = [(0, 9), (-(2**40), -(2**40) + 65535), (2**62, 2**63 - 1), (-(2**40), 2**40), (2**63 - 65536, 2**63 - 1)]
+FAR = [
+    (0, 9), (0, 65535), (-(2**40), -(2**40) + 65535), (2**62, 2**63 - 1), (-(2**40), 2**40), (2**63 - 65536, 2**63 - 1),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("ends", FAR, ids=str)
-@pytest.mark.parametrize("how", ["join", "semijoin", "antijoin", "left_join", "below", "concat"])
+@pytest.mark.parametrize("how", ["join", "semijoin", "antijoin", "left_join", "below", "concat", "concat-null"])
 def test_key_ranges_may_lie_far_apart(how, ends):
     """Blocks of keys are dealt from the low end of both sides, or not at all."""
     low, high = ends
     near = source("near", {"a": integer(0, 9), "v": integer(0, 9)}, 1000)
     far = source("far", {"k": integer(low, high), "x": integer(0, 9)}, 1000)
+    unmatched = near.select(b=col.a + 20).left_join(far, on={"b": "k"}).select(k=col.x)
     plan = {
         "below": lambda: near.below(far.aggregate("k", limit=total(col.x)), col.v, "limit", on={"a": "k"}),
+        "concat-null": lambda: far.distinct("k").concat(unmatched).count(by="k"),
         "concat": lambda: near.distinct("a").concat(far.distinct("k").select(a=col.k)).count(by="a"),
     }.get(how, lambda: getattr(near, how)(far, on={"a": "k"}))()
     keys = [low, high, *(min(max(key, low), high) for key in range(10))]
@@ -141,18 +145,28 @@ def test_key_ranges_may_lie_far_apart(how, ends):
     assert sharded(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
 
 
+@pytest.mark.parametrize(("low", "moves"), [(0, 1), (10**5, 2)])
+def test_keys_below_those_that_were_dealt_are_dealt_anew(low, moves):
+    near = source("near", {"a": integer(0, 9)}, 1000)
+    far = source("far", {"k": integer(low, 2 * 10**5), "x": integer(0, 9)}, 1000)
+    with closing(Embedded(near.semijoin(far, on={"a": "k"}), 2)) as engine:
+        assert engine.explain().count("by k, for") == moves
+
+
 words = source("words", {"a": integer(0, 2**33), "x": TEXT}, 10**6)
 lowest = words.smallest("a", by="a")
-SIGNED = {
+SHARED = {
     "less-some": lowest.concat(words.negate()),
     "less-and-more": lowest.concat(words.negate(), words),
     "distinct-less-all": words.distinct().concat(words.negate()),
     "all-less-lowest": words.concat(lowest.negate()),
+    "joined": words.join(words.count(by="a"), on="a"),
+    "counted": words.count(by="x"),
 }
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("name", SIGNED)
+@pytest.mark.parametrize("name", SHARED)
 def test_a_text_stays_while_any_row_has_it(name, workers, monkeypatch):
     """Rows of both signs share texts, and some only pass through a worker."""
     monkeypatch.setattr("dataflow.program.LEAST_SWEPT", 0)
@@ -164,7 +178,7 @@ def test_a_text_stays_while_any_row_has_it(name, workers, monkeypatch):
             live[row] = live.get(row, 0) + diff
         order.shuffle(changed)
         updates += [(row, now, diff) for row, diff in changed]
-    plan = SIGNED[name]
+    plan = SHARED[name]
     assert sharded(plan, {"words": updates}, [[0], [1], [2], [3]], workers) == changes(plan.node, {"words": updates})
 
 

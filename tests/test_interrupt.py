@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,13 @@ from dataflow.collection import source
 from dataflow.embedded import Embedded
 from dataflow.expr import col
 from dataflow.types import integer
-rows = source("rows", {{"a": integer(0, 9)}}, 10**9)
+rows = source("rows", {{"a": integer(0, 10**5)}}, 10**9)
 engine = Embedded({plan}, {workers})
 engine.push({{}})
 many = np.zeros(10**5, np.int64)
+each = np.arange(10**5)
 print("begins", flush=True)
-engine.push({{"rows": Batch(many, many + 1, {{"a": many}})}})
+engine.push({{"rows": Batch(many + 1, many + 1, {{"a": each}})}})
 print("ended by itself", flush=True)
 """
 PLANS = {
@@ -42,6 +44,7 @@ def test_ctrl_c_ends_a_feed(plan, workers):
     )
     try:
         assert process.stdout.readline() == "begins\n"
+        time.sleep(0.5)  # by then it is a kernel that runs
         process.send_signal(signal.SIGINT)
         said, errors = process.communicate(timeout=60)
     finally:

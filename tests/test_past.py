@@ -256,6 +256,23 @@ def test_residents_are_right_while_a_time_is_held(name, how, slice_rows, monkeyp
     assert added(said) == changes(plan.node, streams)
 
 
+@pytest.mark.parametrize("slice_rows", [1, 2, 7])
+@pytest.mark.parametrize("name", LONG_TIMES)
+def test_a_past_of_long_times_is_seen_again(name, slice_rows, monkeypatch):
+    """The log has the rows of all slices of a time already when the first of them is seen again."""
+    monkeypatch.setattr("dataflow.program.SLICE_ROWS", slice_rows)
+    plan, order = LONG_TIMES[name], Random(slice_rows)
+    streams = {each: churn(schema, order) for each, schema in inputs_of(plan).items()}
+    run = Feeds(Case(plan, streams), {"plan": plan, "other": JOINED.count()})
+    with closing(run.together) as together:
+        run.feed([0, 1])
+        hold = together.hold()
+        run.feed([2, 3])
+        run.hear(together.attach("late", plan, run.history(1), hold))
+        run.feed([4])
+        assert run.said == run.expected(1)
+
+
 def churn(schema, order: Random) -> list:
     """Insert a dozen rows of few values at each time, and delete most of those that are there, in any order."""
     live, updates = Counter(), []

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataflow.batch import Batch
-from dataflow.collection import Collection, source
+from dataflow.collection import Collection, source, total
 from dataflow.expr import col
 from dataflow.kernels import text as kernel
 from dataflow.kernels.memory import view
@@ -94,3 +94,15 @@ def test_the_pool_follows_the_live_rows(monkeypatch):
         assert worker.state_rows() == 0
     assert sizes[-1][0] <= 40
     assert sizes[-1][1] == sizes[200][1]
+
+
+def test_groups_that_have_gone_hold_no_texts():
+    """A group by three columns has a number, which a sweep gives back, whatever the signs of its rows were."""
+    rows = source("rows", {"a": TEXT, "b": TEXT, "n": integer(0, 2**40)}, 1000)
+    signed = rows.concat(rows.negate(), rows).aggregate(by=("a", "b", "n"), sum=total(col.n))
+    numbers = np.arange(20)
+    columns = {"a": [f"a {number}" for number in numbers], "b": [f"b {number}" for number in numbers], "n": numbers}
+    with closing(Worker(signed)) as worker:
+        for time, sign in enumerate([1, -1]):
+            worker.feed({"rows": Batch(np.full(20, time), np.full(20, sign), columns)})
+        assert worker.state_rows() == 0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plans import Case, cases, cuts, inputs_of, streams_of
 from reference import answer, changes
 from test_attach import fed, live, stream_of
-from test_iterate import drawn, each_loop
+from test_iterate import LOOPS, drawn, each_loop
 from test_laws import OPERATORS, added, between, each_operator, items, others
 
 from dataflow.collection import Collection, total
@@ -233,6 +233,7 @@ LONG_TIMES = {
     "left-join": items.left_join(others, on="key"),
     "count": JOINED.count(by="value"),
     "top": JOINED.top(3, ["-amount"]),
+    "loop": LOOPS["distances"],
 }
 
 

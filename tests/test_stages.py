@@ -68,6 +68,18 @@ def test_plans_equal_their_recomputation(shards, case, data):
     )
 
 
+@pytest.mark.parametrize("shards", SHARDS)
+def test_rows_that_only_cancel_together_meet_what_is_everywhere(shards):
+    """Of the same row, one shard has twice too much, and another, which has its key, once too little."""
+    rows, few = source("rows", {"a": integer(0, 9), "b": integer(0, 9)}, 1000), source("few", {"c": integer(0, 9)}, 9)
+    twice = rows.concat(rows.select(a=col.b, b=col.a))
+    plan = twice.concat(twice.distinct().negate()).join(few, on={}).count(by="c")
+    order = random.Random(shards)
+    given = [((order.randrange(10), order.randrange(10)), time, 1) for time in range(20)]
+    streams = undone({"rows": given, "few": [((1,), 0, 1)]})
+    assert staged(plan, streams, [range(5), range(5, 25)], shards, ["few"]) == changes(plan.node, streams)
+
+
 @pytest.mark.parametrize("name", HUGE_KEY)
 def test_all_rows_may_have_one_key(name):
     collection = HUGE_KEY[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import runpy
 import subprocess
@@ -28,6 +29,13 @@ from queries.catalogue import QUERIES
 
 SERVED = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "recompute.py"))
 EXAMPLE = f"exec:{Path(__file__).parent.parent / 'examples' / 'recompute.py'}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _settled_heap():
+    """Measuring collects garbage first, again and again: leave what other tests have left to itself."""
+    gc.collect()
+    gc.freeze()
 
 
 def answers(dataset, cell, sample=0):

@@ -40,7 +40,7 @@ from dataflow.types import TEXT, integer
 from dataflow.worker import Worker
 from deltamark import DeltamarkError
 
-few = settings(max_examples=12)
+few = settings(max_examples=8)
 
 each_loop = pytest.mark.parametrize("name", LOOPS)
 
@@ -66,7 +66,7 @@ def test_a_loop_may_be_fed_in_any_batches(name, data):
 
 
 @each_loop
-@few
+@settings(max_examples=4)
 @given(data=st.data(), rows=st.integers(1, 3))
 def test_a_time_of_a_loop_may_be_longer_than_a_slice(name, data, rows):
     case = drawn(data, name)

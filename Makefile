@@ -9,11 +9,11 @@ RUN := $(IN)python -m harness
 .PHONY: help setup lock data data-verify answer changes verify golden bench plan tables readme bench-engine bench-feed bench-shared bench-reach report compare clean-results soak chaos fuzz check lint types test format clean
 
 help:  ## this help
-	@$(PYTHON) -m harness.makehelp Makefile
+	@$(PYTHON) -m harness.bootstrap.makehelp Makefile
 
 setup: .venv/ready  ## make .venv with everything in it (every other target does so by itself)
 .venv/ready: requirements.lock requirements-build.lock
-	@$(PYTHON) -m harness.setup
+	@$(PYTHON) -m harness.bootstrap.setup
 
 bench: .venv/ready  ## the benchmark: make bench SF=1; other suites: SUITE=graph, or SUITE=shared SF=1
 	@$(RUN) bench $(MAKEOVERRIDES)
@@ -92,7 +92,7 @@ format: .venv/ready  ## rewrite the sources in the house format
 	@$(IN)ruff format
 
 lock: .venv/ready  ## pin the newest versions that pyproject.toml allows
-	@$(IN)python -m harness.lock
+	@$(IN)python -m harness.bootstrap.lock
 
 clean:  ## remove .venv and caches; data and results stay
 	@rm -rf .venv .compare .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from deltamark import DeltamarkError, unknown
+from deltamark.errors import DeltamarkError, unknown
 
 Kind = Literal["int", "date", "code", "short", "text", "bool"]
 

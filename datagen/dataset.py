@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from datagen.manifest import Chunk, Manifest, read_manifest
-from datagen.schema import ORDER_LINES_SCHEMA, Column, RelationName, relation
-from deltamark import DeltamarkError, is_memory, refused
+from deltamark.datagen.manifest import Chunk, Manifest, read_manifest
+from deltamark.datagen.schema import ORDER_LINES_SCHEMA, Column, RelationName, relation
+from deltamark.errors import DeltamarkError, is_memory, refused
 
 Values: TypeAlias = "np.ndarray | pa.StringArray"
 """A column's values: numpy for all kinds but text (for codes their int32 indices)."""

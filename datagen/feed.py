@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from datagen.dataset import Dataset, Values, cut
-from datagen.schema import RelationName, relation
-from datagen.workload import Piece, Workload
-from deltamark import DeltamarkError
+from deltamark.datagen.dataset import Dataset, Values, cut
+from deltamark.datagen.schema import RelationName, relation
+from deltamark.datagen.workload import Piece, Workload
+from deltamark.errors import DeltamarkError
 
 TIMES_A_ROUND = 8
 

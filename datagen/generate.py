@@ -17,9 +17,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datagen.schema import RelationName
-from datagen.spark import run_tasks
-from deltamark import DeltamarkError
+from deltamark.datagen.schema import RelationName
+from deltamark.datagen.spark.session import run_tasks
+from deltamark.errors import DeltamarkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,15 +20,15 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from datagen.dataset import Dataset
-from datagen.generate import generate, generator_version, part_count
-from datagen.lines import write_order_lines
-from datagen.manifest import Manifest
-from datagen.prebatch import prebatch
-from datagen.schema import CHUNK_ROWS, SCHEMA_VERSION
-from datagen.scratch import sweep
-from datagen.spark import session
-from deltamark import DeltamarkError
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.generate import generate, generator_version, part_count
+from deltamark.datagen.manifest import Manifest
+from deltamark.datagen.order_lines import write_order_lines
+from deltamark.datagen.prebatch import prebatch
+from deltamark.datagen.schema import CHUNK_ROWS, SCHEMA_VERSION
+from deltamark.datagen.scratch import sweep
+from deltamark.datagen.spark.session import session
+from deltamark.errors import DeltamarkError
 
 Phase = Literal["waiting for another process", "starting Spark", "generating parts", "pre-batching rows"]
 Report = Callable[[Phase, int, int], None]

@@ -11,8 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from datagen.schema import RELATION_NAMES, RELATIONS, SCHEMA_VERSION, Column, RelationName, scale_factor
-from datagen.sealed import (
+from deltamark.datagen.schema import RELATION_NAMES, RELATIONS, SCHEMA_VERSION, Column, RelationName, scale_factor
+from deltamark.datagen.sealed import (
     DIGEST,
     UnsealedError,
     check_seal,
@@ -24,7 +24,7 @@ from datagen.sealed import (
     whole,
     write_sealed,
 )
-from deltamark import DeltamarkError
+from deltamark.errors import DeltamarkError
 
 FILE = "manifest.json"
 ORDER_LINES = "order_lines"

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from datagen.generate import part_files
-from datagen.manifest import Chunk, RelationFiles
-from datagen.schema import RELATIONS, Column, Relation, RelationName
-from datagen.spark import run_tasks
-from deltamark import DeltamarkError
+from deltamark.datagen.generate import part_files
+from deltamark.datagen.manifest import Chunk, RelationFiles
+from deltamark.datagen.schema import RELATIONS, Column, Relation, RelationName
+from deltamark.datagen.spark.session import run_tasks
+from deltamark.errors import DeltamarkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

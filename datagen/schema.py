@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 import pyarrow as pa
 
-from deltamark import DeltamarkError, shortened, unknown
+from deltamark.errors import DeltamarkError, shortened, unknown
 
 SCHEMA_VERSION = 2
 LEAST_SF, MOST_SF, SF_PLACES = Decimal("0.001"), 100_000, 6

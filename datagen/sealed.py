@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deltamark import refused
+from deltamark.errors import refused
 
 DIGEST = "digest"
 LONGEST = 100

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datagen.dataset import Dataset
-from datagen.schema import RELATION_NAMES, RelationName
-from deltamark import DeltamarkError, unknown, whole_number
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.schema import RELATION_NAMES, RelationName
+from deltamark.errors import DeltamarkError, unknown, whole_number
 
 
 @dataclass(frozen=True, slots=True)

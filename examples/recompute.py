@@ -1,6 +1,6 @@
 """An engine for `make bench ENGINES=exec:examples/recompute.py`: runs the query again after every feed, in DuckDB.
 
-`harness/pipes.py` describes the protocol. Any program that speaks it, in any language, can stand here.
+`harness/engines/external.py` describes the protocol. Any program that speaks it, in any language, can stand here.
 """
 
 import json

@@ -5,7 +5,7 @@ import sys
 
 def run() -> int:
     try:
-        from harness.cli import main  # noqa: PLC0415 (importing takes a while, and Ctrl-C may come meanwhile)
+        from deltamark.harness.cli.main import main  # noqa: PLC0415 (importing takes a while, and Ctrl-C may come meanwhile)
     except KeyboardInterrupt:
         print("interrupted: nothing was begun", file=sys.stderr)
         return 130

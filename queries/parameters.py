@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from random import Random
 
-from deltamark import DeltamarkError, shortened, unknown
-from queries.query import Parameters, Value, months_later
+from deltamark.errors import DeltamarkError, shortened, unknown
+from deltamark.queries.query import Parameters, Value, months_later
 
 NATIONS = {
     "AFRICA": ("ALGERIA", "ETHIOPIA", "KENYA", "MOROCCO", "MOZAMBIQUE"),

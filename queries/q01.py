@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from dataflow.collection import Collection, average, count, total
-from dataflow.expr import col
-from queries.query import Query, Tables
+from deltamark.dataflow.language.collection import Collection, average, count, total
+from deltamark.dataflow.language.expr import col
+from deltamark.queries.query import Query, Tables
 
 SQL = """
 SELECT l_returnflag, l_linestatus,

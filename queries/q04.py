@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from dataflow.collection import Collection
-from dataflow.expr import col
-from queries.query import Query, Tables, months_later
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.expr import col
+from deltamark.queries.query import Query, Tables, months_later
 
 SQL = """
 SELECT o_orderpriority, count(*) AS order_count

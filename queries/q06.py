@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-from dataflow.collection import Collection, total
-from dataflow.expr import col
-from queries.query import Query, Tables, months_later
+from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.expr import col
+from deltamark.queries.query import Query, Tables, months_later
 
 SQL = """
 SELECT sum(l_extendedprice * l_discount) AS revenue

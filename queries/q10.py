@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from dataflow.collection import Collection, total
-from dataflow.expr import col
-from queries.query import Query, Tables, months_later
+from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.expr import col
+from deltamark.queries.query import Query, Tables, months_later
 
 SQL = """
 SELECT c_custkey, c_name, sum(l_extendedprice * (1 - l_discount)) AS revenue,

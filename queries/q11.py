@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from dataflow.collection import Collection, total
-from dataflow.expr import col
-from queries.query import Query, Tables
+from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.expr import col
+from deltamark.queries.query import Query, Tables
 
 SQL = """
 SELECT ps_partkey, sum(ps_supplycost * ps_availqty) AS value

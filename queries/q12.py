@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from dataflow.collection import Collection, total
-from dataflow.expr import col, when
-from queries.query import Query, Tables, months_later
+from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.expr import col, when
+from deltamark.queries.query import Query, Tables, months_later
 
 SQL = """
 SELECT l_shipmode,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from dataflow.collection import Collection, total
-from dataflow.expr import col, when
-from queries.query import Query, Tables, months_later
+from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.expr import col, when
+from deltamark.queries.query import Query, Tables, months_later
 
 SQL = """
 SELECT 100.00 * sum(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) ELSE 0 END)

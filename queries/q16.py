@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataflow.collection import Collection
-from dataflow.expr import col
-from queries.query import Query, Tables
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.expr import col
+from deltamark.queries.query import Query, Tables
 
 SQL = """
 SELECT p_brand, p_type, p_size, count(DISTINCT ps_suppkey) AS supplier_cnt

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataflow.collection import Collection, total
-from dataflow.expr import col
-from queries.query import Query, Tables
+from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.expr import col
+from deltamark.queries.query import Query, Tables
 
 SQL = """
 SELECT sum(l_extendedprice * (1 - l_discount)) AS revenue

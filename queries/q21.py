@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataflow.collection import Collection, count, total
-from dataflow.expr import col, when
-from queries.query import Query, Tables
+from deltamark.dataflow.language.collection import Collection, count, total
+from deltamark.dataflow.language.expr import col, when
+from deltamark.queries.query import Query, Tables
 
 SQL = """
 SELECT s_name, count(*) AS numwait

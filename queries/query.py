@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from dataflow.collection import Collection
-from deltamark import unknown
+from deltamark.dataflow.language.collection import Collection
+from deltamark.errors import unknown
 
 Tables = Mapping[str, Collection]
 Plan = Callable[..., Collection]

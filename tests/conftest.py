@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from in_turn import tasks_in_turn
+from support.in_turn import tasks_in_turn
 
-from datagen.dataset import Dataset
-from datagen.make import Wanted, make_data
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.make import Wanted, make_data
 
 settings.register_profile("deltamark", deadline=None, max_examples=60)
 settings.load_profile("deltamark")

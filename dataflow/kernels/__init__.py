@@ -11,27 +11,21 @@ the cache lives in a directory named by the content of them all.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 
 from numba import config
 
-from dataflow.kernels.cache import install
-from deltamark import __version__
+from deltamark.dataflow.kernels.core.cache import install
+from deltamark.sources import digest
 
 
 def _cache_directory() -> Path:
-    digest = hashlib.blake2b(__version__.encode(), digest_size=8)
-    for source in sorted(files(__name__).iterdir(), key=lambda each: each.name):
-        if source.name.endswith(".py"):
-            digest.update(source.read_bytes())
     checked = "-checked" if os.environ.get("DELTAMARK_CHECKED", "0") not in ("", "0") else ""
-    places = [base / f"kernels-{digest.hexdigest()}{checked}" for base in _bases()]
+    places = [base / f"kernels-{digest(__name__)}{checked}" for base in _bases()]
     return next(filter(_is_usable, places), places[0])
 
 
@@ -57,7 +51,7 @@ def _is_usable(directory: Path) -> bool:
 def compiled_before() -> bool:
     """Has this machine compiled these kernels? If not, their first use takes about a minute."""
     directory = Path(config.CACHE_DIR)  # type: ignore[attr-defined]
-    return any(directory.rglob("run.run-*.nbc"))
+    return any(directory.rglob("interpreter.run-*.nbc"))
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):

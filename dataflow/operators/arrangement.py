@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dataflow.kernels import arrange as kernel
-from dataflow.kernels import run as vm
-from dataflow.kernels import sweep
-from dataflow.kernels.memory import view
-from dataflow.operators.linear import passing
-from dataflow.program import LOOSE, Keys, Program
-from dataflow.stream import Stream
-from dataflow.term import Term
-from deltamark import DeltamarkError
+from deltamark.dataflow.codegen.columns import Stream
+from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.arrangements import arrangement as kernel
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.operators.linear import passing
+from deltamark.dataflow.plan.terms import Term
+from deltamark.errors import DeltamarkError
 
 
 @dataclass(frozen=True)
@@ -97,4 +97,4 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
 
 
 def _mark(program: Program, block: int, column: int, pool: int) -> None:
-    sweep.mark_arranged(pool, block, column, program.pool.free)
+    garbage.mark_arranged(pool, block, column, program.pool.free)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dataflow.kernels import exchange as kernel
-from dataflow.kernels import run as vm
-from dataflow.kernels.deal import reciprocal
-from dataflow.kernels.memory import view
-from dataflow.operators.text import Places, hashed, numbered, places_of_numbers
-from dataflow.placement import Delivery, Placement
-from dataflow.program import LOOSE, Program
-from dataflow.stream import Stream
-from dataflow.types import Type
+from deltamark.dataflow.codegen.columns import Stream
+from deltamark.dataflow.codegen.program import LOOSE, Program
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.parallel import exchange as kernel
+from deltamark.dataflow.kernels.parallel.key_partition import reciprocal
+from deltamark.dataflow.operators.text import Places, hashed, numbered, places_of_numbers
+from deltamark.dataflow.plan.partitioning import Delivery, Placement
+from deltamark.dataflow.types import Type
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from dataflow.kernels import run as vm
-from dataflow.kernels.watch import EXTREME
-from dataflow.operators.rows import Side, columns, watch
-from dataflow.plan import Node, base_rows
-from dataflow.program import key_range
-from dataflow.stream import Stream
-from dataflow.types import Type, integer
+from deltamark.dataflow.codegen.columns import Stream
+from deltamark.dataflow.codegen.program import key_range
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.groups.group_changes import EXTREME
+from deltamark.dataflow.operators.rows import Side, columns, watch
+from deltamark.dataflow.plan.nodes import Node, base_rows
+from deltamark.dataflow.types import Type, integer
 
 BUCKET = "bucket of a tournament"
 """The name of a column that no schema has."""

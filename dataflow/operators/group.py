@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dataflow.kernels import aggregate as sums_kernel
-from dataflow.kernels import keymap
-from dataflow.kernels import run as vm
-from dataflow.kernels import threshold as threshold_kernel
-from dataflow.kernels.memory import view
-from dataflow.operators.arrangement import negative, wide_weight
-from dataflow.plan import Node
-from dataflow.program import LOOSE, Program, key_range
-from dataflow.stream import Key, Stream, unpacked
-from dataflow.term import Term
-from dataflow.types import NULL, Type
-from deltamark import DeltamarkError
+from deltamark.dataflow.codegen.columns import Key, Stream, unpacked
+from deltamark.dataflow.codegen.program import LOOSE, Program, key_range
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.core import hash_map
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.groups import aggregate as sums_kernel
+from deltamark.dataflow.kernels.groups import threshold as threshold_kernel
+from deltamark.dataflow.operators.arrangement import negative, wide_weight
+from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.types import NULL, Type
+from deltamark.errors import DeltamarkError
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Groups:
         return negative(row, time)
 
     def row(self, key_id: int) -> dict[str, int]:
-        key = int(keymap.key_of(self._word(self.keys), key_id))
+        key = int(hash_map.key_of(self._word(self.keys), key_id))
         return row_of(self.key, self.names, self.types, key)
 
     def _word(self, at: int) -> int:

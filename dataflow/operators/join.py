@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dataflow.kernels import run as vm
-from dataflow.operators.arrangement import Arrangement, Weights
-from dataflow.program import Program
-from dataflow.stream import Stream
-from dataflow.term import Term
+from deltamark.dataflow.codegen.columns import Stream
+from deltamark.dataflow.codegen.program import Program
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.operators.arrangement import Arrangement, Weights
+from deltamark.dataflow.plan.terms import Term
 
 
 def join(

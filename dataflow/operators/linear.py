@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dataflow.batch import BYTES, MISSING
-from dataflow.kernels import run as vm
-from dataflow.kernels.memory import view
-from dataflow.operators.text import Fed
-from dataflow.plan import Node
-from dataflow.program import Program
-from dataflow.stream import Stream
-from dataflow.term import Term, conjuncts
-from dataflow.types import LARGEST, Type
+from deltamark.dataflow.batch import BYTES, MISSING
+from deltamark.dataflow.codegen.columns import Stream
+from deltamark.dataflow.codegen.program import Program
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.operators.text import Fed
+from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.terms import Term, conjuncts
+from deltamark.dataflow.types import LARGEST, Type
 
 NO_ARRAY = 0, 0
 

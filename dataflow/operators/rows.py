@@ -6,16 +6,16 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dataflow.kernels import order as order_kernel
-from dataflow.kernels import rows as kernel
-from dataflow.kernels import run as vm
-from dataflow.kernels import sweep
-from dataflow.kernels.memory import view
-from dataflow.operators.arrangement import negative, wide_weight
-from dataflow.program import LOOSE, Keys, Program
-from dataflow.stream import Stream
-from dataflow.types import Schema
-from deltamark import DeltamarkError
+from deltamark.dataflow.codegen.columns import Stream
+from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.core import btree as order_kernel
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.groups import grouped_rows as kernel
+from deltamark.dataflow.operators.arrangement import negative, wide_weight
+from deltamark.dataflow.types import Schema
+from deltamark.errors import DeltamarkError
 
 SLOTS = 1024
 """Of a table of rows before it grows."""
@@ -152,7 +152,7 @@ def _ordered(program: Program, rows: int, order: Order) -> int:
 
 
 def _mark(program: Program, rows: int, column: int, turned: bool, pool: int) -> None:  # noqa: FBT001 (bound by partial)
-    sweep.mark_rows(pool, rows, column, turned, program.pool.free)
+    garbage.mark_rows(pool, rows, column, turned, program.pool.free)
 
 
 def _address(cell: int) -> int:

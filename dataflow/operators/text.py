@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dataflow.kernels import run as vm
-from dataflow.kernels import text as kernel
-from dataflow.kernels.memory import words
-from dataflow.program import LOOSE, Program
-from deltamark import DeltamarkError
+from deltamark.dataflow.codegen.program import LOOSE, Program
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.core import text as kernel
+from deltamark.dataflow.kernels.core.memory import words
+from deltamark.errors import DeltamarkError
 
 SLOTS = 1024
 """Of the table of texts before it grows."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dataflow.kernels.rows import VALUES
-from dataflow.kernels.watch import TOP
-from dataflow.operators.rows import Column, Order, Side, columns, turn, watch
-from dataflow.operators.text import prefix
-from dataflow.plan import Node
-from dataflow.stream import Stream
+from deltamark.dataflow.codegen.columns import Stream
+from deltamark.dataflow.kernels.groups.group_changes import TOP
+from deltamark.dataflow.kernels.groups.grouped_rows import VALUES
+from deltamark.dataflow.operators.rows import Column, Order, Side, columns, turn, watch
+from deltamark.dataflow.operators.text import prefix
+from deltamark.dataflow.plan.nodes import Node
 
 
 def top(stream: Stream, node: Node) -> Stream:

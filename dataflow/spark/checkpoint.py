@@ -5,16 +5,15 @@ It may be wherever Hadoop's file systems reach.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from deltamark import DeltamarkError, __version__
+from deltamark.errors import DeltamarkError
+from deltamark.sources import digest
 
 IDENTITY, CHECKPOINT, CHANGES = "identity.json", "checkpoint", "changes"
 RENAMES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -23,12 +22,7 @@ REMEDY = "give what it was started with, or another directory"
 
 def code_digest() -> str:
     """Return a digest of the code that state depends on."""
-    digest = hashlib.blake2b(__version__.encode(), digest_size=8)
-    for package in ("dataflow", "dataflow.kernels", "dataflow.operators", "dataflow.spark"):
-        for each in sorted(files(package).iterdir(), key=lambda each: each.name):
-            if each.name.endswith(".py"):
-                digest.update(each.read_bytes())
-    return digest.hexdigest()
+    return digest("deltamark.dataflow")
 
 
 class Directory:

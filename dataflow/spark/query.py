@@ -19,15 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from dataflow.batch import Batch
-from dataflow.collection import Collection
-from dataflow.spark.checkpoint import CHANGES, CHECKPOINT, Directory, code_digest
-from dataflow.spark.cut import cut
-from dataflow.spark.reading import Source, read_for
-from dataflow.spark.sink import handed_types, stored, values
-from dataflow.spark.source import FORMAT, SCHEMA, SPEC, Mails, Spec
-from dataflow.spark.stage import Part, Stage
-from deltamark import DeltamarkError
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.spark.checkpoint import CHANGES, CHECKPOINT, Directory, code_digest
+from deltamark.dataflow.spark.ingest.source import FORMAT, SCHEMA, SPEC, Mails, Spec
+from deltamark.dataflow.spark.ingest.stage_zero import Source, read_for
+from deltamark.dataflow.spark.planning.stage_planner import cut
+from deltamark.dataflow.spark.sink import handed_types, stored, values
+from deltamark.dataflow.spark.stage import Part, Stage
+from deltamark.errors import DeltamarkError
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from dataflow.batch import Batch
-from dataflow.collection import Collection
-from dataflow.plan import walk
-from dataflow.spark.edges import ANSWER, Cut, Edge
-from dataflow.spark.log import Net, net, replayed
-from dataflow.spark.mail import unpack
-from dataflow.spark.reading import Sent, sent
-from dataflow.together import Together
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.spark.ingest.stage_zero import Sent, sent
+from deltamark.dataflow.spark.ingest.wire import unpack
+from deltamark.dataflow.spark.net_changes import Net, net, replayed
+from deltamark.dataflow.spark.planning.edges import ANSWER, Cut, Edge
 
 EXTENDING = ("extend", "seek", "measure")
 

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from dataflow.batch import Batch
-from dataflow.types import NULL, Field, Schema, Type, pack_short, unpack_short
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.types import NULL, Field, Schema, Type, pack_short, unpack_short
 
 TIME, DIFF = "time", "diff"
 DIGITS = 19

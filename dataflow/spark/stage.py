@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from dataflow.spark.edges import Cut
+from deltamark.dataflow.spark.planning.edges import Cut
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Stage(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: ARG002, N802, N803
         """Apply a batch to a shard."""
-        from dataflow.spark.memory import StateLog  # noqa: PLC0415 (what only asks for the state needs no engine)
-        from dataflow.spark.turn import Turn  # noqa: PLC0415
+        from deltamark.dataflow.spark.stage_batch import Turn  # noqa: PLC0415
+        from deltamark.dataflow.spark.state_log import StateLog  # noqa: PLC0415 (what only asks for the state needs no engine)
 
         yield from Turn(self._part, int(key[0]), StateLog(self._contents, self._kept)).take(rows)
 

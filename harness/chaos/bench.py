@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from deltamark import DeltamarkError
-from harness import store
-from harness.chaos.running import Command, Ran
-from harness.machine import ROOT
-from harness.record import Record
+from deltamark.errors import DeltamarkError
+from deltamark.harness.chaos.running import Command, Ran
+from deltamark.harness.results import store
+from deltamark.harness.results.machine import ROOT
+from deltamark.harness.results.record import Record
 
 CELLS = ("QUERIES=q06,q15", "PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
 FILES = {store.RECORDS, store.SESSIONS, store.LOCK}

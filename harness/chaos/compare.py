@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.chaos.running import Command, Ran
-from harness.compare.gate import Verdict
-from harness.compare.trees import DIRECTORY, git, snapshot
-from harness.machine import ROOT
+from deltamark.harness.chaos.running import Command, Ran
+from deltamark.harness.compare.gate import Verdict
+from deltamark.harness.compare.trees import DIRECTORY, git, snapshot
+from deltamark.harness.results.machine import ROOT
 
 CELLS = ("BASE=HEAD", "HEAD=HEAD", "QUERIES=q06", "WORKLOAD=insert", "PHYSICAL=1000")
 SILENT: tuple[Verdict, ...] = ("undecided", "improvement", "unchanged")

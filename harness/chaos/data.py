@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from datagen.manifest import FILE
-from datagen.sealed import DIGEST
-from harness.chaos.running import Command, Ran
-from harness.machine import ROOT
+from deltamark.datagen.manifest import FILE
+from deltamark.datagen.sealed import DIGEST
+from deltamark.harness.chaos.running import Command, Ran
+from deltamark.harness.results.machine import ROOT
 
 Digests = dict[str, str]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from harness.chaos import processes
-from harness.chaos.strike import Strike
+from deltamark.harness.chaos import processes
+from deltamark.harness.chaos.strike import Strike
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,15 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from datagen.dataset import Dataset
-from datagen.scratch import scratch
-from harness import verify
-from harness.cell import Cell
-from harness.chaos import processes
-from harness.chaos.running import Command, started
-from harness.golden import read_golden
-from harness.machine import ROOT
-from harness.usage import descendants
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.scratch import scratch
+from deltamark.harness.chaos import processes
+from deltamark.harness.chaos.running import Command, started
+from deltamark.harness.check import verify
+from deltamark.harness.check.golden import read_golden
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.resources import descendants
+from deltamark.harness.results.machine import ROOT
 
 Victim = Literal["driver", "executor", "worker"]
 VICTIMS: tuple[Victim, ...] = ("driver", "executor", "worker")

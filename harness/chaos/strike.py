@@ -10,8 +10,8 @@ from random import Random
 from signal import Signals
 from typing import Literal
 
-from harness.chaos import processes
-from harness.usage import descendants
+from deltamark.harness.chaos import processes
+from deltamark.harness.measure.resources import descendants
 
 Aim = Literal["group", "parent", "child"]
 AIMS: tuple[Aim, ...] = ("group", "parent", "child")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.chaos import processes
-from harness.chaos.running import Command, Ran, run
-from harness.chaos.strike import Strike
+from deltamark.harness.chaos import processes
+from deltamark.harness.chaos.running import Command, Ran, run
+from deltamark.harness.chaos.strike import Strike
 
 LONGER, LONGEST = 10, 120.0
 """A run may take so many times as long as an unharmed one, and so many seconds more."""

@@ -8,7 +8,7 @@ the next turn. All cells take part in a turn, and both sides are opened anew for
    with those by hand, and after every batch with each other.
 2. Screen: SCREEN pairs a cell. A cell or row whose median is within 2% is unchanged.
 3. Confirm: up to CONFIRM fresh pairs of the others. A regression is one whose exact 95% interval of the median lies
-   above 5%; the interval is that of the sign test (harness/stats.py).
+   above 5%; the interval is that of the sign test (harness/measure/stats.py).
 
 A row, which is one query or motif and workload over its batchings, is judged like a cell, by the geometric mean of its
 cells.

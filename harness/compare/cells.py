@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from datagen.workload import known_workload
-from harness.cell import Cell, MotifCell
-from queries.catalogue import query
+from deltamark.datagen.workload import known_workload
+from deltamark.harness.measure.cell import Cell, MotifCell
+from deltamark.queries.catalogue import query
 
 SF = "0.3"
 QUERIES = ("q01", "q09", "q10", "q13", "q18", "q21")

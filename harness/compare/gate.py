@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.cell import AnyCell
-from harness.compare import rule
-from harness.compare.rule import QUANTITIES, SCREEN, TIME, Finding, Pair, Quantity
-from harness.compare.side import Opened, SideError, Sides
-from harness.compare.trees import Name
-from harness.stats import median
+from deltamark.harness.compare import rule
+from deltamark.harness.compare.rule import QUANTITIES, SCREEN, TIME, Finding, Pair, Quantity
+from deltamark.harness.compare.side import Opened, SideError, Sides
+from deltamark.harness.compare.trees import Name
+from deltamark.harness.measure.cell import AnyCell
+from deltamark.harness.measure.stats import median
 
 Report = Callable[[str, int, int], None]
 Unit = tuple[AnyCell, ...]

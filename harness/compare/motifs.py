@@ -1,6 +1,8 @@
-"""The warm parent of motifs: it speaks as harness/warm.py does, and reads the cell and the limit of a request.
+"""The warm parent of motifs: it speaks as harness/measure/server.py does, and reads the cell and the limit of a
+request.
 
-    python -m harness.compare.motifs DIRECTORY      of a graph that was generated; it is oriented (harness/graphs.py)
+    python -m harness.compare.motifs DIRECTORY      of a graph that was generated; it is oriented
+    (harness/suites/graphs/graph_data.py)
 
 A motif is counted by BiGJoin, and timed with the making of its indexes; while edges come and go, by delta queries.
 """
@@ -15,14 +17,14 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from harness.cell import MotifCell
-from harness.compare.sample import Seen, sampled
-from harness.graphs import Edges, oriented, stored
-from harness.motifs import Measured, bigjoin_of, counted, run
-from harness.record import MEASURING
-from harness.suites.counting import by_hand, churn, left, timed, warm
-from harness.warm import Forking
-from queries.graph.motifs import motif
+from deltamark.harness.compare.sample import Seen, sampled
+from deltamark.harness.measure.cell import MotifCell
+from deltamark.harness.measure.server import Forking
+from deltamark.harness.results.record import MEASURING
+from deltamark.harness.suites.graphs.counting import by_hand, churn, left, timed, warm
+from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
+from deltamark.harness.suites.graphs.motif_runs import Measured, bigjoin_of, counted, run
+from deltamark.queries.graph.motifs import motif
 
 
 class Motifs(Forking):

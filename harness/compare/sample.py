@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from datagen.dataset import Dataset
-from datagen.workload import workload
-from harness import measure, usage
-from harness.cell import Cell
-from harness.subjects import open_subject
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.workload import workload
+from deltamark.harness.engines.registry import open_subject
+from deltamark.harness.measure import resources, timing
+from deltamark.harness.measure.cell import Cell
 
 RUNS = 3
 
@@ -30,8 +30,8 @@ class Seen:
 
 def sampled(once: Callable[[], Seen], stage: Callable[[], None]) -> dict[str, Any]:
     """Return a cell's time and memory: what it keeps at the end, and the most that it needed."""
-    usage.reset_peak()
-    before = usage.peak()
+    resources.reset_peak()
+    before = resources.peak()
     runs: list[Seen] = []
     for _ in range(RUNS):
         stage()
@@ -40,7 +40,7 @@ def sampled(once: Callable[[], Seen], stage: Callable[[], None]) -> dict[str, An
         return {"status": "wrong", "problem": f"runs of one process show {', '.join(str(run.shown) for run in runs)}"}
     return {
         "status": "ok", "time": sum(map(min, zip(*(run.latencies for run in runs), strict=True))),
-        "state": max(run.state_bytes for run in runs), "peak": usage.peak() - before,
+        "state": max(run.state_bytes for run in runs), "peak": resources.peak() - before,
     }  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def seen(cell: Cell, dataset: Dataset) -> Callable[[], Seen]:
     work = workload(dataset, cell.workload)
 
     def once() -> Seen:
-        run = measure.run(cell, 0, work, lambda: open_subject(cell, dataset, work))
+        run = timing.run(cell, 0, work, lambda: open_subject(cell, dataset, work))
         return Seen(run.latencies, run.changes, run.state_bytes)
 
     return once

@@ -1,4 +1,5 @@
-"""A side: the warm parent of a work tree (harness/warm.py), which measures with its own code and runs its own queries.
+"""A side: the warm parent of a work tree (harness/measure/server.py), which measures with its own code and runs its own
+queries.
 
 Both must measure alike, or their numbers would say something of the measuring.
 """
@@ -11,12 +12,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from deltamark import DeltamarkError
-from harness.cell import AnyCell
-from harness.client import CellRequest, Measuring, Warm
-from harness.compare.rule import Sample
-from harness.compare.trees import Name, Tree
-from harness.record import MEASURING
+from deltamark.errors import DeltamarkError
+from deltamark.harness.compare.rule import Sample
+from deltamark.harness.compare.trees import Name, Tree
+from deltamark.harness.measure.cell import AnyCell
+from deltamark.harness.measure.client import CellRequest, Measuring, Warm
+from deltamark.harness.results.record import MEASURING
 
 
 class SideError(Exception):

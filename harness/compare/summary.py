@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cell import AnyCell
-from harness.compare.gate import Judged, Outcome, Unit
-from harness.compare.rule import QUANTITIES
-from harness.stats import percentile
-from harness.tables.entry import NOTHING, Entry, Row, Table, brief, words
-from harness.tables.render import markdown, text
+from deltamark.harness.compare.gate import Judged, Outcome, Unit
+from deltamark.harness.compare.rule import QUANTITIES
+from deltamark.harness.measure.cell import AnyCell
+from deltamark.harness.measure.stats import percentile
+from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, words
+from deltamark.harness.tables.render import markdown, text
 
 DRIFTING = 1.1
 """From this ratio of the control's quartiles on, the machine is said to drift."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from datagen.scratch import scratch
-from deltamark import DeltamarkError
+from deltamark.datagen.scratch import scratch
+from deltamark.errors import DeltamarkError
 
 Name = Literal["base", "head"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from harness.record import Record
-from harness.tables.entry import brief, count, megabytes, rate
+from deltamark.harness.results.record import Record
+from deltamark.harness.tables.entry import brief, count, megabytes, rate
 
 VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
 

@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.finding import Finding
-from harness.machine import warnings
-from harness.record import Record
-from harness.report.about import command, title
-from harness.report.grids import folded, named
-from harness.report.history import history
-from harness.report.latency import latency
-from harness.report.marks import data, keys_of
-from harness.report.markup import Markup, tag
-from harness.report.section import Section, shown
-from harness.report.state import state
-from harness.report.suites import graphs, loops, sharing
-from harness.report.throughput import throughput
-from harness.report.tiles import tiles
-from harness.report.workers import workers
-from harness.tables import tables
-from harness.tables.entry import Table, brief, megabytes, of, rate, words
-from harness.tables.lookup import Lookup
-from harness.telling import header
+from deltamark.harness.console.sweep_lines import header
+from deltamark.harness.report.about import command, title
+from deltamark.harness.report.charts.marks import data, keys_of
+from deltamark.harness.report.charts.markup import Markup, tag
+from deltamark.harness.report.charts.tiles import tiles
+from deltamark.harness.report.section import Section, shown
+from deltamark.harness.report.sections.grids import folded, named
+from deltamark.harness.report.sections.history import history
+from deltamark.harness.report.sections.latency import latency
+from deltamark.harness.report.sections.state import state
+from deltamark.harness.report.sections.suites import graphs, loops, sharing
+from deltamark.harness.report.sections.throughput import throughput
+from deltamark.harness.report.sections.workers import workers
+from deltamark.harness.results.finding import Finding
+from deltamark.harness.results.machine import warnings
+from deltamark.harness.results.record import Record
+from deltamark.harness.tables import tables
+from deltamark.harness.tables.entry import Table, brief, megabytes, of, rate, words
+from deltamark.harness.tables.lookup import Lookup
 
 HERE = Path(__file__).parent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.report.markup import Markup, tag
+from deltamark.harness.report.charts.markup import Markup, tag
 
 
 @dataclass(frozen=True)

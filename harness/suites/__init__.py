@@ -1,5 +1,5 @@
 """Suites beside that of TPC-H. A suite lists its cells; each cell is measured in a process of its own, and has rows of
-figures (harness/finding.py), of which harness/tables makes the tables.
+figures (harness/results/finding.py), of which harness/tables makes the tables.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from deltamark import DeltamarkError
-from harness import machine
-from harness.finding import Finding, Task
-from harness.record import Origin
-from harness.suites import graph, loops, shared
-from harness.suites.run import Plan
-from harness.sweep import Effort
+from deltamark.errors import DeltamarkError
+from deltamark.harness.measure.sweep import Effort
+from deltamark.harness.results import machine
+from deltamark.harness.results.finding import Finding, Task
+from deltamark.harness.results.record import Origin
+from deltamark.harness.suites.graphs import suite as graph
+from deltamark.harness.suites.loops import suite as loops
+from deltamark.harness.suites.run import Plan
+from deltamark.harness.suites.sharing import suite as shared
 
 TPCH = "tpch"
 EVERYWHERE = ("suite", "data", "master", "results", "runs", "timeout", "debug")

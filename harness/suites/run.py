@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from deltamark import DeltamarkError
-from harness import control, fork
-from harness.finding import Finding, Task
-from harness.record import Origin
-from harness.sweep import Effort
+from deltamark.errors import DeltamarkError
+from deltamark.harness.measure import child, control_work
+from deltamark.harness.measure.sweep import Effort
+from deltamark.harness.results.finding import Finding, Task
+from deltamark.harness.results.record import Origin
 
 
 class WrongError(DeltamarkError):
@@ -24,7 +24,7 @@ class WrongError(DeltamarkError):
 
 
 class Sink(Protocol):
-    """Where findings go: harness/store.py."""
+    """Where findings go: harness/results/store.py."""
 
     def take_stop(self) -> bool: ...
 
@@ -93,7 +93,7 @@ class Run:
             self.tell(found, len(rest), self.plan.estimate(rest, self.made))
 
     def _measured(self, task: Task) -> list[Finding]:
-        blank = replace(self.plan.blank(task), control=control.seconds())
+        blank = replace(self.plan.blank(task), control=control_work.seconds())
         started = time.monotonic()
         rows = rows_of(task, self.plan.effort.limit)
         took, at = time.monotonic() - started, dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
@@ -109,8 +109,8 @@ def rows_of(task: Task, limit: float) -> list[Finding]:
     try:
         task.prepare()
         gc.freeze()  # a child that collected what is here would copy it
-        rows: list[Finding] = fork.forked(lambda _: _measured(task), limit)
-    except fork.LimitError as error:
+        rows: list[Finding] = child.forked(lambda _: _measured(task), limit)
+    except child.LimitError as error:
         return [Finding("", status="timeout", problem=str(error))]
     except (ChildProcessError, DeltamarkError) as error:
         return [Finding("", status="failed", problem=str(error))]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from harness.finding import Finding, latest, readable
-from harness.record import Record
-from harness.tables import against, others, ours, post
-from harness.tables.distributed import distributed
-from harness.tables.entry import Table
-from harness.tables.findings import Found, by_table, named
-from harness.tables.graph import graph_tables
-from harness.tables.lookup import Lookup
-from harness.tables.loops import loop_tables
-from harness.tables.shared import shared_tables
+from deltamark.harness.results.finding import Finding, latest, readable
+from deltamark.harness.results.record import Record
+from deltamark.harness.tables import against, others, ours, post
+from deltamark.harness.tables.distributed import distributed
+from deltamark.harness.tables.entry import Table
+from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.suites.findings import Found, by_table, named
+from deltamark.harness.tables.suites.graph import graph_tables
+from deltamark.harness.tables.suites.loops import loop_tables
+from deltamark.harness.tables.suites.sharing import shared_tables
 
 SUITES: Mapping[str, Callable[[Found], list[Table]]] = {
     "graph": graph_tables, "loops": loop_tables, "shared": shared_tables,

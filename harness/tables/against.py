@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import math
 
-from harness import published
-from harness.columns import COARSE, CROSSOVER, FINE, PHYSICAL
-from harness.published import Figure
-from harness.record import Record
-from harness.tables.entry import NOTHING, Entry, Table, brief, count, mean_foot, of, rate, ratio, seconds, short, words
-from harness.tables.lookup import DUCKDB, EMBEDDED, Lookup, row_name
+from deltamark.harness.measure.batch_sizes import COARSE, CROSSOVER, FINE, PHYSICAL
+from deltamark.harness.results import published
+from deltamark.harness.results.published import Figure
+from deltamark.harness.results.record import Record
+from deltamark.harness.tables.entry import (
+    NOTHING,
+    Entry,
+    Table,
+    brief,
+    count,
+    mean_foot,
+    of,
+    rate,
+    ratio,
+    seconds,
+    short,
+    words,
+)
+from deltamark.harness.tables.lookup import DUCKDB, EMBEDDED, Lookup, row_name
 
 COMPARED = {
     ("post", "physical"): "the post, physical batches",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from harness.columns import ON_SPARK
-from harness.record import Record
-from harness.tables.against import a_batch
-from harness.tables.entry import NOTHING, Entry, Row, Table, brief, count, mean_foot, of, ratio, words
-from harness.tables.lookup import SPARK, SPARK_SQL, Lookup
+from deltamark.harness.measure.batch_sizes import ON_SPARK
+from deltamark.harness.results.record import Record
+from deltamark.harness.tables.against import a_batch
+from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, count, mean_foot, of, ratio, words
+from deltamark.harness.tables.lookup import SPARK, SPARK_SQL, Lookup
 
 HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from")
 

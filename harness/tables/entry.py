@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from harness.record import Record, Result
-from harness.stats import geomean
+from deltamark.harness.measure.stats import geomean
+from deltamark.harness.results.record import Record, Result
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from harness.columns import CROSSOVER, Column
-from harness.record import MEASURING, Record
+from deltamark.harness.measure.batch_sizes import CROSSOVER, Column
+from deltamark.harness.results.record import MEASURING, Record
 
 EMBEDDED, DUCKDB, SPARK, SPARK_SQL = "embedded", "duckdb", "spark", "spark-sql"
 

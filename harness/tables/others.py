@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.columns import CROSSOVER, FINE, PHYSICAL, PRODUCT, SMALL
-from harness.record import Record
-from harness.tables.entry import Table, of, peak, whole, words
-from harness.tables.lookup import EMBEDDED, Lookup, row_name
-from harness.tables.post import FASTEST
+from deltamark.harness.measure.batch_sizes import CROSSOVER, FINE, PHYSICAL, PRODUCT, SMALL
+from deltamark.harness.results.record import Record
+from deltamark.harness.tables.entry import Table, of, peak, whole, words
+from deltamark.harness.tables.lookup import EMBEDDED, Lookup, row_name
+from deltamark.harness.tables.post import FASTEST
 
 SHOWN = {*PHYSICAL, *PRODUCT, *SMALL, *CROSSOVER}
 

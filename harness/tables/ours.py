@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from harness import published
-from harness.columns import COARSE, FINE, PHYSICAL, SMALL
-from harness.record import Record
-from harness.tables.entry import (
+from deltamark.harness.measure.batch_sizes import COARSE, FINE, PHYSICAL, SMALL
+from deltamark.harness.results import published
+from deltamark.harness.results.record import Record
+from deltamark.harness.tables.entry import (  # fmt: skip
     NOTHING,
     Entry,
     Table,
@@ -21,8 +21,8 @@ from harness.tables.entry import (
     ratio,
     whole,
     words,
-)  # fmt: skip
-from harness.tables.lookup import Lookup, row_name
+)
+from deltamark.harness.tables.lookup import Lookup, row_name
 
 LATENCY = (SMALL[0], PHYSICAL[0], FINE)
 SPREAD = "times of the batches of the fastest run; at 1 of windows spread over the stream"

@@ -5,11 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from harness import published
-from harness.columns import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Column
-from harness.record import Record
-from harness.tables.entry import NOTHING, Entry, Table, mean_foot, of, peak, rate, ratio, seconds, whole, words
-from harness.tables.lookup import EMBEDDED, SPARK, SPARK_SQL, Lookup, row_name
+from deltamark.harness.measure.batch_sizes import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Column
+from deltamark.harness.results import published
+from deltamark.harness.results.record import Record
+from deltamark.harness.tables.entry import (
+    NOTHING,
+    Entry,
+    Table,
+    mean_foot,
+    of,
+    peak,
+    rate,
+    ratio,
+    seconds,
+    whole,
+    words,
+)
+from deltamark.harness.tables.lookup import EMBEDDED, SPARK, SPARK_SQL, Lookup, row_name
 
 COST = (
     "COST: how many workers it takes to beat one thread of DuckDB that recomputes after each batch; "

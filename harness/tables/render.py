@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tabulate import tabulate
 
-from harness.tables.entry import Table
+from deltamark.harness.tables.entry import Table
 
 
 def text(table: Table) -> str:

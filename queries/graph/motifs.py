@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations
 
-from queries.graph.pattern import Pattern, read
+from deltamark.queries.graph.pattern import Pattern, read
 
 
 def clique(size: int) -> Pattern:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dataflow.collection import Collection
-from dataflow.expr import col
-from dataflow.motif import Atom, Variant, delta_query
-from deltamark import DeltamarkError, unknown
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.motif import Atom, Variant, delta_query
+from deltamark.errors import DeltamarkError, unknown
 
 NAME = r"[A-Za-z]\w*"
 ITEM = re.compile(rf"\s*(?:({NAME})\s*\(([^()]*)\)|({NAME})\s*<\s*({NAME}))\s*(,|$)")

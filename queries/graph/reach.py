@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataflow.collection import Collection, count, total
-from dataflow.expr import col
+from deltamark.dataflow.language.collection import Collection, count, total
+from deltamark.dataflow.language.expr import col
 
 
 def distances(edges: Collection, roots: Collection) -> Collection:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from deltamark import DeltamarkError
-from queries.graph.pattern import Pattern
+from deltamark.errors import DeltamarkError
+from deltamark.queries.graph.pattern import Pattern
 
 SIDES = (("a", "b"), ("b", "c"), ("a", "c"))
 

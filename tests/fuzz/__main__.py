@@ -12,15 +12,15 @@ import sys
 from collections.abc import Sequence
 from math import inf
 
-from driving import at_once
+from support.driving import at_once
 
-from dataflow.collection import source
-from dataflow.types import integer
-from deltamark import DeltamarkError, unknown
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.types import integer
+from deltamark.errors import DeltamarkError, unknown
+from deltamark.harness.cli.main import Parser, with_options
+from deltamark.harness.cli.options import whole
 from fuzz.kinds import KINDS
 from fuzz.watch import Asked, explore
-from harness.cli import Parser, with_options
-from harness.options import whole
 
 SECONDS = 60
 MOST_SECONDS, MOST_EXAMPLES, MOST_PROCESSES = 10**7, 10**15, 64

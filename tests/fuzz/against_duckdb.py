@@ -9,16 +9,16 @@ from functools import cache
 
 import duckdb
 import pyarrow as pa
-from choices import Choices
-from driving import added, between, feed
-from growth import degree, plan
-from reference import Row, Rows, answer, consolidated
-from streams import Streams, cut, inputs_of, streams_for, times_of
+from support.choices import Choices
+from support.driving import added, between, feed
+from support.growth import degree, plan
+from support.reference import Row, Rows, answer, consolidated
+from support.streams import Streams, cut, inputs_of, streams_for, times_of
 
-from dataflow.plan import walk
-from dataflow.types import NULL, Schema
-from dataflow.worker import Worker
-from deltamark import DeltamarkError
+from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.types import NULL, Schema
+from deltamark.errors import DeltamarkError
 from fuzz.engines import SLICE_ROWS, Fed
 from fuzz.example import compare, expected
 from fuzz.sql import NotInSqlError, sql_of

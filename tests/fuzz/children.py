@@ -20,9 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from choices import Seeded
+from support.choices import Seeded
 
-from dataflow.team import end_with
+from deltamark.dataflow.runtime.process_pool import end_with
 from fuzz.kinds import KINDS, Failure, kind_of, run
 
 LONGEST_SECONDS = 30.0

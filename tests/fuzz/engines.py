@@ -6,17 +6,17 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from chain import Pieces
-from choices import Choices
-from driving import between, feed, shuffled, undone
-from growth import degree, plan
-from streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
+from support.chain import Pieces
+from support.choices import Choices
+from support.driving import between, feed, shuffled, undone
+from support.growth import degree, plan
+from support.streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
 
-from dataflow.collection import Collection
-from dataflow.embedded import Embedded
-from dataflow.plan import walk
-from dataflow.worker import Worker
-from deltamark import DeltamarkError
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.runtime.multi_worker import Embedded
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.errors import DeltamarkError
 from fuzz.example import Expected, WrongError, changed, check, expected, is_heavy, slices, written
 
 SLICE_ROWS = (64, 1, 2, 3, 5, 16)
@@ -105,7 +105,7 @@ class InStages(Fed):
     def check(self) -> None:
         wanted = expected(self.collection, self.streams)
         with ExitStack() as stack:
-            stack.enter_context(changed("dataflow.spark.memory", MANY=2, MOST=4, MOST_BYTES=1000))
+            stack.enter_context(changed("deltamark.dataflow.spark.state_log", MANY=2, MOST=4, MOST_BYTES=1000))
             pieces = Pieces(self.collection, self.shards, self.everywhere, self.order + 1)
             check(stack.enter_context(closing(pieces)), self.collection, self.streams, self.feeds, wanted)
 

@@ -8,16 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from driving import Engine, added, between, feed
-from growth import degree, described
-from owed import is_whole
-from reference import PlanError, Recomputed, Stream, minus
-from streams import MANY_ROWS, Streams, inputs_of, times_of
+from support.driving import Engine, added, between, feed
+from support.growth import degree, described
+from support.owed import is_whole
+from support.reference import PlanError, Recomputed, Stream, minus
+from support.streams import MANY_ROWS, Streams, inputs_of, times_of
 
-from dataflow.collection import Collection
-from deltamark import DeltamarkError
+from deltamark.dataflow.language.collection import Collection
+from deltamark.errors import DeltamarkError
 
-SLICED = ("dataflow.program", "dataflow.attach", "dataflow.aim")
+SLICED = (
+    "deltamark.dataflow.codegen.program",
+    "deltamark.dataflow.runtime.attach",
+    "deltamark.dataflow.runtime.binding",
+)
 """Modules that have the number of rows in a slice as SLICE_ROWS."""
 
 CAUSES = {each.cause for each in PlanError.__subclasses__()}
@@ -48,8 +52,8 @@ def slices(rows: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name in SLICED:
             stack.enter_context(changed(name, SLICE_ROWS=rows))
-        stack.enter_context(changed("dataflow.program", LONGER=1))
-        stack.enter_context(changed("dataflow.attach", MANY_ROWS=rows))
+        stack.enter_context(changed("deltamark.dataflow.codegen.program", LONGER=1))
+        stack.enter_context(changed("deltamark.dataflow.runtime.attach", MANY_ROWS=rows))
         yield
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from choices import Choices
-from loops import LOOPS, random_loop
-from streams import cut, inputs_of, streams_for, times_of
+from support.choices import Choices
+from support.loops import LOOPS, random_loop
+from support.streams import cut, inputs_of, streams_for, times_of
 
-from dataflow.collection import count
+from deltamark.dataflow.language.collection import count
 from fuzz.engines import SLICE_ROWS, OnOneWorker
 
 

@@ -7,9 +7,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from choices import Choices
+from support.choices import Choices
 
-from deltamark import DeltamarkError
+from deltamark.errors import DeltamarkError
 from fuzz.against_duckdb import as_sql
 from fuzz.engines import in_stages, on_one_worker, on_workers
 from fuzz.example import Example, WrongError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dataflow.plan import Node, walk
-from dataflow.term import Term
-from dataflow.types import NULL
+from deltamark.dataflow.plan.nodes import Node, walk
+from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.types import NULL
 
 BINARY = {"add": "+", "subtract": "-", "multiply": "*", "equal": "=", "less": "<", "and": "AND", "or": "OR"}
 

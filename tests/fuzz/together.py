@@ -12,18 +12,18 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from choices import Choices
-from driving import added, arrays, stream_of
-from growth import described, grown, nodes_of
-from reference import Recomputed, Stream, Update, changes
-from streams import Streams, axis, inputs_of, streams_for
+from support.choices import Choices
+from support.driving import added, arrays, stream_of
+from support.growth import described, grown, nodes_of
+from support.reference import Recomputed, Stream, Update, changes
+from support.streams import Streams, axis, inputs_of, streams_for
 
-from dataflow.batch import Batch
-from dataflow.collection import Collection
-from dataflow.past import Hold
-from dataflow.together import Together
-from dataflow.types import Schema
-from deltamark import DeltamarkError
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.read_holds import Hold
+from deltamark.dataflow.types import Schema
+from deltamark.errors import DeltamarkError
 from fuzz.engines import SLICE_ROWS
 from fuzz.example import WrongError, compare, slices
 

@@ -1,0 +1,1 @@
+"""Code generation: a plan becomes a program of operator blocks."""

@@ -1,0 +1,346 @@
+"""A stream of updates between operators, slice by slice: cells for its size, times, diffs and columns.
+
+Columns are made when somebody asks for them, once; terms are evaluated over them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar, Literal
+
+from deltamark.dataflow.codegen.program import LOOSE, Part, Program, key_range
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.core import interner as intern
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.parallel import key_partition as deal
+from deltamark.dataflow.operators.text import Fed, Places, matched, numbered, places_of_numbers, substring
+from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.types import NULL, Type
+from deltamark.errors import DeltamarkError
+
+MOST_LOOKED_UP = 1 << 14
+"""Keys of a range that is unpacked by a table instead of by division, which is ten times slower."""
+
+MOST_PACKED = 1 << 62
+MOST_INTERNED = 1 << 28
+
+
+@dataclass(frozen=True)
+class Interner:
+    """A table that numbers the rows of keys that do not pack: see kernels.core.interner."""
+
+    block: int
+    stored: tuple[int, ...]
+    part: Part
+
+    @classmethod
+    def of(cls, program: Program, types: Sequence[Type]) -> Interner:
+        with program.building(Part()):
+            made = cls._made(program, len(types))
+            for column, type_ in enumerate(types):
+                if type_.kind == "text":
+                    program.holds_texts(partial(_mark_interned, made.block, column))
+            return made
+
+    @classmethod
+    def _made(cls, program: Program, columns: int) -> Interner:
+        stored = tuple(program.cell(program.memory.reserve(LOOSE)) for _ in range(columns))
+        addresses = program.table([int(view(cell, 1)[0]) for cell in stored])
+        mask = 1023
+        free, count, since, waiting = (program.memory.reserve(LOOSE) for _ in range(4))
+        fields = [
+            columns, program.memory.reserve(mask + 1), mask, 0, 0, free, 0, addresses, count, since, waiting, 0, 0,
+            program.frontier, 0, 0,
+        ]  # fmt: skip
+        return cls(program.table(fields), stored, program.part)
+
+    def ids(self, stream: Stream, names: Sequence[str]) -> int:
+        """Number the rows of a stream; return the cell of the ids."""
+        program, result = stream.program, stream.program.vector()
+        program.part.uses.add(self.part)
+        inputs = program.table([stream.column(name) for name in names])
+        leads = self not in program.states.values()
+        program.op(vm.INTERN, self.block, stream.size, stream.time, stream.diff, inputs, result, leads)
+        program.keep(self)
+        return result
+
+    def keep_for(self, program: Program, state: int, words: int) -> None:
+        """Give numbers back in sweeps alone, when the records of an aggregate are zero: sums may outlive their rows."""
+        view(self.block, intern.KEEP + 1)[intern.KEEP] = 1
+        program.swept(self, lambda: garbage.free_ids(self.block, state, words))
+
+    def used(self) -> int:
+        """Count the numbers that were not given back."""
+        return int(view(self.block, intern.USED + 1)[intern.USED])
+
+    def rows(self) -> int:
+        return int(view(self.block, intern.KEEP + 1)[intern.LIVE])
+
+    def problem(self) -> DeltamarkError:
+        raise AssertionError("an interner does not fail")
+
+
+def _mark_interned(shared: int, column: int, pool: int) -> None:
+    garbage.mark_interned(pool, shared, column)
+
+
+@dataclass(frozen=True)
+class Deal:
+    """How the keys in a column, all of which one worker owns, are numbered: see kernels.parallel.key_partition."""
+
+    column: str
+    low: int
+    workers: int
+    worker: int
+
+    def compact(self, stream: Stream) -> int:
+        """Return the cell of the places of a stream's keys."""
+        result, inverse = stream.program.vector(), deal.reciprocal(self.workers)
+        cell = stream.column(self.column)
+        stream.program.op(vm.COMPACT, stream.size, cell, result, self.low, self.workers, inverse)
+        return result
+
+    def expand(self, stream: Stream, cell: int) -> int:
+        """Return the cell of the keys at places that a stream has in a cell."""
+        result = stream.program.vector()
+        stream.program.op(vm.EXPAND, stream.size, cell, result, self.low, self.workers, 0, self.worker)
+        return result
+
+    def key(self, place: int) -> int:
+        worker = int(view(self.worker, 1)[0])
+        return int(deal.key_at(place, self.low, self.workers, worker))
+
+    def largest(self, high: int) -> int:
+        """Return the largest place of a key up to `high`."""
+        return ((high - self.low >> deal.BLOCK) // self.workers + 1 << deal.BLOCK) - 1
+
+
+@dataclass(frozen=True)
+class Key:
+    """One number for the key columns of each row: where it lies, and its bounds."""
+
+    cell: int
+    low: int
+    high: int
+    form: Literal["single", "packed", "interned"]
+    interner: Interner | None = None
+
+    @property
+    def given(self) -> int:
+        """The word that says how many ids an interner has given, if one does."""
+        return 0 if self.interner is None else self.interner.block + 8 * intern.NEXT
+
+    deal: Deal | None = None
+    texts: tuple[Digit, ...] = ()
+    """The digits of the number that are texts."""
+
+
+@dataclass
+class Stream:
+    program: Program
+    size: int
+    time: int
+    diff: int
+    make: Callable[[str], int]
+    """Append what makes a column, and return its cell."""
+    made: dict[str, int] = field(default_factory=dict)
+    raw: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Columns of an input as they are stored: cell and width."""
+    deal: Deal | None = None
+    """How its rows are dealt to the workers, if it is in blocks of keys."""
+    fed: Callable[[str], Fed | None] = lambda _: None
+    """A column of text as the feed has it, if it does."""
+
+    def __post_init__(self) -> None:
+        self.part = self.program.part
+        """What its columns belong to, whoever asks for them."""
+
+    def stored(self, name: str) -> tuple[int, int]:
+        """Return the cell and width of a column, as it is stored where it is an input's."""
+        return self.raw[name] if name in self.raw else (self.column(name), 8)
+
+    def column(self, name: str) -> int:
+        """Return the cell of a column, a vector of int64."""
+        with self.program.building(self.part):
+            if name not in self.made:
+                self.made[name] = self.make(name)
+        return self.made[name]
+
+    def places(self, term: Term) -> Places:
+        """Return where the texts of a term lie; those that only the feed has are not numbered for it."""
+        name = term.value
+        fed = self.fed(name) if term.op == "column" and name not in self.made else None
+        if fed is not None:
+            return fed.places(self.program, self.size)
+        return places_of_numbers(self.program, self.size, self.evaluate(term))
+
+    def numbered(self, fed: Fed) -> int:
+        """Number a column of text; return its cell."""
+        return numbered(self.program, self.size, fed.places(self.program, self.size))
+
+    def take(self, source: int, selection: int, width: int = 8) -> int:
+        """Return the cell of a source's values at a selection (0: all) as large as this stream."""
+        result = self.program.vector()
+        self.program.op(vm.TAKE, self.size, source, selection, width, result)
+        return result
+
+    def evaluate(self, term: Term) -> int:
+        """Append what computes a term; return the cell of its values."""
+        if term.op == "column":
+            return self.column(term.value)
+        return Evaluator(self).cell(term)
+
+    def key(self, names: Sequence[str], types: Sequence[Type], interner: Interner | None = None) -> Key:
+        """Make one number of the key columns: the only one itself, a packed one, or that of an interner."""
+        if self.deal is not None and tuple(names) == (self.deal.column,):
+            largest = self.deal.largest(types[0].high)
+            return Key(self.deal.compact(self), 0, largest, "single", deal=self.deal)
+        if len(names) == 1 and not types[0].nullable:
+            only: tuple[Digit, ...] = (ONLY_DIGIT,) if types[0].kind == "text" else ()
+            return Key(self.column(names[0]), types[0].low, types[0].high, "single", texts=only)
+        size = math.prod(radix for _, radix in key_range(types))
+        if size > MOST_PACKED:
+            interner = interner or Interner.of(self.program, types)
+            return Key(interner.ids(self, names), 0, MOST_INTERNED, "interned", interner)
+        cell = self._fill(0)
+        for name, (low, radix) in zip(names, key_range(types), strict=True):
+            result = self.program.vector()
+            self.program.op(vm.PACK, self.size, cell, self.column(name), low, result, radix)
+            cell = result
+        texts = tuple(digit for digit, type_ in zip(_digits(types), types, strict=True) if type_.kind == "text")
+        return Key(cell, 0, size - 1, "packed", texts=texts)
+
+    def _fill(self, value: int) -> int:
+        result = self.program.vector()
+        self.program.op(vm.FILL, self.size, 0, 0, value, result)
+        return result
+
+
+def unpacked(
+    stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]
+) -> Mapping[str, Callable[[], int]]:
+    """Return how to make each key column again from a stream's cell of such keys."""
+    if key.deal is not None:
+        return {names[0]: partial(key.deal.expand, stream, cell)}
+    if key.form == "single":
+        return {names[0]: lambda: cell}
+    if key.interner is not None:
+        stored = zip(names, key.interner.stored, strict=True)
+        return {name: partial(stream.take, values, cell) for name, values in stored}
+    size = math.prod(radix for _, radix in key_range(types))
+    make = _lookup if size <= MOST_LOOKED_UP else _divide
+    return {name: partial(make, stream, cell, digit, size) for name, digit in zip(names, _digits(types), strict=True)}
+
+
+@dataclass(frozen=True)
+class Digit:
+    """One column of a packed key."""
+
+    divisor: int
+    radix: int
+    low: int
+    nullable: bool
+
+    def of(self, key: int) -> int:
+        digit = key // self.divisor % self.radix
+        return NULL if self.nullable and digit == 0 else digit + self.low
+
+
+ONLY_DIGIT = Digit(1, 0, 0, nullable=False)
+"""Of a key that is one column as it is."""
+
+
+def _digits(types: Sequence[Type]) -> list[Digit]:
+    """Say which digit of a packed key each column is."""
+    found, divisor = list[Digit](), 1
+    for type_, (low, radix) in reversed(list(zip(types, key_range(types), strict=True))):
+        found.append(Digit(divisor, radix, low, type_.nullable))
+        divisor *= radix
+    return found[::-1]
+
+
+def _lookup(stream: Stream, key: int, digit: Digit, keys: int) -> int:
+    result, table = stream.program.vector(), stream.program.table([digit.of(each) for each in range(keys)])
+    stream.program.op(vm.LOOKUP, stream.size, key, table, 0, result, 0)
+    return result
+
+
+def _divide(stream: Stream, key: int, digit: Digit, _keys: int) -> int:
+    result = stream.program.vector()
+    fields = (digit.divisor, digit.low, result, digit.radix, int(digit.nullable))
+    stream.program.op(vm.UNPACK, stream.size, key, *fields)
+    return result
+
+
+class Evaluator:
+    """Appends the vector operators of a term over a stream."""
+
+    BINARY: ClassVar[dict[str, int]] = {
+        "add": vm.ADD, "subtract": vm.SUBTRACT, "multiply": vm.MULTIPLY, "equal": vm.EQUAL, "less": vm.LESS,
+        "and": vm.AND, "or": vm.OR, "coalesce": vm.COALESCE,
+    }  # fmt: skip
+    COMMUTES = ("add", "multiply", "equal")
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._program = stream.program
+        self._cells: dict[int, int] = {}
+
+    def cell(self, term: Term) -> int:
+        if term.op == "column":
+            return self._stream.column(term.value)
+        if id(term) not in self._cells:
+            self._cells[id(term)] = self._make(term)
+        return self._cells[id(term)]
+
+    def _make(self, term: Term) -> int:
+        program, size, result = self._program, self._stream.size, self._program.vector()
+        match term.op:
+            case "literal":
+                program.op(vm.FILL, size, 0, 0, term.value, result)
+            case "not":
+                program.op(vm.NEGATION, size, self.cell(term.args[0]), 0, 1, result)
+            case "is_null":
+                program.op(vm.EQUAL, size, self.cell(term.args[0]), 0, NULL, result)
+            case "lookup":
+                program.op(
+                    vm.LOOKUP, size, self.cell(term.args[0]), program.table([int(v) for v in term.value]), 0, result, 0
+                )
+            case "table":
+                low, values = term.value
+                program.op(vm.LOOKUP, size, self.cell(term.args[0]), program.table(values), 0, result, low)
+            case "member":
+                values = program.table(term.value)
+                program.op(vm.MEMBER, size, self.cell(term.args[0]), values, 0, result, len(term.value))
+            case "when":
+                test, yes, no = map(self.cell, term.args)
+                program.op(vm.CHOOSE, size, yes, no, 0, result, test)
+            case "match" | "substring":
+                return self._of_text(term)
+            case op if op in self.BINARY:
+                self._binary(term, result)
+            case _:
+                raise DeltamarkError("this engine cannot compute", term, "leave it out")
+        return result
+
+    def _of_text(self, term: Term) -> int:
+        places, size = self._stream.places(term.args[0]), self._stream.size
+        if term.op == "match":
+            return matched(self._program, size, places, term.value)
+        return substring(self._program, size, places, *term.value)
+
+    def _binary(self, term: Term, result: int) -> None:
+        program, size = self._program, self._stream.size
+        left, right = term.args
+        if left.op == "literal" and term.op in self.COMMUTES:
+            left, right = right, left
+        if right.op == "literal":
+            program.op(self.BINARY[term.op], size, self.cell(left), 0, right.value, result)
+        elif left.op == "literal" and term.op == "subtract":
+            program.op(vm.NEGATION, size, self.cell(right), 0, left.value, result)
+        else:
+            program.op(self.BINARY[term.op], size, self.cell(left), self.cell(right), 0, result)

@@ -1,0 +1,1 @@
+"""Arrangements, joins over them, and the consolidation of streams."""

@@ -1,0 +1,1 @@
+"""Motifs: sorted indexes, worst-case optimal extension, and BiGJoin."""

@@ -1,0 +1,1 @@
+"""Several workers: key partitioning, exchange, and aggregation by prefix sums."""

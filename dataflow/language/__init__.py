@@ -1,0 +1,1 @@
+"""The language of queries: collections, expressions, loops and motifs."""

@@ -1,0 +1,1 @@
+"""Motifs over static relations, counted or listed by BiGJoin."""

@@ -1,0 +1,1 @@
+"""Plan nodes, bound expressions, and the passes over plans."""

@@ -1,0 +1,173 @@
+"""Bring operators that were compiled into a running program to where it is: compacted history first.
+
+Their sources are inputs, of which the rows that are live are needed, and joins, whose pairs are read from the
+arrangements of both sides once these are complete. One source after another hands out its rows, slice by slice, to
+the operators behind it; joins themselves do not run. All of it is one logical time, the last that was fed. Where
+nothing is subtracted each slice may end that time, so that what looks at its end always has few rows to hand out;
+otherwise each such operator is a source as well, which hands out its rows when all before it have. So is a loop in
+any case: what enters waits, and it runs when that is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from deltamark.dataflow.batch import Batch, Column
+from deltamark.dataflow.codegen.compiled import Arranged, Kept
+from deltamark.dataflow.codegen.program import SLICE_ROWS, Loop, Op, Program, nobody
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.arrangements import join as join_kernel
+from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
+from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.loops import iterate as iterate_kernel
+from deltamark.dataflow.kernels.loops import reduce as close_kernel
+from deltamark.dataflow.operators.arrangement import Arrangement
+from deltamark.dataflow.plan.nodes import Node
+
+ENDING = (vm.AGGREGATE, vm.THRESHOLD, vm.WATCH, vm.CONSOLIDATE)
+"""Operators that look at the end of a time."""
+
+LEFT = [join_kernel.LEFT, join_kernel.LEFT_PASSES, join_kernel.LEFT_BIT]
+RIGHT = [join_kernel.RIGHT, join_kernel.RIGHT_PASSES, join_kernel.RIGHT_BIT]
+DRIVER = [kernel.DRIVER, kernel.PASSES, kernel.BIT]
+OTHER = [kernel.OTHER, kernel.OTHER_PASSES, kernel.OTHER_BIT]
+"""A side of a join, and of a cursor: which arrangement, and which of its rows."""
+
+MANY_ROWS = 1 << 14
+"""Rows of an arrangement that are copied at once."""
+
+
+class History:
+    """What a program's new operators are to see of the past."""
+
+    def __init__(self, program: Program, ops: Sequence[Op], *, subtracts: bool) -> None:
+        ending = ENDING if subtracts else ()
+        self._program = program
+        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if _code(each) == vm.ITERATE}
+        looping = {each for loop in self._loops.values() for each in loop}
+        self._sources = [each for each in ops if _code(each) in (vm.JOIN, vm.ITERATE, *ending)]
+        self._others = [each for each in ops if _code(each) != vm.JOIN and each not in looping]
+        self._subtracts = subtracts
+
+    def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
+        """Run the operators slice by slice. inputs: each aims an input's cells at one slice after another."""
+        everything = self._program.loop([], self._others)
+        frontier = time if self._subtracts else time + 1
+        for each in self._sources:
+            if _code(each) == vm.JOIN:
+                _empty(each)
+        for _ in chain.from_iterable(inputs):
+            self._run(everything, frontier)
+            yield
+        self._run(everything, frontier)  # what is there without any rows
+        for each in self._sources:
+            if _code(each) == vm.JOIN:
+                for _ in self._pairs(each, time):
+                    self._run(everything, frontier)
+                    yield
+                _empty(each)
+            elif each in self._loops:
+                self._iterate(each, time)
+                self._run(everything, frontier)
+                _empty_answer(each)
+                yield
+            else:
+                self._run(everything, time)  # which leaves nothing between operators
+                self._end(each, time)
+                yield
+        self._run(everything, time + 1)
+        self._program.memory.release(everything.block)
+
+    def _end(self, op: Op, time: int) -> None:
+        """Let an operator end the time, and the others see what it hands out."""
+        loops = self._program.loop([], [op]), self._program.loop([], [each for each in self._others if each is not op])
+        for loop, frontier in zip(loops, (time + 1, time), strict=True):
+            self._run(loop, frontier)
+            self._program.memory.release(loop.block)
+
+    def _iterate(self, op: Op, time: int) -> None:
+        """Let a loop run over what waits there, in arrangements that have nothing new."""
+        words = view(op.block, iterate_kernel.JOINS + 1)
+        joins, words[iterate_kernel.JOINS] = int(words[iterate_kernel.JOINS]), 0
+        loop = self._program.loop([], self._loops[op])
+        self._run(loop, time + 1)
+        self._program.memory.release(loop.block)
+        words[iterate_kernel.JOINS] = joins
+
+    def _pairs(self, op: Op, time: int) -> Iterator[None]:
+        """Have a join hand out the pairs of what both sides hold."""
+        words = view(op.block, join_kernel.RIGHT_BIT + 1)
+        left, right = words[LEFT], words[RIGHT]
+        driver, other = (left, right) if kernel.ids(left[0]) <= kernel.ids(right[0]) else (right, left)
+        with self._program.memory.borrowed(kernel.CURSOR_WORDS) as place:
+            cursor = view(place, kernel.CURSOR_WORDS)
+            cursor[DRIVER], cursor[OTHER], cursor[kernel.TIME] = driver, other, time
+            done = False
+            while not done:
+                done = kernel.pairs(op.block, place, SLICE_ROWS)
+                if view(op.block, join_kernel.OVERFLOW + 1)[join_kernel.OVERFLOW]:
+                    raise self._program.states[op.block].problem()
+                yield
+
+    def _run(self, loop: Loop, frontier: int) -> None:
+        view(self._program.frontier, 1)[0] = frontier
+        self._program.run(loop, 0, nobody)
+
+
+def _code(op: Op) -> int:
+    return int(view(op.block, 1)[0])
+
+
+def _empty(join: Op) -> None:
+    view(int(view(join.block, join_kernel.OUT_SIZE + 1)[join_kernel.OUT_SIZE]), 1)[0] = 0
+
+
+def _loop(ops: Sequence[Op], at: int) -> list[Op]:
+    """Return the operators of the loop that begins at a place."""
+    return list(ops[at : at + 1 + int(view(ops[at].block, iterate_kernel.LENGTH + 1)[iterate_kernel.LENGTH])])
+
+
+def _empty_answer(loop: Op) -> None:
+    closing = int(view(loop.block, iterate_kernel.CLOSING + 1)[iterate_kernel.CLOSING])
+    size = int(view(closing, close_kernel.WORDS)[close_kernel.ANSWER_SIZE])
+    view(size, 1)[0] = 0
+
+
+def arranged(kept: Iterable[Kept], of: Node, names: Sequence[str]) -> Kept | None:
+    """Return an arrangement of a node's rows that has these columns, if there is one."""
+    return next(
+        (each for each in kept if each.what[0] is of and set(names) <= _columns(each.arrangement) | _single(each.what)),
+        None,
+    )
+
+
+def _columns(arrangement: Arrangement) -> set[str]:
+    """Name the columns that are stored as they come."""
+    return {term.value for term in arrangement.stored if term.op == "column"}
+
+
+def _single(what: Arranged) -> set[str]:
+    """Name the only column of a key, which the key itself is."""
+    return set(what[2]) if len(what[2]) == 1 and not what[3][0].nullable else set()
+
+
+def rows_of(memory: Memory, kept: Kept, names: Sequence[str], time: int) -> Iterator[Batch]:
+    """Read columns of an arrangement's rows as of a time."""
+    arrangement, single = kept.arrangement, _single(kept.what)
+    columns = {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
+    with memory.borrowed(kernel.CURSOR_WORDS + 3 * MANY_ROWS) as cursor:
+        words = view(cursor, kernel.CURSOR_WORDS + 3 * MANY_ROWS)
+        words[[kernel.DRIVER, kernel.TIME]] = arrangement.block, time
+        slots, keys, weights = np.split(words[kernel.CURSOR_WORDS :], 3)
+        places = [cursor + 8 * (kernel.CURSOR_WORDS + part * MANY_ROWS) for part in range(3)]
+        while found := kernel.rows(cursor, MANY_ROWS, *places):
+            rows: dict[str, Column] = {}
+            for name in names:
+                if name in single:
+                    rows[name] = keys[:found].copy()
+                else:
+                    rows[name] = view(int(view(columns[name], 1)[0]), arrangement.slots())[slots[:found]]
+            yield Batch(np.full(found, time), weights[:found].copy(), rows)

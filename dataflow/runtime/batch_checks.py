@@ -1,0 +1,173 @@
+"""Checks of what is fed: whatever is wrong with a batch is one error, raised before anything is changed.
+
+Kernels trust their inputs. So a batch that did not come from verified data is checked here in full: the names, lengths
+and types of its columns, their bounds, the order of its times, and the number of rows that would be live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from deltamark.dataflow.batch import Batch, Column, Pointers, pointers_to
+from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.types import LAST_TIME, NULL, Type, nullable_texts
+from deltamark.errors import DeltamarkError
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A batch that passed all checks, and how many rows of its input are live after it."""
+
+    pointers: Pointers
+    live: int
+
+
+def accept(node: Node, names: tuple[str, ...], batch: object, last: int, live: int) -> Accepted | None:
+    """Check a batch of an input, of which the columns `names` are read; return None for a batch without rows.
+
+    last: the time after which it must come; live: how many rows of the input are live before it.
+    """
+    if not isinstance(batch, Batch) or not isinstance(batch.columns, Mapping):
+        raise DeltamarkError("not a batch", f"{node.params}: {type(batch).__name__}", "feed Batch(time, diff, columns)")
+    for name in names:
+        if name not in batch.columns:
+            actual = f"{node.params}.{name}; the batch has {', '.join(map(str, batch.columns)) or 'no columns'}"
+            raise DeltamarkError("a column is missing", actual, "feed every column that is read: see `inputs`")
+    rows = _length(f"{node.params}.time", batch.time)
+    for name, values in {"diff": batch.diff, **{name: batch.columns[name] for name in names}}.items():
+        if _length(f"{node.params}.{name}", values) != rows:
+            actual = f"{node.params}.{name}: {len(values)} values, time: {rows}"
+            raise DeltamarkError("columns of different lengths", actual, "give each row a time, a diff and all values")
+    if rows == 0:
+        return None
+    time, diff = (
+        _integers(f"{node.params}.{what}", each) for what, each in (("time", batch.time), ("diff", batch.diff))
+    )
+    time = _times(node.params, time, last)
+    diff, live = _live(node, diff, time, live)
+    columns = {name: _column(f"{node.params}.{name}", node.schema[name], batch.columns[name]) for name in names}
+    return Accepted(
+        pointers_to(time, diff, columns, nullable=set(names).intersection(nullable_texts(node.schema.fields))), live
+    )
+
+
+def _column(where: str, type_: Type, values: object) -> Column:
+    """Return a column as kernels read it; refuse values of another type or outside its bounds."""
+    if type_.kind == "text":
+        return _texts(where, type_, values)
+    return _bounded(where, type_, _integers(where, values, nullable=type_.nullable))
+
+
+def _length(where: str, values: object) -> int:
+    try:
+        return len(values)  # type: ignore[arg-type]
+    except TypeError:
+        actual = f"{where}: {values!r:.60}"
+        raise DeltamarkError("not a column", actual, "feed an array, or a sequence of values") from None
+
+
+def _integers(where: str, values: object, *, nullable: bool = False) -> np.ndarray:
+    """Return whole numbers as an array of some integer type; refuse what would have to be rounded or guessed."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.Array):
+        values = _from_arrow(where, values, nullable=nullable)
+    if isinstance(values, np.ma.MaskedArray):
+        values = _from_arrow(where, pa.array(values), nullable=nullable)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):
+        raise DeltamarkError("not whole numbers", f"{where}: {values!r:.60}", "feed an array of integers") from None
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        shape = "" if array.ndim == 1 else f" in {array.ndim} dimensions"
+        raise DeltamarkError("not whole numbers", f"{where}: {array.dtype}{shape}", "feed one array of integers")
+    return array
+
+
+def _from_arrow(where: str, values: pa.Array, *, nullable: bool) -> object:
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    if not pa.types.is_integer(values.type):
+        raise DeltamarkError("not whole numbers", f"{where}: {values.type}", "feed an array of integers")
+    if values.null_count:
+        _refuse_missing(where, values.null_count, nullable=nullable)
+        try:
+            values = values.cast(pa.int64()).fill_null(NULL)
+        except pa.ArrowInvalid:
+            actual = f"{where}: {values.type}"
+            raise DeltamarkError("a value outside its bounds", actual, "feed integers of 64 bits") from None
+    return values.to_numpy(zero_copy_only=False)
+
+
+def _refuse_missing(where: str, count: int, *, nullable: bool) -> None:
+    if not nullable:
+        raise DeltamarkError("missing values", f"{where}: {count} of them", "declare the column with .or_null()")
+
+
+def _bounded(where: str, type_: Type, values: np.ndarray) -> np.ndarray:
+    """Check the bounds of a column, and give it the width that kernels read."""
+    present = values
+    if type_.nullable:
+        present = values[values != NULL]
+    if len(present):
+        low, high = int(present.min()), int(present.max())
+        if not type_.low <= low <= high <= type_.high:
+            actual = f"{where}: {low}..{high}, declared {type_.low}..{type_.high}"
+            raise DeltamarkError("a value outside its bounds", actual, "declare wider bounds")
+    return np.ascontiguousarray(values, dtype=f"i{type_.width}")
+
+
+def _times(name: str, time: np.ndarray, last: int) -> np.ndarray:
+    low, high = int(time.min()), int(time.max())
+    if low < 0 or high > LAST_TIME:
+        actual = f"{name}: {low}..{high}"
+        raise DeltamarkError("a time outside its range", actual, f"give times from 0 to {LAST_TIME}")
+    time = np.ascontiguousarray(time, dtype=np.int64)
+    if time[0] <= last:
+        actual = f"{name}: {time[0]} after {last}"
+        raise DeltamarkError("times out of order", actual, "feed whole times, each later than all before")
+    falls = np.flatnonzero(np.diff(time) < 0)
+    if len(falls):
+        actual = f"{name}: {time[falls[0] + 1]} after {time[falls[0]]}, at row {falls[0] + 1}"
+        raise DeltamarkError("times out of order", actual, "sort the rows of a batch by time")
+    return time
+
+
+def _live(node: Node, diff: np.ndarray, time: np.ndarray, live: int) -> tuple[np.ndarray, int]:
+    """Check that no more rows are live at the end of any time than the input declares; return how many at the end."""
+    most = max(int(diff.max()), -int(diff.min()))
+    if most <= node.schema.rows:
+        diff = np.ascontiguousarray(diff, dtype=np.int64)
+        wide = most * len(diff) + abs(live) < 1 << 62
+        sums = np.cumsum(diff if wide else diff.astype(object))
+        ends = np.append(np.flatnonzero(np.diff(time)), len(time) - 1)
+        most, end = live + int(sums[ends].max()), live + int(sums[-1])
+    if most > node.schema.rows:
+        actual = f"{node.params}: {most}, declared {node.schema.rows}"
+        raise DeltamarkError("more rows than declared", actual, "declare more")
+    return diff, end
+
+
+def _texts(where: str, type_: Type, values: object) -> pa.StringArray:
+    """Return texts as Arrow's strings."""
+    remedy = "feed Arrow's strings, or a sequence of str"
+    try:
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        if not is_text and array.null_count < len(array):
+            raise DeltamarkError("not a column of text", f"{where}: {array.type}", remedy)
+        found = array.cast(pa.string())
+        found.validate(full=True)
+    except (pa.ArrowException, TypeError, ValueError, UnicodeError) as error:
+        actual = f"{where}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        raise DeltamarkError("not a column of text", actual, remedy) from None
+    if found.null_count:
+        _refuse_missing(where, found.null_count, nullable=type_.nullable)
+    return found

@@ -1,0 +1,1 @@
+"""Planning for Spark: a plan is divided into stages, with an exchange between them."""

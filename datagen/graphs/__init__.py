@@ -1,0 +1,1 @@
+"""Graphs: generators, edge files, and their storage."""

@@ -1,0 +1,131 @@
+"""Graphs that are generated: what they are, and how a piece of each is drawn.
+
+rmat:S      R-MAT with Graph500's probabilities: 2^S vertices, 16 * 2^S edges are drawn, vertices have random labels
+rmat-hubs:S the same without labels, so that vertices of many edges come first
+zipf:S      2^S vertices, 16 * 2^S edges are drawn: sources by Zipf's law (exponent 1), targets uniformly
+hub:D       vertex 87 has D edges, to vertices that have one or two among each other
+star:N      N triangles through one vertex, and no others
+grid:N      three sets of N vertices, and all edges from the first to the others and from the second to the third:
+            triangles are as many as 3 N^2 edges can have (the AGM bound)
+
+An edge is there once, and none leads from a vertex to itself. What is drawn does not depend on who draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from deltamark.errors import unknown, whole_number
+
+BLOCK = 1 << 20
+"""Edges that are drawn together, from one state of the random generator."""
+
+FACTOR = 16
+SEED = 20260101
+ODD, SHIFTED = 0x9E3779B1, 0x85EBCA6B
+
+
+@dataclass(frozen=True)
+class Graph:
+    kind: str
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.size}"
+
+    @property
+    def nodes(self) -> int:
+        """Vertices are numbers below this."""
+        return KINDS[self.kind].nodes(self.size)
+
+    @property
+    def drawn(self) -> int:
+        """How many edges are drawn, some of them more than once."""
+        return KINDS[self.kind].edges(self.size)
+
+    def edges(self, block: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw a block of edges: sources and targets."""
+        places = np.arange(block * BLOCK, min((block + 1) * BLOCK, self.drawn))
+        random = np.random.default_rng([SEED, self.size, block])
+        return KINDS[self.kind].draw(self.size, places, random)
+
+
+Draw = Callable[[int, np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    nodes: Callable[[int], int]
+    edges: Callable[[int], int]
+    draw: Draw
+    most: int
+
+
+def _rmat_hubs(scale: int, places: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Choose a quadrant of the matrix at each level."""
+    src, dst = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+    for _ in range(scale):
+        quadrant = np.searchsorted([0.57, 0.76, 0.95], random.random(len(places)), side="right")
+        src, dst = 2 * src + (quadrant >> 1), 2 * dst + (quadrant & 1)
+    return src, dst
+
+
+def _rmat(scale: int, places: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    src, dst = _rmat_hubs(scale, places, random)
+    return _labelled(src, scale), _labelled(dst, scale)
+
+
+def _labelled(vertices: np.ndarray, scale: int) -> np.ndarray:
+    """Permute 0 .. 2^scale - 1: each step is one to one."""
+    mask, half = (1 << scale) - 1, max(scale // 2, 1)
+    for factor in (ODD, SHIFTED, ODD):
+        vertices = (vertices * (factor & mask | 1)) & mask
+        vertices ^= vertices >> half
+    return vertices
+
+
+def _zipf(scale: int, places: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    nodes = 1 << scale
+    weights = np.cumsum(1 / np.arange(1, nodes + 1))
+    src = np.searchsorted(weights, random.random(len(places)) * weights[-1], side="right")
+    return src.astype(np.int64), random.integers(0, nodes, len(places))
+
+
+HUB = 87
+
+
+def _hub(degree: int, places: np.ndarray, _: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    others, near = HUB + 1 + places % degree, places < degree
+    return np.where(near, HUB, others), np.where(near, others, np.minimum(others + 1, HUB + degree))
+
+
+def _star(triangles: int, places: np.ndarray, _: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    one, which = 2 * (places % triangles) + 1, places // triangles
+    return np.where(which == 2, one, 0), np.where(which == 0, one, one + 1)
+
+
+def _grid(side: int, places: np.ndarray, _: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    which, cell = places // side**2, places % side**2
+    src, dst = cell // side, cell % side
+    return src + side * (which == 2), dst + side * np.where(which == 0, 1, 2)
+
+
+KINDS: Mapping[str, Kind] = {
+    "rmat": Kind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _rmat, 30),
+    "rmat-hubs": Kind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _rmat_hubs, 30),
+    "zipf": Kind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _zipf, 26),
+    "hub": Kind(lambda degree: HUB + 1 + degree, lambda degree: 2 * degree, _hub, 10**8),
+    "star": Kind(lambda triangles: 2 * triangles + 1, lambda triangles: 3 * triangles, _star, 10**8),
+    "grid": Kind(lambda side: 3 * side, lambda side: 3 * side**2, _grid, 10**4),
+}
+
+
+def graph(text: str) -> Graph:
+    """Read the name of a graph."""
+    kind, _, size = text.partition(":")
+    if kind not in KINDS:
+        raise unknown("graph", kind, KINDS)
+    return Graph(kind, whole_number(size, 1, KINDS[kind].most, f"the graph {kind}:N needs a whole number N"))

@@ -1,0 +1,1 @@
+"""Spark sessions, and the Java runtime that they need."""

@@ -1,0 +1,1 @@
+"""Setting up: the virtual environment, the locks, and the help of make."""

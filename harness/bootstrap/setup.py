@@ -1,0 +1,47 @@
+"""Make `.venv` from the lock. Runs on the system's Python, so it needs the standard library alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+VENV = ROOT / ".venv"
+OLDEST, TESTED = (3, 11), (3, 13)
+
+
+def pip(*arguments: str) -> None:
+    subprocess.run(
+        [VENV / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet",
+         "--require-hashes", *arguments],
+        check=True,
+    )  # fmt: skip
+
+
+def main() -> int:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < OLDEST:
+        print(f"error: Python is too old: {version}; use 3.11 to 3.13: make setup PYTHON=python3.13")
+        return 2
+    if sys.version_info[:2] > TESTED:
+        print(f"note: Python {version} is newer than the newest tested, 3.13")
+    ready = VENV / "ready"
+    ready.unlink(missing_ok=True)
+    print(f"setting up .venv for Python {version}: about 1.4 GB, a few minutes", flush=True)
+    try:
+        venv.EnvBuilder(with_pip=True, clear=True).create(VENV)
+        pip("-r", str(ROOT / "requirements-build.lock"))
+        pip("--no-build-isolation", "-r", str(ROOT / "requirements.lock"))
+    except subprocess.CalledProcessError as error:
+        print(f"error: setting up stopped: {error.cmd[-1]} ended with {error.returncode}; "
+              "read what it says above (Debian and Ubuntu: is python3-venv installed?), "
+              "then run make setup again")  # fmt: skip
+        return 2
+    ready.touch()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

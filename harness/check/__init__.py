@@ -1,0 +1,1 @@
+"""Checking: answers against DuckDB, change streams and their digests."""

@@ -1,0 +1,180 @@
+"""Changes as lines of CSV, `time,diff,columns...`, and the digest of a stream, which is that of its lines.
+
+The digest is how many lines there are, and the sum modulo 2^128 of a hash of each line's UTF-8 bytes: it depends on
+every byte of every line and on nothing else, in particular not on their order. README has it in plain Python.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.types import Schema, Type
+from deltamark.harness.check import csv_kernel
+from deltamark.harness.check.csv_kernel import DATE, NUMBER, SHORT, TEXT
+from deltamark.harness.check.snapshot import stored_array
+
+KINDS = {"int": NUMBER, "date": DATE, "code": TEXT, "short": SHORT, "text": TEXT}
+BLOCK_ROWS = 1 << 15
+NUMBER_BYTES = 22
+"""The longest number: a sign, 19 digits, a point and a leading zero."""
+
+THREADS, MOST_BEGUN = 2, 4
+
+
+@dataclass
+class Digest:
+    """The digest of what was added so far."""
+
+    updates: int = 0
+    _halves: np.ndarray = field(default_factory=lambda: np.zeros(2, dtype=np.uint64))
+
+    def add(self, updates: int, halves: np.ndarray) -> None:
+        low, high = (int(mine) + int(theirs) for mine, theirs in zip(self._halves, halves, strict=True))
+        self.updates += updates
+        self._halves = np.array([low % 2**64, (high + (low >> 64)) % 2**64], dtype=np.uint64)
+
+    def join(self, other: Digest) -> None:
+        self.add(other.updates, other._halves)
+
+    def __str__(self) -> str:
+        return f"{self.updates} {int(self._halves[1]):016x}{int(self._halves[0]):016x}"
+
+
+class Lines:
+    """Writes the changes of an answer."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._kinds = np.array([KINDS[each.type.kind] for each in schema.fields], dtype=np.int64)
+        self._scales = np.array([each.type.scale for each in schema.fields], dtype=np.int64)
+
+    @property
+    def header(self) -> str:
+        return ",".join(["time", "diff", *self._schema.names])
+
+    def blocks(self, changes: Batch) -> Iterator[bytes]:
+        """Write changes, each a line, in blocks of whole lines."""
+        for block in self._blocks(changes):
+            yield block.out[: csv_kernel.write(*block.arguments)].tobytes()
+
+    def digest(self, changes: Batch, digest: Digest) -> None:
+        """Add changes to a digest."""
+        for block in self._blocks(changes):
+            digest.add(block.rows, csv_kernel.digest(*block.arguments))
+
+    def ordered(self, changes: Batch) -> Batch:
+        """Order changes by time and then by their columns."""
+        columns = {name: stored_array(self._schema, name, changes.columns[name]) for name in self._schema.names}
+        table = pa.Table.from_arrays([pa.array(changes.time), *columns.values()], names=["", *columns])
+        order = pa.compute.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()
+        there = {name: each[order] for name, each in changes.columns.items()}
+        return Batch(changes.time[order], changes.diff[order], there)
+
+    def _blocks(self, changes: Batch) -> Iterator[_Block]:
+        for first in range(0, len(changes.time), BLOCK_ROWS):
+            last = min(first + BLOCK_ROWS, len(changes.time))
+            yield self._block(changes, first, last)
+
+    def _block(self, changes: Batch, first: int, last: int) -> _Block:
+        values = np.empty((len(self._kinds), last - first), dtype=np.int64)
+        texts = _Texts()
+        for at, each in enumerate(self._schema.fields):
+            column = changes.columns[each.name][first:last]
+            values[at] = (
+                column if each.type.kind != "text" else texts.add(stored_array(self._schema, each.name, column))
+            )
+            if each.type.kind == "code":
+                values[at] = texts.words(each.type, column)
+        offsets, data = texts.joined()
+        wide = NUMBER_BYTES * (len(self._kinds) + 2) + (2 * texts.longest + 3) * len(self._kinds)
+        return _Block(
+            (changes.time[first:last], changes.diff[first:last], values, self._kinds, self._scales, offsets, data),
+            np.empty(wide * (last - first), dtype=np.uint8),
+        )
+
+
+class Digester:
+    """Digests changes in threads of its own, while whoever makes them goes on."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._threads = ThreadPoolExecutor(THREADS)
+        self._begun: deque[Future[Digest]] = deque()
+        self._digest = Digest()
+
+    def add(self, changes: Batch) -> None:
+        """Begin to digest changes; wait where too many are begun."""
+        self._begun.append(self._threads.submit(self._digested, changes))
+        while len(self._begun) > MOST_BEGUN:
+            self._digest.join(self._begun.popleft().result())
+
+    def close(self) -> Digest:
+        """Return the digest of all."""
+        for each in self._begun:
+            self._digest.join(each.result())
+        self._threads.shutdown()
+        return self._digest
+
+    def _digested(self, changes: Batch) -> Digest:
+        digest = Digest()
+        self._lines.digest(changes, digest)
+        return digest
+
+
+@dataclass(frozen=True)
+class _Block:
+    inputs: tuple[np.ndarray, ...]
+    out: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        return len(self.inputs[0])
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the kernels take: texts and room for lines by their addresses."""
+        *columns, offsets, data = self.inputs
+        return (*columns, offsets.ctypes.data, data.ctypes.data, self.out.ctypes.data)
+
+
+class _Texts:
+    """The texts of a block, end to end: columns hold numbers of them."""
+
+    def __init__(self) -> None:
+        self._offsets = [np.zeros(1, dtype=np.int64)]
+        self._data: list[np.ndarray] = []
+        self._count = self._bytes = 0
+        self.longest = 7
+
+    def add(self, texts: pa.StringArray) -> np.ndarray:
+        """Add a column; return the number of each of its rows, NULL where one is missing."""
+        numbers = np.arange(self._count, self._count + len(texts))
+        if texts.null_count:
+            numbers[texts.is_null().to_numpy(zero_copy_only=False)] = csv_kernel.NULL
+        whole = pa.array(texts.fill_null("")) if texts.null_count else texts
+        _, offsets, data = whole.buffers()
+        ends = np.frombuffer(offsets, dtype=np.int32)[whole.offset : whole.offset + len(whole) + 1].astype(np.int64)
+        self._data.append(np.frombuffer(data or b"", dtype=np.uint8)[ends[0] : ends[-1]])
+        self._offsets.append(ends[1:] - ends[0] + self._bytes)
+        self.longest = max(self.longest, int(np.diff(ends).max(initial=0)))
+        self._count += len(whole)
+        self._bytes += int(ends[-1] - ends[0])
+        return numbers
+
+    def words(self, type_: Type, codes: np.ndarray) -> np.ndarray:
+        """Add the words of a type; return the number of each code's word."""
+        first = self._count
+        self.add(pa.array(type_.words, pa.string()))
+        return np.where(codes == csv_kernel.NULL, csv_kernel.NULL, codes + first)
+
+    def joined(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.concatenate(self._offsets), np.concatenate([np.empty(0, dtype=np.uint8), *self._data])

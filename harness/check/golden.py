@@ -1,0 +1,38 @@
+"""Golden digests: those of all queries' change streams at one scale, as committed in results/golden."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
+from deltamark.errors import DeltamarkError, naming
+from deltamark.harness.measure.cell import Cell
+from deltamark.queries.catalogue import QUERIES
+
+SF = "0.01"
+FILE = Path(__file__).resolve().parent.parent.parent / "results" / "golden" / f"sf{SF}.csv"
+HEADER = ["query", "workload", "logical", "updates", "digest"]
+WORKLOADS = ("insert", "window:500", "refresh:5")
+LOGICAL = (1, 1000)
+
+
+def golden_cells(queries: Iterable[str] = QUERIES) -> list[Cell]:
+    return [Cell(name, SF, work, logical) for name in queries for work in WORKLOADS for logical in LOGICAL]
+
+
+def read_golden() -> dict[Cell, str]:
+    """Return the committed digests."""
+    try:
+        with FILE.open(encoding="utf-8", newline="") as file:
+            _, *rows = csv.reader(file)
+    except OSError as error:
+        raise DeltamarkError("no golden digests", error, "restore the file from version control") from error
+    return {Cell(name, SF, work, int(logical)): f"{updates} {digest}" for name, work, logical, updates, digest in rows}
+
+
+def write_golden(digests: dict[Cell, str]) -> None:
+    with naming(FILE), FILE.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows([cell.query, cell.workload, cell.logical, *digest.split()] for cell, digest in digests.items())

@@ -1,0 +1,1 @@
+"""The command line; its commands lie in folders by topic."""

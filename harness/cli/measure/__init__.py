@@ -1,0 +1,1 @@
+"""Commands that measure: the benchmark, the regression gate, soak and chaos runs."""

@@ -1,0 +1,58 @@
+"""Run a query through a long sliding window, and watch the memory: it must follow the live rows, not those that were.
+
+One line a window's worth of orders: what was fed so far, rows of state, private memory of this process, and the cost of
+an update.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from contextlib import closing
+from pathlib import Path
+
+from deltamark.datagen.feed import Feed
+from deltamark.datagen.workload import workload
+from deltamark.errors import DeltamarkError
+from deltamark.harness.check.change_stream import wanted
+from deltamark.harness.cli.data.data import ensure
+from deltamark.harness.cli.options import add_cell, cell_of
+from deltamark.harness.engines.embedded import open_engine
+from deltamark.harness.engines.inputs import batches
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add_cell(parser)
+    parser.set_defaults(workload="window:10000", logical=1000, physical=1)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    cell = cell_of(chosen)
+    kind, _, size = cell.workload.partition(":")
+    if kind != "window":
+        raise DeltamarkError("a soak slides a window", cell.workload, "write --workload window:10000")
+    dataset = ensure(chosen)
+    work = workload(dataset, cell.workload)
+    print(f"{cell}\n{'updates':>12} {'state rows':>12} {'private MB':>11} {'ns/update':>10}")
+    with closing(open_engine(cell, dataset, work)) as engine:
+        feed = Feed(dataset, work, wanted(engine), logical=cell.logical)
+        updates, mark = 0, int(size)
+        while not feed.done:
+            seconds, before = 0.0, updates
+            while not feed.done and feed.round < mark:
+                taken = batches(feed.take(cell.physical))
+                started = time.perf_counter()
+                engine.push(taken)
+                seconds += time.perf_counter() - started
+                updates += sum(len(each.time) for each in taken.values())
+            mark += int(size)
+            cost = seconds / max(updates - before, 1) * 1e9
+            print(f"{updates:>12,} {engine.state_rows():>12,} {private_memory():>11.1f} {cost:>10.0f}", flush=True)
+    return 0
+
+
+def private_memory() -> float:
+    """Return the megabytes of this process that nobody shares and no file backs."""
+    text = Path("/proc/self/smaps_rollup").read_text()
+    return sum(int(size) for size in re.findall(r"^(?:Private_Dirty|Swap): +(\d+)", text, re.MULTILINE)) / 1e3

@@ -1,0 +1,1 @@
+"""Commands about one or several queries: answers, changes, plans, checks."""

@@ -1,0 +1,1 @@
+"""Commands that show results: tables, the report, and the README's tables."""

@@ -1,1 +1,0 @@
-"""One module a command: its docstring is its help, options(parser) its settings, run(chosen) its exit code."""

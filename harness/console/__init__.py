@@ -1,0 +1,1 @@
+"""Console output: progress and the lines of a run."""

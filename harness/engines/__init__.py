@@ -1,0 +1,1 @@
+"""Engines: the embedded one, Spark, DuckDB, Spark SQL and external programs."""

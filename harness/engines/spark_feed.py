@@ -1,0 +1,79 @@
+"""A cell's workload as Spark reads it: every executor opens the data, and cuts its share of a batch for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import Feed
+from deltamark.datagen.schema import RelationName, relation
+from deltamark.datagen.workload import Workload, workload
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.batch import Batch
+
+
+@dataclass(frozen=True)
+class FeedSource:
+    """A workload in physical batches."""
+
+    directory: str
+    digest: str
+    workload: str
+    logical: int
+    physical: int
+    rounds: int
+    names: tuple[RelationName, ...]
+
+    @property
+    def batches(self) -> int:
+        return -(-self.rounds // (self.logical * self.physical))
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {
+            "data": self.digest, "workload": self.workload, "rounds": str(self.rounds),
+            "logical batch": str(self.logical), "physical batch": str(self.physical),
+        }  # fmt: skip
+
+    def rows(self, batch: int) -> int:
+        first = batch * self.logical * self.physical
+        last = min(first + self.logical * self.physical, self.rounds)
+        _, work = _opened(self.directory, self.workload)
+        return sum(piece.stop - piece.start for name in self.names for piece in work.pieces(name, first, last))
+
+    def open(self, wanted: Mapping[str, tuple[str, ...]]) -> Cutter:
+        return Cutter(self, wanted)
+
+
+@cache
+def _opened(directory: str, name: str) -> tuple[Dataset, Workload]:
+    dataset = Dataset.open(Path(directory))
+    return dataset, workload(dataset, name)
+
+
+class Cutter:
+    """Cuts batches where they are read."""
+
+    def __init__(self, source: FeedSource, wanted: Mapping[str, tuple[str, ...]]) -> None:
+        self._source = source
+        self._wanted = {relation(name).name: columns for name, columns in wanted.items()}
+        self._feed = cache(self._made)
+
+    def _made(self, piece: int, pieces: int) -> Feed:
+        source = self._source
+        return Feed(
+            *_opened(source.directory, source.workload), self._wanted, logical=source.logical, worker=piece,
+            workers=pieces, until=source.rounds,
+        )  # fmt: skip
+
+    def take(self, batch: int, piece: int, pieces: int) -> Mapping[str, Batch]:
+        from deltamark.harness.engines.inputs import batches  # noqa: PLC0415 (who only plans with a source needs no engine)
+
+        feed = self._feed(piece, pieces)
+        feed.round = batch * self._source.logical * self._source.physical
+        return batches(feed.take(self._source.physical))

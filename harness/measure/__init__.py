@@ -1,0 +1,1 @@
+"""Measuring: cells, sweeps, timing, and the processes in which cells run."""

@@ -1,0 +1,46 @@
+"""Tables as HTML: the same that a terminal and the README show, and sorted by the numbers behind their text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+
+from deltamark.harness.report.charts.marks import Keys, data
+from deltamark.harness.report.charts.markup import Attribute, Markup, tag
+from deltamark.harness.tables.entry import Entry, Row, Table
+from deltamark.harness.tables.lookup import EMBEDDED
+
+BAD = ("WRONG", "failed")
+
+
+def folded(table: Table, keys: Callable[[Row], Keys], *, unfolded: bool) -> Markup:
+    """Make a table below its title, which unfolds it. keys: what filters go by in a row."""
+    notes = [tag("li", note) for note in table.notes]
+    return tag(
+        "details", tag("summary", table.title), grid(table, [keys(row) for row in table.rows]),
+        tag("ul", notes, class_="notes") if notes else "", id=f"table-{table.name}", open=unfolded,
+    )  # fmt: skip
+
+
+def grid(table: Table, keys: Sequence[Keys]) -> Markup:
+    head = tag("tr", [tag("th", tag("button", name, type="button"), scope="col") for name in table.headers])
+    rows = [tag("tr", _cells(row), **data(of)) for row, of in zip(table.rows, keys, strict=True)]
+    foot = tag("tfoot", tag("tr", _cells(table.foot))) if table.foot else ""
+    made = tag("table", tag("thead", head), tag("tbody", rows), foot)
+    return tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=table.title)
+
+
+def _cells(row: Row) -> list[Markup]:
+    first, *rest = row
+    return [tag("th", first.text, scope="row"), *(tag("td", entry.text, **_attributes(entry)) for entry in rest)]
+
+
+def _attributes(entry: Entry) -> dict[str, Attribute]:
+    known = None if math.isnan(entry.value) else repr(entry.value).replace("inf", "Infinity")
+    return {"data_value": known, "class_": "bad" if entry.text in BAD else None}
+
+
+def named(row: Row, engines: Collection[str]) -> Keys:
+    """Read what a row is of from its name: a query, and an engine if it is not ours."""
+    query, _, rest = row[0].text.partition(" ")
+    return {"query": query, "engine": rest if rest in engines else EMBEDDED}

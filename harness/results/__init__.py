@@ -1,0 +1,1 @@
+"""Results: records, their store, and the description of the machine."""

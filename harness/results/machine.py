@@ -1,0 +1,131 @@
+"""What a measurement was made on and with: facts for the header of a session, and warnings with remedies."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from deltamark import __version__
+from deltamark.datagen.manifest import FILE as MANIFEST
+from deltamark.datagen.scratch import scratch
+from deltamark.datagen.spark.java import java_home
+from deltamark.errors import DeltamarkError
+from deltamark.sources import digest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGES = ("duckdb", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "tpchgen-cli")
+MEASURED = (
+    "deltamark.dataflow", "deltamark.datagen", "deltamark.queries", "deltamark.harness.engines",
+    "deltamark.harness.measure", "deltamark.harness.check",
+)  # fmt: skip
+"""Packages whose code takes part in every number."""
+
+MOST_LOAD = 0.5
+
+
+def facts() -> dict[str, Any]:
+    """Return what is known of this machine."""
+    return {
+        "cpu": _cpu(), "cores": os.cpu_count() or 1, "usable": len(os.sched_getaffinity(0)), "caches": _caches(),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "unknown",
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "kernel": platform.release(), "system": platform.platform(terse=True), "limits": _limits(), "load": load(),
+    }  # fmt: skip
+
+
+def name(found: dict[str, Any]) -> str:
+    """Return the name of a machine's directory."""
+    words = re.sub(r"\(\w+\)|CPU|Processor|@.*", "", found["cpu"])
+    slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-") or "unknown"
+    return f"{slug}-{found['cores']}x-{found['memory_gb']}gb"
+
+
+def load() -> float:
+    return os.getloadavg()[0]
+
+
+def warnings(found: dict[str, Any]) -> Iterator[str]:
+    """Say what may spoil the numbers, and what to do about it."""
+    if found["load"] > MOST_LOAD:
+        yield f"the load is {found['load']:.1f}: other programs share the cores; stop them, or read ratios alone"
+    if found["governor"] in ("powersave", "conservative"):
+        yield f"the governor is {found['governor']}: cpupower frequency-set --governor performance"
+
+
+def versions() -> str:
+    """List the versions of everything that takes part."""
+    found = [f"deltamark {__version__}", f"python {platform.python_version()}"]
+    for package in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{package} {importlib.metadata.version(package)}")
+    return ", ".join(found)
+
+
+def java() -> str:
+    """Return the version of the Java that Spark would use."""
+    with scratch() as directory:
+        try:
+            program = java_home(os.environ, directory) / "bin" / "java"
+        except DeltamarkError as error:
+            return f"none: {error}"
+        ran = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    return ran.stderr.partition("\n")[0]
+
+
+def code(*packages: str) -> str:
+    """Return a digest of the sources that take part in a number; `packages` of the harness join the usual ones."""
+    return digest(*MEASURED, *(f"deltamark.harness.{name}" for name in packages))
+
+
+def data(directory: Path) -> str:
+    """Digest what the data is, times of files left out; nothing where it is not made yet."""
+    text = re.sub(r'"(mtime_ns|digest)": ("\w+"|\d+)', "", _read(str(directory / MANIFEST)))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest() if text else ""
+
+
+def commit() -> str:
+    """Return the commit, with a plus if the work tree differs from it."""
+    try:
+        sha = _git("rev-parse", "--short=12", "HEAD")
+        return sha + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _cpu() -> str:
+    found = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def _caches() -> str:
+    found = []
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = (_read(str(index / part)) for part in ("level", "type", "size"))
+        found.append(f"L{level}{kind[:1].lower() if level == '1' else ''} {size}")
+    return ", ".join(found)
+
+
+def _limits() -> str:
+    """Return what a container may use."""
+    cpu, memory = _read("/sys/fs/cgroup/cpu.max"), _read("/sys/fs/cgroup/memory.max")
+    said = [f"cpu {cpu}"] if cpu and not cpu.startswith("max") else []
+    said += [f"memory {memory}"] if memory and memory != "max" else []
+    return ", ".join(said) or "none"
+
+
+def _read(path: str) -> str:
+    with suppress(OSError):
+        return Path(path).read_text(encoding="utf-8").strip()
+    return ""

@@ -1,0 +1,99 @@
+"""Numbers that others have published, as data: `results/published/*.csv`, and their labels in `sources.json`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent / "results" / "published"
+
+FINER = 10
+"""The post's code has 8 times as many times as we at the same L > 1: our next finer column stands beside it."""
+
+
+@dataclass(frozen=True)
+class Source:
+    title: str
+    system: str
+    year: str
+    hardware: str
+    sf: str
+    notes: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        of = f", SF {self.sf}" if self.sf != "-" else ""
+        return f"{self.title} ({self.system}, {self.year}{of}; {self.hardware})"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published number. logical, physical, workers: 0 where it is of several; variant: ours, where it is known."""
+
+    source: str
+    table: str
+    query: str
+    label: str
+    variant: str
+    logical: int
+    physical: int
+    workers: int
+    measure: str
+    value: float
+
+    @property
+    def ours(self) -> tuple[int, int]:
+        """L and P of the cell of ours that stands beside it."""
+        return ours(self.source, self.logical, self.physical)
+
+
+def ours(source: str, logical: int, physical: int) -> tuple[int, int]:
+    """Return L and P of the cells of ours that stand beside those of a source."""
+    return (logical // FINER, physical * FINER) if source == "post" and logical > 1 else (logical, physical)
+
+
+@cache
+def sources() -> dict[str, Source]:
+    raw = json.loads((ROOT / "sources.json").read_text(encoding="utf-8"))
+    return {name: Source(**{**each, "notes": tuple(each["notes"])}) for name, each in raw.items()}
+
+
+@cache
+def figures() -> tuple[Figure, ...]:
+    found = []
+    for path in sorted(ROOT.glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            found += [_figure(row) for row in csv.DictReader(file)]
+    return tuple(found)
+
+
+def _figure(row: dict[str, str]) -> Figure:
+    numbers = {name: int(row[name] or 0) for name in ("logical", "physical", "workers")}
+    return Figure(**{**row, **numbers, "value": float(row["value"])})  # type: ignore[arg-type]
+
+
+def rates(source: str, table: str) -> list[Figure]:
+    """Return a table's figures as tuples a second; a peak rate tells how many tuples seconds are about."""
+    chosen = [each for each in figures() if (each.source, each.table) == (source, table)]
+    found = []
+    for each in chosen:
+        if each.measure == "rate":
+            found.append(each)
+        elif each.measure == "seconds" and (tuples := _tuples(chosen, each.label)):
+            found.append(replace(each, measure="rate", value=tuples / each.value))
+    return found
+
+
+def _tuples(chosen: list[Figure], label: str) -> float:
+    """Return how many tuples a row of a table is about: its peak rate times its least seconds."""
+    peak = [each.value for each in chosen if each.label == label and each.measure == "peak_rate"]
+    seconds = [each.value for each in chosen if each.label == label and each.measure == "seconds"]
+    return peak[0] * min(seconds) if peak and seconds else 0.0
+
+
+def hot_dog() -> dict[str, float]:
+    """Return the hot dog column by query: tuples a second, one at a time."""
+    return {each.query: each.value for each in figures() if each.table == "single-tuple"}

@@ -1,0 +1,1 @@
+"""The graph suite: motifs in static and changing graphs."""

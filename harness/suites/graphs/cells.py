@@ -1,0 +1,137 @@
+"""What the suite of graphs measures: motifs in a graph that does not change, and in one that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+
+from deltamark.dataflow.language.motif import Variant
+from deltamark.harness.measure.stats import percentile
+from deltamark.harness.results.finding import Figures, Finding
+from deltamark.harness.suites.graphs.counting import (
+    BY_BIGJOIN,
+    BY_HAND,
+    agree,
+    by_bigjoin,
+    by_hand,
+    churn,
+    left,
+    maintained,
+    repeated,
+    timed,
+)
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges
+from deltamark.harness.suites.graphs.motif_runs import bigjoin_of
+from deltamark.queries.graph.motifs import MOTIFS
+
+WORKERS = (1, 2)
+TRIANGLE, CLIQUE = "triangle", "4-clique"
+
+ROUND_SIZES = (1000, 10_000, 100_000, 1_000_000)
+"""Proposals of a round of BiGJoin."""
+
+VERTICES = (1, 1000)
+"""That come at a time."""
+
+
+def static(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
+    """Count a motif by BiGJoin, on each number of workers, and by hand, by turns."""
+    hand = by_hand(name, edges)
+    figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
+    with ExitStack() as motifs:
+        ours = {each: motifs.enter_context(closing(bigjoin_of(MOTIFS[name], edges, each))) for each in WORKERS}
+        took = [timed(partial(each.load, {"e": edges.batch()}))[0] for each in ours.values()]
+        for _ in repeated(runs):
+            again, expected = timed(hand)
+            figures["found"].append(expected)
+            figures["by_hand"].append(again)
+            for workers, motif in ours.items():
+                seconds, found = timed(motif.count)
+                agree(name, edges, found, (BY_HAND, expected))
+                figures[f"seconds_w{workers}"].append(seconds)
+        alone = ours[WORKERS[0]]
+        figures |= {
+            "indexed": took, "proposals": [alone.shown.proposals], "state_bytes": [alone.index_bytes()],
+            "state_rows": [alone.index_rows()],
+        }  # fmt: skip
+    yield Finding(name, figures, verified=BY_HAND)
+
+
+def rounds(edges: Edges) -> Iterator[Finding]:
+    """Count 4-cliques in rounds of several sizes."""
+    expected = by_hand(CLIQUE, edges)()
+    with closing(bigjoin_of(MOTIFS[CLIQUE], edges)) as motif:
+        motif.load({"e": edges.batch()})
+        for size in ROUND_SIZES:
+            seconds, found = timed(lambda: motif.count(size))  # noqa: B023 (it is called at once)
+            agree(CLIQUE, edges, found, (BY_HAND, expected))
+            shown = motif.shown
+            figures: Figures = {
+                "found": [found], "seconds": [seconds], "rounds": [shown.rounds], "most": [max(shown.most)],
+                "held_bytes": [motif.held_bytes()],
+            }  # fmt: skip
+            yield Finding(str(size), figures, verified=BY_HAND)
+
+
+def at_once(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
+    """Count a motif by delta queries, all edges coming at once."""
+    hand, count = by_hand(name, edges), MOTIFS[name].dataflow({"e": edges.relation()}).count()
+    figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
+    for _ in repeated(runs):
+        again, expected = timed(hand)
+        figures["found"].append(expected)
+        figures["by_hand"].append(again)
+        for workers in WORKERS:
+            found, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
+            agree(name, edges, found, (BY_HAND, expected))
+            figures[f"seconds_w{workers}"].append(measured.seconds)
+    yield Finding(name, figures, verified=BY_HAND)
+
+
+def changing(edges: Edges, batch: int, runs: int) -> Iterator[Finding]:
+    """Maintain the number of triangles while edges come and go, so many at a time; count what is left by hand."""
+    stream = churn(edges, batch)
+    last = left(stream)
+    hand = by_hand(TRIANGLE, last)
+    theirs, answers = zip(*(timed(hand) for _ in range(runs)), strict=True)
+    count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}).count()
+    figures: Figures = {"batches": [len(stream.starts)], "edges": [len(last)], "by_hand": list(theirs)}
+    for workers in WORKERS:
+        found, measured = maintained(count, stream, workers)
+        agree(TRIANGLE, edges, found, (BY_HAND, answers[0]))
+        figures |= {
+            "changes": [measured.updates],
+            f"seconds_w{workers}": [measured.seconds],
+            f"p99_w{workers}": [percentile(sorted(measured.took), 99)],
+        }
+        if measured.proposals is not None and measured.state_bytes is not None:
+            figures |= {"proposals": [measured.proposals], "state_bytes": [measured.state_bytes]}
+    yield Finding(str(batch), figures, verified=BY_HAND)
+
+
+def hub(edges: Edges, variant: Variant) -> Iterator[Finding]:
+    """Let the vertices of a graph come one by one, and count triangles by a variant."""
+    count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}, variant).count()
+    found, measured = maintained(count, WORKLOADS["nodes"](edges, 1))
+    agree(TRIANGLE, edges, found, (BY_HAND, by_hand(TRIANGLE, edges)()))
+    proposals = measured.proposals or 0
+    figures: Figures = {
+        "seconds": [measured.seconds], "proposals": [proposals], "changes": [measured.updates],
+    }  # fmt: skip
+    yield Finding(variant, figures, verified=BY_HAND)
+
+
+def vertices(edges: Edges, name: str) -> Iterator[Finding]:
+    """Let the vertices of a graph come with the edges that leave them, and maintain how often a motif is there."""
+    expected = by_bigjoin(name, edges)
+    count = MOTIFS[name].dataflow({"e": edges.relation()}).count()
+    figures: Figures = {"found": [expected]}
+    for size in VERTICES:
+        stream = WORKLOADS["nodes"](edges, size)
+        found, measured = maintained(count, stream)
+        agree(name, edges, found, (BY_BIGJOIN, expected))
+        took = sorted(measured.took)
+        figures |= {f"seconds_{size}": [measured.seconds], f"times_{size}": [len(took)]}
+        figures |= {f"p50_{size}": [percentile(took, 50)], f"p99_{size}": [percentile(took, 99)]}
+    yield Finding(name, figures, verified=BY_BIGJOIN)

@@ -1,0 +1,1 @@
+"""A simulation of the load that BiGJoin and BiGJoin-S put on virtual shards."""

@@ -1,0 +1,264 @@
+"""The rounds of BiGJoin on shards: prefixes wait at levels, are extended in batches, and are found work for again.
+
+A round runs the last level that is ready: where one shard has BATCH proposals left (BiGJoin), or all have (BiGJoin-S).
+Each shard makes up to BATCH there. Where none is ready, each takes in so many of the first atom's rows that it has, and
+when there are none left the last level with any work runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deltamark.dataflow.operators.arrangement import wide_weight
+from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import Load, Way
+from deltamark.harness.suites.graphs.load_simulation.sorted_index import Index, words
+
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows, how often each is there, and at which shard."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a level extends by: an index, and the columns of a prefix that are its key."""
+
+    columns: tuple[int, ...]
+    index: Index
+
+    def words(self, rows: np.ndarray) -> np.ndarray:
+        return words(self._key(rows), len(rows))
+
+    def find(self, rows: np.ndarray) -> np.ndarray:
+        return self.index.find(self._key(rows), len(rows))
+
+    def _key(self, rows: np.ndarray) -> list[np.ndarray]:
+        return [rows[:, each] for each in self.columns]
+
+
+@dataclass(frozen=True)
+class Level:
+    """A step to rows of these columns. bound: the column of a prefix that has the value already, or -1."""
+
+    after: tuple[str, ...]
+    bound: int
+    parts: Sequence[Part]
+    smaller: Sequence[tuple[int, int]]
+
+    def kept(self, found: Found) -> Found:
+        """Keep what fulfils the conditions."""
+        rows, weight, at = found
+        keep = np.ones(len(rows), bool)
+        for small, large in self.smaller:
+            keep &= rows[:, small] < rows[:, large]
+        return rows[keep], weight[keep], at[keep]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Prefixes that wait at shards. The rows start..stop of the index of part `which` are left to be proposed."""
+
+    rows: np.ndarray
+    weight: np.ndarray
+    which: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    at: np.ndarray
+
+    @classmethod
+    def none(cls, width: int) -> Held:
+        return cls(np.zeros((0, width), np.int64), *(np.zeros(0, np.int64) for _ in range(5)))
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def some(self, chosen: np.ndarray) -> Held:
+        return Held(*(each[chosen] for each in vars(self).values()))
+
+    def with_more(self, more: Held) -> Held:
+        return Held(*map(np.concatenate, zip(vars(self).values(), vars(more).values(), strict=True)))
+
+    def left(self, shards: int) -> np.ndarray:
+        """Return how many proposals are left on each shard."""
+        return np.bincount(self.at, self.stop - self.start, shards).astype(np.int64)
+
+    def cut(self, batch: int) -> tuple[Held, Held]:
+        """Return what are so many proposals on each shard, or all, and the rest."""
+        ordered = self.some(np.argsort(self.at.astype(np.uint16), kind="stable"))
+        work = ordered.stop - ordered.start
+        before = np.cumsum(work) - work
+        before -= before[np.searchsorted(ordered.at, ordered.at)]
+        middle = ordered.start + np.clip(batch - before, 0, work)
+        parts = [(ordered.start, middle), (middle, ordered.stop)]
+        now, rest = (Held(ordered.rows, ordered.weight, ordered.which, *each, ordered.at) for each in parts)
+        return now.some(now.stop > now.start), rest.some(rest.stop > rest.start)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run has taken, and by level how many prefixes were held at most, by all shards and by one.
+
+    apart: by how much the work left at a level has differed from shard to shard at most.
+    """
+
+    rounds: int
+    load: Load
+    most: tuple[int, ...]
+    most_of_a_shard: tuple[int, ...]
+    apart: int
+
+
+class Run:
+    """One run of an algorithm: count or list, once; then see what it has taken."""
+
+    def __init__(  # noqa: PLR0913
+        self,
+        way: Way,
+        seed: Level,
+        levels: Sequence[Level],
+        *,
+        batch: int,
+        order: Sequence[int],
+        values: np.ndarray,
+    ) -> None:
+        self.way, self._seed, self._levels, self._batch = way, seed, levels, batch
+        self._order, self._values = order, values
+        before = [seed, *levels][: len(levels)]
+        self._held = [Held.none(len(each.after)) for each in before]
+        self._left = np.zeros((len(levels), way.shards), np.int64)
+        self._rounds, self._apart = 0, 0
+        self._most, self._most_of_a_shard = [0] * len(levels), [0] * len(levels)
+
+    def count(self) -> int:
+        """Count the ways to give values to the variables."""
+        return sum(_exact(weight) for _, weight, _ in self._found())
+
+    def rows(self) -> Iterator[np.ndarray]:
+        """List them, some at a time: values in the order of the variables, and last how often."""
+        for rows, weight, _ in self._found():
+            yield np.column_stack([self._values[rows[:, self._order]], weight])
+
+    @property
+    def shown(self) -> Shown:
+        return Shown(self._rounds, self.way.load, tuple(self._most), tuple(self._most_of_a_shard), self._apart)
+
+    def _found(self) -> Iterator[Found]:
+        for found in self._seeds():
+            yield from self._handed_on(0, found)
+            while (level := last_ready(self.way, self._left, self._batch)) >= 0:
+                yield from self._handed_on(level + 1, self._extended(level))
+        while self._left.any():
+            level = last_ready(self.way, self._left, self._batch)
+            if level < 0:
+                level = int(np.flatnonzero(self._left.any(axis=1)).max())
+            yield from self._handed_on(level + 1, self._extended(level))
+
+    def _handed_on(self, number: int, found: Found) -> Iterator[Found]:
+        """Give rows to a level; yield them where there is none."""
+        if number < len(self._levels):
+            self._admit(number, found)
+        else:
+            yield found
+
+    def _seeds(self) -> Iterator[Found]:
+        """Yield the first atom's rows, so many on each shard at a time."""
+        (part,) = self._seed.parts
+        index = part.index
+        at = self.way.home(index.words(), np.arange(len(index)))
+        order = np.argsort(at, kind="stable")
+        turn = (np.arange(len(at)) - np.searchsorted(at[order], at[order])) // self._batch
+        rows = np.column_stack([*index.keys, index.values])
+        for now in np.split(order[np.argsort(turn, kind="stable")], np.cumsum(np.bincount(turn))[:-1]):
+            self.way.load.proposals += np.bincount(at[now], minlength=self.way.shards)
+            yield self._seed.kept((rows[now], index.weights[now], at[now]))
+
+    def _admit(self, number: int, found: Found) -> None:
+        """Count the extensions of rows, and let those wait that have some."""
+        rows, weight, at = found
+        level = self._levels[number]
+        which, first, fewest = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64), np.full(len(at), 1 << 62)
+        for each, part in enumerate(level.parts):
+            at = self.way.count(at, part.words(rows))
+            start, stop = part.index.ranges(part.find(rows))
+            less = stop - start < fewest
+            which, first, fewest = (
+                np.where(less, new, old) for new, old in ((each, which), (start, first), (stop - start, fewest))
+            )
+            some = stop > start
+            rows, weight, at, which, first, fewest = (old[some] for old in (rows, weight, at, which, first, fewest))
+        if level.bound >= 0:
+            first, fewest = np.zeros_like(first), np.ones_like(fewest)
+        word = np.zeros(len(at), np.uint64)
+        for each, part in enumerate(level.parts):
+            word = np.where(which == each, part.words(rows), word)
+        pieces = self.way.settle(number, at, word, fewest)
+        of = pieces.which
+        self._hold(
+            number,
+            Held(rows[of], weight[of], which[of], first[of] + pieces.start, first[of] + pieces.stop, pieces.target),
+        )
+
+    def _hold(self, number: int, more: Held) -> None:
+        held = self._held[number] = self._held[number].with_more(more)
+        left = self._left[number] = self._left[number] + more.left(self.way.shards)
+        self._most[number] = max(self._most[number], len(held))
+        most = int(np.bincount(held.at, minlength=1).max())
+        self._most_of_a_shard[number] = max(self._most_of_a_shard[number], most)
+        self._apart = max(self._apart, int(left.max() - left.min()))
+
+    def _extended(self, number: int) -> Found:
+        """Make a batch of proposals at a level, and let all other parts validate them."""
+        level = self._levels[number]
+        self._rounds += 1
+        now, self._held[number] = self._held[number].cut(self._batch)
+        made = now.left(self.way.shards)
+        self._left[number] -= made
+        self.way.load.proposals += made
+        many = now.stop - now.start
+        prefix = np.repeat(np.arange(len(now)), many)
+        place = np.arange(len(prefix)) + np.repeat(now.start - (np.cumsum(many) - many), many)
+        all_of = Held(*(each[prefix] for each in vars(now).values()))
+        rows, weight, at, which = all_of.rows, all_of.weight, all_of.at, all_of.which
+        if level.bound >= 0:
+            value, proposer = rows[:, level.bound], np.full(len(at), -1)
+        else:
+            value, weight, proposer = *self._resolved(level, all_of, place), which
+        for each, part in enumerate(level.parts):
+            asked = proposer != each
+            at = at.copy()
+            at[asked] = self.way.validate(at[asked], part.words(rows[asked]), value[asked])
+            place = part.index.places(part.find(rows), value)
+            there = place >= 0
+            rows, weight, at, value, proposer = (old[there] for old in (rows, weight, at, value, proposer))
+            weight = _times(weight, np.where(asked[there], part.index.weights[place[there]], 1))
+        return level.kept((rows if level.bound >= 0 else np.column_stack([rows, value]), weight, at))
+
+    def _resolved(self, level: Level, of: Held, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the proposed values, and the weights with theirs."""
+        value, weight, index = np.zeros(len(place), np.int64), of.weight.copy(), np.zeros(len(place), np.int64)
+        word = np.zeros(len(place), np.uint64)
+        indexes = [part.index for part in level.parts]
+        for each, part in enumerate(level.parts):
+            mine = of.which == each
+            word[mine], index[mine] = part.words(of.rows[mine]), indexes.index(part.index)
+            value[mine] = part.index.values[place[mine]]
+            weight[mine] = _times(weight[mine], part.index.weights[place[mine]])
+        self.way.resolve(of.at, word, place, index)
+        return value, weight
+
+
+def last_ready(way: Way, left: np.ndarray, batch: int) -> int:
+    """Return the last level that is ready, with so many proposals left on each shard; -1 if none is."""
+    return max((number for number, each in enumerate(left) if way.is_ready(each, batch)), default=-1)
+
+
+def _times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if (np.abs(a * b.astype(float)) >= 2.0**63).any():
+        raise wide_weight()
+    return a * b
+
+
+def _exact(weights: np.ndarray) -> int:
+    """Sum numbers, however large the sum is."""
+    return (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum())

@@ -1,0 +1,109 @@
+"""BiGJoin over virtual shards: motifs of relations that do not change, and what finding them makes each shard do.
+
+It is for looking at the balance of a distributed run, not for speed: dataflow.motifs.static is what counts motifs. The
+rounds are in harness.suites.graphs.load_simulation.rounds, what is spread how in
+harness.suites.graphs.load_simulation.partitioning_schemes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Literal, get_args
+
+import numpy as np
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.motif import Atom
+from deltamark.dataflow.motifs.static import extensions
+from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.errors import DeltamarkError, unknown
+from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import Balanced, ByPrefix, Way
+from deltamark.harness.suites.graphs.load_simulation.rounds import Level, Part, Run
+from deltamark.harness.suites.graphs.load_simulation.sorted_index import Index
+
+Algorithm = Literal["bigjoin", "bigjoin-s"]
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
+WAYS: Mapping[Algorithm, type[Way]] = {"bigjoin": ByPrefix, "bigjoin-s": Balanced}
+
+BATCH = 1000
+"""Proposals of a shard in a round. With w shards BiGJoin-S keeps its bounds from w * max(w, log(IN * MaxOut)) on."""
+
+MOST_SHARDS = 1 << 10
+
+
+class Sharded:
+    """Relations as a motif needs them: load all rows, then run either algorithm as often as you like.
+
+    smaller: pairs of variables, the first of which must be smaller.
+    """
+
+    def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = ()) -> None:
+        self.variables, found = extensions(atoms)
+        self._plans, self._smaller = [each.node for each in found], smaller
+        self._asked = {
+            (of, theirs, value)
+            for plan in self._plans
+            for of, (_, theirs, value, _) in zip(plan.inputs[1:], plan.params[1], strict=True)
+        }
+        self._indexes: dict[tuple[int, tuple[str, ...], str], Index] = {}
+        self._values = np.zeros(0, np.int64)
+
+    @property
+    def indexes(self) -> int:
+        """How many indexes there are, each of all rows of a relation."""
+        return len(self._asked)
+
+    def load(self, batches: Mapping[str, Batch]) -> None:
+        """Number the values of the relations, and index their rows."""
+        rows = {of: _rows(of, batches) for of, _, _ in self._asked}
+        columns = [column for each in rows.values() for column in each.columns.values()]
+        self._values = np.unique(np.concatenate(columns))
+        for of, keys, value in self._asked:
+            codes = {name: np.searchsorted(self._values, column) for name, column in rows[of].columns.items()}
+            index = Index([codes[each] for each in keys], codes[value], rows[of].diff, max(len(self._values), 1))
+            self._indexes[id(of), keys, value] = index
+
+    def run(self, algorithm: Algorithm, *, shards: int, batch: int = BATCH) -> Run:
+        """Prepare a run."""
+        if algorithm not in WAYS:
+            raise unknown("algorithm", algorithm, WAYS)
+        if not 1 <= shards <= MOST_SHARDS or batch < 1:
+            next_step = f"give 1 to {MOST_SHARDS} shards, and batches of at least 1"
+            raise DeltamarkError("no such shards", f"{shards}, batches of {batch}", next_step)
+        seed, *levels = [self._level(each) for each in self._plans]
+        way = WAYS[algorithm](shards, len(levels))
+        for each in self._indexes.values():
+            way.store(each)
+        order = [(levels or [seed])[-1].after.index(each) for each in self.variables]
+        return Run(way, seed, levels, batch=batch, order=order, values=self._values)
+
+    def _level(self, plan: Node) -> Level:
+        columns, (new, parts, _) = plan.inputs[0].schema.names, plan.params
+        found = [
+            Part(tuple(map(columns.index, mine)), self._indexes[id(of), theirs, value])
+            for of, (mine, theirs, value, _) in zip(plan.inputs[1:], parts, strict=True)
+        ]
+        after = columns if new in columns else (*columns, new)
+        smaller = [
+            (after.index(small), after.index(large))
+            for small, large in self._smaller
+            if new in (small, large) and {small, large} <= set(after)
+        ]
+        return Level(after, columns.index(new) if new in columns else -1, found, smaller)
+
+
+def _rows(of: Node, batches: Mapping[str, Batch]) -> Batch:
+    """Compute a relation, of which no two rows are equal."""
+    with closing(Worker(Collection(of))) as worker:
+        found = worker.feed({
+            name: Batch(np.zeros_like(each.time), each.diff, each.columns)
+            for name, each in batches.items()
+            if name in worker.inputs
+        })  # fmt: skip
+    if (found.diff < 0).any():
+        row = [int(column[found.diff.argmin()]) for column in found.columns.values() if isinstance(column, np.ndarray)]
+        raise DeltamarkError("a negative multiplicity", row, "retract only what was inserted before")
+    return found

@@ -1,0 +1,128 @@
+"""Run a motif over a stream of edges, count what it costs, and hold it against DuckDB."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.motifs.static import Static
+from deltamark.dataflow.runtime.multi_worker import Embedded
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.errors import DeltamarkError
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
+from deltamark.queries.graph.pattern import Pattern
+from deltamark.queries.graph.triangles import by_triangles
+
+ENDS = ("src", "dst")
+
+
+@dataclass
+class Measured:
+    """What a run has shown so far."""
+
+    took: list[float] = field(default_factory=list)
+    """Seconds of each batch."""
+    updates: int = 0
+    changes: int = 0
+    proposals: int | None = None
+    state_bytes: int | None = None
+    rows: int = 0
+    """What the engine keeps, of all indexes."""
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.took)
+
+
+def engine_of(collection: Collection, workers: int) -> Worker | Embedded:
+    return Worker(collection) if workers == 1 else Embedded(collection, workers)
+
+
+def run(collection: Collection, stream: Stream, workers: int, measured: Measured) -> Iterator[tuple[Batch, int]]:
+    """Yield the changes of the answer after each batch, and how many changes of edges have been fed until then."""
+    with closing(engine_of(collection, workers)) as engine:
+        fed = int(stream.starts[0])
+        if fed:
+            yield engine.feed({"e": stream.loaded()}), fed
+        proposed = engine.proposals() if isinstance(engine, Worker) else 0
+        for batch in stream.batches():
+            started = time.perf_counter()
+            changes = engine.feed({"e": batch})
+            measured.took.append(time.perf_counter() - started)
+            fed += len(batch.time)
+            measured.updates += len(batch.time)
+            yield changes, fed
+        if isinstance(engine, Worker):
+            measured.proposals = engine.proposals() - proposed
+            measured.state_bytes, measured.rows = engine.state_bytes(), engine.state_rows()
+
+
+def relations_of(edges: Edges, name: str = "e") -> dict[str, Collection]:
+    """Return what motifs are of: e, the edges, and once, which has each of them once. name: of the input."""
+    relation = edges.relation(name)
+    return {"e": relation, "once": relation.distinct()}
+
+
+def triangular(pattern: Pattern, edges: Edges) -> Pattern:
+    """Write a motif by triangles of a graph's edges."""
+    return by_triangles(pattern, "e", "e" if edges.are_once() else "once")
+
+
+def bigjoin_of(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
+    """Return what finds a motif in a graph that does not change."""
+    return Static(pattern.over(relations_of(edges)), pattern.smaller, workers=workers)
+
+
+def indexed(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
+    """Return what finds a motif in a graph that does not change, with all its indexes made."""
+    whole = WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)
+    relations = relations_of(edges)
+    batches_of: dict[str, Callable[[], Iterable[Batch]]] = {"e": lambda: [whole]}
+
+    def made(each: Pattern) -> Static:
+        found = Static(each.over(relations), each.smaller, workers=workers)
+        found.load_parts({name: batch} for name in found.inputs for batch in batches_of[name]())
+        return found
+
+    with ExitStack() as definitions:
+        for name, each in pattern.definitions:
+            schema = each.dataflow(relations).schema
+            found = definitions.enter_context(closing(made(each)))
+            relations[name] = source(name, {field.name: field.type for field in schema.fields}, found.count())
+            batches_of[name] = partial(_rows, found)
+        return made(pattern)
+
+
+def _rows(found: Static) -> Iterator[Batch]:
+    """List what is found, as rows of a relation."""
+    for rows in found.rows():
+        columns = {name: rows[:, place] for place, name in enumerate(found.variables)}
+        yield Batch(np.zeros(len(rows), np.int64), rows[:, -1], columns)
+
+
+def counted(changes: Batch) -> int:
+    """Return by how much a count has changed."""
+    return int((changes.diff * changes.columns["count"]).sum())
+
+
+def oracle(pattern: Pattern, stream: Stream, fed: int) -> int:
+    """Count with DuckDB how often a motif is there after so many changes of edges."""
+    live = stream.live(fed)
+    if live.size and live.min() < 0:
+        raise DeltamarkError("a negative multiplicity", stream.edges.name, "retract only what was inserted before")
+    rows = np.repeat(np.arange(len(live)), live)
+    with duckdb.connect() as connection:
+        connection.register("stored", pa.table({"src": stream.edges.src[rows], "dst": stream.edges.dst[rows]}))
+        connection.execute("CREATE TABLE e AS SELECT * FROM stored")
+        connection.execute("CREATE VIEW once AS SELECT DISTINCT * FROM e")
+        found = connection.execute(pattern.sql({"e": ENDS, "once": ENDS}, "count(*)")).fetchone()
+    return int(found[0]) if found else 0

@@ -1,0 +1,241 @@
+"""Motifs on Spark: what every shard has whole, and what is spread over the shards by key.
+
+Every executor opens the stored graph itself, and takes its share of each batch. Where indexes are broadcast, each shard
+has them whole and extends its share of the changes; a graph that does not change is counted by BiGJoin, a share of the
+first atom's rows a task. Where they are exchanged, a shard has the keys that hash to it, and rows travel to the shard
+that has what they ask for (dataflow/spark/planning/motif_by_key.py); a graph that does not change is loaded first, and
+then the first atom's rows come again, in batches, as what is extended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.motif import Variant, extending
+from deltamark.dataflow.motifs.static import Static
+from deltamark.dataflow.plan.nodes import walk
+from deltamark.datagen.spark.session import run_tasks, scratch
+from deltamark.errors import DeltamarkError
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream, oriented, stored_graph
+from deltamark.harness.suites.graphs.motif_runs import Measured, indexed, relations_of, triangular
+from deltamark.queries.graph.motifs import motif
+from deltamark.queries.graph.pattern import Pattern
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Indexes = Literal["auto", "broadcast", "exchange"]
+INDEXES: tuple[Indexes, ...] = get_args(Indexes)
+
+INDEX_BYTES, INDEX_SHARE = 8, 4
+"""Of a row of an index; indexes are broadcast that take at most one part in so many of an executor's memory."""
+
+TASKS = 8
+"""Of a shard, where a graph is counted that does not change: some vertices are much more work than others."""
+
+SEEDS = "seeds"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a graph is found, from any machine."""
+
+    graph: str
+    data: str
+    orient: bool
+
+    def edges(self) -> Edges:
+        return _edges(self)
+
+
+@lru_cache(1)
+def _edges(at: Place) -> Edges:
+    edges = stored_graph(at.graph, Path(at.data))
+    return oriented(edges) if at.orient else edges
+
+
+@lru_cache(2)
+def _stream(at: Place, workload: str, size: int) -> Stream:
+    return WORKLOADS[workload](at.edges(), size)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """A workload over the edges of a graph, as Spark reads it."""
+
+    place: Place
+    digest: str
+    workload: str
+    size: int
+
+    @classmethod
+    def of(cls, place: Place, workload: str, size: int) -> Changes:
+        return cls(place, _digest(place), workload, size)
+
+    @property
+    def stream(self) -> Stream:
+        return _stream(self.place, self.workload, self.size)
+
+    @property
+    def batches(self) -> int:
+        return len(self.stream.parts())
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {"data": self.digest, "workload": self.workload, "physical batch": str(self.size)}
+
+    def rows(self, batch: int) -> int:
+        start, stop, _ = self.stream.parts()[batch]
+        return stop - start
+
+    def open(self, wanted: Mapping[str, tuple[str, ...]]) -> Changes:  # noqa: ARG002 (both columns are read)
+        return self
+
+    def take(self, batch: int, piece: int, pieces: int) -> Mapping[str, Batch]:
+        start, stop, time = self.stream.parts()[batch]
+        first, last = (start + (stop - start) * each // pieces for each in (piece, piece + 1))
+        return {"e": self.stream.batch(first, last, time)}
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """All edges at once, and then the same ones again, in batches, as what is to be extended."""
+
+    whole: Changes
+    again: Changes
+
+    @classmethod
+    def of(cls, place: Place, size: int) -> Seeded:
+        whole = Changes.of(place, "load", size)
+        return cls(whole, replace(whole, workload="insert"))
+
+    @property
+    def stream(self) -> Stream:
+        return self.again.stream
+
+    @property
+    def batches(self) -> int:
+        return 1 + self.again.batches
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {**self.again.identity, "workload": SEEDS}
+
+    def rows(self, batch: int) -> int:
+        return self.again.rows(batch - 1) if batch else self.whole.rows(0)
+
+    def open(self, wanted: Mapping[str, tuple[str, ...]]) -> Seeded:  # noqa: ARG002 (both columns are read)
+        return self
+
+    def take(self, batch: int, piece: int, pieces: int) -> Mapping[str, Batch]:
+        if batch:
+            return {SEEDS: self.again.take(batch - 1, piece, pieces)["e"]}
+        found = self.whole.take(0, piece, pieces)["e"]
+        return {"e": Batch(np.zeros_like(found.time), found.diff, found.columns)}
+
+
+def _digest(place: Place) -> str:
+    edges = place.edges()
+    return hashlib.blake2b(np.concatenate([edges.src, edges.dst]).tobytes(), digest_size=8).hexdigest()
+
+
+def seeded(pattern: Pattern, edges: Edges, variant: Variant) -> Collection:
+    """Return what finds a motif where the first atom's rows come later than all others."""
+    if pattern.definitions:
+        remedy = "leave --triangles out, or give --indexes broadcast"
+        raise DeltamarkError("triangles are not kept by key", pattern, remedy)
+    (name, _), *_ = pattern.atoms
+    seeds = relations_of(edges, SEEDS)
+    where = [col[small] < col[large] for small, large in pattern.smaller]
+    return extending(seeds[name], pattern.over(relations_of(edges)), where, variant)
+
+
+def settled(asked: Indexes, found: Collection, executor_bytes: int) -> Indexes:
+    """Choose where the indexes of a plan are: at every shard, if they fit."""
+    if asked != "auto":
+        return asked
+    return "broadcast" if index_bytes(found) * INDEX_SHARE <= executor_bytes else "exchange"
+
+
+def executor_bytes(spark: SparkSession) -> int:
+    """Return the memory of an executor."""
+    context: Any = spark.sparkContext
+    words = context.getConf().get("spark.executor.memory", "1g")
+    return int(context._jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(words))  # noqa: SLF001
+
+
+def index_bytes(found: Collection) -> int:
+    """Estimate what the indexes of a plan take."""
+    indexes = {
+        (of, theirs, value)
+        for at in walk(found.node)
+        if at.op == "extend"
+        for of, (_, theirs, value, _) in zip(at.inputs[1:], at.params[1], strict=True)
+    }
+    return sum(INDEX_BYTES * of.schema.rows for of, _, _ in indexes)
+
+
+def run(
+    spark: SparkSession, found: Collection, source: Changes | Seeded, shards: int, measured: Measured
+) -> Iterator[tuple[Batch, int]]:
+    """Run a plan to the end; yield the changes of its answer by batches, and how many changes have been fed then."""
+    from deltamark.dataflow.spark.query import Query  # noqa: PLC0415 (most commands need no Spark)
+
+    query = Query(spark, found, source, shards=shards, directory=str(scratch()))
+    try:
+        took = [float(each.report["durationMs"]["triggerExecution"]) / 1000 for each in query.progress()]
+        whole = query.changes()
+    finally:
+        query.stop()
+    parts = source.stream.parts()
+    measured.took += [seconds for seconds, (_, _, time) in zip(took[-len(parts) :], parts, strict=True) if time]
+    measured.updates += sum(stop - start for start, stop, time in parts if time)
+    for _, stop, time in parts:
+        first, last = np.searchsorted(whole.time, [time, time + 1] if time else [-1, 1])
+        columns = {name: values[first:last] for name, values in whole.columns.items()}
+        yield Batch(whole.time[first:last], whole.diff[first:last], columns), stop
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A motif, in words or by its triangles, that is counted in a graph that does not change, in rounds of BiGJoin."""
+
+    place: Place
+    motif: str
+    triangles: bool
+    batch: int
+
+    def total(self, spark: SparkSession, shards: int) -> int:
+        """Count, a share of the first atom's rows a task."""
+        parts = TASKS * shards
+        tasks = [{**asdict(self), "part": part, "parts": parts} for part in range(parts)]
+        return sum(run_tasks(spark, f"{__name__}:count_part", tasks))
+
+    def indexed(self) -> Static:
+        pattern, edges = motif(self.motif), self.place.edges()
+        return indexed(triangular(pattern, edges) if self.triangles else pattern, edges)
+
+
+_indexes: dict[Counting, Static] = {}
+"""Those that this process has made: what it was asked for last."""
+
+
+def count_part(task: dict[str, Any]) -> int:
+    """Count a share, on an executor."""
+    part, parts = task.pop("part"), task.pop("parts")
+    what = Counting(**{**task, "place": Place(**task["place"])})
+    if what not in _indexes:
+        while _indexes:
+            _indexes.popitem()[1].close()
+        _indexes[what] = what.indexed()
+    return _indexes[what].count_share(part, parts, what.batch)

@@ -1,0 +1,1 @@
+"""The loops suite: distances over random graphs."""

@@ -1,0 +1,1 @@
+"""The sharing suite: all queries in one dataflow beside each query alone."""

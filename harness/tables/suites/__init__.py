@@ -1,0 +1,1 @@
+"""Tables of the suites beside TPC-H."""

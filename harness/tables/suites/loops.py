@@ -1,0 +1,55 @@
+"""Tables of the suite of loops."""
+
+from __future__ import annotations
+
+from deltamark.harness.results import published
+from deltamark.harness.results.finding import Finding
+from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, count, megabytes, rate, ratio, words
+from deltamark.harness.tables.suites.findings import Found, least, number, rows, share, shown_or_why
+
+PUBLISHED = "10,000,000 nodes, 100,000,000 edges"
+"""What the published figures are of."""
+
+
+def loop_tables(found: Found) -> list[Table]:
+    of = found.get("distances", ())
+    whole = [each for each in of if not each.row.isdigit()]
+    return [speed(whole), kept(whole), updates([each for each in of if each.row.isdigit()])]
+
+
+def speed(found: list[Finding]) -> Table:
+    """Make the table of what distances take, beside what they have taken others."""
+    theirs = {each.label: each.value for each in published.figures() if each.source == "arrangements"}
+    made: list[Row] = []
+    for each in found:
+        made.append([words("the index alone"), shown_or_why(each, least("index")), NOTHING, NOTHING])
+        for label, figure in (("from scratch", "scratch"), ("attachment", "attached")):
+            ours, value = shown_or_why(each, least(figure)), theirs[label]
+            alike = each.shown and each.of.startswith(PUBLISHED)
+            made.append([words(label), ours, brief(value), ratio(value / ours.value) if alike else NOTHING])
+    notes = [
+        f"theirs: {published.sources()['arrangements'].label}",
+        "from scratch: the edges are indexed, in batches of 10M, and then the roots come",
+        "attachment: the edges are indexed and the roots given; the plan is compiled within the time",
+    ]
+    return Table("distances", "Distances", ["", "ours", "theirs", "theirs / ours"], made, notes)
+
+
+def kept(found: list[Finding]) -> Table:
+    made = rows(
+        found, least("index_bytes", megabytes), least("more_bytes", megabytes), share("more_bytes", "reached", count),
+        number("reached"), number("farthest"),
+    )  # fmt: skip
+    headers = ["", "index MB", "more for distances MB", "bytes a node reached", "nodes reached", "farthest"]
+    return Table("distances-kept", "What distances keep", headers, made)
+
+
+def updates(found: list[Finding]) -> Table:
+    made = rows(found, number("batches"), share("seconds", "batches", brief), _updates)
+    notes = ["half of the changes delete an edge, half insert one; each time's answer is taken"]
+    headers = ["changes a time", "times", "a time takes", "changes a second"]
+    return Table("distances-updates", "Distances while edges come and go", headers, made, notes)
+
+
+def _updates(finding: Finding) -> Entry:
+    return rate(int(finding.row) * finding.least("batches") / finding.least("seconds"))

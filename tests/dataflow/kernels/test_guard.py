@@ -1,0 +1,86 @@
+"""Checked kernels refuse what lies outside a reservation, and say which operator touched it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from support.paths import ROOT
+
+BEGIN = """
+import sys
+import numpy as np
+from numba import njit as kernel
+from dataflow.batch import Batch
+from dataflow.collection import source
+from dataflow.kernels import guard, memory
+from dataflow.kernels import run as vm
+from dataflow.kernels.guard import OutOfBoundsError, lent
+from dataflow.kernels.memory import Memory, load, load8, store, view
+from dataflow.types import integer
+from dataflow.worker import Worker
+
+def refused(name, action, *words):
+    try:
+        action()
+    except OutOfBoundsError as error:
+        said = f"{error} {guard.REGISTRY.fault()}"
+        print(f"{name}: {'refused' if all(word in said for word in words) else said}")
+
+@kernel
+def read(base, index):
+    return load(base, index)
+
+@kernel
+def write(base, index):
+    store(base, index, 1)
+
+@kernel
+def read_byte(base, index):
+    return load8(base, index)
+
+own = Memory()
+at = own.reserve(10)
+"""
+FAULTS = {
+    "beyond the end": "refused(name, lambda: read(at, 10), '8 bytes at index 10 of a reservation of 10 words')",
+    "before the start": "refused(name, lambda: write(at, -1), 'index -1')",
+    "the byte behind the last": "refused(name, lambda: read_byte(at, 80), '1 bytes at index 80')",
+    "nobody's": "refused(name, lambda: read(64, 0), 'not live')",
+    "a view beyond the end": "refused(name, lambda: view(at, 11), 'a view of 88 bytes')",
+    "given back": "other = own.reserve(1); own.release(other); refused(name, lambda: read(other, 0), 'not live')",
+    "an array that is lent no more": """
+array = np.arange(4)
+with lent(array) as (address,):
+    assert read(address, 3) == 3
+refused(name, lambda: read(address, 3), 'not live')
+""",
+    "a block of an operator": """
+from dataflow.kernels import aggregate
+rows = source('rows', {'a': integer(0, 9)}, 10)
+worker = Worker(rows.count(by='a'))
+op = next(each for each in worker._shard._program.ops if view(each.block, 1)[0] == vm.AGGREGATE)
+view(op.block, 20)[aggregate.STATE] += 8 << 24
+one = np.ones(1, np.int64)
+refused(name, lambda: worker.feed({'rows': Batch(one, one, {'a': one})}), 'AGGREGATE', 'not live')
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What comes of all faults, in one process that has checked kernels."""
+    script = "\n".join([BEGIN, *(f"name = {name!r}\n{fault}" for name, fault in FAULTS.items())])
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "DELTAMARK_CHECKED": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return dict(line.split(": ", 1) for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_not_ones_own_is_refused(found, name):
+    assert found[name] == "refused"

@@ -1,0 +1,52 @@
+"""Ctrl-C ends what kernels do, however long it would take."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support.paths import ROOT
+
+FEED = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
+import numpy as np
+from dataflow.batch import Batch
+from dataflow.collection import source
+from dataflow.embedded import Embedded
+from dataflow.expr import col
+from dataflow.types import integer
+rows = source("rows", {{"a": integer(0, 10**5)}}, 10**9)
+engine = Embedded({plan}, {workers})
+engine.push({{}})
+many = np.zeros(10**5, np.int64)
+each = np.arange(10**5)
+print("begins", flush=True)
+engine.push({{"rows": Batch(many + 1, many + 1, {{"a": each}})}})
+print("ended by itself", flush=True)
+"""
+PLANS = {
+    # each of 10**5 rows meets as many, and each pair as many again
+    "join": "rows.cross(rows.rename(b='a')).cross(rows.rename(c='a')).count()",
+    "loop": "rows.distinct().select(a=col.a * 2**30).iterate(lambda it: it.select(a=col.a + 1).distinct())",
+}
+
+
+@pytest.mark.parametrize(("plan", "workers"), [("join", 1), ("join", 2), ("loop", 1)])
+def test_ctrl_c_ends_a_feed(plan, workers):
+    script = FEED.format(plan=PLANS[plan], workers=workers)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(0.5)  # by then it is a kernel that runs
+        process.send_signal(signal.SIGINT)
+        said, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert said == ""
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"

@@ -1,0 +1,135 @@
+"""Laws of the cache of compiled kernels: what is whole is used, and whatever is broken is compiled again."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numba import config, njit
+from support.paths import ROOT
+
+from deltamark.dataflow import kernels
+from deltamark.dataflow.kernels.core import cache, hash_map
+from deltamark.dataflow.kernels.core.memory import Memory, view
+
+
+def use() -> tuple[int, int]:
+    """Use a small kernel as a new process would; return how often it was found in the cache, and not."""
+    memory, mask = Memory(), 31
+    block = memory.reserve(hash_map.WORDS)
+    fields = [1, 0, 0, mask, memory.reserve(2 * (mask + 1)), 0, 0, memory.reserve(64), 0, memory.reserve(64)]
+    view(block, hash_map.WORDS)[:] = fields
+    fresh = njit(cache=True, error_model="numpy")(hash_map.find.py_func)
+    hash_map.add(block, 7)
+    assert fresh(block, 7) == 0
+    assert fresh(block, 8) == -1
+    memory.close()
+    return sum(fresh.stats.cache_hits.values()), sum(fresh.stats.cache_misses.values())
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    assert use() == (0, 1)
+    assert use() == (1, 0)
+    return tmp_path / "deltamark.dataflow.kernels.core.hash_map"
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def into_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGE = {
+    "cut off": lambda path: os.truncate(path, path.stat().st_size - 1),
+    "cut off early": lambda path: os.truncate(path, 20),
+    "empty": lambda path: os.truncate(path, 0),
+    "garbage": lambda path: path.write_bytes(b"\xff" * 1000),
+    "another pickle": lambda path: path.write_bytes(pickle.dumps(("0.0", {}))),
+    "a byte is another": flip,
+    "gone": Path.unlink,
+    "a loop of links": lambda path: (path.unlink(), path.symlink_to(path)),
+}
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_broken_file_is_compiled_again(directory, suffix, damage):
+    (path,) = directory.glob(f"*.{suffix}")
+    DAMAGE[damage](path)
+    assert use() == (0, 1)
+    assert use() == (1, 0)
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_directory_in_place_of_a_file_stops_nothing(directory, suffix):
+    (path,) = directory.glob(f"*.{suffix}")
+    into_directory(path)
+    assert use() == (0, 1)
+    assert use() == (0, 1)
+    assert not list(directory.glob("*.tmp.*"))
+
+
+def test_a_file_in_place_of_the_directory_stops_nothing(directory):
+    shutil.rmtree(directory)
+    directory.touch()
+    assert use() == (0, 1)
+    assert use() == (0, 1)
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "denied"), OSError(28, "No space left on device")])
+def test_a_cache_that_cannot_be_written_to_stops_nothing(directory, error, monkeypatch):
+    def fail(*_):
+        raise error
+
+    shutil.rmtree(directory)
+    monkeypatch.setattr(cache.Files, "_open_for_write", fail)
+    assert use() == (0, 1)
+
+
+def test_functions_of_others_are_cached_as_ever(monkeypatch):
+    monkeypatch.setattr(config, "CACHE_LOCATOR_CLASSES", "InTreeCacheLocator")
+    assert not isinstance(cache.Cache(use)._cache_file, cache.Files)
+
+
+@pytest.mark.parametrize("home", ["/proc/nothing", "a file"])
+def test_without_a_usable_home_kernels_lie_among_temporary_files(tmp_path, monkeypatch, home):
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / home))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found = kernels._cache_directory()
+    assert found.parent == tmp_path / f"deltamark-{os.getuid()}"
+    assert found.is_dir()
+
+
+def test_a_directory_of_somebody_else_among_temporary_files_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert kernels._is_usable(tmp_path) == (tmp_path.stat().st_uid == 0)
+    monkeypatch.setattr(kernels.Path, "stat", lambda _: os.stat_result([0o40777, 0, 0, 0, 777, 0, 0, 0, 0, 0]))
+    assert not kernels._is_usable(tmp_path)
+
+
+def test_a_process_finds_its_kernels_damaged(tmp_path):
+    """As for a user: no fixture, another process, and the files of every kernel that it needs."""
+    script = "from dataflow.kernels import keymap, memory; print(keymap.crowded(memory.Memory().reserve(16), 1))"
+    for _ in range(2):
+        ran = subprocess.run(
+            [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (ran.returncode, ran.stderr) == (0, "")
+        written = list(tmp_path.rglob("*.nb?"))
+        assert written
+        for path in written:
+            path.write_bytes(b"garbage")

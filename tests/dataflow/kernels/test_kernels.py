@@ -1,0 +1,88 @@
+"""Kernels on their own: addresses in, addresses out, against plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
+
+from deltamark.dataflow.kernels import expressions
+from deltamark.dataflow.kernels.core import hash_map
+from deltamark.dataflow.kernels.core.memory import Memory, add_product, view
+
+WORDS = st.integers(-(2**63), 2**63 - 1)
+
+
+def hashed(memory: Memory, mask: int) -> int:
+    block = memory.reserve(hash_map.WORDS)
+    fields = [1, 0, 0, mask, memory.reserve(2 * (mask + 1)), 0, 0, memory.reserve(4096), 0, memory.reserve(4096)]
+    view(block, hash_map.WORDS)[:] = fields
+    return block
+
+
+@given(st.lists(st.tuples(st.booleans(), st.one_of(st.integers(0, 40), WORDS)), max_size=200))
+def test_a_key_map_is_a_dict_that_uses_ids_again(steps):
+    memory, known, mask = Memory(), {}, 31
+    keys = hashed(memory, mask)
+    for adds, key in steps:
+        if adds and hash_map.crowded(keys, 1):
+            mask = 2 * mask + 1
+            hash_map.rehash(keys, memory.reserve(2 * (mask + 1)), mask)
+        if adds:
+            known.setdefault(key, hash_map.add(keys, key))
+        elif key in known:
+            hash_map.remove(keys, key)
+            del known[key]
+        assert {each: hash_map.find(keys, each) for each in known} == known
+        assert len(set(known.values())) == len(known)
+        assert all(hash_map.key_of(keys, known[each]) == each for each in known)
+    assert view(keys, hash_map.WORDS)[hash_map.NEXT] <= len(steps)
+    for key in list(known):
+        hash_map.remove(keys, key)
+    assert view(keys, hash_map.WORDS)[hash_map.USED] == 0
+    assert hash_map.find(keys, 0) == -1
+
+
+@njit
+def add_all(address, pairs):
+    for at in range(len(pairs)):
+        add_product(address, pairs[at, 0], pairs[at, 1])
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), max_size=20))
+def test_sums_of_products_are_exact_in_128_bits(pairs):
+    memory = Memory()
+    address = memory.reserve(2)
+    add_all(address, np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    low, high = (int(word) for word in view(address, 2))
+    expected = sum(a * b for a, b in pairs)
+    assert (high << 64 | low % 2**64) % 2**128 == expected % 2**128
+
+
+@given(st.lists(st.integers(-9, 9), max_size=50), st.integers(-9, 9), st.integers(-9, 9), st.booleans())
+def test_a_range_keeps_the_rows_in_it_of_a_selection(values, low, high, whole):
+    memory = Memory()
+    array, selection = np.array(values, dtype=np.int64), np.arange(0, len(values), 2)
+    cells = memory.reserve(6)  # size, values, selection, out, size of out
+    rows = np.arange(len(values)) if whole else selection
+    out = memory.reserve(64)
+    view(cells, 5)[:] = [len(rows), array.ctypes.data, selection.ctypes.data, out, -1]
+    op = memory.reserve(9)
+    fields = [cells, cells + 8, 8, low, high, 0 if whole else cells + 16, cells + 24, cells + 32]
+    view(op, 9)[1:] = fields
+    expressions.filter_range(op)
+    kept = [row for row in rows.tolist() if low <= values[row] <= high]
+    assert view(out, view(cells, 5)[4]).tolist() == kept
+
+
+def test_reservations_cost_nothing_until_they_are_touched():
+    memory = Memory()
+    address = memory.reserve(1 << 31)
+    assert memory.resident([address]) == {address: 0}
+    view(address, 1)[0] = 1
+    assert 0 < memory.resident([address])[address] <= 1 << 22  # a huge page or two, where all pages are huge
+    view(address, 1 << 24)[::512] = 1
+    assert 1 << 27 <= memory.resident([address])[address] <= 1 << 28
+    memory.close()
+    assert not memory.reservations()

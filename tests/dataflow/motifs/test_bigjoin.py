@@ -1,0 +1,134 @@
+"""Laws of motifs over relations that do not change: what is found is the join, whatever the size of batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from itertools import islice, product
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.driving import arrays
+from support.motifs import MOTIFS, RELATIONS, motif
+from support.plans import rows
+from support.reference import answer
+from support.streams import inputs_of
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.motif import Atom
+from deltamark.dataflow.motifs.static import Static
+from deltamark.dataflow.types import integer
+
+few = settings(max_examples=8)
+each_motif = pytest.mark.parametrize("name", MOTIFS)
+
+
+def static_of(name: str, workers: int = 1) -> Static:
+    words, where = MOTIFS[name]
+    smaller = [tuple(each.args[0] for each in condition.args) for condition in where]
+    pairs = [word.split(":") for word in words.split()]
+    atoms = [Atom(RELATIONS[relation], tuple(names)) for relation, names in pairs]
+    return Static(atoms, smaller, workers=workers)
+
+
+def batches_of(name: str, streams) -> dict[str, Batch]:
+    return {each: arrays(schema, streams[each]) for each, schema in inputs_of(motif(name)).items()}
+
+
+def counted_by_static(name: str, streams, batch: int) -> Counter:
+    with closing(static_of(name)) as static:
+        static.load(batches_of(name, streams))
+        found = Counter()
+        for part in static.rows(batch):
+            for *row, weight in part.tolist():
+                found[tuple(row)] += weight
+        assert static.count(batch) == sum(found.values())
+        shown = static.shown
+        assert all(most <= 2 * batch for most in shown.most)
+        assert shown.rounds <= shown.proposals // batch + len(shown.most) ** 2
+        assert multiplied_out(static, batch) == found
+    return found
+
+
+def multiplied_out(static: Static, batch: int) -> Counter:
+    prefix, behind = static.factors
+    order = [(*prefix, *behind).index(name) for name in static.variables]
+    found = Counter()
+    for part in static.lists(batch):
+        values = iter(map(tuple, part.values.tolist()))
+        for (*row, weight), sizes in zip(part.prefixes.tolist(), part.sizes.tolist(), strict=True):
+            for chosen in product(*(list(islice(values, size)) for size in sizes)):
+                whole = [*row, *(value for value, _ in chosen)]
+                found[tuple(whole[place] for place in order)] += weight * prod(times for _, times in chosen)
+        assert next(values, None) is None
+    return found
+
+
+@each_motif
+@pytest.mark.parametrize("batch", [1, 2, 7, 1000])
+@few
+@given(data=st.data())
+def test_bigjoin_finds_the_join_of_whole_collections_for_every_batch(name, batch, data):
+    streams = {
+        each: [(row, 0, 1) for row in data.draw(st.lists(rows(schema), max_size=12))]
+        for each, schema in inputs_of(motif(name)).items()
+    }
+    assert counted_by_static(name, streams, batch) == answer(motif(name, "binary").node, streams, 0)
+
+
+@each_motif
+@settings(max_examples=3)
+@given(data=st.data(), workers=st.sampled_from([2, 3]))
+def test_workers_find_what_one_does_also_when_more_is_loaded(name, data, workers):
+    loads = [
+        {
+            each: [(row, 0, 1) for row in data.draw(st.lists(rows(schema), max_size=12))]
+            for each, schema in inputs_of(motif(name)).items()
+        }
+        for _ in range(2)
+    ]
+    with closing(static_of(name)) as alone, closing(static_of(name, workers)) as crew:
+        for streams in loads:
+            for static in (alone, crew):
+                static.load(batches_of(name, streams))
+            assert crew.count(3) == alone.count(3)
+            assert crew.shown.proposals == alone.shown.proposals
+
+
+def test_the_paper_s_example():
+    """Appendix A of the paper: P1, P2 and P3 of the cyclic triangle."""
+    graph = [((1, 6), 0, 1), ((6, 7), 0, 1), ((7, 1), 0, 1)]
+    edges = source("e", {"src": integer(0, 9), "dst": integer(0, 9)}, 99)
+    with closing(Static([Atom(edges, tuple(names)) for names in ("ab", "bc", "ca")])) as static:
+        static.load({"e": arrays(edges.schema, graph)})
+        assert sorted(row for rows in static.rows() for row in rows.tolist()) == [
+            [1, 6, 7, 1], [6, 7, 1, 1], [7, 1, 6, 1],
+        ]  # fmt: skip
+
+
+def test_memory_follows_the_batch_and_not_what_is_found():
+    rows = [((a, b), 0, 1) for a in range(60) for b in range(60)]
+    edges = source("e", {"src": integer(0, 59), "dst": integer(0, 59)}, 9999)
+    with closing(Static([Atom(edges, tuple(names)) for names in ("ab", "bc", "cd", "de")])) as static:
+        static.load({"e": arrays(edges.schema, rows)})
+        assert static.count(100) == static.count(10_000) == 60**5
+        static.count(100)
+        assert static.held_bytes() < 1 << 20
+
+
+def test_what_does_not_depend_on_each_other_is_listed_side_by_side():
+    """A house over one triangle: 50 roofs and 30 vertices that all three lead to are 1,500 rows, or 80 numbers."""
+    rows = [((0, 1), 0, 1), ((0, 2), 0, 1), ((1, 2), 0, 1)]
+    rows += [((at, 10 + each), 0, 1) for each in range(50) for at in ((1, 2) if each < 20 else (0, 1, 2))]
+    edges = source("e", {"src": integer(0, 99), "dst": integer(0, 99)}, 9999)
+    with closing(Static([Atom(edges, tuple(each.split(":")[1])) for each in MOTIFS["house"][0].split()])) as static:
+        static.load({"e": arrays(edges.schema, rows)})
+        assert static.factors == (("a", "b", "c"), ("d", "e"))
+        (part,) = static.lists()
+        assert part.prefixes.tolist() == [[0, 1, 2, 1]]
+        assert part.sizes.tolist() == [[30, 50]]
+        assert part.values.tolist() == [[each, 1] for each in (*range(30, 60), *range(10, 60))]
+        assert static.count() == 30 * 50

@@ -1,0 +1,103 @@
+"""K hops over a graph that changes, by k joins with one index of its edges; queries come, stay and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.driving import arrays
+
+from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.runtime.multi_worker import Embedded
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.types import integer
+
+NODES = integer(0, 9)
+edges = source("edges", {"src": NODES, "dst": NODES}, 1000)
+asked = source("asked", {"origin": NODES, "at": NODES}, 1000)
+
+
+def hops(count: int) -> Collection:
+    """Walk so many edges from where each query is; a query carries its origin."""
+    found = asked
+    for _ in range(count):
+        found = found.join(edges, on={"at": "src"}).select("origin", at=col.dst)
+    return found
+
+
+def walked(queries: Counter, graph: Counter, count: int) -> Counter:
+    """Say what hops(count) is, from scratch."""
+    for _ in range(count):
+        further: Counter = Counter()
+        for (origin, at), weight in queries.items():
+            for (src, dst), times in graph.items():
+                if src == at:
+                    further[origin, dst] += weight * times
+        queries = further
+    return Counter({row: weight for row, weight in queries.items() if weight})
+
+
+pairs = st.tuples(st.integers(0, 9), st.integers(0, 9))
+changes = st.lists(st.tuples(st.lists(pairs, max_size=6), st.lists(pairs, max_size=3)), min_size=1, max_size=6)
+
+
+def toggled(live: Counter, rows: list, time: int) -> list:
+    """Insert what is not there, and take away what is."""
+    updates = []
+    for row in dict.fromkeys(rows):
+        diff = -1 if live[row] else 1
+        live[row] += diff
+        updates.append((row, time, diff))
+    return updates
+
+
+@settings(max_examples=30)
+@given(changes, st.integers(1, 3))
+def test_hops_follow_edges_and_queries_that_come_and_go(steps, count):
+    graph, queries, found = Counter(), Counter(), Counter()
+    with closing(Worker(hops(count))) as worker:
+        for time, (moved, wanted) in enumerate(steps):
+            streams = {"edges": toggled(graph, moved, time), "asked": toggled(queries, wanted, time)}
+            schemas = {"edges": edges.schema, "asked": asked.schema}
+            out = worker.feed({name: arrays(schemas[name], each) for name, each in streams.items() if each})
+            rows = zip(out.columns["origin"].tolist(), out.columns["at"].tolist(), strict=True)
+            for row, diff in zip(rows, out.diff.tolist(), strict=True):
+                found[row] += diff
+            assert +found == walked(+queries, +graph, count)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_all_hops_use_one_index_of_the_edges(count):
+    with closing(Worker(hops(count))) as worker:
+        plan = worker.explain()
+        readers = [line for line in plan.splitlines() if "arrangement of" in line and "by src" in line]
+    assert len(readers) == 1
+    assert len(readers[0].split("read by ")[1].split("[")[0].split(",")) == count
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_several_workers_exchange_the_edges_once(count):
+    with closing(Embedded(hops(count), 2)) as engine:
+        out = engine.feed(
+            {"edges": arrays(edges.schema, [((1, 2), 0, 1)]), "asked": arrays(asked.schema, [((1, 1), 0, 1)])}
+        )
+        lines = engine.explain().splitlines()
+    assert sum("exchange of" in line and "by src" in line for line in lines) == 1
+    assert sum("arrangement of" in line and "by src" in line for line in lines) == 1
+    assert len(out.time) == (count == 1)
+
+
+def test_a_query_costs_what_it_reaches():
+    """Joins seek on both sides: a query among many edges adds no row to the index, and one to what is asked."""
+    many = [((src, (src + 1) % 10), 0, 1) for src in range(10)]
+    with closing(Worker(hops(1))) as worker:
+        worker.feed({"edges": arrays(edges.schema, many)})
+        rows = worker.state_rows()
+        out = worker.feed({"asked": arrays(asked.schema, [((3, 3), 1, 1)])})
+        assert (worker.state_rows() - rows, out.columns["at"].tolist()) == (1, [4])
+        worker.feed({"asked": arrays(asked.schema, [((3, 3), 2, -1)])})
+        assert worker.state_rows() == rows

@@ -1,0 +1,71 @@
+"""Law of who proposes: a delta query proposes hardly more values than the smallest sets that it could choose from."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.datagen.graphs.generator import graph
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
+from deltamark.queries.graph.motifs import MOTIFS
+
+
+def drawn(name: str) -> Edges:
+    """Draw a graph, each edge once."""
+    pairs = np.unique(np.column_stack(graph(name).edges(0)), axis=0)
+    pairs = np.random.default_rng(1).permutation(pairs[pairs[:, 0] != pairs[:, 1]])
+    return Edges(name, pairs[:, 0].copy(), pairs[:, 1].copy())
+
+
+def degrees(batch: Batch, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """By how much the numbers of edges that leave and reach each vertex change."""
+    return tuple(np.bincount(batch.columns[end], batch.diff, nodes).astype(np.int64) for end in ("src", "dst"))
+
+
+def least(batches: list[Batch], nodes: int) -> int:
+    """Sum, over changes and rules of triangles, how many values the smaller of the two sets has.
+
+    Those of e(a,b) extend by the edges that leave b and a before; of e(b,c) by those that reach b afterwards and c
+    before; of e(a,c) by those that leave a and reach c afterwards.
+    """
+    leave, reach = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+    total = 0
+    for batch in batches:
+        src, dst = batch.columns["src"], batch.columns["dst"]
+        more_leave, more_reach = degrees(batch, nodes)
+        old_leave, old_reach, leave, reach = leave, reach, leave + more_leave, reach + more_reach
+        total += int(np.minimum(old_leave[dst], old_leave[src]).sum())
+        total += int(np.minimum(reach[src], old_reach[dst]).sum())
+        total += int(np.minimum(leave[src], reach[dst]).sum())
+    return total
+
+
+def proposed(edges: Edges, batches: list[Batch]) -> int:
+    triangles = MOTIFS["triangle"].dataflow({"e": edges.relation()}).count()
+    with closing(Worker(triangles)) as worker:
+        for batch in batches:
+            worker.push({"e": batch})
+        return worker.proposals()
+
+
+def batches_of(stream: Stream) -> list[Batch]:
+    loaded = stream.loaded()
+    return [*([loaded] if len(loaded.time) else []), *stream.batches()]
+
+
+CASES = [
+    *(("hub:1000", workload, size) for workload in ("nodes", "half") for size in (1, 10, 1000)),
+    *((name, "half", size) for name in ("rmat-hubs:7", "zipf:8") for size in (1, 10, 100, 1000)),
+]
+
+
+@pytest.mark.parametrize(("name", "workload", "size"), CASES)
+def test_at_most_two_proposals_a_change_are_more_than_the_least_possible(name, workload, size):
+    edges = drawn(name)
+    batches = batches_of(WORKLOADS[workload](edges, size))
+    changes = sum(len(batch.time) for batch in batches)
+    assert proposed(edges, batches) <= least(batches, graph(name).nodes) + 2 * changes

@@ -1,0 +1,241 @@
+"""Laws of the engine: for each operator alone, and for random plans of several, the change stream is the reference's.
+
+Neither cutting it into feeds nor the order within a time changes a stream, and what has gone leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.driving import arrays, at_once, feed, maintained
+from support.growth import Case
+from support.laws import (
+    HUGE_KEY,
+    OPERATORS,
+    ROWS,
+    any_value,
+    check_cuts,
+    check_nothing_is_left,
+    check_order,
+    check_recomputation,
+    each_operator,
+    items,
+    long_stream,
+    others,
+    with_one_key,
+)
+from support.plans import cases, cuts, streams_of
+from support.reference import Row, Update, changes
+from support.streams import inputs_of
+
+from deltamark.dataflow.language.collection import source, total
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.types import Schema, integer
+from deltamark.errors import DeltamarkError
+
+few = settings(max_examples=5)
+many = settings(max_examples=60)
+
+
+def drawn(data: st.DataObject, name: str) -> Case:
+    return Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name])))
+
+
+@each_operator
+@few
+@given(st.data())
+def test_the_integral_of_changes_is_the_recomputed_answer(name, data):
+    case = drawn(data, name)
+    check_recomputation(case, data.draw(cuts(case.streams)))
+
+
+@each_operator
+@few
+@given(st.data())
+def test_a_batch_is_its_singletons(name, data):
+    case = drawn(data, name)
+    check_cuts(case, data.draw(cuts(case.streams)))
+
+
+@each_operator
+@few
+@given(st.data(), st.integers(0, 99))
+def test_the_order_within_a_time_is_irrelevant(name, data, seed):
+    check_order(drawn(data, name), seed)
+
+
+@each_operator
+@few
+@given(st.data(), st.integers(0, 99))
+def test_what_has_gone_leaves_nothing(name, data, seed):
+    check_nothing_is_left(drawn(data, name), seed)
+
+
+@many
+@given(cases(), st.data())
+def test_plans_equal_their_recomputation(case, data):
+    check_recomputation(case, data.draw(cuts(case.streams)))
+
+
+@many
+@given(cases(), st.data())
+def test_plans_may_be_fed_in_any_batches(case, data):
+    check_cuts(case, data.draw(cuts(case.streams)))
+
+
+@many
+@given(cases(), st.integers(0, 99))
+def test_plans_ignore_the_order_within_a_time(case, seed):
+    check_order(case, seed)
+
+
+@many
+@given(cases(), st.integers(0, 99))
+def test_plans_forget_what_has_gone(case, seed):
+    check_nothing_is_left(case, seed)
+
+
+@each_operator
+def test_a_feed_may_hold_hundreds_of_times(name):
+    collection = OPERATORS[name]
+    streams = {each: long_stream(schema, len(each), 120) for each, schema in inputs_of(collection).items()}
+    assert at_once(collection, streams) == changes(collection.node, streams)
+
+
+@pytest.mark.parametrize("feeds", [[[0, 1, 2, 5]], [[0], [1], [2], [5]]], ids=["at-once", "one-by-one"])
+@pytest.mark.parametrize("collection", HUGE_KEY.values(), ids=HUGE_KEY.keys())
+def test_all_rows_may_have_one_key(collection, feeds):
+    streams = {name: with_one_key(schema, len(name), 200) for name, schema in inputs_of(collection).items()}
+    assert maintained(collection, streams, feeds) == changes(collection.node, streams)
+
+
+@each_operator
+def test_nothing_in_nothing_out(name):
+    collection = OPERATORS[name]
+    with closing(Worker(collection)) as worker:
+        first = feed(worker, collection, {})
+        assert first == changes(collection.node, {})
+        empty = {each: arrays(schema, []) for each, schema in inputs_of(collection).items()}
+        assert len(worker.feed(empty).time) == 0
+        assert feed(worker, collection, {}) == {}
+
+
+ROW = (71, 83)
+pairs = source("pairs", {"key": integer(0, 99), "value": integer(0, 99)}, ROWS)
+pair_limits = source("limits", {"key": integer(0, 99), "limit": integer(0, 99)}, ROWS)
+WATCHERS = {
+    "threshold": (pairs.threshold(2), ROW),
+    "count": (pairs.count(by="key"), ROW[:1]),
+    "sum": (pairs.aggregate(by=("key", "value"), sum=total(col.value)), ROW),
+    "largest": (pairs.largest("value", by="key"), ROW),
+    "smallest-of-all": (pairs.smallest("value"), ROW),
+    "top": (pairs.top(3, ["value"]), ROW),
+    "above": (pairs.above(pair_limits, col.value, "limit", on="key"), ROW),
+    "below": (pairs.below(pair_limits, col.value, "limit", on="key"), ROW),
+    "or-null": (pairs.or_null(), ROW),
+    "semijoin": (pair_limits.semijoin(pairs, on="key"), ROW[:1]),
+}
+TOO_MANY_DELETED = {
+    "never-there": [(ROW, 1009, -1)],
+    "deleted-twice": [(ROW, 1001, 1), ((1, 2), 1001, 1), (ROW, 1009, -2)],
+    "there-again-later": [((1, 2), 1001, 1), (ROW, 1009, -1), (ROW, 1010, 1)],
+}
+
+
+@pytest.mark.parametrize("updates", TOO_MANY_DELETED.values(), ids=TOO_MANY_DELETED.keys())
+@pytest.mark.parametrize(("collection", "row"), WATCHERS.values(), ids=WATCHERS.keys())
+def test_less_than_zero_rows_are_an_error_that_names_row_and_time(collection, row, updates):
+    with closing(Worker(collection)) as worker, pytest.raises(DeltamarkError) as error:
+        feed(worker, collection, {"pairs": updates})
+    assert {*row, 1009} <= set(map(int, re.findall(r"-?\d+", str(error.value))))
+
+
+@pytest.mark.parametrize(
+    ("collection", "updates"),
+    [
+        (pairs.where(col.value > 0), {"pairs": [(ROW, 3, -2)]}),
+        (pairs.select("key"), {"pairs": [(ROW, 3, -2)]}),
+        (pairs.concat(pairs), {"pairs": [(ROW, 3, -2)]}),
+        (pairs.negate().negate(), {"pairs": [(ROW, 3, -2)]}),
+    ],
+    ids=["where", "select", "concat", "negate"],
+)
+def test_what_keeps_no_rows_is_linear_in_any_weights(collection, updates):
+    assert at_once(collection, updates) == changes(collection.node, updates)
+
+
+def test_a_sum_beyond_64_bits_is_an_error():
+    big = source("big", {"value": integer(0, 2**62)}, 100)
+    collection = big.aggregate(sum=total(col.value))
+    with pytest.raises(DeltamarkError):
+        at_once(collection, {"big": [((2**62,), 0, 3)]})
+
+
+def test_a_weight_beyond_64_bits_is_an_error():
+    collection = pairs.join(pair_limits, on="key")
+    with pytest.raises(DeltamarkError):
+        at_once(collection, {"pairs": [(ROW, 0, 2**40)], "limits": [(ROW, 0, 2**40)]})
+
+
+def test_a_value_outside_its_bounds_is_an_error_that_names_it():
+    with pytest.raises(DeltamarkError, match=r"pairs.*value.*100"):
+        at_once(pairs.distinct(), {"pairs": [((1, 100), 0, 1)]})
+
+
+heavy = source("heavy", {"key": integer(0, 2), "value": integer(0, 1)}, 2**62)
+doubled = heavy.join(items.select("key").rename(twice="key"), on={"key": "twice"}).select("key")
+
+
+@pytest.mark.parametrize(
+    "collection",
+    [
+        doubled.consolidate(),
+        doubled,
+        doubled.distinct(),
+        doubled.top(1, []),
+        doubled.largest("key", levels=[2]),
+        doubled.or_null(),
+    ],
+    ids=lambda collection: collection.node.op,
+)
+def test_a_weight_of_more_than_64_bits_is_an_error(collection):
+    streams = {"heavy": [((1, 0), 0, 2**61), ((1, 1), 0, 2**61)], "items": [((1, 0, 0), 0, 2)]}
+    with pytest.raises(DeltamarkError, match="a weight needs more than 64 bits"):
+        at_once(collection, streams)
+
+
+def churned(schema: Schema, seed: int, times: int) -> list[Update]:
+    """Insert rows, nearly all with one key and some of them twice, and delete rows in any order."""
+    order = random.Random(seed)
+    live: list[Row] = []
+    updates: list[Update] = []
+    for time in range(times):
+        for _ in range(order.randrange(40)):
+            if live and order.random() < 0.45:
+                place = order.randrange(len(live))
+                live[place], live[-1] = live[-1], live[place]
+                updates.append((live.pop(), time, -1))
+            else:
+                row = (int(order.random() < 0.9), *(any_value(order, each.type) for each in schema.fields[1:]))
+                times_here = order.choice([1, 1, 2])
+                live += [row] * times_here
+                updates.append((row, time, times_here))
+    return updates
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_a_huge_key_may_go_in_any_order(seed):
+    joined = items.join(others, on="key")
+    schemas = inputs_of(joined)
+    streams = {
+        "items": churned(schemas["items"], seed, 60),
+        "others": [((key, 1, 8034), 9 * key, 1) for key in range(3)],
+    }
+    feeds = [[time for time in range(60) if time // 7 == part] for part in range(9)]
+    assert maintained(joined, streams, feeds) == changes(joined.node, streams)

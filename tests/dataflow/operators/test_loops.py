@@ -1,0 +1,323 @@
+"""Laws of loops: their changes are those of recomputing each fixpoint, however fed, and late as from the start."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import closing
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.driving import arrays, at_once, between, feed, maintained, stream_of
+from support.late import check_late, cuts_of, fed
+from support.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation, long_stream
+from support.loop_laws import drawn, each_loop
+from support.loops import LOOPS, NODES, ROWS, begun, distances, edges, nodes, reach, roots, step
+from support.plans import cuts, streams_of
+from support.reference import changes
+from support.streams import inputs_of, times_of
+
+from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.iteration import MOST_ITERATIONS
+from deltamark.dataflow.operators.loop import End, Met
+from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.multi_worker import Embedded
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.spark.planning.stage_planner import cut
+from deltamark.dataflow.types import TEXT, integer
+from deltamark.errors import DeltamarkError
+
+few = settings(max_examples=8)
+
+
+@each_loop
+@few
+@given(data=st.data())
+def test_a_loop_is_its_recomputed_fixpoint(name, data):
+    case = drawn(data, name)
+    check_recomputation(case, data.draw(cuts(case.streams)))
+
+
+@each_loop
+@few
+@given(data=st.data())
+def test_a_loop_may_be_fed_in_any_batches(name, data):
+    case = drawn(data, name)
+    check_cuts(case, data.draw(cuts(case.streams)))
+
+
+@each_loop
+@settings(max_examples=4)
+@given(data=st.data(), rows=st.integers(1, 3))
+def test_a_time_of_a_loop_may_be_longer_than_a_slice(name, data, rows):
+    case = drawn(data, name)
+    with patch("deltamark.dataflow.codegen.program.SLICE_ROWS", rows):
+        check_recomputation(case, data.draw(cuts(case.streams)))
+
+
+def test_a_slice_that_only_later_iterations_meet_is_met_once():
+    """The edge from 1 is in a slice of its own, in which no remembered row can meet it yet."""
+    plan = LOOPS["reach-by-a-way-that-opens-later"]
+    streams = {"roots": [((0,), 0, 1)], "edges": [((0, 1, 0), 1, 1), ((1, 2, 2), 1, 1), ((1, 2, 2), 2, -1)]}
+    with patch("deltamark.dataflow.codegen.program.SLICE_ROWS", 1):
+        assert at_once(plan, streams) == changes(plan.node, streams)
+
+
+@each_loop
+@few
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_a_loop_ignores_the_order_within_a_time(name, data, seed):
+    check_order(drawn(data, name), seed)
+
+
+@each_loop
+@few
+@given(data=st.data(), seed=st.integers(0, 99))
+def test_a_loop_forgets_what_has_gone(name, data, seed):
+    check_nothing_is_left(drawn(data, name), seed)
+
+
+@each_loop
+@few
+@given(data=st.data())
+def test_a_loop_says_late_what_it_says_from_the_beginning(name, data):
+    case = drawn(data, name)
+    others = {"index": LOOPS["reach"], "same": case.collection}
+    residents = {each: others[each] for each in data.draw(st.sets(st.sampled_from(sorted(others))))}
+    residents |= {each.params: Collection(each) for each in walk(case.collection.node) if each.op == "input"}
+    check_late(case, residents, data.draw(cuts_of(case.streams)), stay=data.draw(st.booleans()))
+
+
+@each_loop
+def test_a_feed_may_hold_hundreds_of_epochs(name):
+    collection = LOOPS[name]
+    streams = {each: long_stream(schema, len(each), 120) for each, schema in inputs_of(collection).items()}
+    assert at_once(collection, streams) == changes(collection.node, streams)
+
+
+def remembered(worker: Worker) -> list[int]:
+    """Count the rows that each operator of a loop keeps."""
+    states = worker._shard.compiled.program.states.values()
+    return [each.rows() for each in states if isinstance(each, End | Met)]
+
+
+@pytest.mark.parametrize("name", ["distances", "components", "reach-by-two-steps"])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_what_is_kept_follows_what_is_live(name, data):
+    """After many epochs a loop remembers what it would had it begun with what is there now."""
+    collection, streams = LOOPS[name], data.draw(streams_of(LOOPS[name]))
+    live = {each: Counter() for each in streams}
+    for each, stream in streams.items():
+        for row, _, diff in stream:
+            live[each][row] += diff
+    now = {each: [(row, 0, diff) for row, diff in rows.items() if diff] for each, rows in live.items()}
+    with closing(Worker(collection)) as old, closing(Worker(collection)) as young:
+        for time in times_of(streams):
+            feed(old, collection, between(streams, {time}))
+        feed(young, collection, now)
+        assert remembered(old) == remembered(young)
+
+
+def test_a_cycle_that_is_cut_off_goes():
+    around = [((0, 1, 0), 0, 1), ((1, 2, 0), 0, 1), ((2, 3, 0), 0, 1), ((3, 1, 0), 0, 1)]
+    streams = {"edges": [*around, ((0, 1, 0), 1, -1)], "roots": [((0,), 0, 1)]}
+    found = at_once(LOOPS["distances"], streams)
+    assert {row: diff for (time, row), diff in found.items() if time == 1} == {(1, 1): -1, (2, 2): -1, (3, 3): -1}
+
+
+def test_a_loop_uses_the_arrangement_that_is_there():
+    """It neither copies it nor goes through it: what it adds to what is kept does not depend on the other edges."""
+    index = roots.rename(at="node").join(edges.select("src", "dst", "cost"), on={"at": "src"})
+    many = [((src, dst, 0), 0, 1) for src in range(3) for dst in range(3) for _ in range(500)]
+    with closing(Together({"index": index})) as together:
+        schemas = inputs_of(LOOPS["distances"])
+        fed(together, schemas, {"edges": [*many, ((4, 5, 0), 0, 1)], "roots": [((4,), 0, 1)]})
+        before = together.state_rows()
+        late = together.attach("late", LOOPS["distances"])
+        assert stream_of(LOOPS["distances"], late) == {(0, (4, 0)): 1, (0, (5, 1)): 1}
+        assert together.state_rows() - before == 4, "two nodes, remembered by the join and by what closes the loop"
+        lines = [line for line in together.explain().splitlines() if "arrangement of" in line and "by src" in line]
+        assert len(lines) == 1
+        assert len(lines[0].split("read by ")[1].split("[")[0].split(",")) == 2
+
+
+def test_what_a_loop_held_is_given_back():
+    index = roots.rename(at="node").join(edges, on={"at": "src"})
+    with closing(Together({"index": index})) as together:
+        fed(together, inputs_of(LOOPS["distances"]), {"edges": [((0, 1, 1), 0, 1)], "roots": [((0,), 0, 1)]})
+        memory = together._shard.compiled.program.memory
+        before = together.state_rows(), together.explain(), len(memory.reservations())
+        for _ in range(3):
+            together.attach("late", LOOPS["distances"])
+            assert together.state_rows() > before[0]
+            together.retire("late")
+            assert (together.state_rows(), together.explain(), len(memory.reservations())) == before
+
+
+def test_explain_shows_the_body():
+    with closing(Worker(distances())) as worker:
+        operators = [line.split()[1].strip(":") for line in worker.explain().splitlines() if line.split()[0].isdigit()]
+    assert operators == [
+        "input", "select", "input", "variable", "join", "select", "concat", "extreme", "threshold", "iterate",
+    ]  # fmt: skip
+
+
+def test_a_loop_that_does_not_end_is_an_error():
+    counting = roots.select(n=col.node).iterate(lambda found: found.select(n=col.n + 1).distinct())
+    message = f"a loop goes on after {MOST_ITERATIONS} iterations: time 7"
+    with closing(Worker(counting)) as worker, pytest.raises(DeltamarkError, match=message):
+        worker.feed({"roots": arrays(roots.schema, [((0,), 7, 1)])})
+
+
+def test_a_long_path_is_walked():
+    length = 3000
+    places = integer(0, length)
+    graph = source("edges", {"src": places, "dst": places}, ROWS)
+    begin = source("roots", {"node": places}, ROWS).select("node", dist=0)
+    path = begin.iterate(
+        lambda found: (
+            found.join(graph, on={"node": "src"})
+            .select(node=col.dst, dist=col.dist + 1)
+            .concat(begin)
+            .smallest("dist", by="node")
+            .distinct()
+        )
+    )
+    with closing(Worker(path)) as worker:
+        chain = arrays(graph.schema, [((at, at + 1), 0, 1) for at in range(length)])
+        out = worker.feed({"edges": chain, "roots": arrays(roots.schema, [((0,), 0, 1)])})
+        assert sorted(out.columns["dist"].tolist()) == list(range(length + 1))
+        cut_off = worker.feed({"edges": arrays(graph.schema, [((length - 2, length - 1), 1, -1)])})
+        assert sorted(cut_off.columns["dist"].tolist()) == [length - 1, length]
+        assert np.all(cut_off.diff == -1)
+
+
+@pytest.fixture
+def folded(monkeypatch):
+    """Have keys added up from their second look on, and rows compared with earlier ones from the first iteration on."""
+    monkeypatch.setattr("deltamark.dataflow.operators.loop.MANY_ROWS", 0)
+    monkeypatch.setattr("deltamark.dataflow.operators.loop.LONG_EPOCH", 1)
+
+
+@each_loop
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_loop_that_adds_up_its_keys_equals_its_recomputation(name, folded, data):  # noqa: ARG001
+    case = drawn(data, name)
+    check_recomputation(case, data.draw(cuts(case.streams)))
+
+
+def countdown(which: str, least: int) -> Collection:
+    """Move one value a key, step by step, to where it stays: it has a past at each iteration."""
+    begin = tracks.select("key", "at")
+
+    def body(found: Collection) -> Collection:
+        on, there = found.where(col.at > least).select("key", at=col.at - 1), found.where(col.at <= least)
+        if which == "distinct":
+            return on.concat(there, begin.where(col.at <= least)).distinct()
+        return on.concat(there, begin).smallest("at", by="key").distinct()
+
+    return begin.iterate(body)
+
+
+tracks = source("tracks", {"key": integer(0, 2), "at": integer(0, 400)}, ROWS)
+
+
+@pytest.mark.parametrize("which", ["smallest", "distinct"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_key_may_change_in_hundreds_of_iterations(which, seed):
+    order = random.Random(seed)
+    live, updates = Counter(), []
+    for time in range(6):
+        for _ in range(3):
+            row = order.randrange(3), order.choice([150, 151, 200, 201, 400])
+            diff = -1 if live[row] and order.random() < 0.6 else 1
+            live[row] += diff
+            updates.append((row, time, diff))
+    plan, streams = countdown(which, 100), {"tracks": updates}
+    assert maintained(plan, streams, [[0], [1, 2], [3, 4, 5]]) == changes(plan.node, streams)
+
+
+CIRCLES = {
+    "there and back": (lambda row: row.select("key", at=1 - col.at), 1),
+    "round three": (
+        lambda row: row.where(col.at < 2).select("key", at=col.at + 1).concat(
+            row.where(col.at == 2).select("key", at=col.at - 2)
+        ),
+        2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CIRCLES)
+@pytest.mark.parametrize("others", [0, 5])
+def test_a_loop_that_goes_round_in_a_circle_is_an_error(name, others):
+    body, most = CIRCLES[name]
+    rows = source("rows", {"key": integer(0, 9), "at": integer(0, most)}, 100)
+    circle = rows.iterate(lambda found: body(found).distinct())
+    with closing(Worker(circle)) as worker:
+        settled = {"rows": arrays(rows.schema, [])}
+        worker.feed(settled)
+        updates = [((key, 0), 3, 1) for key in range(others + 1)]
+        message = f"a loop goes round in a circle: the same rows again after {most + 1} iterations, time 3"
+        with pytest.raises(DeltamarkError, match=message):
+            worker.feed({"rows": arrays(rows.schema, updates)})
+
+
+def test_what_was_never_there_is_named():
+    message = "a negative multiplicity: node=3, dist=0 at time 2"
+    with closing(Worker(LOOPS["distances"])) as worker, pytest.raises(DeltamarkError, match=message):
+        worker.feed({"roots": arrays(roots.schema, [((3,), 2, -1)])})
+
+
+texts = source("texts", {"node": NODES, "name": TEXT}, ROWS)
+wide = source("wide", {"a": integer(0, 2**40), "b": integer(0, 2**40)}, ROWS)
+REFUSED = {
+    "the body of a loop does not end in what it keeps: join": lambda: reach().iterate(
+        lambda it: it.join(nodes, "node")
+    ),
+    "the body of a loop does not end in what it keeps: extreme": lambda: begun.iterate(
+        lambda it: it.smallest("dist", by="node")
+    ),
+    "a loop whose body does not use its rows": lambda: roots.iterate(lambda _: nodes.distinct()),
+    "both sides of a join change in a loop": lambda: roots.iterate(lambda it: it.join(it, on="node").distinct()),
+    "cannot be done inside a loop: threshold": lambda: roots.iterate(lambda it: nodes.semijoin(it, "node").distinct()),
+    "cannot be done inside a loop: aggregate": lambda: roots.iterate(
+        lambda it: it.count(by="node").select("node").distinct()
+    ),
+    "a loop inside a loop": lambda: roots.iterate(
+        lambda it: nodes.iterate(lambda other: other.concat(it).distinct()).concat(it).distinct()
+    ),
+    "a loop that begins with the rows of another": lambda: roots.iterate(lambda it: it.iterate(Collection.distinct)),
+    "other columns after an iteration": lambda: begun.iterate(lambda it: it.select("node").distinct()),
+    "a column of another type": lambda: texts.iterate(lambda it: it.select("node", name=col.node).distinct()),
+    "cannot go round a loop: name": lambda: texts.iterate(lambda it: it.concat(texts).distinct()),
+    "values may outgrow 64 bits in a loop: dist": lambda: begun.iterate(
+        lambda it: it.select("node", dist=col.dist * 3 + 1).distinct()
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_a_loop_cannot_do_is_said_when_it_is_written(message):
+    with pytest.raises(DeltamarkError, match=message):
+        REFUSED[message]()
+
+
+def test_what_a_loop_cannot_do_is_said_when_it_is_compiled():
+    leaked: list[Collection] = []
+    roots.iterate(lambda it: leaked.append(it) or step(it).concat(roots).distinct())
+    with pytest.raises(DeltamarkError, match="rows of a loop outside of it"):
+        Worker(leaked[-1])
+    with pytest.raises(DeltamarkError, match="a key of a loop does not fit in 62 bits: a, b"):
+        Worker(wide.iterate(lambda it: it.concat(wide).distinct()))
+    with pytest.raises(DeltamarkError, match="a loop runs on one worker"):
+        Embedded(reach(), 2)
+    with pytest.raises(DeltamarkError, match="a loop cannot run on Spark"):
+        cut(reach(), 2)

@@ -1,0 +1,311 @@
+"""Laws of past times: a dataflow can be attached as of one that is held; what nobody holds any more is forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from random import Random
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.driving import added, between, stream_of
+from support.growth import Case
+from support.late import fed, live
+from support.laws import OPERATORS, each_operator, items, others
+from support.loop_laws import drawn, each_loop
+from support.loops import LOOPS
+from support.plans import cases, cuts, streams_of
+from support.reference import answer, changes
+from support.streams import inputs_of
+
+from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.iteration import free
+from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.errors import DeltamarkError
+
+few = settings(max_examples=2)
+many = settings(max_examples=20)
+SMALL_SLICES = (
+    patch.multiple("deltamark.dataflow.runtime.attach", SLICE_ROWS=2, MANY_ROWS=2),
+    patch("deltamark.dataflow.runtime.binding.SLICE_ROWS", 2),
+)
+
+BOTH = {"items": [((0, 1, 0), 0, 1), ((0, 2, 0), 2, 1)], "others": [((0, 2, 8034), 1, 1), ((1, 1, 8034), 3, 1)]}
+JOINED = items.join(others, on="key")
+
+
+class Feeds:
+    """Residents that are fed; all of `whole` but its rows can be had from arrangements of the inputs by nothing."""
+
+    def __init__(self, case: Case, residents: dict[str, Collection]) -> None:
+        self.case, self.said = case, {}
+        self.schemas = inputs_of(case.collection)
+        for each in residents.values():
+            self.schemas |= inputs_of(each)
+        self.together = Together(residents)
+
+    def feed(self, times) -> None:
+        for name, batch in fed(self.together, self.schemas, between(self.case.streams, set(times))).items():
+            if name == "late":
+                self.hear(batch)
+
+    def hear(self, batch) -> None:
+        self.said = added([self.said, stream_of(self.case.collection, batch)])
+
+    def until(self, time):
+        return {name: [each for each in stream if each[1] <= time] for name, stream in self.case.streams.items()}
+
+    def history(self, time):
+        return {name: [live(self.schemas[name], stream)] for name, stream in self.until(time).items()}
+
+    def expected(self, time):
+        """What there is to say of the plan since a time."""
+        node = self.case.collection.node
+        found = {change: diff for change, diff in changes(node, self.case.streams).items() if change[0] > time}
+        then = answer(node, self.until(time), time).items()
+        return found | {(time, row): diff for row, diff in then}
+
+
+def residents_of(data: st.DataObject, whole: Collection) -> dict[str, Collection]:
+    """Some parts of a plan that are maintained before it comes, and all its inputs."""
+    parts = [Collection(node) for node in walk(whole.node) if not free(node)]
+    chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
+    inputs = [each for each in parts if each.node.op == "input"]
+    return {str(place): each for place, each in enumerate([*inputs, *chosen])}
+
+
+def check_since(case: Case, data: st.DataObject) -> None:
+    """Hold a time, feed on, attach as of the time or a later one, and feed on."""
+    feeds = data.draw(cuts(case.streams))
+    first, second = sorted(data.draw(st.tuples(*[st.integers(1, len(feeds))] * 2)))
+    run = Feeds(case, residents_of(data, case.collection))
+    with closing(run.together) as together:
+        for times in feeds[:first]:
+            run.feed(times)
+        hold = together.hold()
+        for times in feeds[first:second]:
+            run.feed(times)
+        between_them = [time for times in feeds[first:second] for time in times]
+        hold.advance(data.draw(st.sampled_from([hold.time, *between_them])))
+        history = run.history(hold.time)
+        run.hear(together.attach("late", case.collection, history, hold))
+        hold.release()
+        for times in [*feeds[second:], []]:
+            run.feed(times)
+        assert run.said == run.expected(hold.time)
+
+
+def check_approach(case: Case, data: st.DataObject) -> None:
+    """Let a plan come bit by bit between feeds."""
+    feeds = data.draw(cuts(case.streams))
+    first = data.draw(st.integers(1, len(feeds)))
+    run = Feeds(case, residents_of(data, case.collection))
+    with closing(run.together) as together, SMALL_SLICES[0], SMALL_SLICES[1]:
+        for times in feeds[:first]:
+            run.feed(times)
+        run.feed([])  # which gives back the texts that have gone
+        begun = max((time for times in feeds[:first] for time in times), default=0)
+        rows = together.state_rows()
+        together.approach("late", case.collection, run.history(begun), fuel=2)
+        for times in [*feeds[first:], []]:
+            run.feed(times)
+        while together.coming:
+            run.feed([])
+        assert run.said == run.expected(begun)
+        together.retire("late")
+        run.feed([])
+        if first == len(feeds):
+            assert together.state_rows() == rows
+
+
+@each_operator
+@few
+@given(data=st.data())
+def test_an_operator_says_since_a_time_what_it_says_from_the_beginning(name, data):
+    check_since(Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name]))), data)
+
+
+@many
+@given(cases(), st.data())
+def test_a_plan_says_since_a_time_what_it_says_from_the_beginning(case, data):
+    check_since(case, data)
+
+
+@each_operator
+@few
+@given(data=st.data())
+def test_an_operator_that_comes_bit_by_bit_says_the_same(name, data):
+    check_approach(Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name]))), data)
+
+
+@many
+@given(cases(), st.data())
+def test_a_plan_that_comes_bit_by_bit_says_the_same(case, data):
+    check_approach(case, data)
+
+
+@each_loop
+@few
+@given(data=st.data())
+def test_a_loop_says_since_a_time_what_it_says_from_the_beginning(name, data):
+    data.draw(st.sampled_from([check_since, check_approach]))(drawn(data, name), data)
+
+
+def coming_and_going(together: Together, times: range) -> None:
+    """Feed rows of which each leaves again at the next time."""
+    for time in times:
+        stream = [((0, 1, 0), time, 1), ((1, 1, 0), time, 1)] if time % 2 == 0 else []
+        stream = stream or [((0, 1, 0), time, -1), ((1, 1, 0), time, -1)]
+        fed(together, inputs_of(JOINED), {"items": stream})
+
+
+def test_the_slowest_decides_what_is_kept():
+    with closing(Together({"joined": JOINED})) as together:
+        coming_and_going(together, range(2))
+        empty = together.state_rows()
+        slow = together.hold()
+        coming_and_going(together, range(2, 4))
+        fast = together.hold()
+        coming_and_going(together, range(4, 6))
+        assert together.state_rows() == empty + 8, "all history is kept"
+        fast.advance(5)
+        assert together.state_rows() == empty + 8, "the slower one needs it"
+        slow.advance(3)
+        assert together.state_rows() == empty + 4, "what is before the slower one is merged"
+        slow.release()
+        assert together.state_rows() == empty, "only the faster one is left, which needs none"
+        fast.release()
+        assert together.state_rows() == empty
+
+
+def test_a_hold_that_moves_on_forever_keeps_no_more_and_no_more():
+    with closing(Together({"joined": JOINED})) as together:
+        coming_and_going(together, range(2))
+        hold, sizes = together.hold(), set()
+        for step in range(1, 301):
+            coming_and_going(together, range(2 * step, 2 * step + 2))
+            hold.advance(2 * step)
+            if step % 100 == 0:
+                sizes.add((together.state_rows(), together.state_bytes()))
+        assert len(sizes) == 1
+
+
+def test_less_than_zero_rows_are_an_error_when_it_is_settled():
+    with closing(Together({"joined": JOINED})) as together:
+        with pytest.raises(DeltamarkError, match="there is no past"):
+            together.hold()
+        fed(together, inputs_of(JOINED), BOTH)
+        hold = together.hold()
+        fed(together, inputs_of(JOINED), {"items": [((1, 2, 1), 4, -1)]})
+        with pytest.raises(DeltamarkError, match=r"a negative multiplicity: .* at time 4"):
+            hold.release()
+
+
+def test_a_time_that_is_held_no_more_is_an_error():
+    with closing(Together({"joined": JOINED})) as together:
+        fed(together, inputs_of(JOINED), between(BOTH, {0}))
+        hold = together.hold()
+        fed(together, inputs_of(JOINED), between(BOTH, {1, 2}))
+        hold.advance(1)
+        with pytest.raises(DeltamarkError, match="a time that is held no more: 0, held 1"):
+            hold.advance(0)
+        hold.release()
+        with pytest.raises(DeltamarkError, match="nobody has kept this"):
+            together.attach("late", JOINED.count(), since=hold)
+        assert list(together.schemas) == ["joined"], "what failed has left"
+
+
+def test_while_one_comes_no_other_does():
+    with closing(Together({"joined": JOINED})) as together:
+        fed(together, inputs_of(JOINED), BOTH)
+        with pytest.raises(DeltamarkError, match="too little fuel: 1"):
+            together.approach("late", JOINED.count(), fuel=1)
+        together.approach("late", JOINED.count(), fuel=2)
+        for begin in (together.hold, lambda: together.attach("other", JOINED)):
+            with pytest.raises(DeltamarkError, match="a dataflow is coming: late"):
+                begin()
+        together.retire("late")
+        together.hold().release()
+        assert fed(together, inputs_of(JOINED), {}).keys() == {"joined"}
+
+
+LONG_TIMES = {
+    "join": JOINED,
+    "join-with-itself": items.join(items.rename(other="value", more="word"), on="key"),
+    "semijoin": items.semijoin(others, on="key"),
+    "left-join": items.left_join(others, on="key"),
+    "count": JOINED.count(by="value"),
+    "top": JOINED.top(3, ["-amount"]),
+    "loop": LOOPS["distances"],
+}
+
+
+@pytest.mark.parametrize("slice_rows", [1, 2, 7])
+@pytest.mark.parametrize("how", ["hold", "approach"])
+@pytest.mark.parametrize("name", LONG_TIMES)
+def test_residents_are_right_while_a_time_is_held(name, how, slice_rows, monkeypatch):
+    """Times are longer than slices, so rows of earlier slices of a time lie behind those that are settled."""
+    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", slice_rows)
+    plan, order = LONG_TIMES[name], Random(slice_rows)
+    streams = {each: churn(schema, order) for each, schema in inputs_of(plan).items()}
+    said = []
+    with closing(Together({"plan": plan, "other": JOINED.count()})) as together:
+        for time in range(5):
+            if time == 2 and how == "hold":
+                together.hold()
+            if time == 2 and how == "approach":
+                together.approach("late", JOINED.count(by="key"), fuel=2)
+            out = fed(together, inputs_of(JOINED) | inputs_of(plan), between(streams, {time}))
+            said.append(stream_of(plan, out["plan"]))
+    assert added(said) == changes(plan.node, streams)
+
+
+@pytest.mark.parametrize("slice_rows", [1, 2, 7])
+@pytest.mark.parametrize("name", LONG_TIMES)
+def test_a_past_of_long_times_is_seen_again(name, slice_rows, monkeypatch):
+    """The log has the rows of all slices of a time already when the first of them is seen again."""
+    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", slice_rows)
+    plan, order = LONG_TIMES[name], Random(slice_rows)
+    streams = {each: churn(schema, order) for each, schema in inputs_of(plan).items()}
+    run = Feeds(Case(plan, streams), {"plan": plan, "other": JOINED.count()})
+    with closing(run.together) as together:
+        run.feed([0, 1])
+        hold = together.hold()
+        run.feed([2, 3])
+        run.hear(together.attach("late", plan, run.history(1), hold))
+        run.feed([4])
+        assert run.said == run.expected(1)
+
+
+def churn(schema, order: Random) -> list:
+    """Insert a dozen rows of few values at each time, and delete most of those that are there, in any order."""
+    live, updates = Counter(), []
+    for time in range(5):
+        rows = [tuple(order.randint(each.type.low, min(each.type.high, each.type.low + 2)) for each in schema.fields)
+                for _ in range(12)]  # fmt: skip
+        now = [(row, 1) for row in rows] + [(row, -n) for row, n in live.items() if n and order.random() < 0.7]
+        order.shuffle(now)
+        for row, diff in now:
+            live[row] += diff
+        updates += [(row, time, diff) for row, diff in now]
+    return updates
+
+
+def test_a_sum_stays_a_sum_while_feeds_come_between_pieces():
+    """A feed without rows leaves the inputs' columns pointed at nothing when the sum ends the time of its history."""
+    keys = others.select("key").concat(items.select("key"), items.select("key").negate())
+    summed = keys.join(items.aggregate(whole=total(col.value)), on={})
+    streams = {"items": [((0, 2, 1), 0, 3), ((1, 2, 1), 0, 1)], "others": [((1, 0, 8034), 0, 1)]}
+    schemas = inputs_of(summed)
+    with closing(Together({"items": items, "others": others})) as together:
+        fed(together, schemas, streams)
+        history = {name: [live(schemas[name], stream)] for name, stream in streams.items()}
+        together.approach("late", summed, history, fuel=2)
+        said = {}
+        while together.coming:
+            said = fed(together, {}, {})
+        assert stream_of(summed, said["late"]) == {(0, (1, 8)): 1}

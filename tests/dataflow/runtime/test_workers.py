@@ -1,0 +1,296 @@
+"""Any number of workers makes the changes of one, whatever the slices; and their faults, each caused for real."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.driving import added, arrays, between, feed, undone
+from support.laws import HUGE_KEY, OPERATORS, long_stream, with_one_key
+from support.paths import ROOT
+from support.plans import cases, cuts
+from support.reference import changes
+from support.spread import SPREAD, left, right, spread_stream
+from support.streams import inputs_of, times_of
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import source, total
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.runtime.multi_worker import Embedded
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.types import TEXT, integer
+from deltamark.errors import DeltamarkError
+
+WORKERS = (2, 5)
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch):
+    """Have several rounds in a feed, and times that are larger than a slice."""
+    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", 3)
+    monkeypatch.setattr("deltamark.dataflow.codegen.program.LONGER", 1)
+
+
+def sharded(collection, streams, feeds, workers):
+    with closing(Embedded(collection, workers)) as engine:
+        return added(feed(engine, collection, between(streams, set(times))) for times in feeds)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_feed_of_many_rounds(name, workers):
+    collection = OPERATORS[name]
+    streams = undone({each: long_stream(schema, len(each), 40) for each, schema in inputs_of(collection).items()})
+    times = times_of(streams)
+    assert sharded(collection, streams, [times[:20], times[20:]], workers) == changes(collection.node, streams)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@settings(max_examples=15)
+@given(cases(), st.data())
+def test_plans_equal_their_recomputation(workers, case, data):
+    feeds = data.draw(cuts(case.streams))
+    assert sharded(case.collection, case.streams, feeds, workers) == changes(case.collection.node, case.streams)
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+@pytest.mark.parametrize("name", HUGE_KEY)
+def test_all_rows_may_have_one_key(name, workers):
+    collection = HUGE_KEY[name]
+    streams = {each: with_one_key(schema, len(each), 200) for each, schema in inputs_of(collection).items()}
+    assert sharded(collection, streams, [[0, 1, 2, 5]], workers) == changes(collection.node, streams)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("name", SPREAD)
+def test_keys_of_a_wide_range_are_dealt_in_blocks(name, workers):
+    collection = SPREAD[name]
+    streams = undone({each: spread_stream(len(each), 150) for each in inputs_of(collection)})
+    times = times_of(streams)
+    assert sharded(collection, streams, [times[:20], times[20:]], workers) == changes(collection.node, streams)
+
+
+FAR = [
+    (0, 9), (0, 65535), (-(2**40), -(2**40) + 65535), (2**62, 2**63 - 1), (-(2**40), 2**40), (2**63 - 65536, 2**63 - 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ends", FAR, ids=str)
+@pytest.mark.parametrize("how", ["join", "semijoin", "antijoin", "left_join", "below", "concat", "concat-null"])
+def test_key_ranges_may_lie_far_apart(how, ends):
+    """Blocks of keys are dealt from the low end of both sides, or not at all."""
+    low, high = ends
+    near = source("near", {"a": integer(0, 9), "v": integer(0, 9)}, 1000)
+    far = source("far", {"k": integer(low, high), "x": integer(0, 9)}, 1000)
+    unmatched = near.select(b=col.a + 20).left_join(far, on={"b": "k"}).select(k=col.x)
+    plan = {
+        "below": lambda: near.below(far.aggregate("k", limit=total(col.x)), col.v, "limit", on={"a": "k"}),
+        "concat-null": lambda: far.distinct("k").concat(unmatched).count(by="k"),
+        "concat": lambda: near.distinct("a").concat(far.distinct("k").select(a=col.k)).count(by="a"),
+    }.get(how, lambda: getattr(near, how)(far, on={"a": "k"}))()
+    keys = [low, high, *(min(max(key, low), high) for key in range(10))]
+    streams = {
+        "near": [((key, key), time, 1) for time in range(2) for key in range(10)],
+        "far": [((key, place % 10), time, 1) for time in range(2) for place, key in enumerate(keys)],
+    }
+    assert sharded(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
+
+
+@pytest.mark.parametrize(("low", "moves"), [(0, 1), (10**5, 2)])
+def test_keys_below_those_that_were_dealt_are_dealt_anew(low, moves):
+    near = source("near", {"a": integer(0, 9)}, 1000)
+    far = source("far", {"k": integer(low, 2 * 10**5), "x": integer(0, 9)}, 1000)
+    with closing(Embedded(near.semijoin(far, on={"a": "k"}), 2)) as engine:
+        assert engine.explain().count("by k, for") == moves
+
+
+words = source("words", {"a": integer(0, 2**33), "x": TEXT}, 10**6)
+lowest = words.smallest("a", by="a")
+SHARED = {
+    "less-some": lowest.concat(words.negate()),
+    "less-and-more": lowest.concat(words.negate(), words),
+    "distinct-less-all": words.distinct().concat(words.negate()),
+    "all-less-lowest": words.concat(lowest.negate()),
+    "joined": words.join(words.count(by="a"), on="a"),
+    "counted": words.count(by="x"),
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("name", SHARED)
+def test_a_text_stays_while_any_row_has_it(name, workers, monkeypatch):
+    """Rows of both signs share texts, and some only pass through a worker."""
+    monkeypatch.setattr("deltamark.dataflow.codegen.program.LEAST_SWEPT", 0)
+    order, live, updates = random.Random(workers), {}, []
+    for now in range(4):
+        changed = [(row, -n) for row, n in live.items() if n and order.random() < 0.6]
+        changed += [((order.randrange(10) * 10**8, f"text {order.randrange(12)}"), 1) for _ in range(60)]
+        for row, diff in changed:
+            live[row] = live.get(row, 0) + diff
+        order.shuffle(changed)
+        updates += [(row, now, diff) for row, diff in changed]
+    plan = SHARED[name]
+    assert sharded(plan, {"words": updates}, [[0], [1], [2], [3]], workers) == changes(plan.node, {"words": updates})
+
+
+def children():
+    """List the processes that this one has started and that have not ended."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+
+def long_feed():
+    """Make a feed that takes a while: a cross join."""
+    rows = 1000
+    numbers, zeros = np.arange(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
+    collection = left.select("id").cross(right.select(other=col.id)).aggregate(sum=total(col.id - col.other))
+    return collection, {
+        name: Batch(numbers, np.ones(rows, dtype=np.int64), {"id": numbers + 5, "value": zeros, "amount": zeros})
+        for name in ("left", "right")
+    }
+
+
+def push_forever(engine, batches):
+    while True:
+        engine.push(batches)
+        batches = {name: Batch(each.time + 1000, -each.diff, each.columns) for name, each in batches.items()}
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01, 0.1])
+@pytest.mark.parametrize("victim", [1, 2])
+def test_a_worker_that_is_killed_ends_all(victim, seconds):
+    collection, batches = long_feed()
+    before = set(children())
+    with closing(Embedded(collection, 3)) as engine:
+        pid = sorted(set(children()) - before)[victim - 1]
+        timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
+        timer.start()
+        with pytest.raises(DeltamarkError, match=rf"worker {victim} of 3 has died: process {pid}.*; .*start again"):
+            push_forever(engine, batches)
+        timer.join()
+        assert set(children()) == before
+        with pytest.raises(DeltamarkError, match="no workers any more"):
+            engine.push({})
+    engine.close()
+
+
+@pytest.mark.parametrize("key", range(4))
+@pytest.mark.parametrize("name", ["distinct", "join", "sum", "top"])
+def test_an_error_of_any_worker_is_that_of_one(name, key):
+    collection = SPREAD[name]
+    streams = {"left": [((16 * key + 5, 1), 3, 1), ((16 * key + 5, 1), 9, -2)], "right": [((1 << 18, 1), 9, 1)]}
+    found = []
+    for engine in (Worker(collection), Embedded(collection, 3)):
+        with closing(engine), pytest.raises(DeltamarkError) as error:
+            feed(engine, collection, {each: streams[each] for each in inputs_of(collection)})
+        found.append(str(error.value))
+    assert found[0] == found[1]
+    assert "time 9" in found[0]
+
+
+def test_a_fault_of_ours_says_where():
+    class Source:
+        def take(self, message):
+            if os.getpid() != parent:
+                raise ValueError(message)
+            return {}
+
+    parent = os.getpid()
+    with (
+        closing(Embedded(left, 2, lambda _: Source())) as engine,
+        pytest.raises(DeltamarkError, match=r"worker 1 has failed: .*ValueError: 7"),
+    ):
+        engine.take(7)
+
+
+def test_a_wrong_batch_is_refused_and_does_no_harm():
+    with closing(Embedded(left.distinct("id"), 2)) as engine:
+        wrong = {"left": arrays(left.schema, [((1, 1), 0, 1)])}
+        with pytest.raises(DeltamarkError, match=r"left.id: 1..1, declared 5"):
+            engine.feed(wrong)
+        assert feed(engine, left.distinct("id"), {"left": [((7, 1), 0, 1)]}) == {(0, (7,)): 1}
+
+
+SCRIPT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
+from tests.test_workers import Embedded, children, long_feed, push_forever
+collection, batches = long_feed()
+engine = Embedded(collection, 3)
+print(*children(), flush=True)
+push_forever(engine, batches)
+"""
+
+
+@pytest.fixture
+def program():
+    """Start a program that feeds three workers until it is stopped, in a group of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, env={**os.environ, "PYTHONPATH": ".:tests"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_worker_outlives_the_first(program, stop):
+    pids = [int(pid) for pid in program.stdout.readline().split()]
+    assert len(pids) == 2
+    time.sleep(0.2)
+    if stop == signal.SIGINT:
+        os.killpg(program.pid, stop)
+    else:
+        program.send_signal(stop)
+    _, errors = program.communicate(timeout=60)
+    assert ("KeyboardInterrupt" in errors) == (stop == signal.SIGINT)
+    until = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_source_is_taken_from_by_every_worker():
+    class Source:
+        def __init__(self):
+            self.time = 0
+
+        def take(self, rows):
+            self.time += 1
+            return {"left": arrays(left.schema, [((5 + 16 * row, 1), self.time, 1) for row in range(rows)])}
+
+    for workers in (1, 2, 3):
+        with closing(Embedded(left.count(by="id"), workers, lambda _: Source())) as engine:
+            assert [(engine.take(rows), engine.push_taken()) for rows in (40, 30)] == [(40, 40), (30, 60)]
+            assert engine.state_rows() == 40
+
+
+def test_workers_are_at_least_one():
+    with pytest.raises(DeltamarkError, match="no such number of workers: 0; give from 1 to 64"):
+        Embedded(left, 0)
+
+
+def test_what_moves_is_explained():
+    collection = left.join(right, on="id").count(by="id").top(3, ["-count"])
+    with closing(Embedded(collection, 2)) as engine:
+        lines = [line.strip() for line in engine.explain().splitlines()]
+    assert [line for line in lines if line.startswith("exchange")] == [
+        "exchange of 0 by id, for 2",
+        "exchange of 1 by id, for 2",
+    ]
+    assert "one of what they picked" in lines[-1]
+    with closing(Embedded(left.count(by="value"), 2)) as engine:
+        assert "sums its slices and tells the others" in engine.explain()
+        assert "exchange" not in engine.explain()

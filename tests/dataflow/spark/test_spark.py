@@ -1,0 +1,179 @@
+"""Dataflows on Spark: their streams are those of one worker, also after kills; other checkpoints are refused.
+
+`make chaos` kills more, and more often.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
+from deltamark.datagen import scratch
+from deltamark.datagen.workload import workload
+from deltamark.errors import DeltamarkError
+from deltamark.harness.chaos.spark import Danger, survive, victims
+from deltamark.harness.check import verify
+from deltamark.harness.check.checked_run import StoredCheck, Told, ask
+from deltamark.harness.engines.embedded import collection
+from deltamark.harness.engines.registry import open_check
+from deltamark.harness.engines.spark import SESSIONS, Streamed, open_query
+from deltamark.harness.measure import timing
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.timing import Handed
+
+pytestmark = pytest.mark.waits(10)
+
+CELL = Cell("q10", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_session():
+    yield
+    SESSIONS.close()
+
+
+@pytest.fixture(scope="module")
+def finished(chunked, tmp_path_factory):
+    """A query of three stages that has come to its end, in a directory of its own."""
+    cell = CELL.but(checkpoint=str(tmp_path_factory.mktemp("spark") / "query"))
+    return cell, verify.digest_of(cell, chunked)
+
+
+def embedded(cell, dataset):
+    return verify.digest_of(Cell(cell.query, cell.sf, cell.workload), dataset)
+
+
+def test_the_stream_of_one_worker(finished, chunked):
+    cell, digest = finished
+    assert digest == embedded(cell, chunked)
+
+
+def test_a_query_that_has_ended_says_the_same_again(finished, chunked):
+    cell, digest = finished
+    assert verify.digest_of(cell, chunked) == digest
+
+
+def test_what_is_timed_is_what_is_checked(chunked):
+    cell = CELL.but(query="q12", checkpoint="")
+    work = workload(chunked, cell.workload)
+    plan = collection(cell, chunked, work)
+    check = StoredCheck(Streamed(cell, chunked, plan), Told(cell, plan.schema, {work.rounds: [("no", "answer")]}))
+    run = timing.run(cell, 0, work, lambda: check)
+    assert check.told.digest == str(embedded(cell, chunked))
+    assert check.told.changes == run.changes
+    assert check.told.wrong.startswith(f"after {work.rounds} rounds")
+
+
+def test_recomputing_says_the_answer_over_what_has_not_left(chunked):
+    cell = CELL.but(query="q12", workload="window:500", engine="spark-sql", checkpoint="", physical=500)
+    work = workload(chunked, cell.workload)
+    half = work.rounds // 2 // cell.physical * cell.physical
+    check = open_check(cell, chunked, work, ask(cell, chunked, work, [half, work.rounds]).answers)
+    timing.run(cell, 1, work, lambda: Handed(check, cell, chunked, work))
+    assert not check.wrong
+
+
+KINDS = {
+    "number": integer(-9, 9), "money": integer(-(2**62), 2**62, scale=4), "day": date_type(-9, 9000),
+    "code": code_type(("ant", "bee")), "short": SHORT, "text": TEXT, "Text": TEXT,
+}  # fmt: skip
+
+
+def test_values_come_back_from_spark_as_they_were():
+    from deltamark.dataflow.spark import sink  # noqa: PLC0415
+
+    schema = Schema(tuple(Field(name, type_.or_null()) for name, type_ in KINDS.items()), 3)
+    columns = {
+        "number": [-9, NULL, 0], "money": [2**62, NULL, -1], "day": [-9, NULL, 9000], "code": [1, NULL, 0],
+        "short": [pack_short("ab"), NULL, pack_short("")], "text": ["a", None, ""], "Text": ["", "é", None],
+    }  # fmt: skip
+    arrays = {name: np.array(each, dtype=object if "ext" in name else np.int64) for name, each in columns.items()}
+    changes = Batch(np.array([7, 8, 9]), np.array([1, -2, 3]), arrays)
+    handed = SESSIONS.on(CELL.master).createDataFrame(sink.handed(schema, changes), sink.handed_types(schema))
+    found = sink.stored(schema, handed.select(*sink.values(schema)).orderBy(f"{sink.TIME}").toArrow())
+    assert (found.time.tolist(), found.diff.tolist()) == ([7, 8, 9], [1, -2, 3])
+    assert {name: each.tolist() for name, each in found.columns.items()} == columns
+
+
+OTHERS = {"plan": {"query": "q18"}, "shards": {"workers": 3}, "workload": {"workload": "window:50"},
+          "physical batch": {"physical": 2501}}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_a_checkpoint_of_something_else_is_refused(what, finished, chunked):
+    cell = finished[0].but(**OTHERS[what])
+    with pytest.raises(DeltamarkError, match=rf"a checkpoint of something else: its {what} is .*, not "):
+        verify.digest_of(cell, chunked)
+
+
+def test_a_checkpoint_of_other_code_is_refused(finished, chunked, monkeypatch):
+    monkeypatch.setattr("deltamark.dataflow.spark.query.code_digest", lambda: "other")
+    with pytest.raises(DeltamarkError, match=r"a checkpoint of something else: its code is \w+, not other"):
+        verify.digest_of(finished[0], chunked)
+
+
+def test_a_checkpoint_of_other_data_is_refused(finished, chunked, monkeypatch):
+    monkeypatch.setattr("deltamark.harness.results.machine.data", lambda _: "other")
+    with pytest.raises(DeltamarkError, match=r"a checkpoint of something else: its data is \w+, not other"):
+        verify.digest_of(finished[0], chunked)
+
+
+@pytest.mark.parametrize("part", ["identity.json", "checkpoint/offsets/*"])
+def test_a_corrupt_checkpoint_is_an_error(part, finished, chunked):
+    path = max(Path(finished[0].checkpoint).glob(part), key=lambda path: path.stat().st_mtime_ns)
+    content = path.read_bytes()
+    path.write_bytes(b"not what was written")
+    try:
+        with pytest.raises(DeltamarkError, match=r"a corrupt checkpoint: .*; remove"):
+            verify.digest_of(finished[0], chunked)
+    finally:
+        path.write_bytes(content)
+
+
+def test_a_query_goes_on_after_a_python_worker_was_killed(chunked, tmp_path):
+    cell, order = CELL.but(query="q04"), Random(4)
+    work, failures = workload(chunked, cell.workload), 0
+    while True:
+        running = open_query(cell, chunked, collection(cell, chunked, work), work.rounds, str(tmp_path / "query"))
+        killer = threading.Timer(order.uniform(0.5, 4), kill_one, (order,))
+        if not failures:
+            killer.start()
+        try:
+            running.wait()
+            break
+        except DeltamarkError:
+            failures += 1
+        finally:
+            killer.cancel()
+            running.stop()
+    assert failures < 2
+
+
+def kill_one(order):
+    found = list(victims(os.getpid(), "worker"))
+    if found:
+        os.kill(order.choice(found), signal.SIGKILL)
+
+
+@pytest.mark.waits(60)
+def test_a_driver_that_is_killed_goes_on(chunked):
+    cell = CELL.but(query="q04", physical=2000)
+    tale = survive(cell, chunked, Danger("driver", kills=1, within=1.0), Random(1))
+    assert (tale.wrong, len(tale.kills)) == ("", 1)
+
+
+def test_what_a_jvm_writes_in_its_next_session_is_not_swept():
+    """Spark writes where its first session did as long as its JVM lives."""
+    for _ in range(2):
+        SESSIONS.close()
+        kept = Path(SESSIONS.on(CELL.master).sparkContext._temp_dir)
+    scratch.sweep()
+    assert kept.exists()

@@ -1,0 +1,209 @@
+"""Laws of the feed: all batches together are the workload, whatever their sizes and however it is shared."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.tiny import tiny
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import Delta, Feed
+from deltamark.datagen.schema import RELATION_NAMES, RELATIONS, relation
+from deltamark.datagen.workload import workload
+from deltamark.errors import DeltamarkError
+
+Change = tuple[int, str, int, int]  # round, relation, row, diff
+
+
+def reference(dataset: Dataset, name: str) -> list[Change]:
+    """The design's sentences, a row at a time."""
+    rows = {relation: dataset.rows(relation) for relation in RELATION_NAMES}
+    keys = [*dataset.table("lineitem").column("orderkey").to_pylist()]
+    lines = [
+        [row for row, key in enumerate(keys) if key == order]
+        for order in dataset.table("orders").column("orderkey").to_pylist()
+    ]
+    kind, _, size = name.partition(":")
+    changes: list[Change] = []
+
+    def order(round_: int, number: int, diff: int) -> None:
+        changes.append((round_, "orders", number, diff))
+        changes.extend((round_, "lineitem", row, diff) for row in lines[number])
+
+    if kind == "insert":
+        return [(row, relation, row, 1) for relation in RELATION_NAMES for row in range(rows[relation])]
+    if kind == "window":
+        static = [relation for relation in RELATION_NAMES if relation not in ("orders", "lineitem")]
+        changes = [(0, relation, row, 1) for relation in static for row in range(rows[relation])]
+        for round_ in range(1, rows["orders"] + 1):
+            order(round_, round_ - 1, 1)
+            if round_ >= int(size) + 1:
+                order(round_, round_ - 1 - int(size), -1)
+        return changes
+    held_back = int(size)  # S is 1 at the scale of tiny data
+    loaded = rows["orders"] - held_back
+    kept = rows | {"orders": loaded, "lineitem": sum(map(len, lines[:loaded]))}
+    changes = [(row, relation, row, 1) for relation in RELATION_NAMES for row in range(kept[relation])]
+    load = max(kept.values())
+    for step in range(held_back):
+        order(load + 2 * step, loaded + step, 1)
+        order(load + 2 * step + 1, step, -1)
+    return changes
+
+
+def timed(changes: list[Change], logical: int) -> Counter[tuple[str, int, int, int]]:
+    return Counter(
+        (name, row, 8 * (round_ // logical) + RELATION_NAMES.index(name), diff) for round_, name, row, diff in changes
+    )
+
+
+def seen(deltas: list[Delta]) -> Counter[tuple[str, int, int, int]]:
+    return Counter(
+        (delta.relation, row, time, diff)
+        for delta in deltas
+        for row, time, diff in zip(delta.rows, delta.time.tolist(), delta.diff.tolist(), strict=True)
+    )
+
+
+@st.composite
+def tiny_data(draw):
+    lines = draw(st.lists(st.integers(1, 4), min_size=1, max_size=12))
+    return lines, draw(st.integers(1, 9)), draw(st.sampled_from([1, 2, 4, 64]))
+
+
+@given(
+    tiny_data(),
+    st.sampled_from(["insert", "window", "refresh"]),
+    st.integers(1, 14),
+    st.integers(1, 9),
+    st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    st.integers(1, 3),
+)
+def test_the_batches_of_all_workers_are_the_workload(shape, kind, size, logical, physical, workers):
+    lines, others, chunk_rows = shape
+    with tempfile.TemporaryDirectory() as directory:
+        dataset = tiny(Path(directory), lines, others, chunk_rows)
+        name = kind if kind == "insert" else f"{kind}:{min(size, len(lines))}"
+        work = workload(dataset, name)
+        wanted = {relation.name: [column.name for column in relation.columns] for relation in RELATIONS.values()}
+        found: Counter[tuple[str, int, int, int]] = Counter()
+        for worker in range(workers):
+            feed = Feed(dataset, work, wanted, logical=logical, worker=worker, workers=workers)
+            sizes = itertools.cycle(physical)
+            while not feed.done:
+                first = feed.round // logical
+                batch = feed.take(size := next(sizes))
+                for delta in batch:
+                    check_delta(dataset, delta, first, first + size)
+                found += seen(batch)
+        assert found == timed(reference(dataset, name), logical)
+        assert {each: work.most_live(each) for each in RELATION_NAMES} == most_live(reference(dataset, name), kind)
+        assert work.rounds == 1 + max(change[0] for change in reference(dataset, name))
+
+
+def most_live(changes: list[Change], kind: str) -> dict[str, int]:
+    """Count the rows at the end of each round; `refresh` does not tell more than that all may be live."""
+    live, most = Counter(), dict.fromkeys(RELATION_NAMES, 0)
+    for _, of_round in itertools.groupby(sorted(changes), key=lambda change: change[0]):
+        for _, name, _, diff in of_round:
+            live[name] += diff if kind != "refresh" else max(diff, 0)
+        most = {name: max(most[name], live[name]) for name in RELATION_NAMES}
+    return most
+
+
+def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
+    assert len(delta.time)
+    assert (np.diff(delta.time) >= 0).all()
+    assert first <= delta.time[0] // 8
+    assert delta.time[-1] // 8 < last
+    assert all(address == delta.columns[name].ctypes.data for name, address in delta.addresses.items())
+    table = dataset.table(delta.relation)
+    for name, values in delta.columns.items():
+        stored = table.column(name)
+        if relation(delta.relation).column(name).kind == "code":
+            words = dataset.dictionary(delta.relation, name).to_pylist()
+            assert [words[code] for code in values] == stored.take(list(delta.rows)).to_pylist()
+        else:
+            assert values.tolist() == stored.take(list(delta.rows)).to_pylist()
+
+
+@pytest.mark.parametrize("name", ["insert", "window:100", "window:5000", "refresh:3"])
+@pytest.mark.parametrize(("logical", "physical"), [(1, 1000), (7, 13), (1000, 1), (10**9, 1)])
+def test_real_data_too(chunked, name, logical, physical):
+    work = workload(chunked, name)
+    feed = Feed(chunked, work, {relation: ["comment"] for relation in RELATION_NAMES}, logical=logical)
+    deltas = [delta for batch in feed.batches(physical) for delta in batch]
+    assert seen(deltas) == timed(reference(chunked, name), logical)
+
+
+def test_an_insert_within_a_file_is_a_view(sf001):
+    feed = Feed(sf001, workload(sf001, "insert"), {"lineitem": ["orderkey", "shipmode", "comment"]})
+    (delta,) = feed.take(1000)
+    whole = sf001.pieces("lineitem", "orderkey")[0]
+    assert delta.columns["orderkey"].base is whole or np.shares_memory(delta.columns["orderkey"], whole)
+    stored = sf001.table("lineitem").column("comment").chunk(0)
+    assert delta.columns["comment"].buffers()[2].address == stored.buffers()[2].address
+
+
+def test_only_what_is_asked_for_is_read(sf001):
+    fresh = Dataset(sf001.directory, sf001.manifest)
+    feed = Feed(fresh, workload(fresh, "insert"), {"orders": ["custkey"]})
+    assert set(feed.take(10)[0].columns) == {"custkey"}
+    assert fresh.pieces.cache_info().currsize == 1
+    assert fresh._batch.cache_info().currsize == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda d: workload(d, "windw:3"), "unknown workload: windw:3; did you mean window:N"),
+        (lambda d: workload(d, "window:0"), "window:N needs a whole number N: '0'; write one from 1 to 1000"),
+        (lambda d: workload(d, "refresh"), "refresh:N needs a whole number N: ''; write one from 1 to 1000"),
+        (
+            lambda d: workload(d, "refresh:2000"),
+            "not enough orders to hold back: refresh:2000; at this scale at most refresh:1500",
+        ),
+        (
+            lambda d: workload(d, "insert").check_end(15, 10),
+            "no boundary of logical batches of 10: 15 rounds; ask for 10 or 20",
+        ),
+        (
+            lambda d: workload(d, "window:9").check_end(2000, 7),
+            "no boundary of logical batches of 7: 2000 rounds; ask for 1498 or 1501",
+        ),
+        (
+            lambda d: Feed(d, workload(d, "insert"), {}, logical=0),
+            "a logical batch is at least 1: 0; give a whole number from 1 up",
+        ),
+        (
+            lambda d: Feed(d, workload(d, "insert"), {}, worker=2, workers=2),
+            "no such worker of 2: 2; give one from 0 to 1",
+        ),
+        (
+            lambda d: Feed(d, workload(d, "insert"), {"orders": ["custkye"]}),
+            "unknown column of orders: custkye; did you mean custkey",
+        ),
+    ],
+    ids=[
+        "workload",
+        "window-0",
+        "refresh-without-steps",
+        "refresh-beyond-the-orders",
+        "between-batches",
+        "beyond-the-end",
+        "logical-0",
+        "worker",
+        "column",
+    ],
+)
+def test_misuse_is_said_in_one_line(chunked, make, message):
+    with pytest.raises(DeltamarkError) as error:
+        make(chunked)
+    assert str(error.value).startswith(message)

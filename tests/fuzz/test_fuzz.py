@@ -1,0 +1,160 @@
+"""Random plans run for a while; and what searches for faults finds those that are put in on purpose."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support import reference
+from support.choices import Replayed, Seeded
+from support.paths import ROOT
+
+from deltamark.dataflow.runtime.worker import Shard
+from fuzz import children, kinds
+from fuzz.__main__ import asked, main
+from fuzz.kinds import KINDS, Kind, kind_of, run
+from fuzz.watch import Asked, explore
+
+EXAMPLES = 1000
+"""Examples in the run of all tests: about a minute of computing."""
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.mark.waits(30)
+def test_random_plans_are_right_in_checked_kernels():
+    seed = random.SystemRandom().getrandbits(40)
+    environment = {**os.environ, "DELTAMARK_CHECKED": "1", "PYTHONHASHSEED": "0", "PYTHONPATH": "tests"}
+    words = [sys.executable, "-m", "fuzz", f"SEED={seed}", f"EXAMPLES={EXAMPLES}"]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"from seed {seed} on" in done.stdout
+
+
+@each_kind
+def test_a_seed_is_always_the_same_example(kind):
+    for seed in range(5):
+        first, second = Seeded(seed), Seeded(seed)
+        written = str(KINDS[kind].draw(first))
+        assert written == str(KINDS[kind].draw(second)) == str(KINDS[kind].draw(Replayed(first.numbers)))
+        assert first.numbers == second.numbers
+
+
+def test_every_kind_is_drawn():
+    names = list(KINDS)
+    assert {kind_of(seed, names) for seed in range(500)} == set(KINDS)
+    assert [kind_of(seed, names) for seed in range(50)] == [kind_of(seed, names) for seed in range(50)]
+
+
+def explored(kind, seed, examples):
+    said = []
+    found = explore(Asked(seed, examples, 600, [kind], 2), said.append)
+    return found, "\n".join(said)
+
+
+def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
+    whole = Shard.answer
+
+    def lossy(shard, worker, rows, name="answer"):
+        return whole(shard, worker, rows - (rows > 0), name)
+
+    monkeypatch.setattr(Shard, "answer", lossy)
+    found, said = explored("worker", 1, 20)
+    assert found.failures
+    assert {failure.what for failure in found.failures} == {"another change stream"}
+    assert "made smaller" in said
+    smallest = min(said.split("made smaller")[1:], key=len)
+    assert smallest.count("  0: input") == 1
+    assert "  3:" not in smallest, "three nodes at most"
+    assert len(re.findall(r"\(\(.*?\), \d+, -?\d+\)", smallest.split("streams")[1].split("feeds")[0])) <= 6
+
+
+def test_a_reference_that_lies_is_found(monkeypatch):
+    monkeypatch.setitem(reference.OPERATORS, "threshold", lambda _, __, rows: rows)
+    found, said = explored("worker", 1, 60)
+    assert found.failures
+    assert "threshold" in said.split("made smaller")[1]
+
+
+class Deadly:
+    """An example that does something to its process if a number is large enough."""
+
+    def __init__(self, choices, does):
+        self.number, self.does = choices.place(100), does
+        self.others = [choices.place(100) for _ in range(5)]
+
+    def run(self):
+        if self.number >= 50:
+            self.does()
+
+    def __str__(self):
+        return f"number {self.number}, others {self.others}"
+
+
+def deadly(monkeypatch, does):
+    monkeypatch.setitem(kinds.KINDS, "worker", Kind(lambda choices: Deadly(choices, does), 1))
+    return [seed for seed in range(8) if Deadly(Seeded(seed), does).number >= 50]
+
+
+def test_a_child_that_is_killed_is_reported_and_the_others_go_on(monkeypatch):
+    seeds = deadly(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert seeds
+    found, said = explored("worker", 0, 8)
+    assert sorted(failure.seed for failure in found.failures) == seeds
+    assert {failure.what for failure in found.failures} == {"killed by SIGKILL"}
+    assert sum(found.counts.values()) == 8
+    assert f"make fuzz KINDS=worker SEED={seeds[0]} EXAMPLES=1" in said
+    assert "number 50, others [0, 0, 0, 0, 0]" in said
+
+
+def test_a_child_that_hangs_is_reported(monkeypatch):
+    monkeypatch.setattr(children, "LONGEST_SECONDS", 0.5)
+    monkeypatch.setattr("fuzz.watch.MOST_SHRUNK", 0)
+    seeds = deadly(monkeypatch, lambda: time.sleep(1000))
+    found, _ = explored("worker", 0, 8)
+    assert sorted(failure.seed for failure in found.failures) == seeds
+    assert {failure.what for failure in found.failures} == {"not done after 0.5 seconds"}
+
+
+def test_memory_without_end_is_reported(monkeypatch):
+    monkeypatch.setattr(children, "MOST_BYTES", children.resident(os.getpid()) + (256 << 20))
+    monkeypatch.setattr("fuzz.watch.MOST_SHRUNK", 0)
+    kept = []
+
+    def grow():
+        while True:
+            kept.append(b"x" * (8 << 20))
+            time.sleep(0.01)
+
+    seeds = deadly(monkeypatch, grow)
+    found, _ = explored("worker", 0, 8)
+    assert sorted(failure.seed for failure in found.failures) == seeds
+    assert all("of memory" in failure.what for failure in found.failures)
+
+
+def test_an_error_of_any_kind_is_a_failure(monkeypatch):
+    def fail():
+        raise ZeroDivisionError("7")
+
+    seeds = deadly(monkeypatch, fail)
+    failure = run("worker", seeds[0], Seeded(seeds[0]))
+    assert failure.what == "ZeroDivisionError"
+    assert failure.details.endswith("ZeroDivisionError: 7\n")
+
+
+def test_settings_are_words():
+    found = asked(["SECONDS=5", "SEED=7", "KINDS=worker,loops", "EXAMPLES=9"])
+    assert found == Asked(7, 9, 5, ["worker", "loops"], 2)
+    assert asked([]).seconds == 60
+
+
+@pytest.mark.parametrize("word", ["KINDS=wroker", "SECONDS=soon", "SCONDS=5"])
+def test_a_setting_that_makes_no_sense_is_an_error(word, capsys):
+    assert main([word]) == 2
+    assert "error: " in capsys.readouterr().err

@@ -1,0 +1,126 @@
+"""The command line: settings as make spells them, and errors in one line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from support.paths import ROOT
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.__main__ import run
+from deltamark.harness.bootstrap.makehelp import help_text
+from deltamark.harness.cli.main import COMMANDS, main, with_options
+from deltamark.harness.console.progress import line
+from deltamark.queries.catalogue import QUERIES
+
+
+def test_settings_are_options():
+    assert with_options(["SF=1", "--data", "x", "PYTHON=python3.12"], ["SF"]) == ["--sf=1", "--data", "x"]
+
+
+def test_unknown_settings_are_named():
+    with pytest.raises(DeltamarkError, match="unknown setting: SFF; did you mean SF"):
+        with_options(["SFF=1"], ["SF", "DATA"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dta"], "error: unknown command: dta; did you mean data"),
+        (["data", "SF=tiny"], "error: not a scale factor: 'tiny'; give a number from 0.001 to 100000 with at most 6"),
+        (["data", "--frob"], "error: cannot read the command: unrecognized arguments: --frob; see python -m"),
+        (["data-verify", "DATA=/nowhere"], "error: no manifest in the data directory: /nowhere/tpch-sf0.01-"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_line_and_exit_code_2(capsys, words, message):
+    assert main(words) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(message)
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["answer", "changes", "explain", "soak"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--workload", "windov:9"], "error: unknown workload: windov:9; did you mean window:N"),
+        (["--seed", "7"], "error: no ranges to draw parameters from: modes; "),
+        (["--param", "colour=red"], "error: unknown parameter of modes: colour"),
+        (["--engine", "flink"], "error: unknown engine: flink"),
+        (["--checkpoint", "kept"], "error: no checkpoints of the engine embedded: kept; add --engine spark"),
+    ],
+)
+def test_a_wrong_setting_of_a_query_is_found_before_data_is_made(
+    capsys, monkeypatch, tmp_path, command, words, message
+):
+    monkeypatch.setattr("deltamark.queries.catalogue.QUERIES", {**QUERIES, "modes": QUERIES["q01"]})
+    assert main([command, "modes", "--workload", "window:9", "--data", str(tmp_path / "data"), *words]) == 2
+    assert capsys.readouterr().err.startswith(message)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("command", ["bench", "plan", "verify"])
+@pytest.mark.parametrize("setting", ["WORKLOAD=windov:9", "QUERIES=q77"])
+def test_a_wrong_name_is_found_before_data_is_made(capsys, tmp_path, command, setting):
+    results = [] if command == "verify" else [f"RESULTS={tmp_path}"]
+    assert main([command, f"DATA={tmp_path / 'data'}", setting, *results]) == 2
+    assert re.search("error: unknown (workload: windov:9|query: q77); ", capsys.readouterr().err)
+    assert not (tmp_path / "data").exists()
+
+
+def test_debug_shows_where_an_error_comes_from(capsys):
+    assert main(["data-verify", "DATA=/nowhere", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(capsys, command):
+    with pytest.raises(SystemExit) as done:
+        main([command, "--help"])
+    assert done.value.code == 0
+    assert f"harness {command}" in capsys.readouterr().out
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line(capsys, monkeypatch):
+    class Slow:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "deltamark.harness.cli.main", Slow())
+    assert run() == 130
+    assert capsys.readouterr().err == "interrupted: nothing was begun\n"
+
+
+def test_the_program_alone_prints_its_commands():
+    ran = subprocess.run([sys.executable, "-m", "harness"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert all(command in ran.stdout for command in COMMANDS)
+
+
+def test_make_help_has_every_target():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    shown = help_text(makefile)
+    assert all(f"  make {target} " in shown for target in targets)
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "text"),
+    [
+        (0, 0, 0.0, "loading ..."),
+        (0, 10, 3.0, "loading: 0 of 10 (0%), 3 s"),
+        (2500, 10000, 10.0, "loading: 2,500 of 10,000 (25%), 10 s, about 30 s left"),
+        (10, 10, 5.0, "loading: 10 of 10 (100%), 5 s"),
+    ],
+)
+def test_progress_lines(done, total, seconds, text):
+    assert line("loading", done, total, seconds) == text
+
+
+def test_the_locks_name_versions_and_hashes_and_no_address():
+    for lock in ROOT.glob("*.lock"):
+        assert not re.search(r"https?:|@ |--index|--find-links", lock.read_text()), lock
+        pinned = re.findall(r"^[\w.-]+==", lock.read_text(), re.MULTILINE)
+        assert len(pinned) <= lock.read_text().count("--hash=sha256:")

@@ -1,0 +1,198 @@
+"""Every engine's answers are DuckDB's over the rows that are live, and the measurer counts the same in each run."""
+
+from __future__ import annotations
+
+import gc
+import os
+import runpy
+import subprocess
+import threading
+from unittest.mock import Mock
+
+import pyarrow as pa
+import pyarrow.compute
+import pytest
+from support.paths import ROOT
+
+from deltamark.datagen.workload import workload
+from deltamark.errors import DeltamarkError
+from deltamark.harness.check.checked_run import ask
+from deltamark.harness.check.verify import digest_of
+from deltamark.harness.engines.duckdb_tables import reads
+from deltamark.harness.engines.registry import checkpoints, known_engine, open_check, open_subject
+from deltamark.harness.measure import timing
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.cell_job import Job, measured
+from deltamark.harness.measure.timing import Handed
+from deltamark.harness.measure.windows import spans
+from deltamark.queries.catalogue import QUERIES
+
+SERVED = runpy.run_path(str(ROOT / "examples" / "recompute.py"))
+EXAMPLE = f"exec:{ROOT / 'examples' / 'recompute.py'}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _settled_heap():
+    """Measuring collects garbage first, again and again: leave what other tests have left to itself."""
+    gc.collect()
+    gc.freeze()
+
+
+def answers(dataset, cell, sample=0):
+    work = workload(dataset, cell.workload)
+    return ask(cell, dataset, work, checkpoints(cell, sample, work)).answers
+
+
+def job(dataset, cell, runs=2, sample=0, compared=None):
+    return Job(cell, sample, runs, answers(dataset, cell, sample) if compared is None else compared)
+
+
+@pytest.mark.parametrize("work", ["insert", "window:100"])
+@pytest.mark.parametrize("name", QUERIES)
+def test_recomputing_is_right(chunked, name, work):
+    cell = Cell(name, "0.001", work, 1000, 1, engine="duckdb")
+    found = measured(job(chunked, cell, runs=1), chunked, Mock())
+    assert found["status"] == "ok", found
+
+
+def test_what_a_query_reads_is_what_it_names():
+    names = ("orders", "lineitem")
+    exists = (
+        "SELECT o_orderpriority FROM orders WHERE EXISTS (\n SELECT *\n FROM lineitem WHERE l_orderkey = o_orderkey)"
+    )
+    assert reads(exists, names) == {"orders": ("orderkey", "orderpriority"), "lineitem": ("orderkey",)}
+    assert reads("SELECT count(*) FROM orders", names[:1]) == {"orders": ("orderkey",)}
+    assert len(reads("SELECT\n* FROM orders", names[:1])["orders"]) == 9
+
+
+class InThread:
+    """The example as a thread at the other ends of the pipes, which begins at once."""
+
+    def __init__(self, _command, **_):
+        (requests, send), (listen, answers) = os.pipe(), os.pipe()
+        self.stdin, self.stdout = os.fdopen(send, "wb"), os.fdopen(listen, "rb")
+        files = os.fdopen(requests, "rb"), os.fdopen(answers, "wb")
+        self._thread = threading.Thread(target=self._serve, args=files)
+        self._thread.start()
+
+    def _serve(self, requests, answers):
+        with requests, answers:
+            SERVED["serve"](SERVED["Engine"](), requests, answers)
+
+    def wait(self, _seconds=None):
+        self._thread.join()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_program_behind_pipes_is_right(monkeypatch, chunked, name):
+    monkeypatch.setattr(subprocess, "Popen", InThread)
+    cell = Cell(name, "0.001", "window:100", 500, 1, engine=EXAMPLE)
+    work, wanted = workload(chunked, cell.workload), answers(chunked, cell)
+    check = open_check(cell, chunked, work, wanted)
+    timing.run(cell, 0, work, lambda: Handed(check, cell, chunked, work))
+    assert sorted(wanted) == [500, work.rounds]
+    assert check.wrong == ""
+
+
+def test_a_program_that_takes_away_what_is_not_there_fails(monkeypatch, chunked):
+    class Backwards(SERVED["Engine"]):
+        def changes(self, answer, time):
+            found = super().changes(answer, time)
+            return found.set_column(1, "diff", pa.compute.negate(found["diff"]))
+
+    monkeypatch.setattr(subprocess, "Popen", InThread)
+    monkeypatch.setitem(SERVED, "Engine", Backwards)
+    cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")
+    check = open_check(cell, chunked, work, answers(chunked, cell))
+    with pytest.raises(DeltamarkError, match=r"failed to feed: it takes away what is not there: \(.*\), -1 times"):
+        timing.run(cell, 0, work, lambda: Handed(check, cell, chunked, work))
+
+
+def test_a_program_behind_pipes_is_measured(chunked):
+    cell = Cell("q04", "0.001", "insert", 500, 1, engine=EXAMPLE)
+    found = measured(job(chunked, cell, runs=1), chunked, Mock())
+    assert (found["status"], found["verified"], found["digest"]) == ("ok", "oracle", ""), found
+    assert found["state_rows"] == found["tuples"] == chunked.rows("lineitem") + chunked.rows("orders")
+
+
+@pytest.mark.parametrize("variant", ["", "diffs"])
+@pytest.mark.parametrize("compared", [True, False])
+def test_ours_is_digested_and_compared(chunked, variant, compared):
+    cell = Cell("q01", "0.001", physical=700, variant=variant)
+    found = measured(job(chunked, cell, compared=None if compared else {}), chunked, Mock())
+    assert found["status"] == "ok", found
+    assert found["digest"] == str(digest_of(cell, chunked))
+    assert found["changes"] == int(found["digest"].split()[0])
+    assert found["tuples"] == chunked.rows("lineitem")
+    assert found["verified"] == ("oracle" if compared else "")
+
+
+def test_a_sample_ends_where_the_whole_does(chunked):
+    cell = Cell("q15", "0.001", physical=1)
+    whole, part = (measured(job(chunked, cell, 1, sample), chunked, Mock()) for sample in (0, 50))
+    assert whole["digest"] == part["digest"]
+    assert (whole["whole"], part["whole"], part["batches"]) == (True, False, 50)
+    assert whole["state_rows"] == part["state_rows"]
+
+
+def test_a_wrong_answer_says_where(chunked):
+    cell = Cell("q06", "0.001", physical=1000)
+    last = chunked.rows("lineitem")
+    found = measured(job(chunked, cell, compared={last: [(1,)]}), chunked, Mock())
+    assert found["status"] == "wrong"
+    assert "python -m harness answer q06 --sf 0.001" in found["problem"]
+    assert f"--rounds {last}" in found["problem"]
+
+
+@pytest.mark.parametrize(("engine", "at"), [("duckdb", -1), (EXAMPLE, 0), (EXAMPLE, -1)])
+def test_a_wrong_answer_of_another_engine_is_seen(chunked, engine, at):
+    cell = Cell("q06", "0.001", logical=2000, physical=1, engine=engine)
+    right = answers(chunked, cell)
+    rounds = sorted(right)[at]
+    found = measured(job(chunked, cell, compared=right | {rounds: [(1,)]}), chunked, Mock())
+    assert found["status"] == "wrong"
+    assert found["problem"].startswith(f"after {rounds} rounds")
+    assert (
+        f"--queries q06 --workload insert --logical 2000 --physical 1 --workers 1 --engines '{engine}'"
+        in found["problem"]
+    )
+
+
+def test_several_workers_cut_their_batches(chunked):
+    cell = Cell("q04", "0.001", physical=500, workers=2)
+    found = measured(job(chunked, cell), chunked, Mock())
+    assert found["status"] == "ok", found
+
+
+def test_windows_lie_evenly(chunked):
+    work = workload(chunked, "insert")
+    rounds = chunked.rows("lineitem")
+    assert spans(work, ["lineitem"], 1000, 100) == [(0, rounds)]
+    found = spans(work, ["lineitem"], 10, 100)
+    assert len(found) == 5
+    assert all(last - first == 200 and first % 10 == 0 for first, last in found)
+    middle = sum(first + last for first, last in found) / 10
+    assert abs(middle - rounds / 2) < 20
+    assert spans(work, ["supplier"], 1, 0) == [(0, chunked.rows("supplier"))]
+
+
+def test_unknown_engines_and_programs_are_named():
+    with pytest.raises(DeltamarkError, match=r"unknown engine: duckbd; did you mean duckdb"):
+        known_engine("duckbd")
+    with pytest.raises(DeltamarkError, match=r"no such program: exec:nowhere\.py"):
+        known_engine("exec:nowhere.py")
+
+
+def test_a_program_that_ends_fails_its_cell(chunked, tmp_path):
+    program = tmp_path / "ends.py"
+    program.write_text("import sys; sys.stdin.readline()")
+    cell = Cell("q06", "0.001", engine=f"exec:{program}")
+    with pytest.raises(DeltamarkError, match="failed to open: it has ended"):
+        open_check(cell, chunked, workload(chunked, "insert"), {})
+
+
+def test_one_run_counts_what_another_does(chunked):
+    cell, work = Cell("q04", "0.001", physical=100), workload(chunked, "insert")
+    runs = [timing.run(cell, 0, work, lambda: open_subject(cell, chunked, work)) for _ in range(2)]
+    assert runs[0].changes == runs[1].changes > 0
+    assert len(runs[0].latencies) == -(-chunked.rows("lineitem") // 100)

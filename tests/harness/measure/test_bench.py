@@ -1,0 +1,225 @@
+"""`make bench`, end to end on the least data: what it prints, and what stops, kills and wrong answers do to it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from itertools import pairwise
+from random import Random
+
+import pytest
+from support.paths import ROOT
+from support.processes import all_end
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.harness.cli.main import main
+from deltamark.harness.cli.measure import bench
+from deltamark.harness.console.sweep_lines import Teller
+from deltamark.harness.measure import resources
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.client import CellRequest
+from deltamark.harness.measure.server import Parent
+from deltamark.harness.results import machine, store
+from deltamark.queries import catalogue
+
+pytestmark = [
+    pytest.mark.waits(3),
+    pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning"),
+]
+
+CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")
+
+
+class Near:
+    """The warm parent in this process: what a test does to the code is done to its children."""
+
+    def __init__(self, of):
+        self._parent = Parent(Dataset.open(of.directory))
+
+    def warm(self):
+        self._parent.warm()
+        gc.unfreeze()
+
+    def ask(self, cell, rounds, limit):
+        return self._parent.ask({"cell": asdict(cell), "rounds": rounds, "limit": limit})
+
+    def cell(self, request, beside=None):
+        return self._parent.cell(request.words | ({"beside": beside.words} if beside else {}))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._parent.close()
+
+
+@pytest.fixture
+def near(monkeypatch):
+    monkeypatch.setattr(bench, "Warm", Near)
+
+
+@pytest.fixture
+def words(data, tmp_path):
+    return ["bench", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}"]
+
+
+def directory(results):
+    return results / machine.name(machine.facts())
+
+
+def known(results):
+    """What the last record of each cell says that does not depend on how fast this machine is."""
+    last = store.latest(store.read(directory(results)).records).values()
+    return {(each.cell, each.status, each.digest, each.tuples, each.changes) for each in last}
+
+
+def after_one(monkeypatch, act):
+    """Act when the first cell has been told."""
+    told = Teller.tell
+
+    def tell(self, record, left, seconds):
+        told(self, record, left, seconds)
+        if left == 3:
+            act()
+
+    monkeypatch.setattr(Teller, "tell", tell)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(data, tmp_path_factory):
+    results = tmp_path_factory.mktemp("results")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main(["bench", "SF=0.001", f"DATA={data}", f"RESULTS={results}", *CELLS]) == 0
+    return results, out.getvalue()
+
+
+def test_it_says_what_it_will_do_then_every_cell_then_the_tables(uninterrupted):
+    results, out = uninterrupted
+    assert re.search(
+        r"4 cells = 2 queries x 2 batchings, up to 1 runs each, about \d+ s; 0 already done\n"
+        r".* cores \(\d+ usable\), \d+ GB, .*"
+        r"1/4 q06 1x1000 .* 1 runs, oracle, about \d+ s left\n.*2/4 q15 1x1000 .*, oracle, .*"
+        r"3/4 q06 1x10000 .*, digest, .*4/4 q15 1x10000 .*, digest\n"
+        r".*Physical batches: .*\nq06 .*4 cells measured; the control work took ",
+        out, re.DOTALL,
+    )  # fmt: skip
+    assert {status for _, status, *_ in known(results)} == {"ok"}
+    assert [each["argv"] for each in store.sessions(directory(results)).values()]
+
+
+def test_what_is_done_is_not_measured_again(uninterrupted, data, capsys):
+    results, _ = uninterrupted
+    before = store.read(directory(results)).records
+    asked = ["SF=0.001", f"DATA={data}", f"RESULTS={results}", *CELLS]
+    assert main(["bench", *asked]) == 0
+    assert re.search(r"; 4 already done\n.*Physical batches: ", capsys.readouterr().out, re.DOTALL)
+    assert store.read(directory(results)).records == before
+    assert main(["plan", *asked, "WORKERS=1,2"]) == 0
+    line, *left = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"8 cells = 2 queries x 4 batchings, up to 1 runs each, about \d+ s; 4 already done", line)
+    assert left == ["    2 x insert 1x1000 -w2 embedded", "    2 x insert 1x10000 -w2 embedded"]
+
+
+def test_a_second_one_refuses(words, tmp_path, capsys):
+    with store.writing(directory(tmp_path)):
+        assert main([*words, *CELLS]) == 2
+    assert re.fullmatch(
+        r"error: .* is being written to: process \d+; wait for it, or stop it: touch .*STOP\n", capsys.readouterr().err
+    )
+
+
+@pytest.mark.usefixtures("near")
+def test_a_file_stops_it_after_a_cell(monkeypatch, words, tmp_path, uninterrupted, capsys):
+    after_one(monkeypatch, (tmp_path / store.STOP).touch)
+    assert main([*words, *CELLS]) == 0
+    assert "1 cells measured; 3 left" in capsys.readouterr().out
+    assert main([*words, *CELLS]) == 0
+    assert known(tmp_path) == known(uninterrupted[0])
+
+
+@pytest.mark.usefixtures("near")
+def test_ctrl_c_prints_the_tables_of_what_is_done(monkeypatch, words, capsys):
+    after_one(monkeypatch, lambda: signal.raise_signal(signal.SIGINT))
+    assert main([*words, *CELLS]) == 130
+    out, err = capsys.readouterr()
+    assert re.search(r"Physical batches: .*\nq06 .*1 cells measured; 3 left", out, re.DOTALL)
+    assert "the same command goes on from there" in err
+
+
+@pytest.mark.usefixtures("near")
+def test_a_wrong_engine_is_shown_wrong(monkeypatch, words, capsys):
+    right = catalogue.QUERIES["q06"]
+
+    def broken(tpch, *, quantity, **given):
+        return right.plan(right.default, tpch, {"quantity": quantity + 1, **given})
+
+    monkeypatch.setitem(catalogue.QUERIES, "q06", replace(right, variants={right.default: broken}))
+    assert main([*words, *CELLS]) == 2
+    out, err = capsys.readouterr()
+    assert re.search(r"^q06 +WRONG +WRONG +- +- +- ", out, re.MULTILINE)
+    assert "python -m harness answer q06 --sf 0.001" in err
+
+
+@pytest.mark.usefixtures("near")
+@pytest.mark.parametrize(
+    ("what", "said", "code"),
+    [("time.sleep(60)", ">1s", 0), ("sys.exit(3)", "failed", 2), ("os.kill(os.getppid(), 9)", "failed", 2)],
+)
+def test_what_hangs_or_crashes_is_data(words, tmp_path, capsys, what, said, code):
+    program = tmp_path / "engine.py"
+    program.write_text(f"import json, os, sys, time\nsys.stdin.readline()\nprint('{{}}', flush=True)\n{what}\n")
+    asked = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", "TIMEOUT=1")
+    assert main([*words, *asked]) == code
+    out, _ = capsys.readouterr()
+    assert re.search(rf"^1/2 q06 1000x1 exec:.* {said}", out, re.MULTILINE)
+    assert re.search(rf"^q06 exec:\S+ +{said} ", out, re.MULTILINE)
+
+
+def test_killed_at_a_random_cell_and_restarted_is_uninterrupted(words, tmp_path, uninterrupted):
+    victim = Random().choice(["itself", "its parent", "its cell"])
+    command = [sys.executable, "-m", "harness", *words, *CELLS]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            started = _killed(process, victim, tmp_path, Random().randrange(3))
+            code = process.wait(60)
+        finally:
+            process.kill()
+    assert all_end(started), victim
+    assert victim == "its cell" or code == {"itself": -signal.SIGKILL, "its parent": 2}[victim], victim
+    assert main([*words, *CELLS]) == 0
+    assert known(tmp_path) == known(uninterrupted[0]), victim
+
+
+def _killed(process, victim, results, cells):
+    """Kill a process of a sweep when it has measured so many cells; return whom it has started."""
+    records = directory(results) / store.RECORDS
+    while process.poll() is None:
+        started = list(resources.descendants(process.pid))
+        if len(started) == 2 and records.read_text().count("\n") >= cells:
+            os.kill({"itself": process.pid, "its parent": started[0], "its cell": started[1]}[victim], signal.SIGKILL)
+            return started
+        time.sleep(0.001)
+    pytest.fail(f"it ended by itself, with {process.returncode}")
+
+
+def test_cells_on_spark_share_a_session_until_one_is_bad(sf001, monkeypatch):
+    """The first two and the last two differ in nothing that a session depends on; the fourth fails."""
+
+    def measured(job, _, stage):
+        stage.wait()
+        return {"status": "wrong" if job.cell.query == "q04" else "ok", "pid": os.getpid()}
+
+    monkeypatch.setattr("deltamark.harness.measure.server.measured", measured)
+    asked = [("q01", 2), ("q02", 2), ("q03", 3), ("q04", 3), ("q05", 3)]
+    with contextlib.closing(Parent(sf001)) as parent:
+        cells = [Cell(name, "0.01", engine="spark", workers=workers) for name, workers in asked]
+        pids = [parent.cell(CellRequest(cell, 0, 1, 60.0, ()).words)["pid"] for cell in cells]
+    assert [pid == before for before, pid in pairwise(pids)] == [True, False, True, False]

@@ -1,0 +1,34 @@
+"""Statistics, on numbers whose results are known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from deltamark.harness.measure.stats import geomean, interval, log_ratios, percentile
+
+
+def test_the_interval_needs_six_values_and_forgives_one_of_nine():
+    assert interval([1, 2, 3, 4, 5]) is None
+    assert interval([3, 1, 2, 6, 5, 4]) == (1, 6)
+    assert interval(list(range(8))) == (0, 7)
+    assert interval([100, *range(1, 9)]) == (2, 8)
+
+
+@pytest.mark.parametrize(("size", "rank"), [(10, 2), (20, 6), (30, 10), (50, 18)])
+def test_ranks_of_the_sign_test_are_those_of_tables(size, rank):
+    assert interval(list(range(1, size + 1))) == (rank, size + 1 - rank)
+
+
+def test_geomean_of_ratios():
+    assert geomean([1, 100]) == pytest.approx(10)
+    assert math.isnan(geomean([]))
+    assert log_ratios([2.0, 1.0], [1.0, 1.0]) == [math.log(2), 0.0]
+
+
+def test_percentiles_are_values_that_were_seen():
+    ordered = list(range(1, 101))
+    assert [percentile(ordered, each) for each in (0, 50, 95, 99, 100)] == [1, 50, 95, 99, 100]
+    assert percentile([7], 99) == 7
+    assert math.isnan(percentile([], 50))

@@ -1,0 +1,97 @@
+"""Records: what is written is read again, by us and by DuckDB, whatever a crash or a second writer does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import duckdb
+import pytest
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.cli.results.tables import comparable
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.results import store
+from deltamark.harness.results.record import SPREAD, Origin, Record, blank, from_json, to_line
+
+ORIGIN = Origin("data", "code", "versions", "commit", "session")
+
+
+def record(name="q01", **changes):
+    found = blank(Cell(name, "1", logical=1, physical=1000), 0, ORIGIN)
+    numbers = {"seconds": [0.5, 0.25], "tuples": 100, "batches": 10, "latency": dict.fromkeys(SPREAD, 0.1)}
+    return replace(found, asked=3, **numbers, **changes)
+
+
+def test_a_record_survives_its_line():
+    made = record()
+    assert from_json(Record, json.loads(to_line(made))) == made
+    assert made.rate == 400
+    assert made.variant == "data"
+
+
+def test_keys_name_what_a_number_depends_on():
+    cell = Cell("q01", "1", physical=1000)
+    keys = {
+        blank(each, sample, origin).key
+        for each in (cell, cell.but(logical=10), cell.but(workers=2), cell.but(variant="diffs"), cell.but(sf="10"))
+        for sample in (0, 5)
+        for origin in (ORIGIN, replace(ORIGIN, code="other"), replace(ORIGIN, data="other"))
+    }
+    assert len(keys) == 30
+    assert blank(cell, 0, ORIGIN).key == blank(cell.but(variant="data"), 0, replace(ORIGIN, commit="other")).key
+
+
+def test_lines_of_other_versions_are_counted_and_left_out(tmp_path, capsys):
+    lines = [to_line(record()), json.dumps({"version": 0, "query": "q01"})]
+    read = store.read_lines(lines, tmp_path)
+    assert (len(read.records), read.foreign) == (1, 1)
+    (tmp_path / store.RECORDS).write_text(lines[0] + lines[1] + "\n")
+    assert len(comparable(tmp_path, "1")) == 1
+    assert "1 records of other versions are not comparable, and left out: " in capsys.readouterr().err
+
+
+def test_a_line_cut_off_is_left_out_and_repaired(tmp_path):
+    with store.writing(tmp_path) as writer:
+        writer.add(record())
+    path = tmp_path / store.RECORDS
+    path.write_text(path.read_text() + '{"version":1,"que')
+    assert len(store.read(tmp_path).records) == 1
+    with store.writing(tmp_path) as writer:
+        writer.add(record("q02"))
+    assert [each.query for each in store.read(tmp_path).records] == ["q01", "q02"]
+
+
+def test_a_broken_line_in_the_middle_is_named(tmp_path):
+    with pytest.raises(DeltamarkError, match=r"not a record: .*line 1"):
+        store.read_lines(["{", to_line(record())], tmp_path)
+
+
+def test_a_second_writer_is_told_who_writes(tmp_path):
+    with (
+        store.writing(tmp_path),
+        pytest.raises(DeltamarkError, match=r"is being written to: process \d+; wait"),
+        store.writing(tmp_path),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_a_file_asks_to_stop_once(tmp_path, above):
+    stop = (tmp_path if above else tmp_path / "machine") / store.STOP
+    (tmp_path / "machine").mkdir()
+    stop.touch()
+    with store.writing(tmp_path / "machine") as writer:
+        assert not writer.take_stop()
+        stop.touch()
+        assert writer.take_stop()
+        assert not writer.take_stop()
+
+
+def test_duckdb_reads_all_machines_in_one_statement(tmp_path):
+    for machine in ("a", "b"):
+        with store.writing(tmp_path / machine) as writer:
+            writer.add(record())
+            writer.add(record("q02", status="timeout"))
+    sql = f"SELECT query, tuples / list_min(seconds) FROM '{tmp_path}/*/records.jsonl' WHERE status = 'ok'"
+    assert duckdb.sql(sql).fetchall() == [("q01", 400.0)] * 2

@@ -1,0 +1,207 @@
+"""Tables, from records alone: the post's columns, and what stands where a number is missing or wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from deltamark.harness.measure import grid
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.grid import Asked
+from deltamark.harness.results import published, store
+from deltamark.harness.results.record import Origin, blank
+from deltamark.harness.tables import tables
+from deltamark.harness.tables.against import crossing
+from deltamark.harness.tables.entry import brief, rate, seconds
+from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.render import FORMATS
+
+ORIGIN = Origin("data", "code", "versions")
+
+
+def record(name, logical, physical, took=0.5, **changes):
+    cell = {key: changes.pop(key) for key in ("workers", "engine", "workload", "variant") if key in changes}
+    made = blank(Cell(name, "1", logical=logical, physical=physical, **cell), 0, ORIGIN)
+    latency = dict.fromkeys(("p50", "p95", "p99", "max"), took)
+    return replace(made, **{"seconds": [took], "tuples": 6_000_000, "batches": 60, "latency": latency, **changes})
+
+
+def table(records, name):
+    (found,) = [each for each in tables(records, "1") if each.name == name]
+    return found
+
+
+def texts(row):
+    return [entry.text for entry in row]
+
+
+def test_the_post_s_physical_table():
+    made = table([record("q01", 1, 1000, 0.5), record("q01", 1, 10_000, 2.0)], "physical")
+    assert made.headers == ["query", "1,000", "10,000", "100,000", "1,000,000", "peak rate", "hot dog"]
+    assert texts(made.rows[0]) == ["q01", "0.500s", "2.00s", "-", "-", "12.00M/s", "1.27M/s"]
+
+
+def test_the_post_s_product_table():
+    made = table([record("q01", 10**power, 10 ** (5 - power)) for power in range(6)], "product")
+    columns = ["1 x 100000", "10 x 10000", "100 x 1000", "1000 x 100", "10000 x 10", "100000 x 1"]
+    assert made.headers == ["query", *columns, "peak rate"]
+
+
+def test_the_post_s_workers_table_and_cost():
+    duck = record("q01", 100_000, 1, 0.7, engine="duckdb")
+    records = [record("q01", 100_000, 1, 1.0), record("q01", 100_000, 1, 0.5, workers=2)]
+    made = table([*records, duck], "workers")
+    assert made.headers == ["query", "100000 x 1", "100000 x 1 -w2", "peak rate", "improvement", "COST"]
+    assert texts(made.rows[0]) == ["q01", "1.00s", "0.500s", "12.00M/s", "2.00x", "2"]
+    faster = [*records, replace(duck, seconds=[0.1])]
+    assert table(faster, "workers").rows[0][-1].text == "more than 2"
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), [("wrong", "WRONG"), ("failed", "failed"), ("timeout", ">600s"), ("ok", "0.500s")]
+)
+def test_a_number_whose_answer_is_wrong_is_never_shown(status, text):
+    made = table([record("q01", 1, 1000, status=status, limit=600.0)], "physical")
+    assert made.rows[0][1].text == text
+    assert made.rows[0][5].text == ("12.00M/s" if status == "ok" else "-")
+
+
+def test_the_last_record_of_a_cell_counts_whatever_was_sampled():
+    whole, again = record("q01", 1, 1000, 3.0), record("q01", 1, 1000, 1.0)
+    part = replace(record("q01", 1, 1000, 2.0), sample=5, cell=f"{whole.cell} sample5")
+    assert table([whole, part], "physical").rows[0][1].text == "2.00s"
+    assert table([whole, part, again], "physical").rows[0][1].text == "1.00s"
+    assert list(store.latest([whole, part, again]).values()) == [part, again]
+
+
+def test_a_sample_shows_a_rate():
+    assert table([record("q01", 1, 1000, whole=False)], "physical").rows[0][1].text == "12.00M/s"
+
+
+def test_variants_stand_beside_the_post_s():
+    made = table([record("q15", 1, 1000), record("q15", 1, 1000, variant="flat")], "variants")
+    assert [(row[0].text, row[-1].text) for row in made.rows] == [
+        ("q15 two-level", "query15+"), ("q15 flat", "query15"),
+    ]  # fmt: skip
+
+
+def test_where_recomputing_overtakes():
+    assert crossing([(1000.0, 10.0), (100_000.0, 0.1)]).value == 10_000
+    assert crossing([(1000.0, 2.0), (100_000.0, 4.0)]).text == "above 100,000"
+    assert crossing([(1000.0, 0.5)]).text == "below 1,000"
+    assert crossing([]).text == "-"
+
+
+def test_recomputing_is_found_however_its_rounds_are_divided():
+    records = [record("q01", 1000, 1, 0.6), record("q01", 1, 1000, 6.0, engine="duckdb")]
+    made = table(records, "crossover")
+    assert texts(made.rows[0]) == ["q01", "10 ms", "100 ms", "-", "-", "-", "-", "above 1,000"]
+
+
+def test_other_engines_stand_beside_ours():
+    duckdb = record("q01", 1000, 1, 6.0, engine="duckdb")
+    theirs = [record("q01", 1000, 1, 12.0, engine="exec:it.py"), record("q01", 100_000, 1, 12.0, engine="exec:it.py")]
+    made = table([record("q01", 1000, 1, 0.6), duckdb, *theirs], "crossover")
+    assert [row[0].text for row in made.rows] == ["q01", "q01 exec:it.py"]
+    assert made.rows[1][-1].text == "below 1,000"
+    two = [record("q01", 100_000, 1, 5.0, workers=2, engine="exec:it.py")]
+    assert texts(table([record("q01", 100_000, 1, 6.0), *theirs, *two], "workers").rows[0])[-1] == "2"
+
+
+def test_several_workers_are_shown_wherever_they_were_measured():
+    records = [record("q01", 1, 1000, 1.0), record("q01", 1, 1000, 0.5, workers=4)]
+    made = table(records, "workers-1x1000")
+    assert made.headers[1:3] == ["1 x 1000", "1 x 1000 -w4"]
+    assert texts(made.rows[0])[-2:] == ["2.00x", "-"]
+
+
+def on_spark(maintained, *recomputed):
+    """Measure a query on Spark, in batches of 10 rows each."""
+    trace = [[10 * at, took] for at, took in enumerate(recomputed, 1)]
+    cell = {"logical": 1_000_000, "physical": 1, "workers": 2}
+    return [
+        record("q01", **cell, took=maintained, engine="spark"), record("q01", **cell, engine="spark-sql", trace=trace)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("recomputed", "wins"), [((0.5, 2.0, 0.9, 1.1), "40"), ((2.0, 2.0), "10"), ((2.0, 1.0), "never"), ((), "-")]
+)
+def test_maintaining_wins_on_spark_from_where_it_never_loses_again(recomputed, wins):
+    assert texts(table(on_spark(1.0, *recomputed), "distributed").rows[0])[-1] == wins
+
+
+def test_spark_stands_in_a_table_of_its_own():
+    records = [*on_spark(1.0, 2.0), record("q01", 1_000_000, 1, engine="duckdb")]
+    assert [made.name for made in tables(records, "1") if any(row[0].text == "q01 spark" for row in made.rows)] == []
+    assert table(records, "distributed").rows[0][0].text == "q01"
+
+
+def test_the_whole_stream_stands_against_the_query_once():
+    coarse = record("q01", 100_000, 1, 0.5, once=0.25)
+    made = table([coarse, record("q01", 1, 100_000, 0.75), record("q01", 1, 1000, 0.81)], "load")
+    assert texts(made.rows[0]) == ["q01", "0.250s", "0.500s", "2.00x", "0.750s", "3.00x", "1 ms"]
+
+
+def test_whatever_was_measured_is_in_a_table():
+    asked = Asked(
+        "1", ("q01", "q15"), ("all",), (1, 3, 1000), (1, 7, 1000), (100_000,), (1, 2), ("embedded", "duckdb"),
+        ("insert", "window:9"),
+    )  # fmt: skip
+    cells = [task.cell for each in (asked, Asked("1")) for task in grid.tasks(each)]
+    records = [
+        replace(record(each.query, each.logical, each.physical, workers=each.workers, engine=each.engine,
+                       workload=each.workload, variant=each.variant), seconds=[1000.0 + at], tuples=7, batches=1)
+        for at, each in enumerate(cells)
+    ]  # fmt: skip
+    found = Lookup(records, "1").records
+    shown = {entry.value for made in tables(found, "1") for row in made.rows for entry in row}
+    missing = [each.cell for each in found if {each.best, each.rate} & shown == set()]
+    assert missing == []
+
+
+def test_the_post_at_larger_logical_batches_stands_beside_our_next_finer_column():
+    made = table([record("q01", 10_000, 10, 1.0), record("q01", 10_000, 10, 0.5, workers=2)], "post-workers")
+    assert made.headers[1:] == [
+        "theirs 100Kx1", "ours 10Kx10", "ratio 100Kx1", "theirs 100Kx1 -w2", "ours 10Kx10 -w2", "ratio 100Kx1 -w2",
+    ]  # fmt: skip
+    assert texts(made.rows[0]) == ["q01", "7.56M/s", "6.00M/s", "0.79x", "8.91M/s", "12.00M/s", "1.35x"]
+
+
+def test_the_post_s_dataflows_stand_beside_the_same_of_ours():
+    records = [record("q15", 1, 1000), record("q15", 1, 1000, 1.0, variant="flat")]
+    made = table(records, "post-physical")
+    assert [texts(row)[:4] for row in made.rows] == [
+        ["q15 flat", "168.94K/s", "6.00M/s", "35.52x"], ["q15", "2.10M/s", "12.00M/s", "5.70x"],
+    ]  # fmt: skip
+
+
+def test_what_cutting_took_is_said():
+    made = table([record("q01", 1, 1000, cut=[0.25, 0.2]), record("q02", 1, 1000, cut=[1.5])], "physical")
+    assert "cutting the batches and making their times is not in it: 0.200s to 1.50s" in made.notes
+
+
+def test_published_tables_are_whole():
+    post = [each for each in published.figures() if each.source == "post" and each.measure == "seconds"]
+    assert {name: sum(each.table == name for each in post) for name in ("physical", "product", "workers")} == {
+        "physical": 4 * 13, "product": 6 * 22, "workers": 2 * 22,
+    }  # fmt: skip
+    assert len(published.hot_dog()) == 22
+    assert {each.source for each in published.figures()} == set(published.sources())
+
+
+def test_all_forms_of_a_table():
+    made = table([record("q01", 1, 1000), record("q02", 1, 1000, status="failed")], "physical")
+    assert re.search(r"^q02 +failed +- ", FORMATS["text"](made), re.MULTILINE)
+    assert re.search(r"^\| q01 +\| +0.500s \|", FORMATS["markdown"](made), re.MULTILINE)
+    assert "physical,q01,0.5,-,-,-,12000000.0,1270000.0" in FORMATS["csv"](made).splitlines()
+
+
+def test_numbers_are_written_with_three_digits():
+    assert [seconds(each).text for each in (12.345, 0.1234, 0.00123)] == ["12.35s", "0.123s", "1.23ms"]
+    assert [brief(each).text for each in (1.5, 0.0123, 4.5e-6, 2e-9)] == ["1.5 s", "12.3 ms", "4.5 us", "2 ns"]
+    assert [rate(each).text for each in (17, 768_000, 36.5e6)] == ["17/s", "768.00K/s", "36.50M/s"]
+    assert rate(math.nan).text == "-"

@@ -1,0 +1,229 @@
+"""Laws of BiGJoin and BiGJoin-S on virtual shards: what they find is the join, and shards are loaded as is claimed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.driving import arrays
+from support.motifs import MOTIFS, RELATIONS, motif
+from support.plans import rows
+from support.reference import answer
+from support.streams import inputs_of
+
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.motif import Atom
+from deltamark.dataflow.types import integer
+from deltamark.datagen.graphs.generator import graph
+from deltamark.errors import DeltamarkError
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges
+from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import Balanced, ByPrefix, dealt
+from deltamark.harness.suites.graphs.load_simulation.rounds import last_ready
+from deltamark.harness.suites.graphs.load_simulation.simulation import ALGORITHMS, Sharded
+from deltamark.harness.suites.graphs.motif_runs import oracle
+from deltamark.queries.graph.motifs import MOTIFS as NAMED
+
+each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+
+
+def of_test_motif(name: str, streams) -> Sharded:
+    words, where = MOTIFS[name]
+    smaller = [tuple(each.args[0] for each in condition.args) for condition in where]
+    pairs = [word.split(":") for word in words.split()]
+    found = Sharded([Atom(RELATIONS[relation], tuple(names)) for relation, names in pairs], smaller)
+    found.load({each: arrays(schema, streams[each]) for each, schema in inputs_of(motif(name)).items()})
+    return found
+
+
+def of_graph(name: str, edges: Edges) -> Sharded:
+    found = Sharded([Atom(edges.relation(), variables) for _, variables in NAMED[name].atoms], NAMED[name].smaller)
+    found.load({"e": WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)})
+    return found
+
+
+def check_shape(run, shards: int, batch: int) -> None:
+    """What the papers' proofs rest upon, of a run that has ended."""
+    shown, load = run.shown, run.shown.load
+    whole = batch * shards
+    most = 2 * (whole + shards**2) if isinstance(run.way, Balanced) else 2 * whole
+    assert all(each <= most for each in shown.most)
+    if isinstance(run.way, Balanced):
+        assert shown.apart <= shards
+        assert shown.rounds <= load.proposals.sum() // whole + 3 ** len(shown.most)
+    assert load.messages.sum() % 2 == 0
+
+
+@pytest.mark.parametrize("name", MOTIFS)
+@each_algorithm
+@settings(max_examples=12)
+@given(data=st.data())
+def test_what_is_found_is_the_join_of_whole_collections(name, algorithm, data):
+    streams = {
+        each: [(row, 0, 1) for row in data.draw(st.lists(rows(schema), max_size=12))]
+        for each, schema in inputs_of(motif(name)).items()
+    }
+    expected = answer(motif(name, "binary").node, streams, 0)
+    sharded = of_test_motif(name, streams)
+    shards, batch = data.draw(st.sampled_from([1, 2, 3, 7])), data.draw(st.sampled_from([1, 2, 5, 100]))
+    run = sharded.run(algorithm, shards=shards, batch=batch)
+    found = Counter()
+    for part in run.rows():
+        for *row, weight in part.tolist():
+            found[tuple(row)] += weight
+    assert found == expected
+    assert sharded.run(algorithm, shards=shards, batch=batch).count() == sum(expected.values())
+    check_shape(run, shards, batch)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_motifs_are_counted_as_duckdb_does(name):
+    random = np.random.default_rng(5)
+    edges = Edges("x", random.integers(0, 14, 90), random.integers(0, 14, 90))
+    expected = oracle(NAMED[name], WORKLOADS["load"](edges, 1), len(edges))
+    assert expected > 0
+    sharded = of_graph(name, edges)
+    for algorithm in ALGORITHMS:
+        for shards, batch in ((1, 500), (3, 50), (16, 64)):
+            run = sharded.run(algorithm, shards=shards, batch=batch)
+            assert run.count() == expected
+            check_shape(run, shards, batch)
+
+
+@given(data=st.data())
+def test_work_is_dealt_evenly_whatever_it_is(data):
+    shards = data.draw(st.integers(1, 6))
+    turns, totals = np.tile(np.arange(shards), 1), np.zeros((shards, shards), np.int64)
+    for _ in range(data.draw(st.integers(1, 4))):
+        work = np.array(data.draw(st.lists(st.integers(1, 40), max_size=8)), dtype=np.int64)
+        source_of = np.array([data.draw(st.integers(0, shards - 1)) for _ in work], dtype=np.int64)
+        pieces, turns = dealt(source_of, work, turns)
+        size = pieces.stop - pieces.start
+        assert (size > 0).all()
+        covered = Counter(
+            (which, place)
+            for which, start, stop in zip(pieces.which, pieces.start, pieces.stop, strict=True)
+            for place in range(start, stop)
+        )
+        assert covered == Counter((which, place) for which, each in enumerate(work) for place in range(each))
+        assert len(size) <= len(work) + shards**2
+        np.add.at(totals, (source_of[pieces.which], pieces.target), size)
+        assert (np.ptp(totals, axis=1) <= 1).all()
+
+
+@given(left=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), max_size=4), batch=st.integers(1, 9))
+def test_the_last_level_runs_that_one_shard_or_all_have_a_batch_for(left, batch):
+    levels = np.array(left, dtype=np.int64).reshape(-1, 3)
+    for way, enough in ((ByPrefix, any), (Balanced, all)):
+        ready = [number for number, each in enumerate(left) if enough(work >= batch for work in each)]
+        assert last_ready(way(3, len(left)), levels, batch) == max(ready, default=-1)
+
+
+def drawn(name: str) -> Edges:
+    src, dst = graph(name).edges(0)
+    pairs = np.unique(np.stack([src, dst], axis=1)[src != dst], axis=0)
+    return Edges(name, pairs[:, 0].copy(), pairs[:, 1].copy())
+
+
+def unevenness(loads: np.ndarray) -> float:
+    return loads.max() / loads.mean()
+
+
+KINDS_OF_LOAD = ("index", "proposals", "lookups", "messages")
+SHARDS = 8
+SKEWED = ("star:4000", "hub:4000", "zipf:11")
+EVEN = ("rmat:11", "grid:60")
+
+
+@pytest.mark.parametrize("name", SKEWED + EVEN)
+def test_a_shard_of_bigjoin_s_has_its_share_and_gets_no_more_than_some_batches_in_a_step(name):
+    """Theorem 3.4: whatever the skew, where a batch has max(w, log(IN * MaxOut)) * w proposals."""
+    edges = drawn(name)
+    batch = SHARDS * math.ceil(max(SHARDS, 2.5 * math.log(3 * len(edges))))
+    run = of_graph("triangle", edges).run("bigjoin-s", shards=SHARDS, batch=batch)
+    run.count()
+    load = run.shown.load
+    assert all(unevenness(getattr(load, kind)) < 1.2 for kind in KINDS_OF_LOAD)
+    assert load.busiest <= 2 * batch
+    assert max(run.shown.most) <= 4 * batch * SHARDS
+    assert max(run.shown.most_of_a_shard) <= 4 * batch
+    check_shape(run, SHARDS, batch)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("star:4000", "index"), ("star:4000", "lookups"), ("hub:4000", "index")])
+def test_a_shard_of_bigjoin_has_most_of_what_a_vertex_of_many_edges_costs(name, kind):
+    run = of_graph("triangle", drawn(name)).run("bigjoin", shards=SHARDS, batch=200)
+    run.count()
+    assert unevenness(getattr(run.shown.load, kind)) > SHARDS / 3
+
+
+def test_balance_has_its_price():
+    """Each row of an index is there twice, and its key once more; each answer travels like its question."""
+    sharded = of_graph("triangle", drawn("rmat:11"))
+    loads = {}
+    for algorithm in ALGORITHMS:
+        run = sharded.run(algorithm, shards=SHARDS, batch=1000)
+        run.count()
+        loads[algorithm] = run.shown.load
+    plain, balanced = loads["bigjoin"], loads["bigjoin-s"]
+    assert 2 * plain.index.sum() < balanced.index.sum() <= 3 * plain.index.sum()
+    assert balanced.proposals.sum() == plain.proposals.sum()
+    assert plain.messages.sum() < balanced.messages.sum() < 4 * plain.messages.sum()
+
+
+def test_equal_questions_of_a_shard_are_asked_once():
+    way = Balanced(2, 1)
+    at, word = np.array([0, 0, 0, 1]), np.full(4, 12345, np.uint64)
+    way.count(at, word)
+    assert way.load.lookups.sum() == 2
+
+
+def test_extensions_of_one_prefix_are_asked_for_at_all_shards():
+    way = Balanced(4, 1)
+    at, word, values = np.zeros(1000, np.int64), np.full(1000, 12345, np.uint64), np.arange(1000)
+    for ask in (lambda: way.validate(at, word, values), lambda: way.resolve(at, word, values, np.zeros_like(at))):
+        before = way.load.lookups.copy()
+        ask()
+        asked = way.load.lookups - before
+        assert asked.sum() == 1000
+        assert asked.max() < 350
+
+
+def test_equal_numbers_in_two_indexes_are_two_questions():
+    way = Balanced(4, 1)
+    at, word = np.zeros(2, np.int64), np.full(2, 12345, np.uint64)
+    way.resolve(at, word, np.array([7, 7]), np.array([0, 1]))
+    assert way.load.lookups.sum() == 2
+
+
+NODES = integer(0, 9)
+FEW = source("e", {"src": NODES, "dst": NODES}, rows=99)
+
+
+@pytest.mark.parametrize(("shards", "batch"), [(0, 1), (1, 0), (1 << 20, 1)])
+def test_no_shards_and_no_batches_are_errors(shards, batch):
+    sharded = Sharded([Atom(FEW, ("a", "b"))])
+    with pytest.raises(DeltamarkError, match="no such shards"):
+        sharded.run("bigjoin", shards=shards, batch=batch)
+
+
+def test_an_algorithm_that_is_unknown_is_an_error():
+    with pytest.raises(DeltamarkError, match="did you mean"):
+        Sharded([Atom(FEW, ("a", "b"))]).run("bigjoins", shards=1)
+
+
+def test_a_row_that_is_there_less_than_zero_times_is_an_error():
+    with pytest.raises(DeltamarkError, match=r"negative multiplicity: \[1, 2\]"):
+        Sharded([Atom(FEW, ("a", "b"))]).load({"e": arrays(FEW.schema, [((1, 2), 0, -1)])})
+
+
+@each_algorithm
+def test_a_product_of_weights_beyond_64_bits_is_an_error(algorithm):
+    many = source("e", {"src": NODES, "dst": NODES}, rows=1 << 31)
+    sharded = Sharded([Atom(many, tuple(names)) for names in ("ab", "bc", "ac")])
+    sharded.load({"e": arrays(many.schema, [((1, 1), 0, 1 << 30)])})
+    with pytest.raises(DeltamarkError, match="64 bits"):
+        sharded.run(algorithm, shards=2).count()

@@ -1,0 +1,171 @@
+"""The 22 queries: their answers are DuckDB's at any time of any workload, whatever the variant and the parameters, and
+how the stream is cut changes nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import string
+from contextlib import closing
+from decimal import Decimal
+from random import Random
+
+import pytest
+
+from deltamark.dataflow.plan.nodes import walk
+from deltamark.datagen.workload import workload
+from deltamark.errors import DeltamarkError
+from deltamark.harness.check import verify
+from deltamark.harness.check.decode import shown
+from deltamark.harness.check.golden import golden_cells, read_golden
+from deltamark.harness.engines.embedded import collection, open_answer
+from deltamark.harness.measure.cell import ALL, Cell
+from deltamark.queries.catalogue import QUERIES, query
+from deltamark.queries.parameters import drawn, parameters
+from deltamark.queries.query import literal, months_later
+
+VARIANTS = [(name, variant) for name, each in QUERIES.items() for variant in each.variants]
+WORKLOADS = {"insert": 7, "window:300": 1, "window:20": 1000, "refresh:5": 1}
+SEEDS = (1, 2)
+
+
+def checked(dataset, cell, count):
+    work, names = workload(dataset, cell.workload), query(cell.query).relations
+    times = verify.random_times(work, names, cell.logical, count, Random(str(cell)))
+    return verify.check_answers(cell, dataset, times)
+
+
+@pytest.mark.parametrize("work", WORKLOADS)
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_an_answer_is_duckdbs_at_any_time(chunked, name, variant, work):
+    cell = Cell(name, "0.001", work, WORKLOADS[work], physical=100, variant=variant)
+    assert checked(chunked, cell, 10) == ""
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_an_answer_is_duckdbs_where_there_is_more_to_answer(sf001, name):
+    assert checked(sf001, Cell(name, "0.01", "insert", 10), 6) == ""
+    assert checked(sf001, Cell(name, "0.01", "window:5000"), 4) == ""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_an_answer_is_duckdbs_for_other_parameters(sf001, name, variant, seed):
+    assert checked(sf001, Cell(name, "0.01", "insert", 1000, variant=variant, seed=seed), 3) == ""
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_neither_batches_nor_variants_change_the_stream(chunked, name):
+    asked, work = query(name), Cell(name, "0.001", "window:300")
+    reference = verify.run_stream(work, chunked)
+    for variant in asked.variants:
+        for physical in (1, 13, 1000, ALL):
+            if variant not in asked.accumulated:
+                assert verify.check_digest(reference, work.but(variant=variant, physical=physical), chunked) == ""
+
+
+@pytest.mark.parametrize("work", ["insert", "window:50"])
+@pytest.mark.parametrize("name", QUERIES)
+def test_larger_logical_batches_say_the_same_in_larger_steps(chunked, name, work):
+    fine = verify.run_stream(Cell(name, "0.001", work), chunked)
+    for logical in (7, 1000):
+        assert verify.check_logical(fine, verify.run_stream(fine.cell.but(logical=logical), chunked)) == ""
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_streams_are_those_that_are_committed(sf001, name):
+    golden = read_golden()
+    for cell in golden_cells([name]):
+        assert verify.digest_of(cell, sf001) == golden[cell], cell.command("changes", "--digest")
+
+
+def test_all_golden_digests_are_of_queries_that_there_are():
+    assert list(read_golden()) == golden_cells()
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_a_dataflow_takes_the_parameters_and_relations_of_its_sql(chunked, name, variant):
+    asked = query(name)
+    given = parameters(name, Decimal("0.001"))
+    in_sql = {field for _, field, _, _ in string.Formatter().parse(asked.sql) if field}
+    assert set(given) == in_sql
+    assert [*inspect.signature(asked.variants[variant]).parameters][1:] == [*given]
+    plan = collection(Cell(name, "0.001", variant=variant), chunked, workload(chunked, "insert"))
+    assert {each.params for each in walk(plan.node) if each.op == "input"} == set(asked.relations)
+    assert sorted(asked.relations) == list(asked.relations)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_drawn_parameters_are_of_the_kinds_of_those_for_validation(name):
+    for seed in range(50):
+        some = parameters(name, Decimal("0.01"), seed)
+        fixed = parameters(name, Decimal("0.01"))
+        assert {key: type(value) for key, value in some.items()} == {key: type(value) for key, value in fixed.items()}
+        assert [*some] == [*fixed]
+        assert some == parameters(name, Decimal("0.01"), seed)
+
+
+def test_a_seed_that_would_draw_nothing_is_refused():
+    with pytest.raises(DeltamarkError, match=r"no ranges to draw parameters from: modes; .* --param name=value"):
+        parameters("modes", Decimal("0.01"), seed=7)
+    assert parameters("modes", Decimal("0.01")) == {}
+
+
+def test_nations_of_two_differ_and_a_nation_lies_in_its_region():
+    for seed in range(200):
+        both = drawn("q07", Random(seed))
+        assert both["nation1"] != both["nation2"]
+        one = drawn("q08", Random(seed))
+        assert (one["nation"], one["region"]) != ("CHINA", "EUROPE")
+
+
+def test_q11_takes_the_inverse_of_its_fraction_exactly():
+    assert parameters("q11", Decimal("0.0333"))["inverse_fraction"] == Decimal(333)
+
+
+OUT_OF_BOUNDS = (
+    "a value of discount out of bounds: '{}'; write one from -1000000000000 to 1000000000000 "
+    "with at most 12 decimal places"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"dat": "1994-01-01"}, "unknown parameter of q06: dat; did you mean date"),
+        ({"date": "1994"}, "not a value of date: '1994'; write one such as 1994-01-01"),
+        ({"discount": "x"}, "not a value of discount: 'x'; write one such as 0.06"),
+        ({"quantity": "2.5"}, "not a value of quantity: '2.5'; write one such as 24"),
+        ({"quantity": "100001"}, "a value of quantity out of bounds: '100001'; write one from -100000 to 100000"),
+        (
+            {"date": "9999-12-31"},
+            "a value of date out of bounds: '9999-12-31'; write one from 1900-01-01 to 2100-12-31",
+        ),
+        *(({"discount": each}, OUT_OF_BOUNDS.format(each)) for each in ("nan", "-Infinity", "1e400", "1e-30")),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(given, message):
+    with pytest.raises(DeltamarkError) as error:
+        parameters("q06", Decimal("0.01"), given=given)
+    assert str(error.value) == message
+
+
+def test_parameters_are_read_from_text():
+    assert parameters("q16", Decimal("0.01"), given={"sizes": "1, 2,3", "brand": "o'x"})["sizes"] == (1, 2, 3)
+    assert [literal(each) for each in ("o'x", (1, 2), ("a", "b"))] == ["'o''x'", "(1, 2)", "('a', 'b')"]
+
+
+def test_months_are_added_as_in_sql():
+    first = parameters("q04", Decimal("0.01"))["date"]
+    assert str(months_later(first, 3)) == "1993-10-01"
+    assert str(months_later(first.replace(month=12, day=31), 2)) == "1994-02-28"
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_columns_are_those_of_the_sql_in_its_order(chunked, name):
+    """By number here: values are compared by the tests above."""
+    cell = Cell(name, "0.001")
+    with closing(open_answer(cell, chunked, workload(chunked, "insert"))) as engine:
+        names = [each.name for each in shown(engine.schema)]
+    assert len(set(names)) == len(names)
+    assert {each.removeprefix("-") for each in query(name).order} <= set(names)

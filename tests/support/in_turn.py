@@ -1,0 +1,35 @@
+"""Data without Spark, where Spark is not what is tested: its tasks run here, one after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from unittest.mock import Mock, patch
+
+from deltamark.datagen import generate, make, prebatch
+from deltamark.datagen.graphs import make as make_graph
+from deltamark.datagen.graphs.generator import graph
+from deltamark.datagen.spark.session import _run_one
+
+
+@contextmanager
+def tasks_in_turn():
+    with ExitStack() as patches:
+        for module in (make, make_graph):
+            patches.enter_context(patch.object(module, "session", lambda *_: nullcontext(Mock())))
+        for module in (generate, prebatch, make_graph):
+            patches.enter_context(patch.object(module, "run_tasks", _run_tasks))
+        yield
+
+
+def draw(data: Path, names: Iterable[str]) -> None:
+    """Make graphs in a directory."""
+    with tasks_in_turn():
+        for name in names:
+            make_graph.make_graph(data, graph(name), "", lambda *_: None)
+
+
+def _run_tasks(_spark, function, tasks, _poll=None):
+    return [json.loads(_run_one(function, json.dumps(task)))["value"] for task in tasks]

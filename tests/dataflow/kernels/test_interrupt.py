@@ -14,11 +14,11 @@ FEED = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
 import numpy as np
-from dataflow.batch import Batch
-from dataflow.collection import source
-from dataflow.embedded import Embedded
-from dataflow.expr import col
-from dataflow.types import integer
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.runtime.multi_worker import Embedded
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.types import integer
 rows = source("rows", {{"a": integer(0, 10**5)}}, 10**9)
 engine = Embedded({plan}, {workers})
 engine.push({{}})

@@ -1,10 +1,21 @@
-"""Which columns of a plan's nodes are read, and so which errors an engine may miss because it reads no others."""
+"""The columns of a plan's nodes that are read, and so the errors that an engine may miss because it reads no others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from deltamark.dataflow.plan.nodes import Node, walk
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Concat,
+    Consolidate,
+    Extreme,
+    Filter,
+    Iterate,
+    Join,
+    MovingThreshold,
+    Negate,
+    Node,
+    Project,
+    walk,
+)
 
 Names = set[str]
 
@@ -16,14 +27,14 @@ def is_whole(root: Node) -> bool:
 
 
 def _reads_all(node: Node, owed: dict[Node, Names]) -> bool:
-    match node.op:
-        case "extreme":
-            return owed[node.inputs[0]] >= set(node.inputs[0].schema.names)
-        case "bound":  # which keeps a value that is computed, but not what it is computed from
-            return owed[node] | {*node.params[0]} >= set(node.inputs[0].schema.names)
-        case "aggregate":
-            return owed[node] >= {name for name, _, _ in node.params[1]}
-    return node.op != "iterate"
+    match node:
+        case Extreme():
+            return owed[node.rows] >= set(node.rows.schema.names)
+        case MovingThreshold():  # which keeps a value that is computed, but not what it is computed from
+            return owed[node] | {*node.row_keys} >= set(node.rows.schema.names)
+        case Aggregate():
+            return owed[node] >= {each.name for each in node.sums}
+    return not isinstance(node, Iterate)
 
 
 def _owed(root: Node) -> dict[Node, Names]:
@@ -31,50 +42,28 @@ def _owed(root: Node) -> dict[Node, Names]:
     owed: dict[Node, Names] = {node: set() for node in nodes}
     owed[root] = set(root.schema.names)
     for node in reversed(nodes):
-        read = READ.get(node.op, _all)(node, owed[node])
-        for each, names in zip(node.inputs, read, strict=True):
+        for each, names in zip(node.inputs, _read(node, owed[node]), strict=True):
             owed[each] |= names
     return owed
 
 
-def _all(node: Node, _: Names) -> list[Names]:
-    return [set(each.schema.names) for each in node.inputs]
-
-
-def _same(node: Node, names: Names) -> list[Names]:
-    return [set(names) for _ in node.inputs]
-
-
-def _where(node: Node, names: Names) -> list[Names]:
-    return [names | node.params.columns]
-
-
-def _select(node: Node, names: Names) -> list[Names]:
-    return [set().union(*(term.columns for name, term in node.params if name in names))]
-
-
-def _aggregate(node: Node, names: Names) -> list[Names]:
-    keys, sums = node.params
-    return [{*keys}.union(*(term.columns for name, _, term in sums if term is not None and name in names))]
-
-
-def _join(node: Node, names: Names) -> list[Names]:
-    below = _all(node, names)
-    return [(names & each) | {*keys} for each, keys in zip(below, node.params, strict=True)]
-
-
-def _extreme(node: Node, names: Names) -> list[Names]:
-    keys, of, _, _ = node.params
-    return [names | {*keys, of}]
-
-
-def _bound(node: Node, names: Names) -> list[Names]:
-    mine, theirs, value, _, numerator, denominator = node.params
-    return [names | {*mine} | value.columns, {*theirs, numerator, *filter(None, [denominator])}]
-
-
-READ: dict[str, Callable[[Node, Names], list[Names]]] = {
-    "where": _where, "select": _select, "concat": _same, "negate": _same, "consolidate": _same,
-    "aggregate": _aggregate, "join": _join, "extreme": _extreme, "bound": _bound,
-}  # fmt: skip
-"""What a node reads of its inputs if some columns of it are read; others read all."""
+def _read(node: Node, names: Names) -> list[Names]:
+    """Say what a node reads of its inputs if some columns of it are read; others than these read all."""
+    below = [set(each.schema.names) for each in node.inputs]
+    match node:
+        case Concat() | Negate() | Consolidate():
+            return [set(names) for _ in node.inputs]
+        case Filter():
+            return [names | node.condition.columns]
+        case Project():
+            return [set().union(*(term.columns for name, term in node.columns if name in names))]
+        case Aggregate():
+            terms = (each.term for each in node.sums if each.term is not None and each.name in names)
+            return [{*node.keys}.union(*(term.columns for term in terms))]
+        case Join():
+            return [(names & each) | {*keys} for each, keys in zip(below, node.keys, strict=True)]
+        case Extreme():
+            return [names | {*node.keys, node.column}]
+        case MovingThreshold():
+            return [names | {*node.row_keys} | node.value.columns, {*node.limit_keys, *node.limit_columns}]
+    return below

@@ -30,8 +30,8 @@ from support.streams import times_of
 
 from deltamark.dataflow.language.collection import average, count, source, total
 from deltamark.dataflow.language.expr import Expr, col, when
-from deltamark.dataflow.plan.nodes import walk
-from deltamark.dataflow.plan.terms import EPOCH, bind
+from deltamark.dataflow.plan.binder import EPOCH, bind
+from deltamark.dataflow.plan.nodes import Input, walk
 from deltamark.dataflow.types import LARGEST, NULL, SHORT, TEXT, code_type, date_type, integer, pack_short, unpack_short
 from deltamark.errors import DeltamarkError
 
@@ -83,7 +83,7 @@ COMES = {"pairs": [((1, 5), 1, 2), ((1, 7), 2, 1), ((2, 5), 2, 1), ((1, 5), 4, -
         (pairs.where(col.value == 7).or_null(), {(0, (NULL, NULL)): 1, (2, (NULL, NULL)): -1, (2, (1, 7)): 1}),
         (pairs.where(col.value == 8).count().or_null(), {(0, (NULL,)): 1}),
     ],
-    ids=lambda given: given.node.op if hasattr(given, "node") else "",
+    ids=lambda given: given.node.operation if hasattr(given, "node") else "",
 )
 def test_the_reference_agrees_with_examples_by_hand(collection, stream):
     assert changes(collection.node, COMES) == stream
@@ -104,7 +104,7 @@ def test_the_reference_refuses_two_limits_for_one_key():
         pairs.or_null(),
         pairs.above(limits, col.value, "limit", on="key"),
     ],
-    ids=lambda collection: collection.node.op,
+    ids=lambda collection: collection.node.operation,
 )
 def test_the_reference_names_a_row_that_is_there_less_than_zero_times(collection):
     with pytest.raises(NegativeError) as error:
@@ -181,14 +181,14 @@ def database():
 
 def in_duckdb(database, collection, streams, time, sql):
     for node in walk(collection.node):
-        if node.op == "input":
+        if isinstance(node, Input):
             columns = ", ".join(f"{name} BIGINT" for name in node.schema.names)
-            database.execute(f"CREATE OR REPLACE TABLE {node.params} ({columns})")
-            live = consolidated((row, diff) for row, at, diff in streams[node.params] if at <= time)
+            database.execute(f"CREATE OR REPLACE TABLE {node.name} ({columns})")
+            live = consolidated((row, diff) for row, at, diff in streams[node.name] if at <= time)
             rows = [row for row, diff in live.items() for _ in range(diff)]
             if rows:
                 marks = ", ".join("?" for _ in node.schema.names)
-                database.executemany(f"INSERT INTO {node.params} VALUES ({marks})", rows)
+                database.executemany(f"INSERT INTO {node.name} VALUES ({marks})", rows)
     found = Counter(database.execute(sql).fetchall())
     return {tuple(NULL if value is None else value for value in row): number for row, number in found.items()}
 
@@ -574,7 +574,7 @@ def test_a_sum_is_bounded_by_the_rows():
     ids=lambda each: str(sorted(each) if isinstance(each, set) else each),
 )
 def test_texts_are_matched_as_in_sql(predicate, kept):
-    term = texts.where(predicate).node.params
+    term = texts.where(predicate).node.condition
     assert {text for text in ("", "a b", "a", "a.b\nc", "xaxa") if evaluate(term, {"comment": text})} == kept
 
 

@@ -86,6 +86,6 @@ def test_what_only_a_filter_needed_goes_with_the_last_who_reads_it():
 
 
 def test_a_key_that_is_asked_for_is_stored_where_rows_are_fewer():
-    kept = compile_plans({"": sold.join(others, on="key").node}).kept
-    stored = {each.what[0].params: set(map(str, each.arrangement.stored)) for each in kept}
+    kept = compile_plans({"": sold.join(others, on="key").node}).arrangements
+    stored = {each.key.node.name: set(map(str, each.arrangement.stored)) for each in kept}
     assert stored == {"items": {"value", "word"}, "others": {"key", "amount", "day"}}

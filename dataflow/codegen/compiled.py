@@ -17,8 +17,8 @@ from deltamark.dataflow.operators.exchange import Mailboxes
 from deltamark.dataflow.operators.linear import InputReader
 from deltamark.dataflow.operators.motifs.index import Indexed
 from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.nodes import Node
-from deltamark.dataflow.plan.partitioning import Exchange
 from deltamark.dataflow.plan.sharing import ArrangementKey, Choice
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type

@@ -30,8 +30,9 @@ from deltamark.dataflow.operators.null_row import null_row
 from deltamark.dataflow.operators.prefix_aggregate import scan
 from deltamark.dataflow.operators.top import top
 from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import Node
-from deltamark.dataflow.plan.partitioning import ANYWHERE, Distribution, Exchange, OperatorDistribution, Partitioned
+from deltamark.dataflow.plan.partitioning import Partitioned
 from deltamark.dataflow.plan.sharing import ArrangementKey, Shared
 from deltamark.dataflow.plan.terms import Term, filter_bitmap
 from deltamark.dataflow.plan.traversal import base_rows, is_consolidated

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from deltamark.dataflow.language import schemas
 from deltamark.dataflow.language.aggregates import AggregateExpr, sums_of
 from deltamark.dataflow.language.expr import Expr
 from deltamark.dataflow.language.iteration import looped
-from deltamark.dataflow.language.schemas import common_fields, groups_of, is_unique, refuse_other_type, refuse_repeated
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.binder import bind, condition
 from deltamark.dataflow.plan.terms import Term, column, null, number, rescaled
@@ -73,7 +73,7 @@ class Collection:
 
     def select(self, *names: str, **exprs: Any) -> Collection:
         """Keep some columns and add computed ones: `sales.select("shop", twice=2 * col.price)`."""
-        refuse_repeated([*names, *exprs])
+        schemas.refuse_repeated([*names, *exprs])
         terms = {name: column(name, self.schema[name]) for name in names}
         return self._project({**terms, **{name: bind(expr, self.schema) for name, expr in exprs.items()}})
 
@@ -82,15 +82,15 @@ class Collection:
         new_of = {old: new for new, old in names.items()}
         for old in new_of:
             self.schema[old]  # an unknown column is an error
-        refuse_repeated(list(names.values()))
-        refuse_repeated([new_of.get(name, name) for name in self.schema.names])
+        schemas.refuse_repeated(list(names.values()))
+        schemas.refuse_repeated([new_of.get(name, name) for name in self.schema.names])
         return self._project({new_of.get(name, name): column(name, self.schema[name]) for name in self.schema.names})
 
     def concat(self, *others: Collection) -> Collection:
         """Add up collections with the same columns, keeping duplicates (UNION ALL)."""
         schema = self.schema
         for other in others:
-            schema = Schema(common_fields(schema, other.schema), schema.rows + other.schema.rows)
+            schema = Schema(schemas.common_fields(schema, other.schema), schema.rows + other.schema.rows)
         return Collection(nodes.Concat((self.node, *(other.node for other in others)), schema=schema))
 
     def negate(self) -> Collection:
@@ -112,8 +112,8 @@ class Collection:
             for column_sum, type_ in sums_of(name, each, self.node):
                 sums.append(column_sum)
                 fields.append(Field(column_sum.name, type_))
-        refuse_repeated([field.name for field in fields])
-        schema = Schema(tuple(fields), min(self.schema.rows, groups_of(fields[: len(keys)])))
+        schemas.refuse_repeated([field.name for field in fields])
+        schema = Schema(tuple(fields), min(self.schema.rows, schemas.groups_of(fields[: len(keys)])))
         return Collection(nodes.Aggregate(self.node, keys, tuple(sums), schema=schema))
 
     def count(self, by: Names = ()) -> Collection:
@@ -140,8 +140,8 @@ class Collection:
         for field in kept:
             if field.name in self.schema:
                 raise DeltamarkError("a column on both sides of a join", field.name, "rename one of them first")
-        rows = self.schema.rows * (1 if is_unique(other.node, right_keys) else other.schema.rows)
-        if is_unique(self.node, left_keys):
+        rows = self.schema.rows * (1 if schemas.is_unique(other.node, right_keys) else other.schema.rows)
+        if schemas.is_unique(self.node, left_keys):
             rows = min(rows, other.schema.rows)
         schema = Schema((*self.schema.fields, *kept), rows)
         return Collection(nodes.Join(self.node, other.node, left_keys, right_keys, schema=schema))
@@ -252,7 +252,7 @@ class Collection:
             for name, type_ in ((mine, self.schema[mine]), (theirs, other.schema[theirs])):
                 if type_.nullable:
                     raise DeltamarkError("a key that may be missing", name, "give it a value by .coalesce(...)")
-            refuse_other_type("keys", mine, self.schema[mine], other.schema[theirs])
+            schemas.refuse_other_type("keys", mine, self.schema[mine], other.schema[theirs])
         return tuple(pairs), tuple(pairs.values())
 
     def _extreme(self, of: str, by: Names, which: Literal["largest", "smallest"], levels: Sequence[int]) -> Collection:
@@ -281,7 +281,7 @@ class Collection:
         scale = max(term.type.scale + divisor.type.scale, limit.type.scale)
         term = rescaled(term, scale - divisor.type.scale)
         if limit.type.scale < scale:
-            numerator = _unused(numerator, limits.schema)
+            numerator = schemas.unused_name(numerator, limits.schema)
             names = dict.fromkeys([*limit_keys, *filter(None, [denominator])])
             terms = {name: column(name, limits.schema[name]) for name in names}
             limits = limits._project({**terms, numerator: rescaled(limit, scale)})
@@ -293,9 +293,3 @@ class Collection:
 
 def _names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _unused(name: str, schema: Schema) -> str:
-    while name in schema:
-        name += "'"
-    return name

@@ -58,3 +58,10 @@ def is_unique(node: Node, names: Sequence[str]) -> bool:
             return is_unique(node.rows, [node.copied[name] for name in names if name in node.copied])
         case _:
             return False
+
+
+def unused_name(name: str, schema: Schema) -> str:
+    """Return a name that no column of a schema has."""
+    while name in schema:
+        name += "'"
+    return name

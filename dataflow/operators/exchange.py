@@ -12,7 +12,7 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.parallel import exchange as kernel
 from deltamark.dataflow.kernels.parallel.key_partition import reciprocal
 from deltamark.dataflow.operators.text import Places, hashed, numbered, places_of_numbers
-from deltamark.dataflow.plan.partitioning import Distribution, Exchange
+from deltamark.dataflow.plan.distribution import Distribution, Exchange
 from deltamark.dataflow.types import Type
 
 

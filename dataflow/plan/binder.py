@@ -74,7 +74,7 @@ def _must_be(term: Term, kinds: tuple[str, ...], expr: Expr) -> None:
         raise DeltamarkError(f"not of type {' or '.join(kinds)}", f"{term} is {term.type} in {expr!r}", "convert it")
 
 
-def _sum(op: Literal["add", "subtract"], expr: Expr, schema: Schema) -> Term:
+def _addition(op: Literal["add", "subtract"], expr: Expr, schema: Schema) -> Term:
     left, right = aligned(*_numbers(expr, schema))
     (a, b), (c, d) = (left.type.low, left.type.high), (right.type.low, right.type.high)
     low, high = (a + c, b + d) if op == "add" else (a - d, b - c)
@@ -200,9 +200,8 @@ def _when(expr: Expr, schema: Schema) -> Term:
     test = condition(expr.args[0], schema)
     left, right = (bind(arg, schema) for arg in expr.args[1:])
     if left.type.comparable != right.type.comparable or left.type.kind in ("text", "bool"):
-        raise DeltamarkError(
-            "the branches differ", f"{left.type} and {right.type} in {expr!r}", "make them of one type"
-        )
+        actual = f"{left.type} and {right.type} in {expr!r}"
+        raise DeltamarkError("the branches differ", actual, "make them of one type")
     if left.type.scale != right.type.scale:
         for term in (left, right):
             _must_be(term, ("int",), expr)
@@ -227,7 +226,7 @@ def _coalesce(expr: Expr, schema: Schema) -> Term:
 
 
 OPERATIONS: dict[ExprOp, Callable[[Expr, Schema], Term]] = {
-    "add": partial(_sum, "add"), "subtract": partial(_sum, "subtract"), "multiply": _multiply,
+    "add": partial(_addition, "add"), "subtract": partial(_addition, "subtract"), "multiply": _multiply,
     "equal": partial(_comparison, "equal"), "less": partial(_comparison, "less"),
     "is_in": _is_in, "like": _like, "substring": _substring, "year": _year,
     "and": partial(_connective, "and"), "or": partial(_connective, "or"), "not": _not,

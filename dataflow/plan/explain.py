@@ -7,8 +7,8 @@ from collections import defaultdict
 from deltamark.dataflow.codegen.compiled import Built, Compiled, reachable
 from deltamark.dataflow.codegen.program import Part
 from deltamark.dataflow.operators.motifs.index import Indexed
+from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.nodes import Filter, Input, Node
-from deltamark.dataflow.plan.partitioning import Exchange
 from deltamark.dataflow.plan.sharing import Choice
 from deltamark.dataflow.plan.traversal import base_inputs
 

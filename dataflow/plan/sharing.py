@@ -19,9 +19,9 @@ from typing import Generic, TypeVar
 
 from deltamark.dataflow.codegen.program import DIRECT_FREE, DIRECT_SHARE, key_range
 from deltamark.dataflow.plan.cardinality import expected_rows, selectivity
+from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.look_through import JoinInput, look_through
 from deltamark.dataflow.plan.nodes import INDEX_READERS, Filter, Join, Node, Project
-from deltamark.dataflow.plan.partitioning import Exchange
 from deltamark.dataflow.plan.pruning import Pruned, Requirement, prune
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import base_rows

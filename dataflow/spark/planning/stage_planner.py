@@ -12,10 +12,11 @@ needs them, and joined there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan.distribution import ANYWHERE, FIRST, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,
@@ -33,18 +34,20 @@ from deltamark.dataflow.plan.nodes import (
     Threshold,
     walk,
 )
-from deltamark.dataflow.plan.partitioning import (
-    ANYWHERE,
-    FIRST,
-    Distribution,
-    Exchange,
-    OperatorDistribution,
-    distribute,
-)
+from deltamark.dataflow.plan.partitioning import distribute
 from deltamark.dataflow.plan.pruning import required_columns
 from deltamark.dataflow.plan.terms import column
-from deltamark.dataflow.plan.traversal import base_inputs, base_rows, subtracts
+from deltamark.dataflow.plan.traversal import base_inputs, base_rows
 from deltamark.dataflow.spark.planning.edges import ANSWER, SUM, Cut, Edge, Output, computed, read
+from deltamark.dataflow.spark.planning.locations import (
+    BY_ROW,
+    REPLICATED,
+    UNPLACED,
+    Location,
+    exchange_below,
+    is_chain,
+    may_cancel,
+)
 from deltamark.dataflow.spark.planning.preferred_partitioning import has_many_keys, preferred_keys, widest
 from deltamark.dataflow.types import Field, Schema, Type
 from deltamark.errors import DeltamarkError
@@ -54,27 +57,6 @@ MAX_REPLICATED_ROWS = 1 << 18
 
 MIN_REPLICATED_SHARE = 8
 """All copies of a replicated input together have at most the rows of the largest input, divided by this."""
-
-
-@dataclass(frozen=True)
-class Location:
-    """The place of a node's rows.
-
-    placed      in a stage, as the result of the node `local`, and on from there
-    unplaced    computed wherever they are needed
-    replicated  at every shard, in every stage
-    """
-
-    kind: Literal["placed", "unplaced", "replicated"]
-    stage: int = 0
-    distribution: Distribution = ANYWHERE
-    local: Node | None = None
-
-
-UNPLACED, REPLICATED = Location("unplaced"), Location("replicated")
-
-BY_ROW = Exchange("owner")
-"""Moves equal rows of an input to the same shard, whichever that is."""
 
 
 def cut(collection: Collection, shards: int) -> Cut:
@@ -135,7 +117,7 @@ class _Cutter:
 
     def _is_movable(self, node: Node) -> bool:
         """Return whether the rows of a replicated node can be sent to any shards from stage 0 instead."""
-        return self._locations[node].kind == "replicated" and _is_chain(node)
+        return self._locations[node].kind == "replicated" and is_chain(node)
 
     def _joins_replicated(self, node: Join | MovingThreshold) -> bool:
         left, right = (self._locations[each].kind == "replicated" for each in node.inputs)
@@ -147,7 +129,7 @@ class _Cutter:
         rows, replicated = node.inputs[side], node.inputs[1 - side]
         at = self._locations[rows]
         at = self._fixed(rows) if at.kind == "unplaced" else at
-        if _may_cancel(rows, at):
+        if may_cancel(rows, at):
             at = Location("placed", at.stage + 1, ANYWHERE, self._at(rows, at, BY_ROW, at.stage + 1))
         to = Exchange("first" if at.distribution == FIRST else "all")
         parts = [self._at(replicated, REPLICATED, to, at.stage)]
@@ -162,7 +144,7 @@ class _Cutter:
     def _placed(self, node: Node) -> Location:
         """Place a node in the first stage where the rows of its inputs can be together."""
         if isinstance(node, Aggregate):
-            node = self._with_terms_below(node)
+            node = self._with_termsexchange_below(node)
         locations = [self._not_replicated(each) for each in node.inputs]
         found = self._distribute(node, locations)
         moves = [self._move(*each) for each in zip(node.inputs, locations, found.exchanges, strict=True)]
@@ -175,7 +157,7 @@ class _Cutter:
         selected = self._edge(node, Location("placed", stage, ANYWHERE, local), found.second, stage + 1)
         return Location("placed", stage + 1, FIRST, node.with_inputs([selected]))
 
-    def _with_terms_below(self, node: Aggregate) -> Aggregate:
+    def _with_termsexchange_below(self, node: Aggregate) -> Aggregate:
         """Compute the terms of an aggregate in a projection where its rows come from, if these are moved."""
         below = node.rows
         at = self._not_replicated(below)
@@ -212,7 +194,7 @@ class _Cutter:
         """Return a node's location for an operator that must see its rows once."""
         if self._locations[node].kind != "replicated":
             return self._locations[node]
-        if _is_chain(node):
+        if is_chain(node):
             return UNPLACED
         return Location("placed", 1, FIRST, self._at(node, REPLICATED, Exchange("first"), 1))
 
@@ -225,7 +207,7 @@ class _Cutter:
 
     def _can_go(self, node: Node, exchange: Exchange) -> bool:
         """Return whether unplaced rows can be exchanged by some columns before they are joined with replicated ones."""
-        if _is_chain(node) or exchange == BY_ROW or self._shards == 1:
+        if is_chain(node) or exchange == BY_ROW or self._shards == 1:
             return True
         if exchange.to != "owner":
             return False
@@ -233,12 +215,12 @@ class _Cutter:
             below is not None and self._can_go(each, below)
             for each in node.inputs
             if self._locations[each].kind == "unplaced" or isinstance(node, Concat)
-            for below in [_below(node, each, exchange)]
+            for below in [exchange_below(node, each, exchange)]
         )
 
     def _fixed(self, node: Node) -> Location:
         """Place unplaced rows: where they have been sent already, or where a later operator needs them."""
-        if isinstance(node, Project | Filter | Negate) and not _is_chain(node):
+        if isinstance(node, Project | Filter | Negate) and not is_chain(node):
             below = self._fixed(node.rows)
             distribution = distribute(node, [below.distribution], self._columns).distribution
             return replace(below, distribution=distribution, local=node.with_inputs([below.local or node]))
@@ -257,7 +239,7 @@ class _Cutter:
             return self._edge(node, at, exchange, stage)
         if exchange is not None and exchange.to == "owner":
             self._sent.setdefault(node, exchange)
-        if _is_chain(node):
+        if is_chain(node):
             return self._edge(node, Location("placed", 0, ANYWHERE, node), exchange, stage)
         parts = []
         for each in node.inputs:
@@ -265,7 +247,7 @@ class _Cutter:
             below = exchange
             if at.kind == "unplaced" and exchange is not None:
                 replicated = own.kind == "replicated" and isinstance(node, Join)
-                below = Exchange("all") if replicated else _below(node, each, exchange)
+                below = Exchange("all") if replicated else exchange_below(node, each, exchange)
             parts.append(self._at(each, own, below, stage))
         return node.with_inputs(parts)
 
@@ -304,26 +286,3 @@ class _Cutter:
         edge = Edge(ANSWER, at.stage + 1, "here", (), root.schema.fields)
         self._send(edge, at, {name: root.schema[name] for name in root.schema.names})
         return at.stage
-
-
-def _may_cancel(node: Node, at: Location) -> bool:
-    """Return whether a shard may have a negative weight of a row that other shards have, too."""
-    return not at.distribution.settled and subtracts(node)
-
-
-def _is_chain(node: Node) -> bool:
-    """Return whether a node can be computed from one input row by row, without state."""
-    if isinstance(node, Filter | Project | Negate):
-        return _is_chain(node.rows)
-    return isinstance(node, Input)
-
-
-def _below(node: Node, below: Node, exchange: Exchange) -> Exchange | None:
-    """Return the exchange of an input's rows that moves the rows of an unplaced node as another exchange does."""
-    names = {name: name for name in exchange.by}
-    if isinstance(node, Project):
-        names = dict(node.copied)
-    if isinstance(node, Join) and below is node.right:
-        names |= dict(zip(node.left_keys, node.right_keys, strict=True))
-    by = tuple(names[name] for name in exchange.by if name in names and names[name] in below.schema)
-    return replace(exchange, by=by) if len(by) == len(exchange.by) else None

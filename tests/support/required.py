@@ -22,29 +22,29 @@ Names = set[str]
 
 def is_whole(root: Node) -> bool:
     """Say whether all columns are read of whatever looks at states."""
-    owed = _owed(root)
-    return all(_reads_all(node, owed) for node in walk(root))
+    required = _required(root)
+    return all(_reads_all(node, required) for node in walk(root))
 
 
-def _reads_all(node: Node, owed: dict[Node, Names]) -> bool:
+def _reads_all(node: Node, required: dict[Node, Names]) -> bool:
     match node:
         case Extreme():
-            return owed[node.rows] >= set(node.rows.schema.names)
+            return required[node.rows] >= set(node.rows.schema.names)
         case MovingThreshold():  # which keeps a value that is computed, but not what it is computed from
-            return owed[node] | {*node.row_keys} >= set(node.rows.schema.names)
+            return required[node] | {*node.row_keys} >= set(node.rows.schema.names)
         case Aggregate():
-            return owed[node] >= {each.name for each in node.sums}
+            return required[node] >= {each.name for each in node.sums}
     return not isinstance(node, Iterate)
 
 
-def _owed(root: Node) -> dict[Node, Names]:
+def _required(root: Node) -> dict[Node, Names]:
     nodes = list(walk(root))
-    owed: dict[Node, Names] = {node: set() for node in nodes}
-    owed[root] = set(root.schema.names)
+    required: dict[Node, Names] = {node: set() for node in nodes}
+    required[root] = set(root.schema.names)
     for node in reversed(nodes):
-        for each, names in zip(node.inputs, _read(node, owed[node]), strict=True):
-            owed[each] |= names
-    return owed
+        for each, names in zip(node.inputs, _read(node, required[node]), strict=True):
+            required[each] |= names
+    return required
 
 
 def _read(node: Node, names: Names) -> list[Names]:

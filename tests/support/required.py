@@ -22,29 +22,30 @@ Names = set[str]
 
 def is_whole(root: Node) -> bool:
     """Say whether all columns are read of whatever looks at states."""
-    required = _required(root)
-    return all(_reads_all(node, required) for node in walk(root))
+    columns = columns_read(root)
+    return all(_reads_all(node, columns) for node in walk(root))
 
 
-def _reads_all(node: Node, required: dict[Node, Names]) -> bool:
+def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
     match node:
         case Extreme():
-            return required[node.rows] >= set(node.rows.schema.names)
+            return columns[node.rows] >= set(node.rows.schema.names)
         case MovingThreshold():  # which keeps a value that is computed, but not what it is computed from
-            return required[node] | {*node.row_keys} >= set(node.rows.schema.names)
+            return columns[node] | {*node.row_keys} >= set(node.rows.schema.names)
         case Aggregate():
-            return required[node] >= {each.name for each in node.sums}
+            return columns[node] >= {each.name for each in node.sums}
     return not isinstance(node, Iterate)
 
 
-def _required(root: Node) -> dict[Node, Names]:
+def columns_read(root: Node) -> dict[Node, Names]:
+    """Return the columns of each node that the nodes above it read."""
     nodes = list(walk(root))
-    required: dict[Node, Names] = {node: set() for node in nodes}
-    required[root] = set(root.schema.names)
+    columns: dict[Node, Names] = {node: set() for node in nodes}
+    columns[root] = set(root.schema.names)
     for node in reversed(nodes):
-        for each, names in zip(node.inputs, _read(node, required[node]), strict=True):
-            required[each] |= names
-    return required
+        for each, names in zip(node.inputs, _read(node, columns[node]), strict=True):
+            columns[each] |= names
+    return columns
 
 
 def _read(node: Node, names: Names) -> list[Names]:

@@ -153,7 +153,7 @@ class _Emitter:
         append: group.Append = Program.op
         if self._distribution(node).distribution.kind == "scanned":
             append = scan
-            self.compiled.remarks[node] = "each worker sums its slices and tells the others"
+            self.compiled.remarks[node] = "each worker sums its slices, and sums are exchanged instead of rows"
         return group.aggregate(stream, node, base_rows(node), append)
 
     def _in_two_phases(
@@ -163,7 +163,7 @@ class _Emitter:
         second = self._distribution(node).second
         if second is None:
             return select(stream)
-        self.compiled.remarks[node] = "each worker picks of its rows, and one of what they picked"
+        self.compiled.remarks[node] = "each worker selects among its rows, and one worker among the selected rows"
         columns = {name: node.schema[name] for name in names}
         moved, mailboxes = exchange(select(stream), ANYWHERE, second, columns)
         self.compiled.exchanges.append(mailboxes)

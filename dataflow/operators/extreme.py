@@ -26,10 +26,10 @@ MOST_DEALT = 2**31
 """Rows that smaller groups are made for: rows are dealt by a hash of 31 bits."""
 
 
-def extreme(stream: Stream, node: Extreme, owed: Sequence[str]) -> Stream:
-    """Stack a tournament: each level looks among the winners of the one before."""
+def extreme(stream: Stream, node: Extreme, columns_read: Sequence[str]) -> Stream:
+    """Append a tournament: each level selects among the winners of the level before."""
     keys, of = node.keys, node.column
-    names = tuple(dict.fromkeys([of, *keys, *owed]))
+    names = tuple(dict.fromkeys([of, *keys, *columns_read]))
     turned = frozenset([of] if node.which == "smallest" else [])
     types = tuple(node.schema[name] for name in keys)
     for buckets in _levels(node, types):

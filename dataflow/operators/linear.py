@@ -84,7 +84,7 @@ def _widened(stream: Stream, cell: int, width: int) -> int:
 
 
 def where(stream: Stream, node: nodes.Filter) -> Stream:
-    """Take what is asked for of the rows that meet a condition."""
+    """Append the selection of the rows that satisfy a condition; columns are taken when they are first read."""
     selected, size = _selection(stream, node.condition)
     return _selected(stream, size, selected)
 
@@ -142,7 +142,7 @@ def _narrowed(stream: Stream, narrowed: Stream, selected: int, name: str) -> Fed
 
 
 def select(stream: Stream, node: nodes.Project) -> Stream:
-    """Compute columns when they are asked for."""
+    """Return the stream of a projection, whose columns are computed when they are first read."""
     terms, same = node.terms, node.copied
     raw = {name: stream.raw[theirs] for name, theirs in same.items() if theirs in stream.raw}
     made = Stream(

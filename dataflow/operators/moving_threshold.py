@@ -1,4 +1,4 @@
-"""Bound: the rows above or below a limit that moves, one for each key."""
+"""Moving threshold: the rows above or below a limit that changes, one limit per key."""
 
 from __future__ import annotations
 

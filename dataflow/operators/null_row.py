@@ -1,4 +1,4 @@
-"""Or null: the rows, and one row of NULL while there are none."""
+"""Null row: the rows, or one row of NULL while there are none."""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ def choices(compiled: Compiled) -> list[tuple[str, Choice]]:
 
 def _choice(what: str, choice: Choice) -> str:
     apart, one = (f"{size / 1e6:.1f} MB" for size in (choice.bytes_apart, choice.bytes_as_one))
-    vain = f"{choice.wasted_probes:,} rows looked at in vain"
+    separate = f"{choice.apart} separate arrangements {apart}"
+    shared = f"one shared arrangement {one} with {choice.wasted_probes:,} wasted probes"
     if not choice.filters:
-        return f"      {what}: {choice.apart} with filters of their own, estimated at {apart}; as one {one}, {vain}"
-    left = f"{len(choice.filters)} filters left to readers"
-    return f"      {what}: {left}, estimated at {one}, {vain}; {choice.apart} with filters of their own {apart}"
+        return f"      {what}: {separate} (estimated), rather than {shared}"
+    return f"      {what}: {len(choice.filters)} residual filters, {shared} (estimated), rather than {separate}"
 
 
 def sharing(compiled: Compiled) -> list[tuple[str, list[str], int, int]]:

@@ -153,7 +153,7 @@ class _Emitter:
         append: group.Append = Program.op
         if self._distribution(node).distribution.kind == "scanned":
             append = scan
-            self.compiled.remarks[node] = "each worker sums its slices, and sums are exchanged instead of rows"
+            self.compiled.remarks[node] = "each worker sums its slices and sends sums instead of rows"
         return group.aggregate(stream, node, base_rows(node), append)
 
     def _in_two_phases(

@@ -164,7 +164,7 @@ def test_explain_shows_the_body():
     with closing(Worker(distances())) as worker:
         operators = [line.split()[1].strip(":") for line in worker.explain().splitlines() if line.split()[0].isdigit()]
     assert operators == [
-        "input", "select", "input", "variable", "join", "select", "concat", "extreme", "threshold", "iterate",
+        "input", "project", "input", "variable", "join", "project", "concat", "extreme", "threshold", "iterate",
     ]  # fmt: skip
 
 

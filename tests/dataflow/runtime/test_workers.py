@@ -225,7 +225,7 @@ def test_a_wrong_batch_is_refused_and_does_no_harm():
 SCRIPT = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
-from tests.test_workers import Embedded, children, long_feed, push_forever
+from tests.dataflow.runtime.test_workers import Embedded, children, long_feed, push_forever
 collection, batches = long_feed()
 engine = Embedded(collection, 3)
 print(*children(), flush=True)

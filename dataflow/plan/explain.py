@@ -7,6 +7,7 @@ from collections import defaultdict
 from deltamark.dataflow.codegen.compiled import Built, Compiled, reachable
 from deltamark.dataflow.codegen.program import Part
 from deltamark.dataflow.operators.motifs.index import Indexed
+from deltamark.dataflow.plan.describe import describe
 from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.nodes import Filter, Input, Node
 from deltamark.dataflow.plan.sharing import Choice
@@ -75,7 +76,8 @@ def _arranged(node: Node, keys: tuple[str, ...]) -> str:
 
 def _operator(node: Node, numbers: dict[Node, int]) -> str:
     inputs = f" of {', '.join(_number(each, numbers) for each in node.inputs)}" if node.inputs else ""
-    return f"{numbers[node]:>3} {node.operation}{inputs}: {node.parameters} -> {', '.join(node.schema.names)}"
+    parameters = f": {describe(node)}" if describe(node) else ""
+    return f"{numbers[node]:>3} {node.operation}{inputs}{parameters} -> {', '.join(node.schema.names)}"
 
 
 def _number(node: Node, numbers: dict[Node, int]) -> str:

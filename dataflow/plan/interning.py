@@ -59,19 +59,13 @@ class PlanNode(metaclass=_Interning):
         """The name of the operation in words, such as `moving threshold`."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(self).__name__).lower()
 
-    @property
-    def parameters(self) -> str:
-        """The fields that are neither nodes nor the schema, in words."""
-        values = [value for name, value in _values(self).items() if name != "schema"]
-        return ", ".join(_words(value) for value in values if not any(_nodes_in(value)) or isinstance(value, tuple))
-
     def with_inputs(self, inputs: Iterable[Node]) -> Self:
         """Return the same operation, with the same schema, over other inputs."""
         remaining = iter(inputs)
         return replace(self, **{name: _with_nodes(value, remaining) for name, value in _values(self).items()})
 
     def __str__(self) -> str:
-        return f"{self.operation}({self.parameters})"
+        return self.operation
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (type(self), _values(self))
@@ -124,13 +118,3 @@ def _content(value: Any) -> Any:
         case tuple():
             return [_content(each) for each in value]
     return type(value).__name__, value
-
-
-def _words(value: object) -> str:
-    """Write a field for people."""
-    match value:
-        case PlanValue() | Term() | str() | int():
-            return str(value)
-        case tuple():
-            return f"({', '.join(_words(each) for each in value if not isinstance(each, PlanNode))})"
-    return "-" if value is None else repr(value)

@@ -71,9 +71,6 @@ class Sum(PlanValue):
     kind: Literal["sum", "count"]
     term: Term | None = None
 
-    def __str__(self) -> str:
-        return f"{self.name} = {self.kind}({'' if self.term is None else self.term})"
-
 
 @dataclass(frozen=True, eq=False)
 class Aggregate(PlanNode):
@@ -217,9 +214,6 @@ class IndexRead(PlanValue):
     keys: tuple[str, ...]
     value: str
     version: Literal["old", "new"]
-
-    def __str__(self) -> str:
-        return f"{', '.join(self.row_keys) or 'nothing'} to {self.value} ({self.version})"
 
     def key_types(self, extended: Node) -> tuple[Type, ...]:
         """Return the types of the keys, each spanning those of the index and of the extended rows."""

@@ -25,6 +25,7 @@ from deltamark.dataflow.language.aggregates import AggregateExpr
 from deltamark.dataflow.language.collection import Collection, average, count, source, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.binder import bind
+from deltamark.dataflow.plan.describe import describe
 from deltamark.dataflow.plan.nodes import Input, Join, Node, walk
 from deltamark.dataflow.types import Field, Schema, Type
 
@@ -63,7 +64,7 @@ def brief(node: Node, at: Mapping[int, int]) -> str:
     columns = ", ".join(f"{field.name} {spelled_type(field.type)}" for field in node.schema.fields)
     if isinstance(node, Input):
         return f"input {node.name}: {columns}, {node.schema.rows} rows"
-    return f"{node.operation} {[at[id(each)] for each in node.inputs]} {node.parameters} -> {columns}"
+    return f"{node.operation} {[at[id(each)] for each in node.inputs]} {describe(node)} -> {columns}"
 
 
 def spelled_type(type_: Type) -> str:

@@ -1,4 +1,4 @@
-"""A compiled plan: its program, and what of it was built for whom."""
+"""Compiled plans: a program, its inputs and answers, and the arrangements that its operators share."""
 
 from __future__ import annotations
 
@@ -12,85 +12,80 @@ from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core import interner
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.operators.arrangement import Arrangement
-from deltamark.dataflow.operators.exchange import Exchange
-from deltamark.dataflow.operators.linear import Input
+from deltamark.dataflow.operators.collect import Root
+from deltamark.dataflow.operators.exchange import Mailboxes
+from deltamark.dataflow.operators.linear import InputReader
 from deltamark.dataflow.operators.motifs.index import Indexed
+from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.nodes import Node
-from deltamark.dataflow.plan.partitioning import Delivery
-from deltamark.dataflow.plan.sharing import Choice
+from deltamark.dataflow.plan.sharing import ArrangementKey, Choice
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type
-
-Arranged = tuple[Node, Delivery | None, tuple[str, ...], tuple[Type, ...]]
-"""What is arranged: the rows of a node, as delivered, by columns, whose types span those of both sides of a join."""
-
-
-@dataclass(frozen=True)
-class Root:
-    """A maintained answer: the block that collects it, and where each worker collects time, diff and the arrays.
-
-    Of a text the arrays are two: where it starts, and its length.
-    """
-
-    names: tuple[str, ...]
-    arrays: tuple[str, ...]
-    texts: tuple[str, ...]
-    block: int
-    vectors: tuple[tuple[int, ...], ...]
-    part: Part
 
 
 @dataclass(eq=False, kw_only=True)
 class Built(Part):
-    """What was built for a node, its arrangement, its index or its delivery."""
+    """The part of a program that belongs to a node, or to an arrangement (by key columns), index or exchange of it."""
 
     node: Node
-    how: tuple[str, ...] | Indexed | Delivery | None
+    role: tuple[str, ...] | Indexed | Exchange | None
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
-    """An arrangement: what it is of, and what it was built as."""
+class SharedArrangement:
+    """An arrangement that all joins of equal keys read."""
 
-    what: Arranged
+    key: ArrangementKey
     arrangement: Arrangement
     part: Built
 
 
 @dataclass
 class Compiled:
+    """A program with its inputs, its answers by the names of their dataflows, and the operators of each node.
+
+    interners: those of the keys of joins, by key types, since both sides must number rows alike; readers: the parts
+    that read an arrangement, index or exchange; remarks: on operators that work in an unusual way, for explain.
+    """
+
     program: Program
-    inputs: dict[str, Input] = field(default_factory=dict)
+    inputs: dict[str, InputReader] = field(default_factory=dict)
     roots: dict[str, Root] = field(default_factory=dict)
-    """The answers, by the names of their dataflows."""
-    kept: list[Kept] = field(default_factory=list)
+    arrangements: list[SharedArrangement] = field(default_factory=list)
     interners: dict[tuple[Type, ...], Interner] = field(default_factory=dict)
-    """Of the keys of joins: both sides must number rows alike."""
     built: list[Built] = field(default_factory=list)
     readers: dict[Part, list[Built]] = field(default_factory=lambda: defaultdict(list))
-    """What reads an arrangement or a delivery."""
-    shared: dict[Node, str] = field(default_factory=dict)
-    """How several workers do without moving rows what they do together."""
-    exchanges: list[Exchange] = field(default_factory=list)
+    remarks: dict[Node, str] = field(default_factory=dict)
+    exchanges: list[Mailboxes] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
-    """What was decided about filters: see dataflow.plan.sharing."""
 
-    def arrangement(self, what: Arranged, stored: Iterable[Term], condition: Term | None) -> Kept | None:
-        """Return an arrangement that stores all of this, and knows which rows meet a condition, if there is one."""
-        wanted = set(stored)
-        for each in self.kept:
-            there = each.arrangement
-            if each.what == what and wanted <= there.stored.keys() and (condition is None or there.tells(condition)):
+    def arrangement(
+        self, key: ArrangementKey, stored: Iterable[Term], condition: Term | None
+    ) -> SharedArrangement | None:
+        """Return an arrangement that stores some terms, and has the bitmap of a condition, if there is one."""
+        required = set(stored)
+        for each in self.arrangements:
+            arrangement = each.arrangement
+            has_bitmap = condition is None or arrangement.has_bitmap(condition)
+            if each.key == key and required <= arrangement.stored.keys() and has_bitmap:
                 return each
         return None
 
+    def read_by(self, part: Part) -> None:
+        """Note that the part under construction uses another part, which it reads."""
+        reader = self.program.part
+        if isinstance(reader, Built) and reader not in self.readers[part]:
+            self.readers[part].append(reader)
+        reader.uses.add(part)
+
     def loop(self, without: Container[Op] = ()) -> Loop:
-        """Make the loop over all inputs and operators but some."""
+        """Make the loop over all inputs and all operators except some."""
         ops = [each for each in self.program.ops if each not in without]
         return self.program.loop([each.block for each in self.inputs.values()], ops)
 
     def states(self) -> dict[Part, list[State]]:
-        """List what keeps rows or can fail, by the part that it belongs to."""
+        """Return the operators that keep rows or can fail, by the part that they belong to."""
         found: dict[Part, list[State]] = defaultdict(list)
         for each in self.program.ops:
             state = self.program.states.get(each.block)
@@ -99,23 +94,23 @@ class Compiled:
         return found
 
     def retire(self, name: str) -> None:
-        """Take an answer away, and all that no other answer uses."""
+        """Remove an answer, and all parts that no other answer uses."""
         del self.roots[name]
         alive = reachable(root.part for root in self.roots.values())
         self.program.drop(self.program.parts() - alive - {self.program.base})
         self.built = [each for each in self.built if each in alive]
-        self.kept = [each for each in self.kept if each.part in alive]
+        self.arrangements = [each for each in self.arrangements if each.part in alive]
         self.interners = {types: each for types, each in self.interners.items() if each.part in alive}
         self.readers = defaultdict(list, {
             part: [each for each in readers if each in alive] for part, readers in self.readers.items() if part in alive
         })  # fmt: skip
-        read = {each.node.params for each in self.built if each.node.op == "input"}
+        read = {each.node.name for each in self.built if isinstance(each.node, nodes.Input)}
         self.inputs = {each: block for each, block in self.inputs.items() if each in read}
         self.choices = [each for each in self.choices if any(each.node is built.node for built in self.built)]
         self._lead()
 
     def _lead(self) -> None:
-        """Let the first user of each interner be the one that gives numbers back."""
+        """Make the first user of each interner the one that frees its numbers."""
         led: set[int] = set()
         for each in self.program.ops:
             if view(each.block, 1)[0] == vm.INTERN:
@@ -125,7 +120,7 @@ class Compiled:
 
 
 def reachable(parts: Iterable[Part]) -> set[Part]:
-    """Return parts and all that they use."""
+    """Return parts, and all parts that they use."""
     found: set[Part] = set()
     left = list(parts)
     while left:

@@ -1,4 +1,4 @@
-"""The body of a loop -> operators, in the order in which an iteration runs them."""
+"""Loop bodies: the nodes inside a loop become operators, in the order in which an iteration runs them."""
 
 from __future__ import annotations
 
@@ -12,84 +12,89 @@ from deltamark.dataflow.language.iteration import closing, inside
 from deltamark.dataflow.operators import linear
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.loop import End, Head, Side, enter, key_in_loop, meet
-from deltamark.dataflow.plan.nodes import Node, base_rows
+from deltamark.dataflow.plan.nodes import Concat, Filter, Iterate, Join, Negate, Node, Project, Variable
 from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.traversal import base_rows
 from deltamark.dataflow.types import Type
 
 
 @dataclass(frozen=True)
-class Joined:
-    """A join inside a loop: which side changes there, the types of its keys, and the other side's arrangement."""
+class LoopJoin:
+    """A join inside a loop.
+
+    side: the side that changes in the loop; types: those of the keys; arrangement: that of the other side; terms: the
+    columns of the other side, as the arrangement stores them.
+    """
 
     side: int
     types: tuple[Type, ...]
     arrangement: Arrangement
     terms: Mapping[str, Term]
-    """What the columns of the other side are in the arrangement."""
 
 
 @dataclass
 class Body:
-    """Compiles one loop. Everything outside is there before its first operator is."""
+    """Compiles one loop. All operators outside of it come before its first one."""
 
     program: Program
-    loop: Node
-    owed: Mapping[Node, Iterable[str]]
-    joins: Mapping[Node, Joined]
+    loop: Iterate
+    columns: Mapping[Node, Iterable[str]]
+    joins: Mapping[Join, LoopJoin]
     parts: Mapping[Node, Built]
     _streams: dict[Node, Stream] = field(default_factory=dict)
-    _meeting: list[int] = field(default_factory=list)
+    _join_blocks: list[int] = field(default_factory=list)
 
     def compile(self, outside: Callable[[Node], Stream]) -> Stream:
-        """Append the loop; return the stream of its answer. outside: of a node that enters."""
-        program, now, begin = self.program, self.program.cell(), self.loop.inputs[0]
-        end = End.of(program, closing(self.loop.inputs[1]), now)
-        first, beginning = enter(outside(begin), begin.schema.names, begins=1)
+        """Append the loop; return the stream of its answer. outside: returns the stream of a node outside."""
+        program, now, seed = self.program, self.program.cell(), self.loop.seed
+        end = End.of(program, closing(self.loop.body), now)
+        first, beginning = enter(outside(seed), seed.schema.names, begins=1)
         head = Head.of(program, [first, *self._enter(outside)], len(self.joins), end, now)
-        for each in inside(self.loop):
-            with program.building(self.parts[each]):
-                self._append(each, beginning, end, now)
-        head.repeat(self._meeting[::-1])
+        for node in inside(self.loop):
+            with program.building(self.parts[node]):
+                self._append(node, beginning, end, now)
+        head.repeat(self._join_blocks[::-1])
         return end.stream(end.answer)
 
     def _enter(self, outside: Callable[[Node], Stream]) -> list[int]:
-        """Let enter what the body adds from outside."""
+        """Append the entry of the collections from outside that the body concatenates; return their blocks."""
         nodes, blocks = inside(self.loop), []
-        for each in nodes:
-            for other in each.inputs if each.op == "concat" else ():
-                if other not in nodes and other not in self._streams:
-                    block, self._streams[other] = enter(outside(other), tuple(self.owed[other]), begins=0)
+        for node in nodes:
+            for part in node.parts if isinstance(node, Concat) else ():
+                if part not in nodes and part not in self._streams:
+                    block, self._streams[part] = enter(outside(part), tuple(self.columns[part]), begins=0)
                     blocks.append(block)
         return blocks
 
-    def _append(self, at: Node, beginning: Stream, end: End, now: int) -> None:
+    def _append(self, node: Node, beginning: Stream, end: End, now: int) -> None:
         """Append a node of the body."""
-        if at is self.loop.inputs[1]:
+        if node is self.loop.body:
             end.close(self._streams[end.closing.below], base_rows(self.loop))
             return
-        inputs = [self._streams[each] for each in at.inputs if each in self._streams]
-        match at.op:
-            case "variable":
+        match node:
+            case Variable():
                 again = end.stream(end.again)
-                self._streams[at] = linear.concat(self.program, [beginning, again], at.schema.names)
-            case "where":
-                self._streams[at] = linear.where(inputs[0], at)
-            case "select":
-                self._streams[at] = linear.select(inputs[0], at)
-            case "negate":
-                self._streams[at] = linear.negate(inputs[0])
-            case "concat":
-                inputs = [self._streams[each] for each in at.inputs]
-                self._streams[at] = linear.concat(self.program, inputs, tuple(self.owed[at]))
-            case "join":
-                self._streams[at] = self._join(at, now)
+                self._streams[node] = linear.concat(self.program, [beginning, again], node.schema.names)
+            case Filter():
+                self._streams[node] = linear.where(self._streams[node.rows], node)
+            case Project():
+                self._streams[node] = linear.select(self._streams[node.rows], node)
+            case Negate():
+                self._streams[node] = linear.negate(self._streams[node.rows])
+            case Concat():
+                parts = [self._streams[each] for each in node.parts]
+                self._streams[node] = linear.concat(self.program, parts, tuple(self.columns[node]))
+            case Join():
+                self._streams[node] = self._join(node, now)
+            case _:  # the extreme below the end of the body, which the end computes
+                pass
 
-    def _join(self, at: Node, now: int) -> Stream:
-        joined = self.joins[at]
-        stream = self._streams[at.inputs[joined.side]]
-        key = key_in_loop(stream, at.params[joined.side], joined.types)
+    def _join(self, node: Join, now: int) -> Stream:
+        joined = self.joins[node]
+        stream = self._streams[node.inputs[joined.side]]
+        key = key_in_loop(stream, node.keys[joined.side], joined.types)
         keys = self.program.keys(key, base_rows(self.loop), stream.size)
-        names = [name for name in self.owed[at] if name not in joined.terms]
-        block, made = meet(Side(stream, key, keys, names), joined.arrangement, joined.terms, now)
-        self._meeting.append(block)
-        return made
+        names = [name for name in self.columns[node] if name not in joined.terms]
+        block, pairs = meet(Side(stream, key, keys, names), joined.arrangement, joined.terms, now)
+        self._join_blocks.append(block)
+        return pairs

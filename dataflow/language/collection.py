@@ -1,335 +1,295 @@
-"""The language of queries: a Collection is a multiset of rows that changes over time; methods make new ones.
+"""Collections: multisets of rows that change over time, and the methods that derive one collection from others.
 
-Nothing is computed here: each method checks its words against the schema and returns a Collection over a plan node.
-Weights are signed: where, select, join, concat and negate are linear in them. What looks at states (threshold,
-groups, extremes, top) sees them at the end of each logical time.
+Nothing is computed here. Each method checks its arguments against the schema and returns a collection over a plan node.
+Weights are signed: where, select, join, concat and negate are linear in them. The operators that depend on states
+(thresholds, groups, extremes, top) see them at the end of each logical time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
-from typing import Any
+from typing import Any, Literal
 
+from deltamark.dataflow.language import schemas
+from deltamark.dataflow.language.aggregates import AggregateExpr, sums_of
 from deltamark.dataflow.language.expr import Expr
-from deltamark.dataflow.language.iteration import closing, looped
-from deltamark.dataflow.plan.nodes import Node, node, walk
-from deltamark.dataflow.plan.terms import Term, bind, column, condition, null, number, rescaled
-from deltamark.dataflow.types import LARGEST, Field, Schema, Type
+from deltamark.dataflow.language.iteration import looped
+from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.binder import bind, condition
+from deltamark.dataflow.plan.terms import Term, column, null, number, rescaled
+from deltamark.dataflow.types import Field, Schema, Type
 from deltamark.errors import DeltamarkError
 
 Names = str | Iterable[str]
+"""One column name, or several."""
+
+JoinKeys = Names | Mapping[str, str]
+"""The columns of a join that must be equal: names that both sides have, or {left: right}."""
 
 
-@dataclass(frozen=True)
-class Aggregate:
-    kind: str
-    expr: Any = 1
+def total(expr: Any) -> AggregateExpr:
+    """Sum an expression over a group: `sales.aggregate("shop", revenue=total(col.price))`."""
+    return AggregateExpr("sum", expr)
 
 
-def total(expr: Any) -> Aggregate:
-    """Sum an expression over a group."""
-    return Aggregate("sum", expr)
+def count() -> AggregateExpr:
+    """Count the rows of a group: `sales.aggregate("shop", sold=count())`."""
+    return AggregateExpr("count")
 
 
-def count() -> Aggregate:
-    return Aggregate("count")
+def average(expr: Any) -> AggregateExpr:
+    """Average an expression over a group, exactly: as the columns `name.num` and `name.den`.
 
-
-def average(expr: Any) -> Aggregate:
-    """Average an expression: two columns, `name.num` and `name.den`, divided when they are read."""
-    return Aggregate("average", expr)
+    `sales.aggregate("shop", price=average(col.price))` has the columns `shop`, `price.num` and `price.den`. Readers of
+    the answer divide them.
+    """
+    return AggregateExpr("average", expr)
 
 
 def source(name: str, columns: Mapping[str, Type], rows: int) -> Collection:
-    """Declare an input: its columns, and how many rows are live at most."""
+    """Declare an input: its name, its columns, and the largest number of rows that are live at once.
+
+    `source("sales", {"shop": integer(0, 99), "price": integer(0, 10_000, scale=2)}, rows=1_000_000)`
+    """
     schema = Schema(tuple(Field(each, type_) for each, type_ in columns.items()), rows)
-    return Collection(node("input", (), name, schema))
+    return Collection(nodes.Input(name, schema=schema))
 
 
 @dataclass(frozen=True)
 class Collection:
-    node: Node
+    """A multiset of rows that changes over time."""
+
+    node: nodes.Node
 
     @property
     def schema(self) -> Schema:
+        """The columns with their types, and the largest number of live rows."""
         return self.node.schema
 
     def where(self, predicate: Expr) -> Collection:
-        """Keep the rows that meet a condition."""
-        return self._then("where", condition(predicate, self.schema), self.schema)
+        """Keep the rows that satisfy a condition: `sales.where((col.price > 5) & (col.shop == 3))`."""
+        return Collection(nodes.Filter(self.node, condition(predicate, self.schema), schema=self.schema))
 
     def select(self, *names: str, **exprs: Any) -> Collection:
-        """Keep the columns `names`, and add computed ones."""
-        _once([*names, *exprs])
+        """Keep some columns and add computed ones: `sales.select("shop", twice=2 * col.price)`."""
+        schemas.refuse_repeated([*names, *exprs])
         terms = {name: column(name, self.schema[name]) for name in names}
-        return self._selected({**terms, **{name: bind(expr, self.schema) for name, expr in exprs.items()}})
+        return self._project({**terms, **{name: bind(expr, self.schema) for name, expr in exprs.items()}})
 
     def rename(self, **names: str) -> Collection:
-        """Rename columns, new="old", and keep the others."""
+        """Rename columns, new="old", and keep the others: `sales.rename(store="shop")`."""
         new_of = {old: new for new, old in names.items()}
         for old in new_of:
-            self.schema[old]  # an unknown one is an error
-        _once(list(names.values()))
-        _once([new_of.get(name, name) for name in self.schema.names])
-        return self._selected({new_of.get(name, name): column(name, self.schema[name]) for name in self.schema.names})
-
-    def _selected(self, terms: Mapping[str, Term]) -> Collection:
-        for name, term in terms.items():
-            if term.type.kind == "bool" or (term.op == "literal" and isinstance(term.value, str)):
-                raise DeltamarkError(
-                    "cannot be a column", f"{name} = {term} ({term.type})", "use when(...).otherwise(...)"
-                )
-        schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), self.schema.rows)
-        return self._then("select", tuple(terms.items()), schema)
+            self.schema[old]  # an unknown column is an error
+        schemas.refuse_repeated(list(names.values()))
+        schemas.refuse_repeated([new_of.get(name, name) for name in self.schema.names])
+        return self._project({new_of.get(name, name): column(name, self.schema[name]) for name in self.schema.names})
 
     def concat(self, *others: Collection) -> Collection:
-        """Add the rows of collections with the same columns."""
+        """Add up collections with the same columns, keeping duplicates (UNION ALL)."""
         schema = self.schema
         for other in others:
-            schema = Schema(_common_fields(schema, other.schema), schema.rows + other.schema.rows)
-        return Collection(node("concat", (self.node, *(other.node for other in others)), (), schema))
+            schema = Schema(schemas.common_fields(schema, other.schema), schema.rows + other.schema.rows)
+        return Collection(nodes.Concat((self.node, *(other.node for other in others)), schema=schema))
 
     def negate(self) -> Collection:
-        """Turn every weight around."""
-        return self._then("negate", (), self.schema)
+        """Negate every weight: `a.concat(b.negate())` subtracts b from a."""
+        return Collection(nodes.Negate(self.node, schema=self.schema))
 
-    def aggregate(self, by: Names = (), **aggregates: Aggregate) -> Collection:
-        """Sum, count and average per group; a group exists while its number of rows is not zero."""
+    def aggregate(self, by: Names = (), **aggregates: AggregateExpr) -> Collection:
+        """Compute sums, counts and averages per group: `sales.aggregate("shop", sold=count(), sum=total(col.price))`.
+
+        A group exists while its number of rows is not zero. Without keys all rows are one group.
+        """
         keys = _names(by)
         fields = [Field(key, self.schema[key]) for key in keys]
-        sums: list[tuple[str, str, Term | None]] = []
+        sums: list[nodes.Sum] = []
         for name, each in aggregates.items():
-            if not isinstance(each, Aggregate):
-                raise DeltamarkError(
-                    "not an aggregate", f"{name} = {each!r}", "write total(...), average(...) or count()"
-                )
-            fields += self._aggregate_fields(name, each)
-            sums += self._sums(name, each)
-        _once([field.name for field in fields])
-        groups = prod(field.type.high - field.type.low + 1 + field.type.nullable for field in fields[: len(keys)])
-        return self._then("aggregate", (keys, tuple(sums)), Schema(tuple(fields), min(self.schema.rows, groups)))
+            if not isinstance(each, AggregateExpr):
+                remedy = "write total(...), average(...) or count()"
+                raise DeltamarkError("not an aggregate", f"{name} = {each!r}", remedy)
+            for column_sum, type_ in sums_of(name, each, self.node):
+                sums.append(column_sum)
+                fields.append(Field(column_sum.name, type_))
+        schemas.refuse_repeated([field.name for field in fields])
+        schema = Schema(tuple(fields), min(self.schema.rows, schemas.groups_of(fields[: len(keys)])))
+        return Collection(nodes.Aggregate(self.node, keys, tuple(sums), schema=schema))
 
     def count(self, by: Names = ()) -> Collection:
+        """Count the rows of each group, in a column `count`: `sales.count(by="shop")`."""
         return self.aggregate(by, count=count())
 
-    def _sums(self, name: str, each: Aggregate) -> list[tuple[str, str, Term | None]]:
-        if each.kind == "count":
-            return [(name, "count", None)]
-        term = bind(each.expr, self.schema)
-        if each.kind == "sum":
-            return [(name, "sum", term)]
-        return [(f"{name}.num", "sum", term), (f"{name}.den", "count", None)]
-
-    def _aggregate_fields(self, name: str, each: Aggregate) -> list[Field]:
-        rows = Type("int", 0, 0, self.schema.rows)
-        if each.kind == "count":
-            return [Field(name, rows)]
-        term = bind(each.expr, self.schema)
-        if term.type.kind != "int" or term.type.nullable:
-            raise DeltamarkError("cannot be summed", f"{name} = {term} ({term.type})", "sum numbers, none missing")
-        low, high = min(term.type.low, 0), max(term.type.high, 0)
-        if any(each.op == "negate" for each in walk(self.node)):
-            low, high = min(low, -high), max(high, -low)
-        low, high = low * self.schema.rows, high * self.schema.rows
-        sums = Type("int", term.type.scale, max(low, -LARGEST), min(high, LARGEST))
-        return [Field(name, sums)] if each.kind == "sum" else [Field(f"{name}.num", sums), Field(f"{name}.den", rows)]
-
     def distinct(self, *names: str) -> Collection:
-        """Keep each row once (of the columns `names`, or all)."""
+        """Keep each row once; with names, each combination of these columns: `sales.distinct("shop")`."""
         return (self.select(*names) if names else self).threshold(1)
 
     def threshold(self, least: int) -> Collection:
         """Keep the rows whose multiplicity is at least `least`, once each."""
         if least < 1:
             raise DeltamarkError("no such multiplicity", least, "give at least 1")
-        return self._then("threshold", least, self.schema)
+        return Collection(nodes.Threshold(self.node, least, schema=self.schema))
 
-    def join(self, other: Collection, on: Names | Mapping[str, str]) -> Collection:
-        """Pair rows with equal keys: all columns of both, the keys once. on: names, or {mine: theirs}."""
-        mine, theirs = self._join_keys(other, on)
-        kept = [field for field in other.schema.fields if field.name not in theirs]
+    def join(self, other: Collection, on: JoinKeys) -> Collection:
+        """Pair the rows with equal keys; the result has all columns of both sides, and the keys once.
+
+        `sales.join(shops, on="shop")`, or, if the columns have different names, `on={"shop": "id"}`.
+        """
+        left_keys, right_keys = self._join_keys(other, on)
+        kept = [field for field in other.schema.fields if field.name not in right_keys]
         for field in kept:
             if field.name in self.schema:
                 raise DeltamarkError("a column on both sides of a join", field.name, "rename one of them first")
-        rows = self.schema.rows * (1 if _unique(other.node, theirs) else other.schema.rows)
-        if _unique(self.node, mine):
+        rows = self.schema.rows * (1 if schemas.is_unique(other.node, right_keys) else other.schema.rows)
+        if schemas.is_unique(self.node, left_keys):
             rows = min(rows, other.schema.rows)
         schema = Schema((*self.schema.fields, *kept), rows)
-        return Collection(node("join", (self.node, other.node), (mine, theirs), schema))
+        return Collection(nodes.Join(self.node, other.node, left_keys, right_keys, schema=schema))
 
-    def semijoin(self, other: Collection, on: Names | Mapping[str, str]) -> Collection:
-        """Keep the rows whose keys are in the other collection."""
-        mine, theirs = self._join_keys(other, on)
-        if not mine:
-            raise DeltamarkError("a semijoin needs a key", mine, "name the columns that must be equal")
-        return self.join(other.distinct(*theirs), dict(zip(mine, theirs, strict=True)))
+    def semijoin(self, other: Collection, on: JoinKeys) -> Collection:
+        """Keep the rows whose keys occur in the other collection (WHERE ... IN)."""
+        left_keys, right_keys = self._join_keys(other, on)
+        if not left_keys:
+            raise DeltamarkError("a semijoin needs a key", left_keys, "name the columns that must be equal")
+        return self.join(other.distinct(*right_keys), dict(zip(left_keys, right_keys, strict=True)))
 
-    def antijoin(self, other: Collection, on: Names | Mapping[str, str]) -> Collection:
-        """Keep the rows whose keys are not in the other collection."""
+    def antijoin(self, other: Collection, on: JoinKeys) -> Collection:
+        """Keep the rows whose keys do not occur in the other collection (WHERE ... NOT IN)."""
         return self.concat(self.semijoin(other, on).negate())
 
-    def left_join(self, other: Collection, on: Names | Mapping[str, str]) -> Collection:
-        """Pair as join does, and keep rows without a partner, whose other columns are missing."""
+    def left_join(self, other: Collection, on: JoinKeys) -> Collection:
+        """Pair rows as `join` does, and keep rows without a partner, with NULL in the other side's columns."""
         joined = self.join(other, on)
-        missing = [(field.name, null(field.type)) for field in joined.schema.fields if field.name not in self.schema]
-        alone = self.antijoin(other, on)
+        missing = {field.name: null(field.type) for field in joined.schema.fields if field.name not in self.schema}
+        unpaired = self.antijoin(other, on)
         terms = {name: column(name, self.schema[name]) for name in self.schema.names}
-        return joined.concat(alone._selected({**terms, **dict(missing)}))  # noqa: SLF001
+        return joined.concat(unpaired._project({**terms, **missing}))  # noqa: SLF001
 
     def cross(self, other: Collection) -> Collection:
-        """Pair every row with every row of the other: meant for collections of one row."""
+        """Pair every row with every row of the other collection, which is meant to have few rows."""
         return self.join(other, ())
 
-    def _join_keys(self, other: Collection, on: Names | Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in _names(on)}
-        for mine, theirs in pairs.items():
-            for name, type_ in ((mine, self.schema[mine]), (theirs, other.schema[theirs])):
-                if type_.nullable:
-                    raise DeltamarkError("a key that may be missing", name, "give it a value by .coalesce(...)")
-            _same_type("keys", mine, self.schema[mine], other.schema[theirs])
-        return tuple(pairs), tuple(pairs.values())
-
     def largest(self, of: str, by: Names = (), levels: Sequence[int] = ()) -> Collection:
-        """Keep the rows of each group in which `of` is largest, all that tie.
+        """Keep the rows of each group in which the column `of` is largest, including ties.
 
-        levels: sizes of intermediate groups, largest number of groups first, as a tournament; () chooses.
+        `sales.largest("price", by="shop")`. levels: the numbers of groups of an intermediate tournament, the largest
+        first; by default the engine chooses them.
         """
         return self._extreme(of, by, "largest", levels)
 
     def smallest(self, of: str, by: Names = (), levels: Sequence[int] = ()) -> Collection:
-        """Keep the rows of each group in which `of` is smallest, all that tie."""
+        """Keep the rows of each group in which the column `of` is smallest, as `largest` does."""
         return self._extreme(of, by, "smallest", levels)
 
-    def _extreme(self, of: str, by: Names, which: str, levels: Sequence[int]) -> Collection:
-        keys = _names(by)
-        for name in keys:
-            self.schema[name]
-        if self.schema[of].nullable:
-            raise DeltamarkError("a value that may be missing", of, "give it a value by .coalesce(...)")
-        if self.schema[of].kind == "text":
-            raise DeltamarkError("texts have no largest or smallest here", of, "use top(...), which orders them")
-        return self._then("extreme", (keys, of, which, tuple(levels)), self.schema)
-
     def top(self, k: int, order: Sequence[str]) -> Collection:
-        """Keep the first k rows, counting multiplicity. order: "name", or "-name" for descending.
+        """Keep the first k rows, counting multiplicity (ORDER BY ... LIMIT k).
 
-        Ties are broken by the remaining columns in their order, ascending.
+        `sales.top(10, ["-price", "shop"])` orders by descending price, then by shop. Ties are broken by the remaining
+        columns, ascending.
         """
         if not isinstance(k, int) or k < 1:
             raise DeltamarkError("no such number of rows", k, "give at least 1")
-        given = [(each.removeprefix("-"), "descending" if each.startswith("-") else "ascending") for each in order]
+        given: list[tuple[str, nodes.Direction]] = [
+            (each.removeprefix("-"), "descending" if each.startswith("-") else "ascending") for each in order
+        ]
         named = {name for name, _ in given}
         for name in named:
-            self.schema[name]
-        rest = [(name, "ascending") for name in self.schema.names if name not in named]
-        return self._then("top", (k, (*given, *rest)), replace(self.schema, rows=min(k, self.schema.rows)))
+            self.schema[name]  # an unknown column is an error
+        rest: list[tuple[str, nodes.Direction]] = [
+            (name, "ascending") for name in self.schema.names if name not in named
+        ]
+        schema = replace(self.schema, rows=min(k, self.schema.rows))
+        return Collection(nodes.TopK(self.node, k, (*given, *rest), schema=schema))
 
     def above(
         self, limits: Collection, value: Any, numerator: str, denominator: str = "", on: Names = ()
     ) -> Collection:
-        """Keep the rows whose value * denominator > numerator, of the row of `limits` with the same keys.
+        """Keep the rows whose value * denominator > numerator, in the row of `limits` with the same keys.
 
-        `limits` has at most one row a key. When it moves, only rows between the old and the new bound are touched.
+        `sales.above(means, col.price, "price.num", "price.den", on="shop")` keeps the sales above the average price of
+        their shop, given `means = sales.aggregate("shop", price=average(col.price))`. `limits` has at most one row per
+        key. When a limit moves, only the rows between its old and its new value are touched.
         """
-        return self._bound(limits, value, ("above", numerator, denominator), on)
+        return self._moving_threshold(limits, value, "above", (numerator, denominator), on)
 
     def below(
         self, limits: Collection, value: Any, numerator: str, denominator: str = "", on: Names = ()
     ) -> Collection:
         """Keep the rows whose value * denominator < numerator, as `above` does."""
-        return self._bound(limits, value, ("below", numerator, denominator), on)
-
-    def _bound(self, limits: Collection, value: Any, how: tuple[str, str, str], on: Names) -> Collection:
-        mine, theirs = self._join_keys(limits, on)
-        which, numerator, denominator = how
-        term, limit = bind(value, self.schema), column(numerator, limits.schema[numerator])
-        by = column(denominator, limits.schema[denominator]) if denominator else number(1)
-        for each in (term.type, limit.type, by.type):
-            if each.kind != "int" or each.nullable:
-                raise DeltamarkError("no number to compare by", each, "compare numbers, none missing")
-        if by.type.high < 1:
-            actual = f"{denominator} <= {by.type.high}"
-            raise DeltamarkError("a denominator that is not positive", actual, "divide by a number of rows")
-        scale = max(term.type.scale + by.type.scale, limit.type.scale)
-        term = rescaled(term, scale - by.type.scale)
-        if limit.type.scale < scale:  # the numerator as a column of the other scale
-            numerator = _unused(numerator, limits.schema)
-            names = dict.fromkeys([*theirs, *filter(None, [denominator])])
-            terms = {name: column(name, limits.schema[name]) for name in names}
-            limits = limits._selected({**terms, numerator: rescaled(limit, scale)})
-        params = (mine, theirs, term, which, numerator, denominator)
-        return Collection(node("bound", (self.node, limits.node), params, self.schema))
+        return self._moving_threshold(limits, value, "below", (numerator, denominator), on)
 
     def or_null(self) -> Collection:
-        """Have one row of NULL while there are no rows, as SQL's aggregate over nothing."""
+        """Add one row of NULL while there are no rows, as SQL's aggregate over an empty table has."""
         fields = tuple(Field(field.name, field.type.or_null()) for field in self.schema.fields)
-        return self._then("or_null", (), Schema(fields, max(self.schema.rows, 1)))
+        return Collection(nodes.NullRow(self.node, schema=Schema(fields, max(self.schema.rows, 1))))
 
     def iterate(self, body: Callable[[Collection], Collection]) -> Collection:
-        """Put rows through a body again and again, beginning with these, until that changes nothing.
+        """Apply a body repeatedly, beginning with these rows, until nothing changes.
 
-        The body is linear in what it is given, may join it with collections from outside, and ends in `distinct` or
+        The nodes that can be reached from some roots, given `step = {"node": "src"}`:
+        `roots.iterate(lambda found: found.join(edges, on=step).select(node=col.dst).concat(roots).distinct())`
+
+        The body is linear in its argument, may join it with collections from outside, and ends in `distinct` or
         `threshold`, or in `smallest` or `largest` by all other columns, made distinct.
         """
         return Collection(looped(self.node, lambda rows: body(Collection(rows)).node))
 
     def consolidate(self) -> Collection:
-        """Cancel what cancels within each time."""
-        return self._then("consolidate", (), self.schema)
+        """Sum the weights of equal rows within each time, and drop rows of weight zero."""
+        return Collection(nodes.Consolidate(self.node, schema=self.schema))
 
-    def _then(self, op: Any, params: Any, schema: Schema) -> Collection:
-        return Collection(node(op, (self.node,), params, schema))
+    def _project(self, terms: Mapping[str, Term]) -> Collection:
+        for name, term in terms.items():
+            if term.type.kind == "bool" or (term.op == "literal" and isinstance(term.value, str)):
+                actual, remedy = f"{name} = {term} ({term.type})", "use when(...).otherwise(...)"
+                raise DeltamarkError("cannot be a column", actual, remedy)
+        schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), self.schema.rows)
+        return Collection(nodes.Project(self.node, tuple(terms.items()), schema=schema))
+
+    def _join_keys(self, other: Collection, on: JoinKeys) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in _names(on)}
+        for mine, theirs in pairs.items():
+            for name, type_ in ((mine, self.schema[mine]), (theirs, other.schema[theirs])):
+                if type_.nullable:
+                    raise DeltamarkError("a key that may be missing", name, "give it a value by .coalesce(...)")
+            schemas.refuse_other_type("keys", mine, self.schema[mine], other.schema[theirs])
+        return tuple(pairs), tuple(pairs.values())
+
+    def _extreme(self, of: str, by: Names, which: Literal["largest", "smallest"], levels: Sequence[int]) -> Collection:
+        keys = _names(by)
+        for name in keys:
+            self.schema[name]  # an unknown column is an error
+        if self.schema[of].nullable:
+            raise DeltamarkError("a value that may be missing", of, "give it a value by .coalesce(...)")
+        if self.schema[of].kind == "text":
+            raise DeltamarkError("texts have no largest or smallest here", of, "use top(...), which orders them")
+        return Collection(nodes.Extreme(self.node, keys, of, which, tuple(levels), schema=self.schema))
+
+    def _moving_threshold(
+        self, limits: Collection, value: Any, which: Literal["above", "below"], ratio: tuple[str, str], on: Names
+    ) -> Collection:
+        row_keys, limit_keys = self._join_keys(limits, on)
+        numerator, denominator = ratio
+        term, limit = bind(value, self.schema), column(numerator, limits.schema[numerator])
+        divisor = column(denominator, limits.schema[denominator]) if denominator else number(1)
+        for each in (term.type, limit.type, divisor.type):
+            if each.kind != "int" or each.nullable:
+                raise DeltamarkError("no number to compare by", each, "compare numbers, none missing")
+        if divisor.type.high < 1:
+            actual = f"{denominator} <= {divisor.type.high}"
+            raise DeltamarkError("a denominator that is not positive", actual, "divide by a number of rows")
+        scale = max(term.type.scale + divisor.type.scale, limit.type.scale)
+        term = rescaled(term, scale - divisor.type.scale)
+        if limit.type.scale < scale:
+            numerator = schemas.unused_name(numerator, limits.schema)
+            names = dict.fromkeys([*limit_keys, *filter(None, [denominator])])
+            terms = {name: column(name, limits.schema[name]) for name in names}
+            limits = limits._project({**terms, numerator: rescaled(limit, scale)})
+        keys, columns = (row_keys, limit_keys), (numerator, denominator)
+        return Collection(
+            nodes.MovingThreshold(self.node, limits.node, *keys, term, which, *columns, schema=self.schema)
+        )
 
 
 def _names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _unused(name: str, schema: Schema) -> str:
-    while name in schema:
-        name += "'"
-    return name
-
-
-def _once(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise DeltamarkError("a column given twice", name, "give each a name of its own")
-
-
-def _unique(at: Node, names: Sequence[str]) -> bool:
-    """Is there at most one row (of weight 1) for each value of these columns?"""
-    match at.op:
-        case "threshold":
-            return set(at.schema.names) <= set(names)
-        case "aggregate":
-            return set(at.params[0]) <= set(names)
-        case "iterate":
-            return set(closing(at.inputs[1]).keys) <= set(names)
-        case "where":
-            return _unique(at.inputs[0], names)
-        case "select":
-            terms = dict(at.params)
-            return _unique(at.inputs[0], [terms[name].value for name in names if terms[name].op == "column"])
-    return False
-
-
-def _same_type(what: str, name: str, mine: Type, theirs: Type) -> None:
-    if mine.comparable != theirs.comparable or mine.scale != theirs.scale:
-        raise DeltamarkError(f"{what} of different types", f"{name}: {mine} and {theirs}", "convert one of them")
-
-
-def _common_fields(mine: Schema, theirs: Schema) -> tuple[Field, ...]:
-    if mine.names != theirs.names:
-        raise DeltamarkError("different columns", f"{mine.names} and {theirs.names}", "select the same ones first")
-    fields = []
-    for field in mine.fields:
-        other = theirs[field.name]
-        _same_type("columns", field.name, field.type, other)
-        low, high = min(field.type.low, other.low), max(field.type.high, other.high)
-        fields.append(
-            Field(field.name, replace(field.type, low=low, high=high, nullable=field.type.nullable or other.nullable))
-        )
-    return tuple(fields)

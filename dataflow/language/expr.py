@@ -1,25 +1,31 @@
-"""Column expressions: what may be written inside where, select and aggregates.
+"""Column expressions: the arguments of where, select and aggregates.
 
-`col.price * (1 - col.discount)` builds an `Expr`, which knows no types; `dataflow.plan.terms` binds it to a collection.
+`col.price * (1 - col.discount)` builds an `Expr`, which has no types; `dataflow.plan.binder` binds it to a collection.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Iterable
+from typing import Any, Literal, NoReturn
 
 from deltamark.errors import DeltamarkError
 
 Operand = Any
 """An expression, or a Python value: int, Decimal, date or str."""
 
+ExprOp = Literal[
+    "column", "add", "subtract", "multiply", "equal", "less", "and", "or", "not", "is_in", "like", "substring", "year",
+    "when", "is_null", "coalesce",
+]  # fmt: skip
+
 
 class Expr:
-    """An expression over columns that are not known yet."""
+    """An expression over columns, by name. It is combined by + - * == != < <= > >= and, as conditions, by & | ~."""
 
     __slots__ = ("args", "op")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, op: str, *args: Any) -> None:
+    def __init__(self, op: ExprOp, *args: Any) -> None:
         self.op, self.args = op, args
 
     def __repr__(self) -> str:
@@ -80,55 +86,70 @@ class Expr:
         return Expr("not", self)
 
     def between(self, low: Operand, high: Operand) -> Expr:
+        """Test for a range, including both ends: `col.day.between(date(1994, 1, 1), date(1994, 12, 31))`."""
         return (self >= low) & (self <= high)
 
-    def is_in(self, values: Any) -> Expr:
+    def is_in(self, values: Iterable[Any]) -> Expr:
+        """Test for one of several constants: `col.mode.is_in(["AIR", "RAIL"])`."""
         if isinstance(values, str):
             raise DeltamarkError("not a list of values", repr(values), "write [...]")
         return Expr("is_in", self, tuple(values))
 
     def like(self, pattern: str) -> Expr:
-        """Match a text as SQL does: % stands for any text; _ for any character, in columns of codes."""
+        """Match a text as SQL does: `col.name.like("%green%")`.
+
+        % stands for any text. _ stands for any character, and is supported in columns of codes alone.
+        """
         return Expr("like", self, pattern)
 
     def starts_with(self, text: str) -> Expr:
+        """Test for a prefix: `col.type.starts_with("PROMO")`."""
         return self.like(f"{text}%")
 
     def contains(self, text: str) -> Expr:
+        """Test for a part of a text: `col.name.contains("green")`."""
         return self.like(f"%{text}%")
 
     def substring(self, start: int, length: int) -> Expr:
-        """Take characters as SQL does, the first being 1; at most seven bytes of them."""
+        """Take some characters of a text, counted from 1 as in SQL: `col.phone.substring(1, 2)`.
+
+        The result has at most seven bytes.
+        """
         if not (isinstance(start, int) and isinstance(length, int)):
             raise DeltamarkError("no such substring", f"{start!r}, {length!r}", "give two whole numbers")
         return Expr("substring", self, start, length)
 
     def year(self) -> Expr:
+        """Return the year of a date, as a number."""
         return Expr("year", self)
 
     def is_null(self) -> Expr:
+        """Test for NULL."""
         return Expr("is_null", self)
 
     def coalesce(self, value: Operand) -> Expr:
+        """Replace NULL by a value of the same type: `col.amount.coalesce(0)`."""
         return Expr("coalesce", self, value)
 
 
 class When:
-    """The first half of `when(condition, value).otherwise(value)`."""
+    """The first half of a conditional expression, until `otherwise` completes it."""
 
     def __init__(self, condition: Operand, value: Operand) -> None:
         self._condition, self._value = condition, value
 
     def otherwise(self, value: Operand) -> Expr:
+        """Give the value for rows that do not satisfy the condition."""
         return Expr("when", self._condition, self._value, value)
 
 
 def when(condition: Operand, value: Operand) -> When:
+    """Begin a conditional expression (CASE): `when(col.kind == "refund", -col.price).otherwise(col.price)`."""
     return When(condition, value)
 
 
 class _Columns:
-    """`col.price` or `col["price"]`."""
+    """The columns of a collection, by name: `col.price`, or `col["price.num"]` for other names."""
 
     def __getattr__(self, name: str) -> Expr:
         return Expr("column", name)

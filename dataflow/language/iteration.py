@@ -1,8 +1,9 @@
-"""Loops as plans: rows that are put through a body again and again, until that changes nothing.
+"""Loops: a plan that is applied repeatedly, beginning with the rows of a seed, until nothing changes.
 
-A body is a plan over a variable. What of it depends on the variable is linear, and may meet collections from outside,
-which hold still while the loop runs; what closes it is `distinct`, `threshold`, or `smallest` or `largest` of a group
-made distinct. An iterate node binds the variable of its body, whose number is how many loops are around it.
+A body is a plan over a variable. The nodes that depend on the variable are linear, and may be joined with collections
+from outside, which do not change while the loop runs. The body ends in `distinct`, `threshold`, or `smallest` or
+`largest` of a group made distinct. An Iterate node binds the variable of its body, whose depth is the number of loops
+around it.
 """
 
 from __future__ import annotations
@@ -10,101 +11,112 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Literal
 
-from deltamark.dataflow.plan.nodes import Node, node, walk
+from deltamark.dataflow.plan.nodes import (
+    Concat,
+    Extreme,
+    Filter,
+    Iterate,
+    Join,
+    Negate,
+    Node,
+    Project,
+    Threshold,
+    Variable,
+    walk,
+)
 from deltamark.dataflow.types import LARGEST, Field, Schema, Type
 from deltamark.errors import DeltamarkError
 
 MOST_ITERATIONS = 1 << 20
 
-LINEAR = ("variable", "where", "select", "concat", "negate", "join")
+LINEAR = (Variable, Filter, Project, Concat, Negate, Join)
+LINEAR_METHODS = "where, select, concat, negate, join"
 
 Body = Callable[[Node], Node]
+
+_depths: list[int] = []
+"""The depths of the loops whose bodies are being built."""
 
 
 def looped(seed: Node, body: Body) -> Node:
     """Return the fixpoint of a body that begins with the rows of a seed."""
-    depth = _depth(seed)
-    _depths.append(depth)
-    try:
-        variable, closed = _closed(seed, body, depth)
-    finally:
-        _depths.pop()
-    return node("iterate", (seed, closed), depth, variable.schema)
-
-
-_depths: list[int] = []
-"""The variables of the loops whose bodies are being written."""
-
-
-def _depth(seed: Node) -> int:
     if free(seed):
         raise DeltamarkError("a loop that begins with the rows of another", seed, "end the other loop first")
-    return len(_depths)
+    depth = len(_depths)
+    _depths.append(depth)
+    try:
+        variable, built = _typed(seed, body, depth)
+    finally:
+        _depths.pop()
+    return Iterate(seed, built, depth, schema=variable.schema)
 
 
 def free(root: Node) -> frozenset[int]:
-    """Return the variables that a plan depends on, and does not bind."""
+    """Return the depths of the variables that a plan depends on and does not bind."""
     found: dict[Node, frozenset[int]] = {}
-    for each in walk(root):
-        below = [found[other] for other in each.inputs]
-        match each.op:
-            case "variable":
-                found[each] = frozenset([each.params])
-            case "iterate":
-                found[each] = below[0] | (below[1] - {each.params})
+    for node in walk(root):
+        match node:
+            case Variable():
+                found[node] = frozenset([node.depth])
+            case Iterate():
+                found[node] = found[node.seed] | (found[node.body] - {node.depth})
             case _:
-                found[each] = frozenset().union(*below)
+                found[node] = frozenset().union(*(found[each] for each in node.inputs))
     return found[root]
 
 
-def inside(loop: Node) -> list[Node]:
-    """Return what of a loop's body depends on its variable, inputs first."""
+def inside(loop: Iterate) -> list[Node]:
+    """Return the nodes of a loop's body that depend on its variable, inputs first."""
     depends: dict[Node, bool] = {}
 
-    def visit(at: Node) -> bool:
-        if at not in depends:
-            below = at.inputs[:1] if at.op == "iterate" else at.inputs
-            found = [visit(each) for each in below]
-            depends[at] = any(found) or (at.op == "variable" and at.params == loop.params)
-        return depends[at]
+    def visit(node: Node) -> bool:
+        if node not in depends:
+            inputs = (node.seed,) if isinstance(node, Iterate) else node.inputs
+            found = [visit(each) for each in inputs]
+            depends[node] = any(found) or (isinstance(node, Variable) and node.depth == loop.depth)
+        return depends[node]
 
-    visit(loop.inputs[1])
-    return [each for each, does in depends.items() if does]
+    visit(loop.body)
+    return [node for node, does in depends.items() if does]
 
 
 @dataclass(frozen=True)
 class Closing:
-    """What closes a loop: the columns that are a row's key, the one of which the best is kept, and how it is kept."""
+    """The end of a body: rows are kept per key, either by multiplicity or by the best value of a column.
+
+    below: the node whose rows are reduced; of: the column whose best value is kept; least: the least multiplicity.
+    """
 
     below: Node
     keys: tuple[str, ...]
     of: str | None = None
-    which: str = "smallest"
+    which: Literal["largest", "smallest"] = "smallest"
     least: int = 1
 
 
 def closing(root: Node) -> Closing:
     """Read the end of a body."""
-    if root.op == "threshold":
-        below = root.inputs[0]
-        if below.op == "extreme" and root.params == 1 and {*below.params[0], below.params[1]} == set(root.schema.names):
-            keys, of, which, _ = below.params
-            return Closing(below.inputs[0], tuple(name for name in keys if name != of), of, which)
-        return Closing(below, root.schema.names, least=root.params)
+    match root:
+        case Threshold(rows=Extreme() as extreme, least=1) if {*extreme.keys, extreme.column} == set(root.schema.names):
+            keys = tuple(name for name in extreme.keys if name != extreme.column)
+            return Closing(extreme.rows, keys, extreme.column, extreme.which)
+        case Threshold():
+            return Closing(root.rows, root.schema.names, least=root.least)
     remedy = "end it by .distinct(), or by .smallest(of, by=all other columns).distinct()"
-    raise DeltamarkError("the body of a loop does not end in what it keeps", root.op, remedy)
+    raise DeltamarkError("the body of a loop does not end in what it keeps", root.operation, remedy)
 
 
-def _closed(seed: Node, body: Body, depth: int) -> tuple[Node, Node]:
-    """Find types for the variable that the body keeps, and return it with the body over it."""
+def _typed(seed: Node, body: Body, depth: int) -> tuple[Node, Node]:
+    """Find types for the variable that the body preserves; return it with the body over it."""
 
     def over(types: Mapping[str, Type], rows: int) -> tuple[Node, Node]:
         fields = tuple(Field(name, type_) for name, type_ in types.items())
-        variable = node("variable", (), depth, Schema(fields, rows))
-        written = body(variable)
-        _check(seed.schema, variable, written)
-        return variable, written
+        variable = Variable(depth, schema=Schema(fields, rows))
+        built = body(variable)
+        _check(seed.schema, variable, built)
+        return variable, built
 
     rows, first = seed.schema.rows, {field.name: field.type for field in seed.schema.fields}
     for _ in range(len(first) + 1):
@@ -120,7 +132,7 @@ def _closed(seed: Node, body: Body, depth: int) -> tuple[Node, Node]:
 
 
 def _spanned(types: Mapping[str, Type], schema: Schema) -> dict[str, Type]:
-    """Widen types by those of what a body makes."""
+    """Widen types by those of a body's result."""
     return {
         name: replace(mine, low=min(mine.low, schema[name].low), high=max(mine.high, schema[name].high))
         for name, mine in types.items()
@@ -128,12 +140,12 @@ def _spanned(types: Mapping[str, Type], schema: Schema) -> dict[str, Type]:
 
 
 def _widened(
-    first: Mapping[str, Type], second: Mapping[str, Type], made: Callable[[Mapping[str, Type]], Schema]
+    first: Mapping[str, Type], second: Mapping[str, Type], schema_after: Callable[[Mapping[str, Type]], Schema]
 ) -> dict[str, Type]:
-    """Widen bounds by what each of the most iterations may add.
+    """Widen bounds by the largest growth of MOST_ITERATIONS iterations.
 
-    Bounds of what is computed are convex in those of the variable: what an iteration adds to the narrowest and to the
-    widest, it adds to none between.
+    The bounds of a result are convex in those of the variable, so an iteration that adds no more than this to the
+    narrowest and to the widest bounds adds no more to any bounds between them.
     """
     wide = {
         name: replace(
@@ -143,7 +155,7 @@ def _widened(
         )
         for name, mine in first.items()
     }
-    after = _spanned(wide, made(wide))
+    after = _spanned(wide, schema_after(wide))
     for name, mine in first.items():
         down, up = mine.low - second[name].low, second[name].high - mine.high
         large = max(-wide[name].low, wide[name].high) > LARGEST
@@ -153,8 +165,8 @@ def _widened(
     return wide
 
 
-def _check(seed: Schema, variable: Node, body: Node) -> None:
-    """Refuse a body that a loop cannot run."""
+def _check(seed: Schema, variable: Variable, body: Node) -> None:
+    """Raise an error for a body that a loop cannot run."""
     if body.schema.names != seed.names:
         actual = f"{seed.names} become {body.schema.names}"
         raise DeltamarkError("other columns after an iteration", actual, "select the same ones in the same order")
@@ -163,26 +175,34 @@ def _check(seed: Schema, variable: Node, body: Node) -> None:
         if field.type.comparable != other.comparable or field.type.scale != other.scale or other.nullable:
             actual = f"{field.name}: {field.type} becomes {other}"
             raise DeltamarkError("a column of another type after an iteration", actual, "convert it")
-    _check_inside(node("iterate", (variable, body), variable.params, variable.schema), closing(body))
+    end = closing(body)
+    loop = Iterate(variable, body, variable.depth, schema=variable.schema)
+    nodes = inside(loop)
+    _check_nesting(loop, nodes)
+    ending = {body, *body.inputs} if end.of is not None else {body}
+    for node in nodes:
+        if node not in ending:
+            _check_inside(node, nodes)
 
 
-def _check_inside(loop: Node, end: Closing) -> None:
-    found = inside(loop)
-    if free(loop) - {loop.params} or any(each.op == "iterate" and free(each) for each in walk(loop.inputs[1])):
+def _check_nesting(loop: Iterate, nodes: list[Node]) -> None:
+    nested = any(isinstance(each, Iterate) and free(each) for each in walk(loop.body))
+    if free(loop) - {loop.depth} or nested:
         raise DeltamarkError("a loop inside a loop", "its body uses the rows of both", "end the inner loop first")
-    if loop.inputs[1] not in found:
-        raise DeltamarkError("a loop whose body does not use its rows", loop.inputs[1].op, "use what it is given")
-    ending = {loop.inputs[1], loop.inputs[1].inputs[0]} if end.of is not None else {loop.inputs[1]}
-    for each in found:
-        if each in ending:
-            continue
-        if each.op not in LINEAR:
-            remedy = f"use {', '.join(LINEAR[1:])} of what changes, and close the loop by distinct"
-            raise DeltamarkError("cannot be done inside a loop", each.op, remedy)
-        if each.op == "join" and all(other in found for other in each.inputs):
-            actual = " and ".join(other.op for other in each.inputs)
-            raise DeltamarkError("both sides of a join change in a loop", actual, "join with a collection from outside")
-        for field in each.schema.fields:
-            if field.type.kind == "text" or field.type.nullable:
-                name = f"{field.name} ({field.type})"
-                raise DeltamarkError("cannot go round a loop", name, "leave it out, and join it in afterwards")
+    if loop.body not in nodes:
+        actual = loop.body.operation
+        raise DeltamarkError("a loop whose body does not use its rows", actual, "use what it is given")
+
+
+def _check_inside(node: Node, nodes: list[Node]) -> None:
+    """Raise an error for a node that cannot run inside a loop."""
+    if not isinstance(node, LINEAR):
+        remedy = f"use {LINEAR_METHODS} of what changes, and close the loop by distinct"
+        raise DeltamarkError("cannot be done inside a loop", node.operation, remedy)
+    if isinstance(node, Join) and all(each in nodes for each in node.inputs):
+        actual = " and ".join(each.operation for each in node.inputs)
+        raise DeltamarkError("both sides of a join change in a loop", actual, "join with a collection from outside")
+    for field in node.schema.fields:
+        if field.type.kind == "text" or field.type.nullable:
+            actual = f"{field.name} ({field.type})"
+            raise DeltamarkError("cannot go round a loop", actual, "leave it out, and join it in afterwards")

@@ -1,13 +1,13 @@
 """Motifs: conjunctive queries over any relations, maintained by delta queries with worst-case optimal extensions.
 
-A motif is a list of atoms, a relation and a variable for each of its columns: triangles are e(a,b), e(b,c), e(a,c).
-There is one rule for each atom. It takes the changes of that atom's relation and extends them by one variable after
-another, by the values that all atoms have which then know all their variables. Nothing is kept but indexes of the
-relations: an atom's forward one and its reverse one serve all rules, and all atoms of the same relation.
+A motif is a list of atoms: each is a relation with a variable for each of its columns. Triangles are e(a,b), e(b,c),
+e(a,c). There is one rule per atom. It takes the changes of the atom's relation and extends them by one variable after
+another, by the values that all atoms have whose variables are then known. The only state are indexes of the relations:
+the forward and the reverse index of a relation serve all rules and all its atoms.
 
-The rules act as if one after the other. Changes of the same time are counted once because a rule sees atoms before its
-own as they are at the end of the time, and those behind it as they were before. Multiplicities are those of bags.
-Rules of a symmetric motif begin alike: what they have in common is found once.
+The rules act as if one ran after the other, so changes of the same time are counted once: a rule sees the atoms before
+its own as of the end of the time, and the atoms after it as of the time before. Multiplicities are those of bags.
+Rules of a symmetric motif begin with equal steps, which are computed once.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from typing import Any, Literal, get_args
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import Expr, col
-from deltamark.dataflow.plan.nodes import node
+from deltamark.dataflow.plan.nodes import Extend, IndexRead
 from deltamark.dataflow.types import Field, Schema, Type
 from deltamark.errors import DeltamarkError, unknown
 
 Variant = Literal["least", "fixed", "binary"]
-"""Who proposes values: the atom that has fewest, or always the first one; binary joins whole collections instead."""
+"""How values are proposed: by the atom with the fewest, or always by the first; `binary` joins whole collections."""
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
+
+Version = Literal["old", "new"]
 
 MOST_ROWS = 1 << 62
 
 
 @dataclass(frozen=True)
 class Atom:
-    """A relation, and the variables that its columns are."""
+    """A relation with a variable for each of its columns: `Atom(edges, ("a", "b"))`."""
 
     relation: Collection
     variables: tuple[str, ...]
@@ -43,7 +45,7 @@ class Atom:
             raise DeltamarkError("not a variable for each column", actual, "name as many variables as columns")
 
     def simple(self) -> Atom:
-        """Return an atom with the same rows whose variables are different ones."""
+        """Return an atom with distinct variables: a repeated one becomes a filter."""
         column_of: dict[str, str] = {}
         relation = self.relation
         for column, variable in zip(self.relation.schema.names, self.variables, strict=True):
@@ -55,15 +57,15 @@ class Atom:
         return Atom(relation.select(*column_of.values()), tuple(column_of))
 
     def rows(self) -> Collection:
-        """Return the relation with variables for names."""
+        """Return the relation with its columns named by the variables."""
         return self.relation.rename(**dict(zip(self.variables, self.relation.schema.names, strict=True)))
 
     def named(self, names: Mapping[str, str]) -> Atom:
-        """Return the atom with other names for its variables."""
+        """Return the atom with renamed variables."""
         return Atom(self.relation, tuple(names[each] for each in self.variables))
 
     def projection(self, variables: Iterable[str]) -> Atom:
-        """Return the values that some variables have together."""
+        """Return the distinct combinations of values that some variables have in the relation."""
         wanted = set(variables)
         kept = {
             variable: column
@@ -74,7 +76,11 @@ class Atom:
 
 
 def delta_query(atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Variant = "least") -> Collection:
-    """Return all ways to give values to the variables such that every atom has such a row, and conditions hold."""
+    """Return the matches of a motif: the assignments of values to variables with a row in every atom.
+
+    `delta_query([Atom(e, ("a", "b")), Atom(e, ("b", "c")), Atom(e, ("a", "c"))])` finds triangles. where: conditions on
+    the variables, such as `col.a < col.b`.
+    """
     if not atoms:
         raise DeltamarkError("a motif without atoms", "()", "name at least one relation")
     if variant not in VARIANTS:
@@ -82,11 +88,11 @@ def delta_query(atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Vari
     simple = [each.simple() for each in atoms]
     _check_conditions(simple, where)
     if variant == "binary":
-        found = _joined(simple, where).select(*ordered(simple))
+        found = _binary_joins(simple, where).select(*ordered(simple))
     else:
         check_types(simple if len(simple) > 1 else ())
         whole = with_projections(simple)
-        found, *more = (_found(whole, first, where, variant) for first in range(len(whole)))
+        found, *more = (_rule(whole, first, where, variant) for first in range(len(whole)))
         found = found.concat(*more)
     return _at_most(found, MOST_ROWS)
 
@@ -94,12 +100,15 @@ def delta_query(atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Vari
 def extending(
     seeds: Collection, atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Variant = "least"
 ) -> Collection:
-    """Return what rows of the first atom become that come as `seeds`, once all relations are there and at rest."""
+    """Return the matches that begin with the rows of `seeds` in place of the first atom's.
+
+    All relations must be complete before the first seed arrives.
+    """
     simple = [each.simple() for each in atoms]
     _check_conditions(simple, where)
     check_types(simple)
     whole = [Atom(seeds, atoms[0].variables).simple(), *with_projections(simple)[1:]]
-    return _at_most(_found(whole, 0, where, variant), MOST_ROWS)
+    return _at_most(_rule(whole, 0, where, variant), MOST_ROWS)
 
 
 def _check_conditions(atoms: Sequence[Atom], where: Sequence[Expr]) -> None:
@@ -115,22 +124,24 @@ def ordered(atoms: Iterable[Atom]) -> tuple[str, ...]:
 
 
 def _at_most(rows: Collection, most: int) -> Collection:
-    at = rows.node
-    return Collection(node(at.op, at.inputs, at.params, replace(at.schema, rows=min(at.schema.rows, most))))
+    schema = rows.schema
+    return Collection(replace(rows.node, schema=replace(schema, rows=min(schema.rows, most))))
 
 
-def _found(atoms: Sequence[Atom], first: int, where: Sequence[Expr], variant: Variant) -> Collection:
-    """Extend the changes of one atom by those of the others.
+def _rule(atoms: Sequence[Atom], first: int, where: Sequence[Expr], variant: Variant) -> Collection:
+    """Return one rule: the changes of one atom, extended by the others.
 
-    Columns are named by the order in which they come, so that rules that begin alike have nodes in common.
+    Columns are named by their position, so that rules with an equal beginning share its nodes.
     """
     proposer = 0 if variant == "fixed" else None
     column_of = _numbered(atoms[first].variables)
-    rows = _kept(atoms[first].named(column_of).rows(), _named(where, column_of), set())
+    rows = _filtered(atoms[first].named(column_of).rows(), _named(where, column_of), set())
     for new, now in steps(atoms, first)[0]:
         before, column_of = set(rows.schema.names), _numbered(dict.fromkeys([*column_of, new]))
-        parts = [(atoms[each].named(column_of), "new" if each < first else "old") for each in now]
-        rows = _kept(extended(rows, column_of[new], parts, proposer), _named(where, column_of), before)
+        parts: list[tuple[Atom, Version]] = [
+            (atoms[each].named(column_of), "new" if each < first else "old") for each in now
+        ]
+        rows = _filtered(extended(rows, column_of[new], parts, proposer), _named(where, column_of), before)
     return rows.select(**{name: col[column_of[name]] for name in ordered(atoms)})
 
 
@@ -139,7 +150,7 @@ def _numbered(variables: Iterable[str]) -> dict[str, str]:
 
 
 def _named(conditions: Iterable[Expr], column_of: Mapping[str, str]) -> list[Expr]:
-    """Write the conditions on variables that have columns as ones on these."""
+    """Rewrite the conditions whose variables are all known as conditions on columns."""
 
     def named(expr: Any) -> Any:
         if not isinstance(expr, Expr):
@@ -150,9 +161,9 @@ def _named(conditions: Iterable[Expr], column_of: Mapping[str, str]) -> list[Exp
 
 
 def steps(atoms: Sequence[Atom], first: int) -> tuple[list[tuple[str, list[int]]], set[str]]:
-    """Plan a rule: a variable, and the atoms that have it and nothing else that is new, one step after another.
+    """Plan a rule as steps: the next variable, and the atoms in which it is the only unknown variable.
 
-    Return also the variables that are bound when no such step is left.
+    Return the steps, and the variables that are known when no further step is possible.
     """
     bound, left = set(atoms[first].variables), [each for each in range(len(atoms)) if each != first]
     found = []
@@ -171,10 +182,10 @@ def steps(atoms: Sequence[Atom], first: int) -> tuple[list[tuple[str, list[int]]
 
 
 def with_projections(atoms: Sequence[Atom]) -> list[Atom]:
-    """Add what is needed for every rule to go on by one variable at a time.
+    """Add projections of atoms until every rule can bind one variable at a time.
 
-    A relation of which two columns or more are not known yet cannot say anything about one of them alone; its
-    projection can, and is an atom like any other, for it changes nothing that a row of it must be there.
+    An atom with two or more unknown variables cannot propose values for one of them. Its projection to the known
+    variables and one unknown one can, and adding it as an atom does not change the matches.
     """
     found = list(atoms)
     while True:
@@ -191,23 +202,23 @@ def with_projections(atoms: Sequence[Atom]) -> list[Atom]:
             return found
 
 
-def extended(rows: Collection, new: str, atoms: Sequence[tuple[Atom, str]], proposer: int | None) -> Collection:
-    """Extend rows by a variable: by the values that all atoms have, as they are before or after the rows' times."""
-    parts, schema = [], rows.schema
-    for atom, sees in atoms:
+def extended(rows: Collection, new: str, atoms: Sequence[tuple[Atom, Version]], proposer: int | None) -> Collection:
+    """Extend rows by the values of a variable that all atoms have, in their old or new version."""
+    indexes, schema = [], rows.schema
+    for atom, version in atoms:
         column_of = dict(zip(atom.variables, atom.relation.schema.names, strict=True))
         value = column_of.pop(new)
-        parts.append((tuple(column_of), tuple(column_of.values()), value, sees))
+        row_keys, keys = tuple(column_of), tuple(column_of.values())
+        indexes.append(IndexRead(atom.relation.node, row_keys, keys, value, version))
         schema = replace(schema, rows=min(schema.rows * atom.relation.schema.rows, MOST_ROWS))
     if new not in rows.schema:
-        field = Field(new, atoms[0][0].relation.schema[parts[0][2]])
+        field = Field(new, atoms[0][0].relation.schema[indexes[0].value])
         schema = Schema((*schema.fields, field), schema.rows)
-    inputs = (rows.node, *(atom.relation.node for atom, _ in atoms))
-    return Collection(node("extend", inputs, (new, tuple(parts), proposer), schema))
+    return Collection(Extend(rows.node, new, tuple(indexes), proposer, schema=schema))
 
 
 def check_types(atoms: Sequence[Atom]) -> None:
-    """See that each variable can be extended by: all its columns are of one type that can be indexed."""
+    """Raise an error for a variable whose columns have different types, or types that cannot be indexed."""
     types: dict[str, Type] = {}
     for atom in atoms:
         for name, field in zip(atom.variables, atom.relation.schema.fields, strict=True):
@@ -221,8 +232,8 @@ def check_types(atoms: Sequence[Atom]) -> None:
                 raise DeltamarkError("texts cannot be indexed", actual, "number them first")
 
 
-def _kept(rows: Collection, where: Sequence[Expr], before: set[str]) -> Collection:
-    """Apply the conditions that can be applied now, and could not before."""
+def _filtered(rows: Collection, where: Sequence[Expr], before: set[str]) -> Collection:
+    """Apply the conditions whose columns are complete only now."""
     for condition in where:
         columns = _columns(condition)
         if columns <= set(rows.schema.names) and not columns <= before:
@@ -231,7 +242,7 @@ def _kept(rows: Collection, where: Sequence[Expr], before: set[str]) -> Collecti
 
 
 def _columns(expr: object) -> set[str]:
-    """Name the columns of an expression."""
+    """Return the names of the columns in an expression."""
     if not isinstance(expr, Expr):
         return set()
     if expr.op == "column":
@@ -239,14 +250,14 @@ def _columns(expr: object) -> set[str]:
     return set().union(*map(_columns, expr.args))
 
 
-def _joined(atoms: Sequence[Atom], where: Sequence[Expr]) -> Collection:
-    """Join whole collections, as long as one can with those that share variables with what is joined already."""
+def _binary_joins(atoms: Sequence[Atom], where: Sequence[Expr]) -> Collection:
+    """Join whole collections, next the one that shares most variables with those already joined."""
     first, *left = atoms
-    rows = _kept(first.rows(), where, set())
+    rows = _filtered(first.rows(), where, set())
     while left:
         before = set(rows.schema.names)
         atom = max(left, key=lambda each: len(before & set(each.variables)))
         left.remove(atom)
         rows = rows.join(atom.rows(), on=[name for name in atom.variables if name in before])
-        rows = _kept(rows, where, before)
+        rows = _filtered(rows, where, before)
     return rows

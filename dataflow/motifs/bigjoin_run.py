@@ -16,7 +16,7 @@ from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs import layout as kernel
 from deltamark.dataflow.operators.arrangement import wide_weight
 from deltamark.dataflow.operators.motifs.index import Index, Indexed
-from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.nodes import Extend, Node
 from deltamark.errors import DeltamarkError
 
 MOST_STAMPS = 1 << 28
@@ -45,13 +45,10 @@ class Level:
     smaller: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, node: Node, compiled: Compiled, smaller: Sequence[tuple[str, str]]) -> Level:
+    def of(cls, node: Extend, compiled: Compiled, smaller: Sequence[tuple[str, str]]) -> Level:
         """Read a step from the node of its plan."""
-        columns, (new, parts, _) = node.inputs[0].schema.names, node.params
-        found = [
-            (mine, _index(compiled, of, theirs, value))
-            for of, (mine, theirs, value, _) in zip(node.inputs[1:], parts, strict=True)
-        ]
+        columns, new = node.rows.schema.names, node.column
+        found = [(each.row_keys, _index(compiled, each.rows, each.keys, each.value)) for each in node.indexes]
         known = {*columns, new}
         return cls(columns, new, tuple(found), tuple(each for each in smaller if new in each and set(each) <= known))
 
@@ -71,8 +68,8 @@ class Level:
 def _index(compiled: Compiled, of: Node, keys: tuple[str, ...], value: str) -> Index:
     """Return the index of a node's rows that was compiled."""
     for part, states in compiled.states().items():
-        how = getattr(part, "how", None)
-        if isinstance(how, Indexed) and getattr(part, "node", None) is of and (how.keys, how.value) == (keys, value):
+        role = getattr(part, "role", None)
+        if isinstance(role, Indexed) and getattr(part, "node", None) is of and (role.keys, role.value) == (keys, value):
             return next(each for each in states if isinstance(each, Index))
     raise AssertionError(keys)
 

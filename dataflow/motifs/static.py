@@ -21,6 +21,7 @@ from deltamark.dataflow.kernels.motifs import layout as kernel
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom, check_types, extended, ordered, steps, with_projections
 from deltamark.dataflow.motifs.bigjoin_run import Level, Run, Shown
+from deltamark.dataflow.plan.nodes import Extend
 from deltamark.dataflow.runtime.process_pool import Team
 from deltamark.dataflow.runtime.worker import Shard
 
@@ -76,7 +77,9 @@ class Static:
         self._program.ops = [each for each in self._program.ops if int(view(each.block, 1)[0]) not in RULES]
         self._program.slice_rows = LOAD_ROWS
         self._shard = Shard(compiled)
-        self._seed, *self._levels = [Level.of(each.node, compiled, smaller) for each in found]
+        self._seed, *self._levels = [
+            Level.of(each.node, compiled, smaller) for each in found if isinstance(each.node, Extend)
+        ]
         self._last: Run | None = None
         self._workers, self._worker = workers, 0
         self._team: Team | None = None

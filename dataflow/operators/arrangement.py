@@ -33,12 +33,12 @@ class Arrangement:
         words = view(self.block, kernel.FIRST + 1)
         return int(words[kernel.MARK] + words[kernel.FIRST])
 
-    def tells(self, condition: Term) -> bool:
-        """Is it known of each row whether it meets a condition?"""
+    def has_bitmap(self, condition: Term) -> bool:
+        """Return whether the arrangement has a bitmap that says which rows satisfy a condition."""
         return any(term.op == "passes" and condition in term.args for term in self.stored)
 
-    def passes(self, condition: Term | None) -> tuple[int, int]:
-        """Return where it stands whether rows meet a condition: the address of a word a slot, and its bit."""
+    def bitmap(self, condition: Term | None) -> tuple[int, int]:
+        """Return the bitmap of a condition: the address of a word per slot, and the bit; (0, 0) if there is none."""
         for term, cell in self.stored.items():
             if condition is not None and term.op == "passes" and condition in term.args:
                 return int(view(cell, 1)[0]), term.args.index(condition)

@@ -12,21 +12,21 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.parallel import exchange as kernel
 from deltamark.dataflow.kernels.parallel.key_partition import reciprocal
 from deltamark.dataflow.operators.text import Places, hashed, numbered, places_of_numbers
-from deltamark.dataflow.plan.partitioning import Delivery, Placement
+from deltamark.dataflow.plan.distribution import Distribution, Exchange
 from deltamark.dataflow.types import Type
 
 
 @dataclass(frozen=True)
-class Exchange:
-    """Its block, and its mails: SLOTS addresses a worker."""
+class Mailboxes:
+    """The block of an exchange, and its mailboxes: SLOTS addresses per worker."""
 
     block: int
     mails: tuple[int, ...]
 
 
 def exchange(
-    stream: Stream, origin: Placement, delivery: Delivery, columns: Mapping[str, Type]
-) -> tuple[Stream, Exchange]:
+    stream: Stream, origin: Distribution, delivery: Exchange, columns: Mapping[str, Type]
+) -> tuple[Stream, Mailboxes]:
     """Append the sending of a stream's columns, and their receiving.
 
     A text travels as the place where its sender has it, which all can read until the next feed.
@@ -38,7 +38,7 @@ def exchange(
     for name in columns:
         inputs += [texts[name].start, texts[name].length] if name in texts else [stream.column(name)]
     out, size = [program.vector() for _ in inputs], program.cell()
-    made = Exchange(*_append(program, stream.size, origin, delivery, keys, inputs, size, out))
+    made = Mailboxes(*_append(program, stream.size, origin, delivery, keys, inputs, size, out))
     arrived = Stream(program, size, out[0], out[1], lambda name: arrived.made[name])
     rest = iter(out[2:])
     for name in columns:
@@ -53,8 +53,8 @@ def _places(stream: Stream, name: str) -> Places:
 def _append(  # noqa: PLR0913, PLR0917 (the fields of a block)
     program: Program,
     rows: int,
-    origin: Placement,
-    delivery: Delivery,
+    origin: Distribution,
+    delivery: Exchange,
     keys: list[int],
     inputs: list[int],
     size: int,
@@ -76,7 +76,7 @@ def _append(  # noqa: PLR0913, PLR0917 (the fields of a block)
     return block, mails
 
 
-def trim(program: Program, made: Exchange, limit: int) -> None:
+def trim(program: Program, made: Mailboxes, limit: int) -> None:
     """Give back what a worker's mails have grown to beyond a limit in bytes. Nobody may still read them."""
     words = view(made.block, kernel.MOST + 1)
     if words[kernel.MOST] <= limit:

@@ -10,7 +10,8 @@ from deltamark.dataflow.codegen.program import key_range
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.groups.group_changes import EXTREME
 from deltamark.dataflow.operators.rows import Side, columns, watch
-from deltamark.dataflow.plan.nodes import Node, base_rows
+from deltamark.dataflow.plan.nodes import Extreme
+from deltamark.dataflow.plan.traversal import base_rows
 from deltamark.dataflow.types import Type, integer
 
 BUCKET = "bucket of a tournament"
@@ -25,11 +26,11 @@ MOST_DEALT = 2**31
 """Rows that smaller groups are made for: rows are dealt by a hash of 31 bits."""
 
 
-def extreme(stream: Stream, node: Node, owed: Sequence[str]) -> Stream:
-    """Stack a tournament: each level looks among the winners of the one before."""
-    keys, of, which, _ = node.params
-    names = tuple(dict.fromkeys([of, *keys, *owed]))
-    turned = frozenset([of] if which == "smallest" else [])
+def extreme(stream: Stream, node: Extreme, columns_read: Sequence[str]) -> Stream:
+    """Append a tournament: each level selects among the winners of the level before."""
+    keys, of = node.keys, node.column
+    names = tuple(dict.fromkeys([of, *keys, *columns_read]))
+    turned = frozenset([of] if node.which == "smallest" else [])
     types = tuple(node.schema[name] for name in keys)
     for buckets in _levels(node, types):
         dealt = _dealt(stream, _identity(node, names, buckets), buckets)
@@ -38,27 +39,31 @@ def extreme(stream: Stream, node: Node, owed: Sequence[str]) -> Stream:
 
 
 def _level(
-    stream: Stream, node: Node, names: Sequence[str], turned: frozenset[str], key: tuple[Sequence[str], Sequence[Type]]
+    stream: Stream,
+    node: Extreme,
+    names: Sequence[str],
+    turned: frozenset[str],
+    key: tuple[Sequence[str], Sequence[Type]],
 ) -> Stream:
     number = stream.key(*key)
     keys = stream.program.keys(number, base_rows(node), stream.size)
     return watch(EXTREME, keys, [Side(stream, number.cell, columns(stream, names, node.schema, turned))])
 
 
-def _levels(node: Node, types: Sequence[Type]) -> tuple[int, ...]:
+def _levels(node: Extreme, types: Sequence[Type]) -> tuple[int, ...]:
     """Return the given levels, or choose some; none where a key and a bucket do not fit into one number."""
-    levels = node.params[3]
+    levels = node.levels
     groups = prod(radix for _, radix in key_range(types))
-    size = min(node.inputs[0].schema.rows, base_rows(node), MOST_DEALT) // groups
-    while not node.params[3] and size > MANY:
+    size = min(node.rows.schema.rows, base_rows(node), MOST_DEALT) // groups
+    while not node.levels and size > MANY:
         size //= FEW
         levels += (size,)
     return levels if groups * max(levels, default=1) <= LARGEST_KEY else ()
 
 
-def _identity(node: Node, names: Sequence[str], buckets: int) -> Sequence[str]:
+def _identity(node: Extreme, names: Sequence[str], buckets: int) -> Sequence[str]:
     """By which columns rows are dealt: not by what changes while a row keeps its other values, if they are enough."""
-    keys, of, _, _ = node.params
+    keys, of = node.keys, node.column
     others = [name for name in names if name != of and name not in keys]
     many = prod(radix for _, radix in key_range([node.schema[name] for name in others])) >= buckets
     return others if others and many else [of, *others]

@@ -13,7 +13,7 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import aggregate as sums_kernel
 from deltamark.dataflow.kernels.groups import threshold as threshold_kernel
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
-from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.nodes import Aggregate, Threshold
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import NULL, Type
 from deltamark.errors import DeltamarkError
@@ -81,16 +81,16 @@ Append = Callable[..., int]
 """Appends an operator to a program, given its opcode and fields, and returns its block."""
 
 
-def aggregate(stream: Stream, node: Node, rows: int, append: Append = Program.op) -> Stream:
+def aggregate(stream: Stream, node: Aggregate, rows: int, append: Append = Program.op) -> Stream:
     """Keep the sums of each group, and hand out what changed when a time ends."""
     program = stream.program
-    names, sums = node.params
+    names, sums = node.keys, node.sums
     types = tuple(node.schema[name] for name in names)
-    cells = [_values(stream, term) for _, _, term in sums]
+    cells = [_values(stream, each.term) for each in sums]
     key = stream.key(names, types)
     keys = program.keys(key, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
-    made = {name: program.vector() for name, _, _ in sums}
+    made = {each.name: program.vector() for each in sums}
     out = program.table([cell for each in made.values() for cell in (each, 0)])
     words = 2 * len(sums) + 4
     state, saved = program.memory.reserve(keys.capacity * words), program.memory.reserve(LOOSE)
@@ -109,7 +109,7 @@ def _values(stream: Stream, term: Term | None) -> int:
     return 0 if term is None else stream.evaluate(term)
 
 
-def threshold(stream: Stream, node: Node, rows: int) -> Stream:
+def threshold(stream: Stream, node: Threshold, rows: int) -> Stream:
     """Keep the multiplicity of each row, and hand out the crossings of a limit when a time ends."""
     program, names = stream.program, node.schema.names
     types = tuple(node.schema[name] for name in names)
@@ -119,7 +119,7 @@ def threshold(stream: Stream, node: Node, rows: int) -> Stream:
     counts = program.memory.reserve(2 * keys.capacity)
     saved, touched = program.memory.reserve(LOOSE), program.memory.reserve(LOOSE)
     block = program.op(
-        vm.THRESHOLD, stream.size, stream.time, stream.diff, key.cell, keys.block, program.frontier, node.params,
+        vm.THRESHOLD, stream.size, stream.time, stream.diff, key.cell, keys.block, program.frontier, node.least,
         counts, saved, touched, 0, 0, size, time, diff, out_key, 0, 0, 0,
     )  # fmt: skip
     program.keep(_groups(threshold_kernel, block, names, types, key))

@@ -20,7 +20,7 @@ def join(
     sides: for each column of the output, is it a left one, and what it is there.
     """
     left, right = arranged
-    passes = [word for each, condition in zip(arranged, conditions, strict=True) for word in each.passes(condition)]
+    passes = [word for each, condition in zip(arranged, conditions, strict=True) for word in each.bitmap(condition)]
     size, time, diff, lefts, rights = program.cell(), *(program.vector() for _ in range(4))
     hits = program.memory.reserve(1 << 31), program.memory.reserve(1 << 31)
     program.op(vm.JOIN, left.block, right.block, size, time, diff, lefts, rights, *hits, 0, *passes)

@@ -11,17 +11,18 @@ from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.operators.text import Fed
-from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
 from deltamark.dataflow.plan.terms import Term, conjuncts
-from deltamark.dataflow.types import LARGEST, Type
+from deltamark.dataflow.types import Type
 
 NO_ARRAY = 0, 0
 
 
-class Input:
-    """An input: its block, the columns that are read from it, and the arrays that they lie in."""
+class InputReader:
+    """The block of an input, the columns that are read from it, and the arrays that they lie in."""
 
-    def __init__(self, program: Program, node: Node) -> None:
+    def __init__(self, program: Program, node: nodes.Input) -> None:
         self.node = node
         self.names: list[str] = []
         self.arrays: dict[str, tuple[int, int]] = {}
@@ -59,7 +60,7 @@ class Input:
         ]  # fmt: skip
 
 
-def _is_text(node: Node, name: str) -> bool:
+def _is_text(node: nodes.Input, name: str) -> bool:
     return node.schema[name].kind == "text"
 
 
@@ -82,9 +83,9 @@ def _widened(stream: Stream, cell: int, width: int) -> int:
     return cell if width == 8 else stream.take(cell, 0, width)
 
 
-def where(stream: Stream, node: Node) -> Stream:
-    """Take what is asked for of the rows that meet a condition."""
-    selected, size = _selection(stream, node.params)
+def where(stream: Stream, node: nodes.Filter) -> Stream:
+    """Append the selection of the rows that satisfy a condition; columns are taken when they are first read."""
+    selected, size = _selection(stream, node.condition)
     return _selected(stream, size, selected)
 
 
@@ -101,9 +102,9 @@ def passing(stream: Stream, conditions: Sequence[Term]) -> int:
 def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
     """Narrow a selection conjunct by conjunct; return its cell, and that of its size."""
     program, selected, size = stream.program, 0, stream.size
-    for column, low, high in ranges(conjuncts(condition)):
+    for column, low, high in column_ranges(conjuncts(condition)):
         selected, size = _filter(program, vm.FILTER_RANGE, size, (*stream.stored(column), low, high, selected))
-    for term in others(conjuncts(condition)):
+    for term in other_conditions(conjuncts(condition)):
         narrowed = _selected(stream, size, selected) if selected else stream
         met = narrowed.evaluate(term)
         selected, size = _filter(program, vm.FILTER_TRUE, size, (met, 8, 0, 0, selected))
@@ -140,45 +141,9 @@ def _narrowed(stream: Stream, narrowed: Stream, selected: int, name: str) -> Fed
     return replace(fed, rows=narrowed.take(fed.rows, selected) if fed.rows else selected)
 
 
-def _range(term: Term) -> tuple[str, int, int] | None:
-    """Read a condition as a column's values in low..high, if it is one."""
-    negated = term.op == "not"
-    inner = term.args[0] if negated else term
-    if inner.op not in ("less", "equal") or (negated and inner.op == "equal"):
-        return None
-    left, right = inner.args
-    if left.op == "column" and right.op == "literal":
-        if inner.op == "equal":
-            return left.value, right.value, right.value
-        return (left.value, right.value, LARGEST) if negated else (left.value, -LARGEST, right.value - 1)
-    if right.op == "column" and left.op == "literal" and inner.op == "less":
-        return (right.value, -LARGEST, left.value) if negated else (right.value, left.value + 1, LARGEST)
-    return None
-
-
-NOWHERE = 1, 0
-"""A range without values; the one above the largest number has no low end of 64 bits."""
-
-
-def ranges(terms: Sequence[Term]) -> list[tuple[str, int, int]]:
-    """Return one range a column, in the order in which the columns are first named."""
-    found: dict[str, tuple[int, int]] = {}
-    for term in terms:
-        if (each := _range(term)) is not None:
-            name, low, high = each
-            before = found.get(name, (-LARGEST, LARGEST))
-            found[name] = (max(before[0], low), min(before[1], high))
-    return [(name, low, high) if low <= LARGEST else (name, *NOWHERE) for name, (low, high) in found.items()]
-
-
-def others(terms: Sequence[Term]) -> list[Term]:
-    return [term for term in terms if _range(term) is None]
-
-
-def select(stream: Stream, node: Node) -> Stream:
-    """Compute columns when they are asked for."""
-    terms = dict(node.params)
-    same = {name: term.value for name, term in terms.items() if term.op == "column"}
+def select(stream: Stream, node: nodes.Project) -> Stream:
+    """Return the stream of a projection, whose columns are computed when they are first read."""
+    terms, same = node.terms, node.copied
     raw = {name: stream.raw[theirs] for name, theirs in same.items() if theirs in stream.raw}
     made = Stream(
         stream.program, stream.size, stream.time, stream.diff, lambda name: stream.evaluate(terms[name]), raw=raw

@@ -1,4 +1,4 @@
-"""Bound: the rows above or below a limit that moves, one for each key."""
+"""Moving threshold: the rows above or below a limit that changes, one limit per key."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.groups.group_changes import BOUND
 from deltamark.dataflow.kernels.groups.grouped_rows import GROUP, VALUES
 from deltamark.dataflow.operators.rows import NEGATED, Column, Order, Side, columns, turn, watch
-from deltamark.dataflow.plan.nodes import Node, base_rows
+from deltamark.dataflow.plan.nodes import MovingThreshold
 from deltamark.dataflow.plan.terms import number
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.plan.traversal import base_rows
 
 
-def bound(stream: Stream, limits: Stream, node: Node, types: Sequence[Type], owed: Sequence[str]) -> Stream:
-    """Keep rows in order of key and value, and the limits. types: of the keys, spanning those of both sides."""
-    mine, theirs, value, which, numerator, denominator = node.params
-    turned = NEGATED if which == "below" else None
+def moving_threshold(stream: Stream, limits: Stream, node: MovingThreshold, names: Sequence[str]) -> Stream:
+    """Append the operator, which keeps rows in order of key and value, and the limits. names: the required columns."""
+    mine, theirs, types = node.row_keys, node.limit_keys, node.key_types
+    numerator, denominator = node.numerator, node.denominator
+    turned = NEGATED if node.which == "below" else None
     key = stream.key(mine, types)
     limit_key = limits.key(theirs, types, key.interner)
     keys = stream.program.keys(key, base_rows(node), _both(stream, limits))
-    compared = Column("", turn(stream, stream.evaluate(value), turned), turned)
+    compared = Column("", turn(stream, stream.evaluate(node.value), turned), turned)
     divided = Column(numerator, turn(limits, limits.column(numerator), turned), turned)
     by = Column(denominator, limits.column(denominator) if denominator else limits.evaluate(number(1)))
     sides = (
-        Side(stream, key.cell, [compared, *columns(stream, (*mine, *owed), node.inputs[0].schema)]),
-        Side(limits, limit_key.cell, [divided, by, *columns(limits, theirs, node.inputs[1].schema)]),
+        Side(stream, key.cell, [compared, *columns(stream, (*mine, *names), node.rows.schema)]),
+        Side(limits, limit_key.cell, [divided, by, *columns(limits, theirs, node.limits.schema)]),
     )
     return watch(BOUND, keys, sides, Order(GROUP, 2) if mine else Order(VALUES, 1))
 

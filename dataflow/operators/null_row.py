@@ -1,4 +1,4 @@
-"""Or null: the rows, and one row of NULL while there are none."""
+"""Null row: the rows, or one row of NULL while there are none."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import grouped_rows as kernel
 from deltamark.dataflow.kernels.groups.group_changes import OR_NULL
 from deltamark.dataflow.operators.rows import Side, columns, watch
-from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.nodes import NullRow
 from deltamark.dataflow.types import NULL
 
 
-def or_null(stream: Stream, node: Node) -> Stream:
+def null_row(stream: Stream, node: NullRow) -> Stream:
     """Watch the rows from time 0 on, as if it had been touched before any input."""
     program = stream.program
     key = stream.key((), ())

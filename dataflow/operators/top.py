@@ -9,11 +9,11 @@ from deltamark.dataflow.kernels.groups.group_changes import TOP
 from deltamark.dataflow.kernels.groups.grouped_rows import VALUES
 from deltamark.dataflow.operators.rows import Column, Order, Side, columns, turn, watch
 from deltamark.dataflow.operators.text import prefix
-from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.nodes import TopK
 
 
-def top(stream: Stream, node: Node) -> Stream:
-    places, order = node.params
+def top(stream: Stream, node: TopK) -> Stream:
+    places, order = node.k, node.order
     turned = [name for name, direction in order if direction == "descending"]
     key = stream.key((), ())
     keys = stream.program.keys(key, 1, stream.size)

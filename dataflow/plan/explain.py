@@ -1,100 +1,95 @@
-"""A compiled plan in words: its operators, what they keep, and who shares which arrangement."""
+"""Explanations of compiled plans: operators, their state, and the arrangements that they share."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from deltamark.dataflow.codegen.compiled import Arranged, Compiled, reachable
+from deltamark.dataflow.codegen.compiled import Built, Compiled, reachable
 from deltamark.dataflow.codegen.program import Part
 from deltamark.dataflow.operators.motifs.index import Indexed
-from deltamark.dataflow.plan.nodes import Node, walk
-from deltamark.dataflow.plan.partitioning import Delivery
+from deltamark.dataflow.plan.describe import describe
+from deltamark.dataflow.plan.distribution import Exchange
+from deltamark.dataflow.plan.nodes import Filter, Input, Node
 from deltamark.dataflow.plan.sharing import Choice
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.traversal import base_inputs
 
 
 def explain(compiled: Compiled) -> str:
-    """Describe a plan, one line an operator and arrangement, inputs first."""
+    """Describe a plan with one line per operator, exchange, index and arrangement, inputs first."""
     numbers: dict[Node, int] = {}
     for each in compiled.built:
         numbers.setdefault(each.node, len(numbers))
-    lines = []
-    kept = _kept(compiled)
-    for each in compiled.built:
-        readers = [numbers[reader.node] for reader in compiled.readers.get(each, [])]
-        match each.how:
-            case None:
-                what = _operator(each.node, numbers)
-                if each.node in compiled.shared:
-                    what += f"   ({compiled.shared[each.node]})"
-            case Delivery() as delivery:
-                why = f", for {', '.join(map(str, readers))}" if readers else ", for the answer"
-                what = f"      exchange of {numbers[each.node]} {delivery}{why}"
-            case Indexed() as indexed:
-                by_whom = ", ".join(map(str, readers))
-                what = f"      index of {numbers[each.node]} from {indexed}, read by {by_whom}"
-            case keys:
-                by = ", ".join(keys) or "nothing"
-                what = f"      arrangement of {numbers[each.node]} by {by}, read by {', '.join(map(str, readers))}"
-        lines.append(f"{what}{kept[each]}")
+    state = _state(compiled)
+    lines = [f"{_line(each, compiled, numbers)}{state[each]}" for each in compiled.built]
     return "\n".join([*lines, *(_choice(*each) for each in choices(compiled))])
 
 
+def _line(part: Built, compiled: Compiled, numbers: dict[Node, int]) -> str:
+    number = numbers[part.node]
+    readers = ", ".join(str(numbers[reader.node]) for reader in compiled.readers.get(part, []))
+    match part.role:
+        case None:
+            remark = compiled.remarks.get(part.node)
+            return f"{_operator(part.node, numbers)}{f'   ({remark})' if remark else ''}"
+        case Exchange():
+            return f"      exchange of {number} {part.role}, for {readers or 'the answer'}"
+        case Indexed():
+            return f"      index of {number} from {part.role}, read by {readers}"
+        case keys:
+            return f"      arrangement of {number} by {', '.join(keys) or 'nothing'}, read by {readers}"
+
+
 def choices(compiled: Compiled) -> list[tuple[str, Choice]]:
-    """List what was weighed of arrangements that differ in their filters, by what they are of."""
-    return [(_arranged((each.node, None, each.keys, ())), each) for each in compiled.choices]
+    """List the alternatives for arrangements that differ in their filters, by the rows that they arrange."""
+    return [(_arranged(each.node, each.keys), each) for each in compiled.choices]
 
 
 def _choice(what: str, choice: Choice) -> str:
     apart, one = (f"{size / 1e6:.1f} MB" for size in (choice.bytes_apart, choice.bytes_as_one))
-    vain = f"{choice.in_vain:,} rows looked at in vain"
+    separate = f"{choice.apart} separate arrangements {apart}"
+    shared = f"one shared arrangement {one} with {choice.wasted_probes:,} wasted probes"
     if not choice.filters:
-        return f"      {what}: {choice.apart} with filters of their own, estimated at {apart}; as one {one}, {vain}"
-    left = f"{len(choice.filters)} filters left to readers"
-    return f"      {what}: {left}, estimated at {one}, {vain}; {choice.apart} with filters of their own {apart}"
+        return f"      {what}: {separate} (estimated), rather than {shared}"
+    return f"      {what}: {len(choice.filters)} residual filters, {shared} (estimated), rather than {separate}"
 
 
 def sharing(compiled: Compiled) -> list[tuple[str, list[str], int, int]]:
-    """List the arrangements: what each is of, which dataflows use it, its rows and its bytes."""
+    """List the arrangements: the rows that each arranges, the dataflows that read it, its rows and its bytes."""
     used = {name: reachable([root.part]) for name, root in compiled.roots.items()}
     sizes = _sizes(compiled)
     return [
-        (_arranged(each.what), [name for name, parts in used.items() if each.part in parts], *sizes[each.part])
-        for each in compiled.kept
+        (
+            _arranged(each.key.node, each.key.names),
+            [name for name, parts in used.items() if each.part in parts],
+            *sizes[each.part],
+        )
+        for each in compiled.arrangements
     ]
 
 
-def _arranged(what: Arranged) -> str:
-    """Name the rows of an arrangement by the inputs that they come from."""
-    node, _, keys, _ = what
-    inputs = " ".join(sorted(each.params for each in walk(node) if each.op == "input"))
-    how = "" if node.op == "input" else f", {node.op}"
-    return f"{inputs}{how}, by {', '.join(keys) or 'nothing'}"
+def _arranged(node: Node, keys: tuple[str, ...]) -> str:
+    """Name the rows of an arrangement by the inputs that they are computed from."""
+    names = " ".join(sorted(each.name for each in base_inputs(node)))
+    operation = "" if isinstance(node, Input) else f", {node.operation}"
+    return f"{names}{operation}, by {', '.join(keys) or 'nothing'}"
 
 
 def _operator(node: Node, numbers: dict[Node, int]) -> str:
     inputs = f" of {', '.join(_number(each, numbers) for each in node.inputs)}" if node.inputs else ""
-    return f"{numbers[node]:>3} {node.op}{inputs}: {_words(node.params)} -> {', '.join(node.schema.names)}"
+    parameters = f": {describe(node)}" if describe(node) else ""
+    return f"{numbers[node]:>3} {node.operation}{inputs}{parameters} -> {', '.join(node.schema.names)}"
 
 
 def _number(node: Node, numbers: dict[Node, int]) -> str:
-    """Name an input by its number; one that was not built, since its filter is the reader's, by what it is of."""
+    """Name an input by its number; one that was not built, since its filter is residual, by the node below it."""
     if node in numbers:
         return str(numbers[node])
     below = _number(node.inputs[0], numbers)
-    return f"{below} where {node.params}" if node.op == "where" else below
+    return f"{below} where {node.condition}" if isinstance(node, Filter) else below
 
 
-def _words(value: object) -> str:
-    if isinstance(value, Term | str | int):
-        return str(value)
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_words, value))})"
-    return "-" if value is None else repr(value)
-
-
-def _kept(compiled: Compiled) -> dict[Part, str]:
-    """Say how many rows each part keeps, and how many bytes that takes."""
+def _state(compiled: Compiled) -> dict[Part, str]:
+    """Describe the rows and bytes of each part that has state."""
     words: dict[Part, str] = defaultdict(str)
     for part, (rows, size) in _sizes(compiled).items():
         if rows or size:
@@ -104,7 +99,7 @@ def _kept(compiled: Compiled) -> dict[Part, str]:
 
 
 def _sizes(compiled: Compiled) -> dict[Part, tuple[int, int]]:
-    """Return the rows and bytes that each part keeps."""
+    """Return the rows and bytes of each part."""
     memory: dict[object, int] = defaultdict(int)
     reserved = compiled.program.state_memory()
     for address, size in compiled.program.memory.resident(reserved).items():

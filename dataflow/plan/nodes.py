@@ -1,102 +1,284 @@
-"""Plan nodes: what a collection is computed from. Pure structure, interned: equal sub-plans are one node.
+"""Plan nodes: the operations that a collection is computed with. They are interned, so equal sub-plans are one object.
 
-A node's digest names its content (operation, schema, parameters, inputs), the same in every process.
+`Node` is the union of all classes, so mypy checks that a `match` that ends in `assert_never` is exhaustive.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-from weakref import WeakValueDictionary
+from functools import cached_property
+from typing import Literal, TypeAlias
 
+from deltamark.dataflow.plan.interning import PlanNode, PlanValue
 from deltamark.dataflow.plan.terms import Term
-from deltamark.dataflow.types import Schema
+from deltamark.dataflow.types import Type, spanning
 
-Op = Literal[
-    "input", "where", "select", "concat", "negate", "aggregate", "threshold", "join", "extreme", "top", "bound",
-    "or_null", "consolidate", "iterate", "variable", "extend",
-    "seek", "measure",
-]  # fmt: skip
+Direction = Literal["ascending", "descending"]
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Node:
-    """One operation.
+@dataclass(frozen=True, eq=False)
+class Input(PlanNode):
+    """A relation that is fed from outside."""
 
-    op           inputs        params
-    input        -             name
-    where        rows          condition
-    select       rows          ((name, term), ...)
-    concat       rows, ...     -
-    negate       rows          -
-    aggregate    rows          (keys, ((name, "sum" | "count", term), ...))
-    threshold    rows          least multiplicity: the rows that have it, once each
-    join         left, right   (left keys, right keys)
-    extreme      rows          (keys, of, "largest" | "smallest", levels): the rows of each group that attain it
-    top          rows          (k, ((name, "ascending" | "descending"), ...)): the first k, counting multiplicity
-    bound        rows, limits  (keys, value, "above" | "below", numerator, denominator): see Collection.above
-    or_null      rows          -: a row of NULL while there are no rows
-    consolidate  rows          -
-    iterate      rows, body    the variable's: see dataflow.language.iteration
-    variable     -             how many loops it is inside: the rows of an iteration, in the body of a loop
-    extend       rows, ...     (new column, ((keys, keys there, value there, "old" | "new"), ...), proposer | None): the
-                               changes of rows, extended by the others as they are then: see dataflow.language.motif
-    seek         rows, other   as extend; rows go to where the other has their keys
-    measure      rows, other   as seek; the new column is how many values the other has at most, rows without any leave
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(PlanNode):
+    """The rows that satisfy a condition."""
+
+    rows: Node
+    condition: Term
+
+
+@dataclass(frozen=True, eq=False)
+class Project(PlanNode):
+    """Named terms over each row."""
+
+    rows: Node
+    columns: tuple[tuple[str, Term], ...]
+
+    @cached_property
+    def terms(self) -> Mapping[str, Term]:
+        return dict(self.columns)
+
+    @cached_property
+    def copied(self) -> Mapping[str, str]:
+        """The columns that are columns of the input unchanged, with their names there."""
+        return {name: term.value for name, term in self.columns if term.op == "column"}
+
+
+@dataclass(frozen=True, eq=False)
+class Concat(PlanNode):
+    """The sum of collections with the same columns."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Negate(PlanNode):
+    """The rows with negated weights."""
+
+    rows: Node
+
+
+@dataclass(frozen=True)
+class Sum(PlanValue):
+    """One aggregated column: the sum of a term over a group, or (without a term) the number of its rows."""
+
+    name: str
+    kind: Literal["sum", "count"]
+    term: Term | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(PlanNode):
+    """Sums per group. A group exists while its number of rows is not zero."""
+
+    rows: Node
+    keys: tuple[str, ...]
+    sums: tuple[Sum, ...]
+
+    @property
+    def terms(self) -> list[Term]:
+        """The terms that are summed, each once."""
+        return list(dict.fromkeys(each.term for each in self.sums if each.term is not None))
+
+
+@dataclass(frozen=True, eq=False)
+class Threshold(PlanNode):
+    """The rows whose multiplicity is at least `least`, once each."""
+
+    rows: Node
+    least: int
+
+
+@dataclass(frozen=True, eq=False)
+class Join(PlanNode):
+    """The pairs of rows with equal keys: all columns of the left row, and those of the right one that are no keys."""
+
+    left: Node
+    right: Node
+    left_keys: tuple[str, ...]
+    right_keys: tuple[str, ...]
+
+    @property
+    def keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.left_keys, self.right_keys
+
+    @cached_property
+    def key_types(self) -> tuple[Type, ...]:
+        """The types of the keys, each spanning those of both sides."""
+        return spanned_types(self.left, self.left_keys, self.right, self.right_keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Extreme(PlanNode):
+    """The rows of each group that attain the largest or smallest value of a column.
+
+    levels: the numbers of groups of a tournament, the largest first; () lets the operator choose.
     """
 
-    op: Op
-    inputs: tuple[Node, ...]
-    params: Any
-    schema: Schema
-    digest: bytes
-
-    def __str__(self) -> str:
-        return f"{self.op}({self.params})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return node, (self.op, self.inputs, self.params, self.schema)
+    rows: Node
+    keys: tuple[str, ...]
+    column: str
+    which: Literal["largest", "smallest"]
+    levels: tuple[int, ...]
 
 
-_nodes: WeakValueDictionary[bytes, Node] = WeakValueDictionary()
+@dataclass(frozen=True, eq=False)
+class TopK(PlanNode):
+    """The first k rows, counting multiplicity, in an order of all columns."""
+
+    rows: Node
+    k: int
+    order: tuple[tuple[str, Direction], ...]
 
 
-def node(op: Op, inputs: tuple[Node, ...], params: Any, schema: Schema) -> Node:
-    """Return the one node of this content."""
-    content = (op, [each.digest for each in inputs], _content(params), _content(schema))
-    digest = hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
-    found = _nodes.get(digest)
-    if found is None:
-        found = _nodes[digest] = Node(op, inputs, params, schema, digest)
-    return found
+@dataclass(frozen=True, eq=False)
+class MovingThreshold(PlanNode):
+    """The rows whose value * denominator is above or below the numerator of the one limit with the same keys.
+
+    numerator, denominator: columns of the limits; an empty denominator stands for 1.
+    """
+
+    rows: Node
+    limits: Node
+    row_keys: tuple[str, ...]
+    limit_keys: tuple[str, ...]
+    value: Term
+    which: Literal["above", "below"]
+    numerator: str
+    denominator: str
+
+    @property
+    def keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.row_keys, self.limit_keys
+
+    @cached_property
+    def key_types(self) -> tuple[Type, ...]:
+        """The types of the keys, each spanning those of rows and limits."""
+        return spanned_types(self.rows, self.row_keys, self.limits, self.limit_keys)
+
+    @property
+    def limit_columns(self) -> tuple[str, ...]:
+        """The columns of the limits that rows are compared with."""
+        return tuple(filter(None, (self.numerator, self.denominator)))
 
 
-def _content(value: Any) -> Any:
-    """Spell out parameters such that different ones never look the same."""
-    if isinstance(value, Term):
-        return ("term", value.op, [_content(arg) for arg in value.args], repr(value.type), _content(value.value))
-    if isinstance(value, tuple):
-        return [_content(each) for each in value]
-    if isinstance(value, Schema):
-        return [(field.name, repr(field.type)) for field in value.fields], value.rows
-    return type(value).__name__, value
+@dataclass(frozen=True, eq=False)
+class NullRow(PlanNode):
+    """The rows, or one row of NULL while there are none."""
+
+    rows: Node
 
 
-def base_rows(root: Node) -> int:
-    """Return how many rows the largest input below has: what memory is sized by, where a join's bound is no guide."""
-    return max(each.schema.rows for each in walk(root) if each.op == "input")
+@dataclass(frozen=True, eq=False)
+class Consolidate(PlanNode):
+    """The rows with one update per row and time."""
+
+    rows: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate(PlanNode):
+    """The fixpoint of a body that begins with the rows of a seed; see dataflow.language.iteration.
+
+    depth: the number of the variable that the loop binds, which is the number of loops around it.
+    """
+
+    seed: Node
+    body: Node
+    depth: int
+
+
+@dataclass(frozen=True, eq=False)
+class Variable(PlanNode):
+    """The rows of the current iteration, inside the body of the loop of the same depth."""
+
+    depth: int
+
+
+@dataclass(frozen=True)
+class IndexRead(PlanValue):
+    """An index, and how rows look it up.
+
+    rows: the indexed collection; keys, value: its columns, from whose values the index leads to those of `value`;
+    row_keys: the columns of the extended rows that are looked up;
+    version: whether a row sees the index with (new) or without (old) the changes of the row's own time.
+    """
+
+    rows: Node
+    row_keys: tuple[str, ...]
+    keys: tuple[str, ...]
+    value: str
+    version: Literal["old", "new"]
+
+    def key_types(self, extended: Node) -> tuple[Type, ...]:
+        """Return the types of the keys, each spanning those of the index and of the extended rows."""
+        return spanned_types(extended, self.row_keys, self.rows, self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Extend(PlanNode):
+    """The changes of rows, extended by the values of a column that all indexes have: see dataflow.language.motif.
+
+    proposer: the index that proposes values; None is the one with the fewest values for the row.
+    """
+
+    rows: Node
+    column: str
+    indexes: tuple[IndexRead, ...]
+    proposer: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class _IndexStep(PlanNode):
+    """A part of an extension: rows are sent to the worker that owns their keys in one index."""
+
+    rows: Node
+    column: str
+    index: IndexRead
+
+    @property
+    def indexes(self) -> tuple[IndexRead, ...]:
+        return (self.index,)
+
+
+@dataclass(frozen=True, eq=False)
+class Seek(_IndexStep):
+    """The rows, extended by the values of one index, or those of them whose value it has."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measure(_IndexStep):
+    """The rows that have values in an index, with an upper bound on their number as the new column."""
+
+
+Node: TypeAlias = (
+    Input | Filter | Project | Concat | Negate | Aggregate | Threshold | Join | Extreme | TopK | MovingThreshold
+    | NullRow | Consolidate | Iterate | Variable | Extend | Seek | Measure
+)  # fmt: skip
+"""Any operation."""
+
+INDEX_READERS = (Extend, Seek, Measure)
+
+
+def spanned_types(left: Node, left_keys: Sequence[str], right: Node, right_keys: Sequence[str]) -> tuple[Type, ...]:
+    """Return the types of key columns, each spanning the bounds of both sides."""
+    pairs = zip(left_keys, right_keys, strict=True)
+    return tuple(spanning(left.schema[mine], right.schema[theirs]) for mine, theirs in pairs)
 
 
 def walk(root: Node) -> Iterator[Node]:
     """Yield every node below a root once, inputs first."""
-    seen: set[int] = set()
+    seen: set[Node] = set()
 
     def visit(at: Node) -> Iterator[Node]:
-        if id(at) in seen:
+        if at in seen:
             return
-        seen.add(id(at))
+        seen.add(at)
         for each in at.inputs:
             yield from visit(each)
         yield at

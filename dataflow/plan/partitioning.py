@@ -1,7 +1,8 @@
-"""Where the rows of each stream lie when several workers run a plan, and what must be moved for an operator.
+"""Partitioning: the third pass distributes the rows of each node over the workers, and finds the exchanges for that.
 
-What looks at states needs all rows of a key, or of a row's value, at one worker. Streams whose rows are already dealt
-by some of those columns stay where they are. With one worker everything is in its place.
+Operators with state need all rows of a key, or all copies of a row, at one worker. Rows that are already partitioned by
+some of those columns stay where they are. With one worker nothing moves. The pass takes `Pruned` and a number of
+workers and returns `Partitioned`; it visits each node once, inputs first.
 """
 
 from __future__ import annotations
@@ -9,232 +10,234 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Literal
+from typing import assert_never
 
 from deltamark.dataflow.codegen.program import key_range
 from deltamark.dataflow.kernels.parallel.key_partition import MOST_KEYS, WIDE
-from deltamark.dataflow.plan.nodes import Node
-from deltamark.dataflow.types import Type, spanning
+from deltamark.dataflow.plan.distribution import ANYWHERE, FIRST, SLICED, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Concat,
+    Consolidate,
+    Extend,
+    Extreme,
+    Filter,
+    Input,
+    Iterate,
+    Join,
+    Measure,
+    MovingThreshold,
+    Negate,
+    Node,
+    NullRow,
+    Project,
+    Seek,
+    Threshold,
+    TopK,
+    Variable,
+)
+from deltamark.dataflow.plan.pruning import Pruned
+from deltamark.dataflow.plan.traversal import is_consolidated
+from deltamark.dataflow.types import Type
+from deltamark.errors import DeltamarkError
 
-Owed = Mapping[Node, Iterable[str]]
-"""The columns of each node that anybody uses: as far as anybody knows they are the row."""
+Columns = Mapping[Node, Iterable[str]]
+"""The required columns of each node, which are all that its rows consist of."""
 
-FEW_GROUPS = 4096
-"""Each worker has a copy of so many."""
+MAX_REPLICATED_GROUPS = 4096
+"""The groups of an aggregate that every worker may have a copy of; not measured."""
 
 
 @dataclass(frozen=True)
-class Placement:
-    """Where a stream's rows lie.
+class Partitioned:
+    """Plans with the distribution of each required node.
 
-    sliced    each worker has a slice of each round, and its times follow those of the worker before
-    anywhere  equal rows may lie at different workers
-    scanned   as sliced; `by` names the aggregate, for the times of others follow other slices
-    owned     at the worker that owns the values of the columns `by`; with `low`, of the one column in `by`, whose
-              values from `low` up are dealt in blocks
-    first     at the first worker
+    answers: for each plan, the exchange that brings equal rows of its answer together, which are then consolidated.
     """
 
-    kind: Literal["sliced", "anywhere", "scanned", "owned", "first"]
-    by: tuple[str, ...] = ()
-    low: int | None = None
-
-    @property
-    def settled(self) -> bool:
-        """Do equal rows lie at one worker?"""
-        return self.kind in ("owned", "first")
-
-    @property
-    def in_order(self) -> bool:
-        """Is no row of a worker earlier than one of a worker before it?"""
-        return self.kind in ("sliced", "scanned")
+    operators: Mapping[Node, OperatorDistribution]
+    answers: Mapping[str, Exchange | None]
 
 
-SLICED, ANYWHERE, FIRST = Placement("sliced"), Placement("anywhere"), Placement("first")
+def partition(pruned: Pruned, workers: int) -> Partitioned:
+    """Distribute all required nodes over some workers."""
+    operators: dict[Node, OperatorDistribution] = {}
+    for node in pruned.nodes:
+        if workers == 1:
+            operators[node] = OperatorDistribution((None,) * len(node.inputs), FIRST)
+        else:
+            inputs = [operators[each].distribution for each in node.inputs]
+            operators[node] = distribute(node, inputs, pruned.columns)
+    answers = {
+        name: None if is_consolidated(plan) else settle(plan, operators[plan].distribution, pruned.columns)
+        for name, plan in pruned.plans.items()
+    }
+    return Partitioned(operators, answers)
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """Where a stream must be moved: to the owners of columns, to the first worker, or to every one."""
-
-    to: Literal["owner", "first", "all"]
-    by: tuple[str, ...] = ()
-    low: int | None = None
-
-    def __str__(self) -> str:
-        return f"by {', '.join(self.by)}" if self.to == "owner" else f"to {self.to.replace('first', 'one worker')}"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a node runs on several workers: what is done with its inputs first, and where its rows come to lie."""
-
-    deliveries: tuple[Delivery | None, ...]
-    placement: Placement
-    again: Delivery | None = None
-    """For what picks a few rows of all: each worker picks among its own, and one of them among what was picked."""
-
-
-def layout(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Sequence[Type]) -> Layout:
-    """Place a node whose inputs are placed. key_types: of the keys by which a join or a bound meets."""
-    match node.op:
-        case "input":
-            return Layout((), SLICED)
-        case "where" | "negate":
-            return Layout((None,), placed[0])
-        case "select":
-            return Layout((None,), _renamed(placed[0], node))
-        case "concat":
-            return _concat(node, placed, set(owed[node]))
-        case "top":
-            return _picked(node, placed[0], owed)
-        case "extreme" if not node.params[0]:
-            return _picked(node, placed[0], owed)
-        case "aggregate" if placed[0].in_order and _groups(node) <= FEW_GROUPS:
-            return Layout((None,), Placement("scanned", (node.digest.hex(),)))
-        case "aggregate" | "extreme":
-            keys = node.params[0]
-            return _gathered(placed[0], keys, [node.inputs[0].schema[name] for name in keys])
-        case "threshold" | "consolidate":
-            names = tuple(owed[node.inputs[0]])
-            return _gathered(placed[0], names, [node.schema[name] for name in names])
-        case "join" | "bound":
-            return _met(node, placed, owed, key_types)
-        case "extend":
-            return _extended(placed)
-        case "seek" | "measure":
-            ((mine, theirs, _, _),) = node.params[1]
-            left, right = (each.schema for each in node.inputs)
-            types = [spanning(left[name], right[other]) for name, other in zip(mine, theirs, strict=True)]
-            return _together(mine, theirs, placed, types) if mine else _extended(placed)
-    return _gathered(placed[0], (), ())
+def distribute(node: Node, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+    """Distribute a node over several workers, given the distributions of its inputs."""
+    match node:
+        case Input():
+            return OperatorDistribution((), SLICED)
+        case Filter() | Negate():
+            return OperatorDistribution((None,), inputs[0])
+        case Project():
+            return OperatorDistribution((None,), _renamed(inputs[0], node))
+        case Concat():
+            return _concat(node, inputs, set(columns[node]))
+        case TopK():
+            return _two_phases(node, inputs[0], columns)
+        case Extreme():
+            return _by_group(node, inputs[0]) if node.keys else _two_phases(node, inputs[0], columns)
+        case Aggregate():
+            return _aggregate(node, inputs[0])
+        case Threshold() | Consolidate():
+            names = tuple(columns[node.rows])
+            return _gather(inputs[0], names, [node.schema[name] for name in names])
+        case NullRow():
+            return _gather(inputs[0], (), ())
+        case Join() | MovingThreshold():
+            return _join(node, inputs, columns)
+        case Extend():
+            return _extend(inputs)
+        case Seek() | Measure():
+            index = node.index
+            types = index.key_types(node.rows)
+            return _co_partition(index.row_keys, index.keys, inputs, types) if index.row_keys else _extend(inputs)
+        case Iterate() | Variable():
+            raise DeltamarkError("a loop runs on one worker", "several workers", "give one worker")
+        case _:
+            assert_never(node)
 
 
-def _groups(node: Node) -> int:
-    return prod(radix for _, radix in key_range([node.schema[name] for name in node.params[0]]))
-
-
-def by_row(node: Node, placement: Placement, owed: Owed) -> Delivery | None:
-    """Return how equal rows of a node come to lie at one worker."""
-    if placement.settled:
+def settle(node: Node, distribution: Distribution, columns: Columns) -> Exchange | None:
+    """Return the exchange that brings equal rows of a node to one worker, if they are not."""
+    if distribution.settled:
         return None
-    names = tuple(owed[node])
-    return _owner(names, [node.schema[name] for name in names])
+    names = tuple(columns[node])
+    return _to_owner(names, [node.schema[name] for name in names])
 
 
-def delivered(placement: Placement, delivery: Delivery | None) -> Placement:
-    """Return where rows lie after a delivery."""
-    if delivery is None:
-        return placement
-    if delivery.to == "owner":
-        return Placement("owned", delivery.by, delivery.low)
-    return FIRST if delivery.to == "first" else ANYWHERE
-
-
-def _owner(names: Sequence[str], types: Sequence[Type]) -> Delivery:
+def _to_owner(names: Sequence[str], types: Sequence[Type]) -> Exchange:
     if not names:
-        return Delivery("first")
+        return Exchange("first")
     low = types[0].low if len(types) == 1 and _in_blocks(types[0]) else None
-    return Delivery("owner", tuple(names), low)
+    return Exchange("owner", tuple(names), low)
 
 
 def _in_blocks(type_: Type) -> bool:
-    """Are keys of a type dealt in blocks? Texts have other numbers at every worker: they are dealt by their bytes."""
+    """Return whether keys of a type are owned in blocks; texts are hashed, as their numbers differ between workers."""
     return type_.kind != "text" and not type_.nullable and WIDE <= type_.high - type_.low < MOST_KEYS
 
 
-def _gathered(placement: Placement, names: Sequence[str], types: Sequence[Type]) -> Layout:
-    """Bring together the rows of equal values in some columns; of all rows, if there are none."""
-    if placement == FIRST or (placement.kind == "owned" and set(placement.by) <= set(names)):
-        return Layout((None,), placement)
-    delivery = _owner(names, types)
-    return Layout((delivery,), delivered(placement, delivery))
+def _gather(distribution: Distribution, names: Sequence[str], types: Sequence[Type]) -> OperatorDistribution:
+    """Bring the rows of equal values in some columns together; without columns, all rows."""
+    if distribution == FIRST or (distribution.kind == "owned" and set(distribution.by) <= set(names)):
+        return OperatorDistribution((None,), distribution)
+    exchange = _to_owner(names, types)
+    return OperatorDistribution((exchange,), exchange.applied())
 
 
-def _picked(node: Node, placement: Placement, owed: Owed) -> Layout:
-    if placement == FIRST:
-        return Layout((None,), FIRST)
-    return Layout((by_row(node.inputs[0], placement, owed),), FIRST, Delivery("first"))
+def _aggregate(node: Aggregate, distribution: Distribution) -> OperatorDistribution:
+    """Replicate an aggregate with few groups over rows in order: its workers exchange sums instead of rows."""
+    groups = prod(radix for _, radix in key_range([node.schema[name] for name in node.keys]))
+    if distribution.in_order and groups <= MAX_REPLICATED_GROUPS:
+        return OperatorDistribution((None,), Distribution("scanned", (node.digest.hex(),)))
+    return _by_group(node, distribution)
 
 
-def _renamed(placement: Placement, node: Node) -> Placement:
-    """Follow the columns by which rows are owned through a select; where one goes, so does what is known."""
-    if placement.kind != "owned":
-        return placement
-    new = {term.value: name for name, term in reversed(node.params) if term.op == "column"}
-    if not set(placement.by) <= new.keys():
+def _by_group(node: Aggregate | Extreme, distribution: Distribution) -> OperatorDistribution:
+    return _gather(distribution, node.keys, [node.rows.schema[name] for name in node.keys])
+
+
+def _two_phases(node: TopK | Extreme, distribution: Distribution, columns: Columns) -> OperatorDistribution:
+    if distribution == FIRST:
+        return OperatorDistribution((None,), FIRST)
+    return OperatorDistribution((settle(node.rows, distribution, columns),), FIRST, Exchange("first"))
+
+
+def _renamed(distribution: Distribution, node: Project) -> Distribution:
+    """Follow the columns by which rows are owned through a projection; if one is dropped, their owner is unknown."""
+    if distribution.kind != "owned":
+        return distribution
+    new = {old: name for name, old in reversed(list(node.copied.items()))}
+    if not set(distribution.by) <= new.keys():
         return ANYWHERE
-    return replace(placement, by=tuple(new[name] for name in placement.by))
+    return replace(distribution, by=tuple(new[name] for name in distribution.by))
 
 
-def _concat(node: Node, placed: Sequence[Placement], names: set[str]) -> Layout:
-    """Move the parts to where one of them is already, if its rows are settled and all have the columns.
+def _concat(node: Concat, inputs: Sequence[Distribution], names: set[str]) -> OperatorDistribution:
+    """Move the parts to the rows of one of them, if these are settled by columns that all parts have.
 
-    It is the last such part, for an antijoin subtracts what has met by the very key to which its rows went before.
+    It is the last such part: an antijoin subtracts the result of a join, for which its rows were moved before.
     """
-    if len(set(placed)) == 1 and placed[0].kind != "scanned":
-        return Layout((None,) * len(placed), placed[0])
-    target = next((each for each in reversed(placed) if _takes(each, names, node)), None)
+    if len(set(inputs)) == 1 and inputs[0].kind != "scanned":
+        return OperatorDistribution((None,) * len(inputs), inputs[0])
+    target = next((each for each in reversed(inputs) if _accepts(each, names, node)), None)
     if target is None:
-        return Layout((None,) * len(placed), ANYWHERE)
-    moved = Delivery("owner", target.by, target.low)
-    return Layout(tuple(None if each == target else moved for each in placed), target)
+        return OperatorDistribution((None,) * len(inputs), ANYWHERE)
+    exchange = Exchange("owner", target.by, target.low)
+    return OperatorDistribution(tuple(None if each == target else exchange for each in inputs), target)
 
 
-def _takes(placement: Placement, names: set[str], node: Node) -> bool:
-    """Can rows of a node go to where others are owned, by columns `names` that both have?"""
-    if placement.kind != "owned" or not set(placement.by) <= names:
+def _accepts(distribution: Distribution, names: set[str], node: Node) -> bool:
+    """Return whether rows of a node can be moved to the owners of others, by columns `names` that both have."""
+    if distribution.kind != "owned" or not set(distribution.by) <= names:
         return False
-    return _deals(placement, [node.schema[name] for name in placement.by])
+    return _fits(distribution, [node.schema[name] for name in distribution.by])
 
 
-def _deals(placement: Placement, types: Sequence[Type]) -> bool:
-    """Are keys of these types dealt like those of a placement, if that deals blocks of keys?"""
-    if placement.low is None:
+def _fits(distribution: Distribution, types: Sequence[Type]) -> bool:
+    """Return whether keys of some types have the owners of a distribution, if that is in blocks."""
+    if distribution.low is None:
         return True
     (type_,) = types
-    return _in_blocks(type_) and type_.low >= placement.low and type_.high - placement.low < MOST_KEYS
+    return _in_blocks(type_) and type_.low >= distribution.low and type_.high - distribution.low < MOST_KEYS
 
 
-def _met(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Sequence[Type]) -> Layout:
-    """Bring the two sides of a join, or rows and their limits, together by key; without keys, one of them to all."""
-    mine, theirs = node.params[:2]
-    if placed[0] == placed[1] == FIRST:
-        return Layout((None, None), FIRST)
-    if not mine:
-        return _crossed(node, placed, owed)
-    return _together(mine, theirs, placed, key_types)
+def _join(node: Join | MovingThreshold, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+    """Bring rows of equal keys together; without keys, send one side to all workers."""
+    left_keys, right_keys = node.keys
+    if inputs[0] == inputs[1] == FIRST:
+        return OperatorDistribution((None, None), FIRST)
+    if not left_keys:
+        return _cross(node, inputs, columns)
+    return _co_partition(left_keys, right_keys, inputs, node.key_types)
 
 
-def _together(
-    mine: Sequence[str], theirs: Sequence[str], placed: Sequence[Placement], key_types: Sequence[Type]
-) -> Layout:
-    """Bring two inputs together by the values of columns; where one is dealt by some of these, the other joins it."""
-    names = dict(zip(mine, theirs, strict=True)), dict(zip(theirs, mine, strict=True))
-    types = dict(zip(mine, key_types, strict=True)), dict(zip(theirs, key_types, strict=True))
+def _co_partition(
+    left_keys: Sequence[str], right_keys: Sequence[str], inputs: Sequence[Distribution], key_types: Sequence[Type]
+) -> OperatorDistribution:
+    """Bring two inputs together by key; if one is owned by some of its keys, the other is moved to it."""
+    pairs = tuple(zip(left_keys, right_keys, strict=True))
+    names = dict(pairs), {right: left for left, right in pairs}
+    types = dict(zip(left_keys, key_types, strict=True)), dict(zip(right_keys, key_types, strict=True))
     for side, other in ((0, 1), (1, 0)):
-        kept = placed[side]
+        kept = inputs[side]
         owned = kept.kind == "owned" and set(kept.by) <= names[side].keys()
-        if owned and _deals(kept, [types[side][name] for name in kept.by]):
-            moved = Placement("owned", tuple(names[side][name] for name in kept.by), kept.low)
-            delivery = None if placed[other] == moved else Delivery("owner", moved.by, moved.low)
-            deliveries = (None, delivery) if side == 0 else (delivery, None)
-            return Layout(deliveries, kept if side == 0 else moved)
-    left, right = _owner(mine, key_types), _owner(theirs, key_types)
-    return Layout((left, right), delivered(placed[0], left))
+        if owned and _fits(kept, [types[side][name] for name in kept.by]):
+            moved = Distribution("owned", tuple(names[side][name] for name in kept.by), kept.low)
+            exchange = None if inputs[other] == moved else Exchange("owner", moved.by, moved.low)
+            exchanges = (None, exchange) if side == 0 else (exchange, None)
+            return OperatorDistribution(exchanges, kept if side == 0 else moved)
+    left = _to_owner(left_keys, key_types)
+    return OperatorDistribution((left, _to_owner(right_keys, key_types)), left.applied())
 
 
-def _extended(placed: Sequence[Placement]) -> Layout:
-    """Leave rows where they are, and have what extends them at every worker."""
-    if placed[0] == FIRST:
-        return Layout((None, *(None if each == FIRST else Delivery("first") for each in placed[1:])), FIRST)
-    return Layout((None, *(Delivery("all") for _ in placed[1:])), placed[0])
+def _extend(inputs: Sequence[Distribution]) -> OperatorDistribution:
+    """Leave the extended rows where they are, and have the indexes at every worker that has rows."""
+    rows, *indexes = inputs
+    if rows == FIRST:
+        to_first = (None if each == FIRST else Exchange("first") for each in indexes)
+        return OperatorDistribution((None, *to_first), FIRST)
+    return OperatorDistribution((None, *(Exchange("all") for _ in indexes)), rows)
 
 
-def _crossed(node: Node, placed: Sequence[Placement], owed: Owed) -> Layout:
-    """Send the smaller side, which often is one row, to all."""
-    small = 0 if node.op == "join" and node.inputs[0].schema.rows < node.inputs[1].schema.rows else 1
+def _cross(node: Join | MovingThreshold, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+    """Send the smaller side, which often is one row, to all workers. Limits are always sent."""
+    small = 0 if isinstance(node, Join) and node.left.schema.rows < node.right.schema.rows else 1
     large = 1 - small
-    moved = by_row(node.inputs[large], placed[large], owed)
-    deliveries: Mapping[int, Delivery | None] = {small: Delivery("all"), large: moved}
-    return Layout((deliveries[0], deliveries[1]), delivered(placed[large], moved))
+    moved = settle(node.inputs[large], inputs[large], columns)
+    exchanges = (moved, Exchange("all")) if small else (Exchange("all"), moved)
+    return OperatorDistribution(exchanges, inputs[large] if moved is None else moved.applied())

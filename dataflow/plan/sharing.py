@@ -1,111 +1,90 @@
-"""Filters that are left to readers: arrangements of the same rows by the same key may be one, whatever their filters.
+"""Sharing: the second pass finds the arrangements that joins read, and which of them can be one.
 
-The one arrangement has all rows, and a word a row says which of the filters it passes. It takes the place of the others
-where it is smaller, even if each row that a join then looks at in vain counts as a word. All is estimated: from the
-rows that inputs are declared with, and from how much of the declared range of its columns a filter keeps, as if values
-were spread evenly.
+Arrangements of the same rows by the same key can be one, whatever their filters: it has all rows, with a bitmap per row
+that says which of the filters the row passes, and each join applies its filter as it reads (a residual filter). One
+arrangement replaces several where it is smaller, even if each row that a join then looks at in vain counts as a word.
+
+The pass takes `Pruned` and returns `Shared`. It prunes the plans once more, because a join that reads an existing
+arrangement, or one below a filter, requires other nodes. Its cost is that of pruning, and for each arrangement with f
+different filters f^2 estimates of its size.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from deltamark.dataflow.codegen.program import DIRECT_FREE, DIRECT_SHARE, key_range
-from deltamark.dataflow.operators.linear import others, ranges
-from deltamark.dataflow.plan.nodes import Node, base_rows
-from deltamark.dataflow.plan.terms import Term, both, column, conjuncts, passes, substituted
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.plan.cardinality import expected_rows, selectivity
+from deltamark.dataflow.plan.distribution import Exchange
+from deltamark.dataflow.plan.look_through import JoinInput, look_through
+from deltamark.dataflow.plan.nodes import INDEX_READERS, Filter, Join, Node, Project
+from deltamark.dataflow.plan.pruning import Pruned, Requirement, prune
+from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.traversal import base_rows
+from deltamark.dataflow.types import Type, spanning
 
-LINK, WORD, HEAD, HASHED_KEY, PAGE = 4, 8, 8, 64, 2 << 20
-"""Bytes: of a row's link, of a column, of a key's two lists, of a key that is hashed, of a page that a head is in."""
+LINK_BYTES, COLUMN_BYTES = 4, 8
+"""Bytes per row of an arrangement: of its link in the list of its key, and of each column."""
 
-MOST_CONDITIONS = 60
+DIRECT_HEAD_BYTES, HASHED_HEAD_BYTES = 8, 64
+"""Bytes per key of an arrangement, for the heads of its lists: keys are addressed directly, or hashed."""
 
-WORTH = 1 << 20
-"""Bytes that one arrangement must save."""
+PAGE_BYTES = 2 << 20
+"""A row makes resident at most one page of heads that are addressed directly."""
 
-EITHER, SELDOM = 0.5, 0.1
-"""How many rows are taken to have less in one column than in another; to meet what nothing is known of."""
+WASTED_PROBE_BYTES = 8
+"""The cost of a row that a join reads in vain, as bytes of an arrangement; not measured."""
+
+MAX_FILTERS = 60
+"""The filters of one arrangement: each is a bit of a word."""
+
+MIN_SAVED_BYTES = 1 << 20
+"""The bytes that one arrangement must save to replace several; not measured."""
+
+JoinSide = tuple[Join, int]
+"""A join, and which of its sides: 0 is the left one, 1 the right one."""
 
 
 @dataclass(frozen=True)
-class Met:
-    """What a join meets on one side: a node, what the columns that it needs are there, and which rows it reads."""
+class ArrangementKey:
+    """The content of an arrangement: the rows of a node, after an exchange, by columns of some types."""
 
     node: Node
-    terms: Mapping[str, Term]
-    condition: Term | None = None
-
-    def keys(self, names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(self.terms[name].value for name in names)
-
-    def of(self, names: Iterable[str]) -> tuple[Term, ...]:
-        return tuple(self.terms[name] for name in names)
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the node that are needed."""
-        terms = [*self.terms.values(), *([] if self.condition is None else [self.condition])]
-        return list(dict.fromkeys(name for term in terms for name in sorted(term.columns)))
-
-
-def met(node: Node, keys: Sequence[str], others: Sequence[str], through: Sequence[str]) -> Met:
-    """Look through operators that pick and compute columns, and through filters if those are named, too."""
-    found = Met(node, {name: column(name, node.schema[name]) for name in (*keys, *others)})
-    while found.node.op in through:
-        below = _below_where(found) if found.node.op == "where" else _below_select(found, keys)
-        if below is None:
-            break
-        found = below
-    return found
-
-
-def _below_where(at: Met) -> Met | None:
-    """Not where other rows might fail to compute, or would be stored as texts."""
-    if any(_fails(term) or term.type.kind == "text" for term in at.terms.values()):
-        return None
-    return Met(at.node.inputs[0], at.terms, both(at.condition, at.node.params))
-
-
-def _fails(term: Term) -> bool:
-    return term.op == "substring" or any(map(_fails, term.args))
-
-
-def _below_select(at: Met, keys: Sequence[str]) -> Met | None:
-    terms = dict(at.node.params)
-    if any(term.op != "column" for term in at.terms.values()):
-        return None
-    below = {name: terms[term.value] for name, term in at.terms.items()}
-    used = [] if at.condition is None else at.condition.columns
-    if any(below[name].op != "column" for name in keys) or any(terms[name].op != "column" for name in used):
-        return None
-    return Met(at.node.inputs[0], below, at.condition and substituted(at.condition, terms))
+    exchange: Exchange | None
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What one side of a join asks for: its keys, what else, and where that is: filtered, and below the filter."""
+class ArrangementDemand:
+    """The arrangement that one side of a join needs.
+
+    above: the node to arrange if the side's filters are applied before; below: if they are left to the join;
+    probes: the estimated rows of the other side.
+    """
 
     names: tuple[str, ...]
     types: tuple[Type, ...]
-    others: tuple[str, ...]
-    above: Met
-    below: Met
-    meets: float
-    """Rows of the other side."""
+    columns: tuple[str, ...]
+    above: JoinInput
+    below: JoinInput
+    probes: float
 
-    def in_vain(self) -> float:
-        """How many rows that it does not want would be looked at."""
-        return 0 if self.below.condition is None else self.meets * (1 - share(self.below.condition))
+    @property
+    def wasted_probes(self) -> float:
+        """The estimated rows that the join would read in vain if its filter were residual."""
+        return 0 if self.below.condition is None else self.probes * (1 - selectivity(self.below.condition))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One arrangement of a node by keys, or several, each with its filter: how many these are, bytes, and rows that are
-    looked at in vain.
+    """The alternatives for arrangements of a node by the same keys: one for all filters, or one for each.
+
+    apart: the number of different filters, with the absence of one; filters: the chosen residual ones.
     """
 
     node: Node
@@ -113,131 +92,177 @@ class Choice:
     apart: int
     bytes_apart: int
     bytes_as_one: int
-    in_vain: int
+    wasted_probes: int
     filters: Sequence[Term]
-    """Those that are left to readers."""
 
 
-Side = tuple[Node, int]
-"""A side of a join."""
+Existing = TypeVar("Existing")
+"""An arrangement that was built before."""
+
+FindArrangement = Callable[[ArrangementKey, Iterable[Term], Term | None], Existing | None]
+"""Finds an arrangement that stores some terms and has the bitmap of a filter."""
 
 
-def choose(asked: Mapping[Side, Asked]) -> tuple[dict[Side, Term], list[Choice]]:
-    """Say which sides of joins read an arrangement that has more rows than they want, and what was weighed."""
-    groups: dict[object, list[Side]] = defaultdict(list)
-    for side, each in asked.items():
-        groups[each.below.node, each.below.keys(each.names), each.types].append(side)
-    residual: dict[Side, Term] = {}
-    choices = []
-    for sides in groups.values():
-        found = _weighed([asked[side] for side in sides])
-        if found is not None:
-            choices.append(found)
-            conditions = {side: asked[side].below.condition for side in sides}
-            residual |= {side: each for side, each in conditions.items() if each is not None and each in found.filters}
-    return residual, choices
+@dataclass(frozen=True)
+class Shared(Generic[Existing]):
+    """Plans with their arrangements.
+
+    pruned: the columns that are still required; inputs: the rows that each side of a join reads; existing: the sides
+    whose arrangement was built before; residual: the sides that apply a filter as they read; stored, filters: the terms
+    and the residual filters of each new arrangement, by node and key columns; index_types: the types of the keys of
+    indexes, by indexed node, key columns and value column, spanning those of all rows that they extend.
+    """
+
+    pruned: Pruned
+    inputs: Mapping[JoinSide, JoinInput]
+    existing: Mapping[JoinSide, Existing]
+    residual: Mapping[JoinSide, Term]
+    stored: Mapping[tuple[Node, tuple[str, ...]], Sequence[Term]]
+    filters: Mapping[tuple[Node, tuple[str, ...]], Sequence[Term]]
+    index_types: Mapping[tuple[Node, tuple[str, ...], str], tuple[Type, ...]]
+    choices: Sequence[Choice]
 
 
-def _weighed(asked: Sequence[Asked]) -> Choice | None:
-    plain = [each for each in asked if each.below.condition is None]
-    filtered: dict[Term, list[Asked]] = defaultdict(list)
-    for each in asked:
-        if each.below.condition is not None:
-            filtered[each.below.condition].append(each)
-    if not filtered or len(filtered) + bool(plain) == 1:
-        return None
-    alone = {condition: _size(each, condition) for condition, each in filtered.items()}
-
-    def size(left: Sequence[Term]) -> int:
-        """Count the bytes if some filters are left to readers."""
-        shared = [*plain, *(each for condition in left for each in filtered[condition])]
-        one = _size(shared, None, WORD * bool(left)) if shared else 0
-        return one + sum(size for condition, size in alone.items() if condition not in left)
-
-    def looks(left: Sequence[Term]) -> int:
-        return int(sum(each.in_vain() for condition in left for each in filtered[condition]))
-
-    def cost(left: Sequence[Term]) -> int:
-        return size(left) + WORD * looks(left)
-
-    every = list(filtered)[:MOST_CONDITIONS]
-    left = every
-    while left:
-        fewer = min(([each for each in left if each is not other] for other in left), key=cost)
-        if cost(fewer) > cost(left):
-            break
-        left = fewer
-    left = left if cost(left) + WORTH <= cost([]) else []
-    of, apart = asked[0].below, len(filtered) + bool(plain)
-    return Choice(of.node, of.keys(asked[0].names), apart, size([]), size(left or every), looks(left or every), left)
+def share(pruned: Pruned, find: FindArrangement[Existing], workers: int) -> Shared[Existing]:
+    """Find the arrangements of all joins. Several workers share only arrangements of the same filtered rows."""
+    reader = _JoinReader(find, workers, pruned.looping, {})
+    result = prune(pruned.plans, reader)
+    residual, choices = choose(reader.demands)
+    if residual:
+        reader = _JoinReader(find, workers, pruned.looping, residual)
+        result = prune(pruned.plans, reader)
+    return Shared(
+        result, reader.inputs, reader.existing, residual, {at: list(terms) for at, terms in reader.stored.items()},
+        {at: list(terms) for at, terms in reader.filters.items()}, _index_types(result.nodes), choices,
+    )  # fmt: skip
 
 
-def _size(asked: Sequence[Asked], condition: Term | None, more: int = 0) -> int:
-    """Estimate the bytes of an arrangement of those rows that meet a condition."""
-    node, types = asked[0].below.node, asked[0].types
-    count = expected(node) * (1.0 if condition is None else share(condition))
-    terms = {term for each in asked for term in each.below.of(each.others)}
-    keys = math.prod(radix for _, radix in key_range(types))
-    if keys < DIRECT_SHARE * base_rows(node) + DIRECT_FREE:
-        heads = min(HEAD * keys, PAGE * count)
-    else:
-        heads = HASHED_KEY * min(keys, count)
-    return int(heads + count * (LINK + WORD * len(terms) + more))
+@dataclass
+class _JoinReader(Generic[Existing]):
+    """Finds what each side of a join reads while plans are pruned."""
+
+    find: FindArrangement[Existing]
+    workers: int
+    looping: frozenset[Node]
+    residual: Mapping[JoinSide, Term]
+    inputs: dict[JoinSide, JoinInput] = field(default_factory=dict)
+    existing: dict[JoinSide, Existing] = field(default_factory=dict)
+    demands: dict[JoinSide, ArrangementDemand] = field(default_factory=dict)
+    stored: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = field(default_factory=lambda: defaultdict(dict))
+    filters: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = field(default_factory=lambda: defaultdict(dict))
+
+    def __call__(self, join: Join, side: int, columns: Sequence[str]) -> Requirement | None:
+        of, names = join.inputs[side], join.keys[side]
+        alone = self.workers == 1
+        above = look_through(of, names, columns, (Project,) if alone else ())
+        below = look_through(of, names, columns, (Project, Filter) if alone and join not in self.looping else ())
+        for each in (above, below):
+            key = ArrangementKey(each.node, None, each.names(names), join.key_types)
+            existing = self.find(key, each.of(columns), each.condition)
+            if existing is not None:
+                self.inputs[join, side], self.existing[join, side] = each, existing
+                return None
+        chosen = self.inputs[join, side] = below if (join, side) in self.residual else above
+        probes = expected_rows(join.inputs[1 - side])
+        self.demands[join, side] = ArrangementDemand(names, join.key_types, tuple(columns), above, below, probes)
+        at = chosen.node, chosen.names(names)
+        self.stored[at].update(dict.fromkeys(chosen.of(columns)))
+        if chosen.condition is None:
+            return of, [*names, *columns]
+        self.filters[at][chosen.condition] = None
+        return chosen.node, chosen.columns
 
 
-def expected(node: Node) -> float:
-    """Estimate how many rows a node has."""
-    found = [expected(each) for each in node.inputs] or [node.schema.rows]
-    most = found[0]
-    if node.op == "where":
-        most *= share(node.params)
-    elif node.op == "join":
-        types = [node.inputs[0].schema[name] for name in node.params[0]]
-        keys = math.prod(each.high - each.low + 1 for each in types)
-        most *= found[1] / max(min(keys, max(found)), 1)
-    elif node.op == "concat":
-        most = sum(found)
-    return min(most, node.schema.rows)
-
-
-def share(condition: Term) -> float:
-    """Estimate how many of all rows meet a condition."""
-    terms, types = conjuncts(condition), dict(_columns(condition))
-    kept = [_spread(types[name], low, high) for name, low, high in ranges(terms)]
-    return math.prod(kept) * math.prod(map(_share, others(terms)))
-
-
-def _columns(term: Term) -> Iterator[tuple[str, Type]]:
-    if term.op == "column":
-        yield term.value, term.type
-    for each in term.args:
-        yield from _columns(each)
-
-
-def _spread(of: Type, low: int, high: int) -> float:
-    """Say how much of a column's range lies in another one."""
-    return max(min(high, of.high) - max(low, of.low) + 1, 0) / (of.high - of.low + 1)
-
-
-def _share(term: Term) -> float:
-    found = SELDOM
-    match term.op:
-        case "or":
-            found = 1 - math.prod(1 - share(each) for each in term.args)
-        case "not":
-            found = 1 - share(term.args[0])
-        case "lookup":
-            found = sum(term.value) / len(term.value)
-        case "member":
-            of = term.args[0].type
-            found = min(len(term.value) / (of.high - of.low + 1), 1.0)
-        case "less":
-            found = EITHER
-        case "equal":
-            found = 1 / max(each.type.high - each.type.low + 1 for each in term.args)
+def _index_types(nodes: Iterable[Node]) -> dict[tuple[Node, tuple[str, ...], str], tuple[Type, ...]]:
+    found: dict[tuple[Node, tuple[str, ...], str], tuple[Type, ...]] = {}
+    for node in nodes:
+        if isinstance(node, INDEX_READERS):
+            for each in node.indexes:
+                types = each.key_types(node.rows)
+                at = each.rows, each.keys, each.value
+                found[at] = tuple(map(spanning, found.get(at, types), types))
     return found
 
 
-def told(conditions: Sequence[Term]) -> list[Term]:
-    """Return what an arrangement stores for filters that are left to its readers."""
-    return [passes(conditions)] if conditions else []
+def choose(demands: Mapping[JoinSide, ArrangementDemand]) -> tuple[dict[JoinSide, Term], list[Choice]]:
+    """Choose the sides of joins that apply their filter as they read; return also the alternatives."""
+    groups: dict[object, list[JoinSide]] = defaultdict(list)
+    for side, each in demands.items():
+        groups[each.below.node, each.below.names(each.names), each.types].append(side)
+    residual: dict[JoinSide, Term] = {}
+    choices = []
+    for sides in groups.values():
+        choice = _choice([demands[side] for side in sides])
+        if choice is not None:
+            choices.append(choice)
+            conditions = {side: demands[side].below.condition for side in sides}
+            residual |= {side: each for side, each in conditions.items() if each is not None and each in choice.filters}
+    return residual, choices
+
+
+def _choice(demands: Sequence[ArrangementDemand]) -> Choice | None:
+    """Choose the residual filters of an arrangement, beginning with all and dropping one after another."""
+    costs = _Costs.of(demands)
+    if costs.apart < 2 or not costs.filtered:
+        return None
+    every = list(costs.filtered)[:MAX_FILTERS]
+    chosen = every
+    while chosen:
+        fewer = min(([each for each in chosen if each is not other] for other in chosen), key=costs.total)
+        if costs.total(fewer) > costs.total(chosen):
+            break
+        chosen = fewer
+    chosen = chosen if costs.total(chosen) + MIN_SAVED_BYTES <= costs.total([]) else []
+    of, weighed = demands[0].below, chosen or every
+    names = of.names(demands[0].names)
+    return Choice(
+        of.node, names, costs.apart, costs.size([]), costs.size(weighed), costs.wasted_probes(weighed), chosen
+    )
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """The costs of arrangements for demands with the same rows and keys."""
+
+    unfiltered: Sequence[ArrangementDemand]
+    filtered: Mapping[Term, Sequence[ArrangementDemand]]
+    sizes: Mapping[Term, int]
+
+    @classmethod
+    def of(cls, demands: Sequence[ArrangementDemand]) -> _Costs:
+        filtered: dict[Term, list[ArrangementDemand]] = defaultdict(list)
+        for each in demands:
+            if each.below.condition is not None:
+                filtered[each.below.condition].append(each)
+        unfiltered = [each for each in demands if each.below.condition is None]
+        return cls(unfiltered, filtered, {condition: _size(each, condition) for condition, each in filtered.items()})
+
+    @property
+    def apart(self) -> int:
+        """The number of arrangements without residual filters."""
+        return len(self.filtered) + bool(self.unfiltered)
+
+    def size(self, residual: Sequence[Term]) -> int:
+        """Estimate the bytes of all arrangements if some filters are residual."""
+        shared = [*self.unfiltered, *(each for condition in residual for each in self.filtered[condition])]
+        one = _size(shared, None, COLUMN_BYTES * bool(residual)) if shared else 0
+        return one + sum(size for condition, size in self.sizes.items() if condition not in residual)
+
+    def wasted_probes(self, residual: Sequence[Term]) -> int:
+        return int(sum(each.wasted_probes for condition in residual for each in self.filtered[condition]))
+
+    def total(self, residual: Sequence[Term]) -> int:
+        return self.size(residual) + WASTED_PROBE_BYTES * self.wasted_probes(residual)
+
+
+def _size(demands: Sequence[ArrangementDemand], condition: Term | None, bitmap: int = 0) -> int:
+    """Estimate the bytes of an arrangement of the rows that satisfy a condition, with some bytes of bitmap per row."""
+    node, types = demands[0].below.node, demands[0].types
+    rows = expected_rows(node) * (1.0 if condition is None else selectivity(condition))
+    terms = {term for each in demands for term in each.below.of(each.columns)}
+    keys = math.prod(radix for _, radix in key_range(types))
+    if keys < DIRECT_SHARE * base_rows(node) + DIRECT_FREE:
+        heads = min(DIRECT_HEAD_BYTES * keys, PAGE_BYTES * rows)
+    else:
+        heads = HASHED_HEAD_BYTES * min(keys, rows)
+    return int(heads + rows * (LINK_BYTES + COLUMN_BYTES * len(terms) + bitmap))

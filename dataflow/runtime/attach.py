@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 
 from deltamark.dataflow.batch import Batch, Column
-from deltamark.dataflow.codegen.compiled import Arranged, Kept
+from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.program import SLICE_ROWS, Loop, Op, Program, nobody
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import join as join_kernel
@@ -26,6 +26,7 @@ from deltamark.dataflow.kernels.loops import iterate as iterate_kernel
 from deltamark.dataflow.kernels.loops import reduce as close_kernel
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.sharing import ArrangementKey
 
 ENDING = (vm.AGGREGATE, vm.THRESHOLD, vm.WATCH, vm.CONSOLIDATE)
 """Operators that look at the end of a time."""
@@ -136,10 +137,10 @@ def _empty_answer(loop: Op) -> None:
     view(size, 1)[0] = 0
 
 
-def arranged(kept: Iterable[Kept], of: Node, names: Sequence[str]) -> Kept | None:
+def arranged(kept: Iterable[SharedArrangement], of: Node, names: Sequence[str]) -> SharedArrangement | None:
     """Return an arrangement of a node's rows that has these columns, if there is one."""
     return next(
-        (each for each in kept if each.what[0] is of and set(names) <= _columns(each.arrangement) | _single(each.what)),
+        (each for each in kept if each.key.node is of and set(names) <= _columns(each.arrangement) | _single(each.key)),
         None,
     )
 
@@ -149,14 +150,14 @@ def _columns(arrangement: Arrangement) -> set[str]:
     return {term.value for term in arrangement.stored if term.op == "column"}
 
 
-def _single(what: Arranged) -> set[str]:
+def _single(key: ArrangementKey) -> set[str]:
     """Name the only column of a key, which the key itself is."""
-    return set(what[2]) if len(what[2]) == 1 and not what[3][0].nullable else set()
+    return set(key.names) if len(key.names) == 1 and not key.types[0].nullable else set()
 
 
-def rows_of(memory: Memory, kept: Kept, names: Sequence[str], time: int) -> Iterator[Batch]:
+def rows_of(memory: Memory, kept: SharedArrangement, names: Sequence[str], time: int) -> Iterator[Batch]:
     """Read columns of an arrangement's rows as of a time."""
-    arrangement, single = kept.arrangement, _single(kept.what)
+    arrangement, single = kept.arrangement, _single(kept.key)
     columns = {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
     with memory.borrowed(kernel.CURSOR_WORDS + 3 * MANY_ROWS) as cursor:
         words = view(cursor, kernel.CURSOR_WORDS + 3 * MANY_ROWS)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.codegen.compiled import Kept
+from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added
 from deltamark.dataflow.codegen.program import nobody
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.traversal import subtracts
 from deltamark.dataflow.runtime.attach import History
 from deltamark.dataflow.runtime.read_holds import Fed, Past, is_logged
 from deltamark.dataflow.runtime.worker import Shard
@@ -29,13 +29,13 @@ class CatchUp:
 
     def __init__(  # noqa: PLR0913, PLR0917 (what comes to whom, and from where)
         self, shard: Shard, past: Past, name: str, collection: Collection, added: Added, time: int,
-        inputs: Iterable[Iterator[None]], shared: Sequence[Kept],
+        inputs: Iterable[Iterator[None]], shared: Sequence[SharedArrangement],
     ) -> None:  # fmt: skip
         self.name, self.ops, self.shared, self.answers = name, added.ops, shared, list[Batch]()
         self._shard, self._past, self._added, self._time = shard, past, added, time
         # while an earlier time is held, what was retracted since is still there beside what it cancels
-        subtracts = any(each.op == "negate" for each in walk(collection.node)) or any(map(is_logged, shared))
-        self._history = History(shard.compiled.program, added.ops, subtracts=subtracts)
+        subtracting = subtracts(collection.node) or any(map(is_logged, shared))
+        self._history = History(shard.compiled.program, added.ops, subtracts=subtracting)
         self._steps = self._all(inputs)
 
     def work(self, pieces: int = MANY) -> bool:
@@ -58,7 +58,7 @@ class CatchUp:
 
     def _again(self, fed: Fed) -> None:
         """Show what was fed then."""
-        logs = [self._past.log(each, self._time) for each in self._added.found]
+        logs = [self._past.log(each, self._time) for each in self._added.existing]
         aims = {name: self._shard.inputs[name] for name in self._added.read if name in fed.pointers}
         blocks = [*(each.input for each in logs), *(each.block for each in aims.values())]
         program = self._shard.compiled.program

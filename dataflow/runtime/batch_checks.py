@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, Column, Pointers, pointers_to
-from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.nodes import Input
 from deltamark.dataflow.types import LAST_TIME, NULL, Type, nullable_texts
 from deltamark.errors import DeltamarkError
 
@@ -26,30 +26,28 @@ class Accepted:
     live: int
 
 
-def accept(node: Node, names: tuple[str, ...], batch: object, last: int, live: int) -> Accepted | None:
+def accept(node: Input, names: tuple[str, ...], batch: object, last: int, live: int) -> Accepted | None:
     """Check a batch of an input, of which the columns `names` are read; return None for a batch without rows.
 
     last: the time after which it must come; live: how many rows of the input are live before it.
     """
     if not isinstance(batch, Batch) or not isinstance(batch.columns, Mapping):
-        raise DeltamarkError("not a batch", f"{node.params}: {type(batch).__name__}", "feed Batch(time, diff, columns)")
+        raise DeltamarkError("not a batch", f"{node.name}: {type(batch).__name__}", "feed Batch(time, diff, columns)")
     for name in names:
         if name not in batch.columns:
-            actual = f"{node.params}.{name}; the batch has {', '.join(map(str, batch.columns)) or 'no columns'}"
+            actual = f"{node.name}.{name}; the batch has {', '.join(map(str, batch.columns)) or 'no columns'}"
             raise DeltamarkError("a column is missing", actual, "feed every column that is read: see `inputs`")
-    rows = _length(f"{node.params}.time", batch.time)
+    rows = _length(f"{node.name}.time", batch.time)
     for name, values in {"diff": batch.diff, **{name: batch.columns[name] for name in names}}.items():
-        if _length(f"{node.params}.{name}", values) != rows:
-            actual = f"{node.params}.{name}: {len(values)} values, time: {rows}"
+        if _length(f"{node.name}.{name}", values) != rows:
+            actual = f"{node.name}.{name}: {len(values)} values, time: {rows}"
             raise DeltamarkError("columns of different lengths", actual, "give each row a time, a diff and all values")
     if rows == 0:
         return None
-    time, diff = (
-        _integers(f"{node.params}.{what}", each) for what, each in (("time", batch.time), ("diff", batch.diff))
-    )
-    time = _times(node.params, time, last)
+    time, diff = (_integers(f"{node.name}.{what}", each) for what, each in (("time", batch.time), ("diff", batch.diff)))
+    time = _times(node.name, time, last)
     diff, live = _live(node, diff, time, live)
-    columns = {name: _column(f"{node.params}.{name}", node.schema[name], batch.columns[name]) for name in names}
+    columns = {name: _column(f"{node.name}.{name}", node.schema[name], batch.columns[name]) for name in names}
     return Accepted(
         pointers_to(time, diff, columns, nullable=set(names).intersection(nullable_texts(node.schema.fields))), live
     )
@@ -137,7 +135,7 @@ def _times(name: str, time: np.ndarray, last: int) -> np.ndarray:
     return time
 
 
-def _live(node: Node, diff: np.ndarray, time: np.ndarray, live: int) -> tuple[np.ndarray, int]:
+def _live(node: Input, diff: np.ndarray, time: np.ndarray, live: int) -> tuple[np.ndarray, int]:
     """Check that no more rows are live at the end of any time than the input declares; return how many at the end."""
     most = max(int(diff.max()), -int(diff.min()))
     if most <= node.schema.rows:
@@ -147,7 +145,7 @@ def _live(node: Node, diff: np.ndarray, time: np.ndarray, live: int) -> tuple[np
         ends = np.append(np.flatnonzero(np.diff(time)), len(time) - 1)
         most, end = live + int(sums[ends].max()), live + int(sums[-1])
     if most > node.schema.rows:
-        actual = f"{node.params}: {most}, declared {node.schema.rows}"
+        actual = f"{node.name}: {most}, declared {node.schema.rows}"
         raise DeltamarkError("more rows than declared", actual, "declare more")
     return diff, end
 

@@ -12,7 +12,7 @@ from deltamark.dataflow.codegen.program import SLICE_ROWS
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.guard import REGISTRY, Range
 from deltamark.dataflow.kernels.core.memory import view, words
-from deltamark.dataflow.operators.linear import Input
+from deltamark.dataflow.operators.linear import InputReader
 from deltamark.dataflow.runtime.batch_checks import Accepted, accept
 from deltamark.errors import DeltamarkError
 
@@ -20,7 +20,7 @@ from deltamark.errors import DeltamarkError
 class Aim:
     """Points an input of the program at a batch."""
 
-    def __init__(self, block: Input) -> None:
+    def __init__(self, block: InputReader) -> None:
         self._block, self._node = block, block.node
         self._words = words(block.block, vm.CELLS + 1)
         self._aimed: Pointers | None = None
@@ -59,7 +59,7 @@ class Aim:
         """Aim columns at a batch that was fed before, from the first row after a time on."""
         lost = [name for name in names if name not in pointers.columns]
         if lost:
-            actual = f"{self._node.params}: {', '.join(lost)}"
+            actual = f"{self._node.name}: {', '.join(lost)}"
             raise DeltamarkError("columns that were not fed", actual, "feed them, or attach as of now")
         self._point(pointers)
         self._words[vm.POSITION] = int(np.searchsorted(view(pointers.time, pointers.rows), after, "right"))
@@ -90,7 +90,7 @@ class Aim:
             arrays = {name: sizes[name] or pointers.sizes.get(name, 0) for name in pointers.columns if name in sizes}
             places = [(pointers.time, 8 * pointers.rows), (pointers.diff, 8 * pointers.rows)]
             places += [(pointers.columns[name], size) for name, size in arrays.items()]
-            self._lent = [Range(at, at + size, f"what is fed to {self._node.params}") for at, size in places]
+            self._lent = [Range(at, at + size, f"what is fed to {self._node.name}") for at, size in places]
             REGISTRY.lend(self._lent)
 
     def _take_back(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from deltamark.dataflow.batch import Batch, joined
-from deltamark.dataflow.codegen.compiled import Kept
+from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added, compile_into
 from deltamark.dataflow.codegen.program import Op, nobody
 from deltamark.dataflow.language.collection import Collection
@@ -97,7 +97,7 @@ class Together(Maintained):
         self._alone()
         if self._shard.last < 0:
             raise DeltamarkError("there is no past", "nothing was fed", "hold a time once something was")
-        return self._past.hold(self._shard.last, self._shard.compiled.kept)
+        return self._past.hold(self._shard.last, self._shard.compiled.arrangements)
 
     def retire(self, name: str) -> None:
         """Maintain a dataflow no more, and give back what only it needed."""
@@ -126,21 +126,21 @@ class Together(Maintained):
             )
         if time < 0:
             _refuse_rows(history)
-        known, kept = set(self._shard.inputs), list(self._shard.compiled.kept)
+        known, kept = set(self._shard.inputs), list(self._shard.compiled.arrangements)
         added = compile_into(self._shard.compiled, {name: collection.node})
         self.schemas[name] = collection.schema
         with self._or_retire(name):
             self._shard.refresh({name: added.ops})
             self._refuse_unread(added, time)
             inputs = self._inputs(added, history, kept) if time >= 0 else {}
-            shared = [*added.found, *(each for each in inputs.values() if isinstance(each, Kept))]
+            shared = [*added.existing, *(each for each in inputs.values() if isinstance(each, SharedArrangement))]
             if time < self._shard.last:
                 for each in shared:
                     self._past.log(each, time)
             memory = self._shard.compiled.program.memory
             slices = []
             for read, where in inputs.items():
-                rows = rows_of(memory, where, added.read[read], time) if isinstance(where, Kept) else where
+                rows = rows_of(memory, where, added.read[read], time) if isinstance(where, SharedArrangement) else where
                 aim = self._shard.inputs[read]
                 slices.append(aim.slices(rows, added.read[read], time, counted=read in known))
             return CatchUp(self._shard, self._past, name, collection, added, time, slices, shared)
@@ -186,9 +186,11 @@ class Together(Maintained):
                     remedy = "keep a dataflow that reads them from the held time on, or attach as of now"
                     raise DeltamarkError("changes that nobody read since then", actual, remedy)
 
-    def _inputs(self, added: Added, history: History, kept: Sequence[Kept]) -> dict[str, Kept | Iterable[Batch]]:
+    def _inputs(
+        self, added: Added, history: History, kept: Sequence[SharedArrangement]
+    ) -> dict[str, SharedArrangement | Iterable[Batch]]:
         """Return where the rows of inputs are: in batches that are given, or in an arrangement."""
-        found: dict[str, Kept | Iterable[Batch]] = {}
+        found: dict[str, SharedArrangement | Iterable[Batch]] = {}
         for name, columns in added.read.items():
             texts, node = set(self._shard.inputs[name].texts), self._shard.compiled.inputs[name].node
             there = None if texts & set(columns) else arranged(kept, node, columns)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Pointers
-from deltamark.dataflow.codegen.compiled import Compiled, Kept
+from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.program import LOOSE, Program
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
@@ -28,7 +28,7 @@ OWN_WORDS = 32
 class Log:
     """The updates of an arrangement that are not settled, in the order in which they came."""
 
-    def __init__(self, program: Program, kept: Kept, since: int) -> None:
+    def __init__(self, program: Program, kept: SharedArrangement, since: int) -> None:
         self.since = since
         self._program, self._state = program, kept.arrangement
         with program.building(kept.part):
@@ -113,7 +113,7 @@ class Log:
             self._program.memory.release(address)
 
 
-def is_logged(kept: Kept) -> bool:
+def is_logged(kept: SharedArrangement) -> bool:
     """Has an arrangement updates that are not settled?"""
     return bool(view(kept.arrangement.block, kernel.FIRST + 1)[kernel.FIRST])
 
@@ -141,7 +141,7 @@ class Past:
         self.pinned = False
         """Is somebody reading in pieces what was then?"""
 
-    def hold(self, time: int, among: Iterable[Kept]) -> Hold:
+    def hold(self, time: int, among: Iterable[SharedArrangement]) -> Hold:
         """Hold the last time that was fed, in some arrangements."""
         self._drop()
         for each in among:
@@ -163,11 +163,11 @@ class Past:
     def keep(self, fed: Fed) -> None:
         self.fed.append(fed)
 
-    def log(self, kept: Kept, since: int) -> Log:
+    def log(self, kept: SharedArrangement, since: int) -> Log:
         """Return the log of an arrangement, of which all since a time is asked for."""
         found = self._logs.get(kept.arrangement.block)
         if found is None or found.since > since:
-            actual = f"what came after time {since}: {kept.what[0].op} by {', '.join(kept.what[2])}"
+            actual = f"what came after time {since}: {kept.key.node.operation} by {', '.join(kept.key.names)}"
             raise DeltamarkError("nobody has kept this", actual, "hold the time when the arrangement is there")
         return found
 
@@ -193,7 +193,7 @@ class Past:
 
     def _drop(self) -> None:
         """Forget the logs of arrangements that have gone, and the flags of interners."""
-        kept = {each.arrangement.block for each in self._compiled.kept}
+        kept = {each.arrangement.block for each in self._compiled.arrangements}
         self._logs = {block: log for block, log in self._logs.items() if block in kept}
 
 

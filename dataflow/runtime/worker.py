@@ -15,7 +15,7 @@ from deltamark.dataflow.codegen.program import Op, nobody
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.memory import view, words
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.operators.motifs.extend import Extend
+from deltamark.dataflow.operators.motifs.extend import ExtendCounts
 from deltamark.dataflow.operators.text import texts_at
 from deltamark.dataflow.plan.explain import explain
 from deltamark.dataflow.plan.nodes import Node
@@ -119,8 +119,8 @@ class Shard:
         """Count the rows that have been made by extending others."""
         return sum(each.made() for each in self._extends())
 
-    def _extends(self) -> Iterator[Extend]:
-        return (state for state in self._program.states.values() if isinstance(state, Extend))
+    def _extends(self) -> Iterator[ExtendCounts]:
+        return (state for state in self._program.states.values() if isinstance(state, ExtendCounts))
 
     def answer(self, worker: int, rows: int, name: str = ANSWER) -> Batch:
         """Copy what a worker has collected of an answer; its texts can be read until the next feed."""

@@ -8,14 +8,12 @@ import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.nodes import INDEX_READERS, walk
 from deltamark.dataflow.runtime.multi_dataflow import Together
 from deltamark.dataflow.spark.ingest.stage_zero import Sent, sent
 from deltamark.dataflow.spark.ingest.wire import unpack
 from deltamark.dataflow.spark.net_changes import Net, net, replayed
 from deltamark.dataflow.spark.planning.edges import ANSWER, Cut, Edge
-
-EXTENDING = ("extend", "seek", "measure")
 
 
 class Shard:
@@ -23,7 +21,7 @@ class Shard:
         self._shard, self._shards = shard, shards
         self._outputs = [each for each in plan.stages[stage] if shard == 0 or not each.first]
         self._program = Together({each.edge.name: Collection(each.node) for each in self._outputs})
-        if any(node.op in EXTENDING for each in self._outputs for node in walk(each.node)):
+        if any(isinstance(node, INDEX_READERS) for each in self._outputs for node in walk(each.node)):
             self._program.take_whole()  # other shards have other slices, but all must see changes in one order
         self._edges = {name: edge for name, edge in plan.arriving(stage).items() if name in self._program.inputs}
         self._time = -1

@@ -15,7 +15,7 @@ from support.growth import degree, plan
 from support.reference import Row, Rows, answer, consolidated
 from support.streams import Streams, cut, inputs_of, streams_for, times_of
 
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.nodes import Concat, walk
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.types import NULL, Schema
 from deltamark.errors import DeltamarkError
@@ -48,7 +48,7 @@ class AsSql(Fed):
 
     def owes(self, time: int) -> bool:
         """Is more taken from a collection than it has, at a time? SQL's bags know no such thing."""
-        parts = [each for each in walk(self.collection.node) if each.op == "concat"]
+        parts = [each for each in walk(self.collection.node) if isinstance(each, Concat)]
         return any(diff < 0 for part in parts for diff in answer(part, self.streams, time).values())
 
 

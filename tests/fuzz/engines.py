@@ -13,7 +13,7 @@ from support.growth import degree, plan
 from support.streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.nodes import NullRow, walk
 from deltamark.dataflow.runtime.multi_worker import Embedded
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.errors import DeltamarkError
@@ -79,7 +79,7 @@ class OnOneWorker(Fed):
 
 def untouched(collection: Collection) -> int:
     """Count the rows that a worker keeps that was fed nothing."""
-    if not any(node.op == "or_null" for node in walk(collection.node)):
+    if not any(isinstance(node, NullRow) for node in walk(collection.node)):
         return 0
     with closing(Worker(collection)) as worker:
         feed(worker, collection, {})

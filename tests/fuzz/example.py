@@ -10,8 +10,8 @@ from typing import Protocol
 
 from support.driving import Engine, added, between, feed
 from support.growth import degree, described
-from support.owed import is_whole
 from support.reference import PlanError, Recomputed, Stream, minus
+from support.required import is_whole
 from support.streams import MANY_ROWS, Streams, inputs_of, times_of
 
 from deltamark.dataflow.language.collection import Collection

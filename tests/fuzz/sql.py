@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from deltamark.dataflow.plan.nodes import Node, walk
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Concat,
+    Consolidate,
+    Extreme,
+    Filter,
+    Input,
+    Join,
+    MovingThreshold,
+    Negate,
+    Node,
+    NullRow,
+    Project,
+    Threshold,
+    TopK,
+    walk,
+)
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import NULL
 
@@ -17,57 +33,56 @@ class NotInSqlError(Exception):
 
 def sql_of(root: Node) -> str:
     nodes = list(walk(root))
-    names = {node: node.params if node.op == "input" else f"n{place}" for place, node in enumerate(nodes)}
+    names = {node: node.name if isinstance(node, Input) else f"n{place}" for place, node in enumerate(nodes)}
     tables = [
         f"{names[node]} AS ({_query(node, [names[each] for each in node.inputs], names)})"
         for node in nodes
-        if node.op not in ("input", "negate")
+        if not isinstance(node, Input | Negate)
     ]
-    if root.op == "negate":
-        raise NotInSqlError(root.op)
+    if isinstance(root, Negate):
+        raise NotInSqlError(root.operation)
     return f"{'WITH ' if tables else ''}{', '.join(tables)} SELECT * FROM {names[root]}"
 
 
 def _query(node: Node, given: list[str], names: dict[Node, str]) -> str:
-    if node.op == "concat":
+    if isinstance(node, Concat):
         return _concat(node, names)
-    if node.op not in QUERIES or any(each.op == "negate" for each in node.inputs):
-        raise NotInSqlError(node.op)
-    return QUERIES[node.op](node, *given)
+    if type(node) not in QUERIES or any(isinstance(each, Negate) for each in node.inputs):
+        raise NotInSqlError(node.operation)
+    return QUERIES[type(node)](node, *given)
 
 
-def _where(node: Node, given: str) -> str:
-    return f"FROM {given} WHERE {_term(node.params)}"
+def _where(node: Filter, given: str) -> str:
+    return f"FROM {given} WHERE {_term(node.condition)}"
 
 
-def _select(node: Node, given: str) -> str:
-    return f"SELECT {_list(f'{_term(term)} AS {_name(name)}' for name, term in node.params)} FROM {given}"
+def _select(node: Project, given: str) -> str:
+    return f"SELECT {_list(f'{_term(term)} AS {_name(name)}' for name, term in node.columns)} FROM {given}"
 
 
 def _consolidate(_: Node, given: str) -> str:
     return f"FROM {given}"
 
 
-def _threshold(node: Node, given: str) -> str:
-    return f"SELECT * FROM {given} GROUP BY ALL HAVING count(*) >= {node.params}"
+def _threshold(node: Threshold, given: str) -> str:
+    return f"SELECT * FROM {given} GROUP BY ALL HAVING count(*) >= {node.least}"
 
 
-def _top(node: Node, given: str) -> str:
-    places, order = node.params
+def _top(node: TopK, given: str) -> str:
     how = {"ascending": "ASC NULLS FIRST", "descending": "DESC NULLS LAST"}
-    return f"FROM {given} ORDER BY {_list(f'{_name(name)} {how[each]}' for name, each in order)} LIMIT {places}"
+    return f"FROM {given} ORDER BY {_list(f'{_name(name)} {how[each]}' for name, each in node.order)} LIMIT {node.k}"
 
 
-def _or_null(node: Node, given: str) -> str:
+def _or_null(node: NullRow, given: str) -> str:
     nothing = _list(f"NULL AS {_name(name)}" for name in node.schema.names)
     return f"FROM {given} UNION ALL SELECT {nothing} WHERE NOT EXISTS (FROM {given})"
 
 
-def _concat(node: Node, names: dict[Node, str]) -> str:
+def _concat(node: Concat, names: dict[Node, str]) -> str:
     """Subtract what is negated from what is not, as bags: the result is a state, so nothing is missing."""
-    added = [names[each] for each in node.inputs if each.op != "negate"]
-    taken = [names[each.inputs[0]] for each in node.inputs if each.op == "negate"]
-    if not added or any(each.op == "negate" and each.inputs[0].op == "negate" for each in node.inputs):
+    added = [names[each] for each in node.parts if not isinstance(each, Negate)]
+    taken = [names[each.rows] for each in node.parts if isinstance(each, Negate)]
+    if not added or any(isinstance(each, Negate) and isinstance(each.rows, Negate) for each in node.parts):
         raise NotInSqlError("negate")
     union = " UNION ALL ".join(f"FROM {each}" for each in added)
     if not taken:
@@ -75,34 +90,30 @@ def _concat(node: Node, names: dict[Node, str]) -> str:
     return f"FROM ({union}) EXCEPT ALL FROM ({' UNION ALL '.join(f'FROM {each}' for each in taken)})"
 
 
-def _aggregate(node: Node, given: str) -> str:
-    keys, sums = node.params
-    columns = [_name(key) for key in keys]
-    for name, kind, term in sums:
-        columns.append(f"{'count(*)' if kind == 'count' else f'sum({_term(term)})'} AS {_name(name)}")
-    groups = f"GROUP BY {_list(map(_name, keys))}" if keys else "HAVING count(*) > 0"
+def _aggregate(node: Aggregate, given: str) -> str:
+    sums = (("count(*)" if each.term is None else f"sum({_term(each.term)})", each.name) for each in node.sums)
+    columns = [*map(_name, node.keys), *(f"{value} AS {_name(name)}" for value, name in sums)]
+    groups = f"GROUP BY {_list(map(_name, node.keys))}" if node.keys else "HAVING count(*) > 0"
     return f"SELECT {_list(columns)} FROM {given} {groups}"
 
 
-def _join(node: Node, left: str, right: str) -> str:
-    mine, theirs = node.params
-    kept = [name for name in node.inputs[1].schema.names if name not in theirs]
-    columns = [f"a.{_name(name)}" for name in node.inputs[0].schema.names] + [f"b.{_name(name)}" for name in kept]
-    return f"SELECT {_list(columns)} FROM {left} AS a JOIN {right} AS b ON {_equal(mine, theirs)}"
+def _join(node: Join, left: str, right: str) -> str:
+    kept = [name for name in node.right.schema.names if name not in node.right_keys]
+    columns = [f"a.{_name(name)}" for name in node.left.schema.names] + [f"b.{_name(name)}" for name in kept]
+    return f"SELECT {_list(columns)} FROM {left} AS a JOIN {right} AS b ON {_equal(*node.keys)}"
 
 
-def _extreme(node: Node, given: str) -> str:
-    keys, of, which, _ = node.params
-    best = f"{'max' if which == 'largest' else 'min'}({_name(of)})"
-    window = f"PARTITION BY {_list(map(_name, keys))}" if keys else ""
-    return f"FROM {given} QUALIFY {_name(of)} = {best} OVER ({window})"
+def _extreme(node: Extreme, given: str) -> str:
+    of = _name(node.column)
+    best = f"{'max' if node.which == 'largest' else 'min'}({of})"
+    window = f"PARTITION BY {_list(map(_name, node.keys))}" if node.keys else ""
+    return f"FROM {given} QUALIFY {of} = {best} OVER ({window})"
 
 
-def _bound(node: Node, given: str, limits: str) -> str:
-    mine, theirs, value, which, numerator, denominator = node.params
-    left = f"({_term(value, 'a.')})::HUGEINT{f' * b.{_name(denominator)}' if denominator else ''}"
-    test = f"{left} {'>' if which == 'above' else '<'} b.{_name(numerator)}"
-    return f"SELECT a.* FROM {given} AS a JOIN {limits} AS b ON {_equal(mine, theirs)} AND {test}"
+def _bound(node: MovingThreshold, given: str, limits: str) -> str:
+    left = f"({_term(node.value, 'a.')})::HUGEINT{f' * b.{_name(node.denominator)}' if node.denominator else ''}"
+    test = f"{left} {'>' if node.which == 'above' else '<'} b.{_name(node.numerator)}"
+    return f"SELECT a.* FROM {given} AS a JOIN {limits} AS b ON {_equal(*node.keys)} AND {test}"
 
 
 def _equal(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:
@@ -110,9 +121,9 @@ def _equal(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:
     return " AND ".join(["true", *(f"a.{_name(left)} = b.{_name(right)}" for left, right in pairs)])
 
 
-QUERIES: dict[str, Callable[..., str]] = {
-    "where": _where, "select": _select, "consolidate": _consolidate, "aggregate": _aggregate,
-    "threshold": _threshold, "join": _join, "extreme": _extreme, "top": _top, "bound": _bound, "or_null": _or_null,
+QUERIES: dict[type[Node], Callable[..., str]] = {
+    Filter: _where, Project: _select, Consolidate: _consolidate, Aggregate: _aggregate, Threshold: _threshold,
+    Join: _join, Extreme: _extreme, TopK: _top, MovingThreshold: _bound, NullRow: _or_null,
 }  # fmt: skip
 
 

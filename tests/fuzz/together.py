@@ -20,6 +20,7 @@ from support.streams import Streams, axis, inputs_of, streams_for
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan.nodes import Input
 from deltamark.dataflow.runtime.multi_dataflow import Together
 from deltamark.dataflow.runtime.read_holds import Hold
 from deltamark.dataflow.types import Schema
@@ -299,7 +300,7 @@ def script(choices: Choices) -> Script:
     schemas = {name: schema for plan in plans for name, schema in inputs_of(plan).items()}
     times = axis(choices)
     streams = streams_for(choices, schemas, 2, times)
-    inputs = [at for at, plan in enumerate(plans) if plan.node.op == "input"]
+    inputs = [at for at, plan in enumerate(plans) if isinstance(plan.node, Input)]
     there = [*inputs, *(choices.place(len(plans)) for _ in range(choices.pick([0, 1, 2])))]
     residents = {f"r{place}": at for place, at in enumerate(there)}
     return Script(
@@ -314,7 +315,8 @@ class Drawing:
         self, choices: Choices, plans: Sequence[Collection], times: Sequence[int], residents: Mapping[str, int]
     ) -> None:
         self.choices, self.plans, self.times = choices, plans, list(times)
-        self.names, self.inputs = list(residents), list(residents)[: sum(plan.node.op == "input" for plan in plans)]
+        self.names = list(residents)
+        self.inputs = self.names[: sum(isinstance(plan.node, Input) for plan in plans)]
         self.holds: dict[int, int] = {}
         self.made, self.fed = 0, list[int]()
 

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check import verify
@@ -91,7 +91,7 @@ def test_a_dataflow_takes_the_parameters_and_relations_of_its_sql(chunked, name,
     assert set(given) == in_sql
     assert [*inspect.signature(asked.variants[variant]).parameters][1:] == [*given]
     plan = collection(Cell(name, "0.001", variant=variant), chunked, workload(chunked, "insert"))
-    assert {each.params for each in walk(plan.node) if each.op == "input"} == set(asked.relations)
+    assert {each.name for each in base_inputs(plan.node)} == set(asked.relations)
     assert sorted(asked.relations) == list(asked.relations)
 
 

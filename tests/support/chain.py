@@ -113,7 +113,7 @@ class Pieces:
         self.schemas = inputs_of(collection)
         with patch(
             "deltamark.dataflow.spark.planning.stage_planner._Cutter._is_small",
-            lambda _, at: shards > 1 and at.params in everywhere,
+            lambda _, at: shards > 1 and at.name in everywhere,
         ):
             self.chain = Chain(collection, shards, lambda: self.order.random() < 0.3)
         self.close = self.chain.close

@@ -21,10 +21,12 @@ from support.streams import (
     streams_for,
 )
 
-from deltamark.dataflow.language.collection import Aggregate, Collection, average, count, source, total
+from deltamark.dataflow.language.aggregates import AggregateExpr
+from deltamark.dataflow.language.collection import Collection, average, count, source, total
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.nodes import Node, walk
-from deltamark.dataflow.plan.terms import bind
+from deltamark.dataflow.plan.binder import bind
+from deltamark.dataflow.plan.describe import describe
+from deltamark.dataflow.plan.nodes import Input, Join, Node, walk
 from deltamark.dataflow.types import Field, Schema, Type
 
 WIDEST = 7
@@ -60,17 +62,13 @@ def nodes_of(*collections: Collection) -> list[Node]:
 
 def brief(node: Node, at: Mapping[int, int]) -> str:
     columns = ", ".join(f"{field.name} {spelled_type(field.type)}" for field in node.schema.fields)
-    if node.op == "input":
-        return f"input {node.params}: {columns}, {node.schema.rows} rows"
-    return f"{node.op} {[at[id(each)] for each in node.inputs]} {spelled(node.params)} -> {columns}"
+    if isinstance(node, Input):
+        return f"input {node.name}: {columns}, {node.schema.rows} rows"
+    return f"{node.operation} {[at[id(each)] for each in node.inputs]} {describe(node)} -> {columns}"
 
 
 def spelled_type(type_: Type) -> str:
     return f"{type_} {type_.low}..{type_.high}" if type_.kind in ("int", "date") else str(type_)
-
-
-def spelled(params: Any) -> str:
-    return f"({', '.join(map(spelled, params))})" if isinstance(params, tuple) else str(params)
 
 
 def sources(choices: Choices, types: Sequence[Type], rows: int) -> list[Collection]:
@@ -117,7 +115,7 @@ def degree(root: Node) -> int:
     found: dict[int, int] = {}
     for node in walk(root):
         below = [found[id(each)] for each in node.inputs]
-        found[id(node)] = sum(below) if node.op == "join" else max(below, default=1)
+        found[id(node)] = sum(below) if isinstance(node, Join) else max(below, default=1)
     return found[id(root)]
 
 
@@ -207,7 +205,7 @@ def aggregate(choices: Choices, pool: list[Grown]) -> Grown:
     )
 
 
-def aggregated(choices: Choices, kind: str, schema: Schema) -> Aggregate:
+def aggregated(choices: Choices, kind: str, schema: Schema) -> AggregateExpr:
     if kind == "count":
         return count()
     return {"sum": total, "average": average}[kind](number(choices, schema))

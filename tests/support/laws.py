@@ -14,7 +14,7 @@ from support.streams import times_of
 
 from deltamark.dataflow.language.collection import Collection, average, count, source, total
 from deltamark.dataflow.language.expr import col, when
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.nodes import Node, NullRow, walk
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.types import SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
 
@@ -204,8 +204,8 @@ HUGE_KEY = {
 }
 
 
-def has(collection: Collection, op: str) -> bool:
-    return any(node.op == op for node in walk(collection.node))
+def has(collection: Collection, kind: type[Node]) -> bool:
+    return any(isinstance(node, kind) for node in walk(collection.node))
 
 
 def check_recomputation(case: Case, feeds: list[list[int]]) -> None:
@@ -230,7 +230,7 @@ def check_nothing_is_left(case: Case, seed: int) -> None:
 
 def untouched(collection: Collection) -> int:
     """Count what is held from the start: nothing, but for the row of NULL of `or_null`."""
-    if not has(collection, "or_null"):
+    if not has(collection, NullRow):
         return 0
     with closing(Worker(collection)) as worker:
         feed(worker, collection, {})

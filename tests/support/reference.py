@@ -13,7 +13,25 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from deltamark.dataflow.plan.nodes import Node, walk
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Concat,
+    Consolidate,
+    Extreme,
+    Filter,
+    Input,
+    Iterate,
+    Join,
+    MovingThreshold,
+    Negate,
+    Node,
+    NullRow,
+    Project,
+    Threshold,
+    TopK,
+    Variable,
+    walk,
+)
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import LARGEST, NULL, pack_short
 
@@ -54,7 +72,7 @@ class WideSumError(PlanError):
 
 def changes(root: Node, inputs: Inputs) -> Stream:
     """Return the consolidated difference of the answer at each time at which it changes."""
-    used = {node.params for node in walk(root) if node.op == "input"}
+    used = {node.name for node in walk(root) if isinstance(node, Input)}
     recomputed = Recomputed(root, inputs)
     stream: Stream = {}
     before: Rows = {}
@@ -79,15 +97,15 @@ class Recomputed:
     def at(self, time: int) -> Rows:
         """Compute the answer as of a time, later than all before."""
         for node in self._nodes:
-            if node.op == "input":
-                self.rows[node] = self._moved(self.rows.get(node, {}), self._left.get(node.params, []), time)
-            elif node.op == "iterate":
+            if isinstance(node, Input):
+                self.rows[node] = self._moved(self.rows.get(node, {}), self._left.get(node.name, []), time)
+            elif isinstance(node, Iterate):
                 self.rows[node] = answer(node, self._inputs, time)
             else:
                 given = tuple(self.rows[each] for each in node.inputs)
                 before = self._given.get(node, ())
                 if not before or any(now is not then for now, then in zip(given, before, strict=True)):
-                    self.rows[node], self._given[node] = OPERATORS[node.op](node, time, *given), given
+                    self.rows[node], self._given[node] = OPERATORS[type(node)](node, time, *given), given
         return self.rows[self._root]
 
     def _moved(self, rows: Rows, left: list[Update], time: int) -> Rows:
@@ -106,7 +124,7 @@ def _around_loops(root: Node) -> list[Node]:
 
     def visit(node: Node) -> None:
         if node not in found:
-            for each in node.inputs if node.op != "iterate" else ():
+            for each in () if isinstance(node, Iterate) else node.inputs:
                 visit(each)
             found[node] = None
 
@@ -123,17 +141,16 @@ def answer(root: Node, inputs: Inputs, time: int, variables: Mapping[int, Rows] 
 
     @cache
     def rows_of(node: Node) -> Rows:
-        if node.op == "input":
-            return consolidated((row, diff) for row, at, diff in inputs.get(node.params, ()) if at <= time)
-        if node.op == "variable":
-            return variables[node.params]
-        if node.op == "iterate":
-            begin, body = node.inputs
-            before, now = None, rows_of(begin)
+        if isinstance(node, Input):
+            return consolidated((row, diff) for row, at, diff in inputs.get(node.name, ()) if at <= time)
+        if isinstance(node, Variable):
+            return variables[node.depth]
+        if isinstance(node, Iterate):
+            before, now = None, rows_of(node.seed)
             while now != before:
-                before, now = now, answer(body, inputs, time, {**variables, node.params: now})
+                before, now = now, answer(node.body, inputs, time, {**variables, node.depth: now})
             return now
-        return OPERATORS[node.op](node, time, *map(rows_of, node.inputs))
+        return OPERATORS[type(node)](node, time, *map(rows_of, node.inputs))
 
     return rows_of(root)
 
@@ -173,14 +190,14 @@ def grouped(node: Node, rows: Rows, names: Iterable[str]) -> dict[Row, Rows]:
     return groups
 
 
-def where(node: Node, _: int, rows: Rows) -> Rows:
-    return {row: diff for row, diff in rows.items() if evaluate(node.params, named(node.inputs[0], row))}
+def where(node: Filter, _: int, rows: Rows) -> Rows:
+    return {row: diff for row, diff in rows.items() if evaluate(node.condition, named(node.rows, row))}
 
 
-def select(node: Node, _: int, rows: Rows) -> Rows:
+def select(node: Project, _: int, rows: Rows) -> Rows:
     def selected(row: Row) -> Row:
-        values = named(node.inputs[0], row)
-        return tuple(evaluate(term, values) for _, term in node.params)
+        values = named(node.rows, row)
+        return tuple(evaluate(term, values) for _, term in node.columns)
 
     return consolidated((selected(row), diff) for row, diff in rows.items())
 
@@ -193,15 +210,14 @@ def negate(_: Node, __: int, rows: Rows) -> Rows:
     return {row: -diff for row, diff in rows.items()}
 
 
-def aggregate(node: Node, time: int, rows: Rows) -> Rows:
-    (source,), (keys, sums) = node.inputs, node.params
+def aggregate(node: Aggregate, time: int, rows: Rows) -> Rows:
     found: Rows = {}
-    for key, members in grouped(source, rows, keys).items():
+    for key, members in grouped(node.rows, rows, node.keys).items():
         number = sum(members.values())
         if number < 0:
             raise NegativeError(key, time)
         if number:
-            row = *key, *(number if kind == "count" else weighed(source, members, term) for _, kind, term in sums)
+            row = *key, *(number if each.term is None else weighed(node.rows, members, each.term) for each in node.sums)
             if any(abs(value) > LARGEST for value in row[len(key) :]):
                 raise WideSumError(row, time)
             found[row] = 1
@@ -212,36 +228,34 @@ def weighed(node: Node, rows: Rows, term: Term) -> int:
     return sum(diff * evaluate(term, named(node, row)) for row, diff in rows.items())
 
 
-def threshold(node: Node, time: int, rows: Rows) -> Rows:
-    return {row: 1 for row, diff in state(rows, time).items() if diff >= node.params}
+def threshold(node: Threshold, time: int, rows: Rows) -> Rows:
+    return {row: 1 for row, diff in state(rows, time).items() if diff >= node.least}
 
 
-def join(node: Node, _: int, left: Rows, right: Rows) -> Rows:
-    (mine, theirs), (left_node, right_node) = node.params, node.inputs
-    kept = [name for name in right_node.schema.names if name not in theirs]
-    partners = grouped(right_node, right, theirs)
+def join(node: Join, _: int, left: Rows, right: Rows) -> Rows:
+    kept = [name for name in node.right.schema.names if name not in node.right_keys]
+    partners = grouped(node.right, right, node.right_keys)
     return consolidated(
-        (row + picked(right_node, other, kept), diff * more)
+        (row + picked(node.right, other, kept), diff * more)
         for row, diff in left.items()
-        for other, more in partners.get(picked(left_node, row, mine), {}).items()
+        for other, more in partners.get(picked(node.left, row, node.left_keys), {}).items()
     )
 
 
-def extreme(node: Node, time: int, rows: Rows) -> Rows:
-    keys, of, which, _ = node.params
-    best = {"largest": max, "smallest": min}[which]
+def extreme(node: Extreme, time: int, rows: Rows) -> Rows:
+    best = {"largest": max, "smallest": min}[node.which]
     found: Rows = {}
-    for members in grouped(node, state(rows, time), keys).values():
-        value_of = {row: ordered(named(node, row)[of]) for row in members}
+    for members in grouped(node, state(rows, time), node.keys).values():
+        value_of = {row: ordered(named(node, row)[node.column]) for row in members}
         attained = best(value_of.values())
         found |= {row: diff for row, diff in members.items() if value_of[row] == attained}
     return found
 
 
-def top(node: Node, time: int, rows: Rows) -> Rows:
-    places, order = node.params
+def top(node: TopK, time: int, rows: Rows) -> Rows:
+    places = node.k
     ranked = list(state(rows, time))
-    for name, direction in reversed(order):
+    for name, direction in reversed(node.order):
         ranked.sort(key=lambda row: ordered(named(node, row)[name]), reverse=direction == "descending")
     found: Rows = {}
     for row in ranked:
@@ -251,26 +265,24 @@ def top(node: Node, time: int, rows: Rows) -> Rows:
     return found
 
 
-def bound(node: Node, time: int, rows: Rows, limits: Rows) -> Rows:
-    mine, theirs, value, which, numerator, denominator = node.params
-    rows_node, limits_node = node.inputs
-    limit_of = grouped(limits_node, state(limits, time), theirs)
+def bound(node: MovingThreshold, time: int, rows: Rows, limits: Rows) -> Rows:
+    limit_of = grouped(node.limits, state(limits, time), node.limit_keys)
     for found in limit_of.values():
         if sum(found.values()) > 1:
             raise TwoLimitsError(found, time)
 
     def kept(row: Row) -> bool:
-        found = limit_of.get(picked(rows_node, row, mine))
+        found = limit_of.get(picked(node.rows, row, node.row_keys))
         if found is None:
             return False
-        (limit,) = (named(limits_node, each) for each in found)
-        left = evaluate(value, named(rows_node, row)) * (limit[denominator] if denominator else 1)
-        return left > limit[numerator] if which == "above" else left < limit[numerator]
+        (limit,) = (named(node.limits, each) for each in found)
+        left = evaluate(node.value, named(node.rows, row)) * (limit[node.denominator] if node.denominator else 1)
+        return left > limit[node.numerator] if node.which == "above" else left < limit[node.numerator]
 
     return {row: diff for row, diff in state(rows, time).items() if kept(row)}
 
 
-def or_null(node: Node, time: int, rows: Rows) -> Rows:
+def or_null(node: NullRow, time: int, rows: Rows) -> Rows:
     return state(rows, time) or {(NULL,) * len(node.schema.names): 1}
 
 
@@ -278,10 +290,9 @@ def consolidate(_: Node, __: int, rows: Rows) -> Rows:
     return rows
 
 
-OPERATORS: dict[str, Callable[..., Rows]] = {
-    "where": where, "select": select, "concat": concat, "negate": negate, "aggregate": aggregate,
-    "threshold": threshold, "join": join, "extreme": extreme, "top": top, "bound": bound, "or_null": or_null,
-    "consolidate": consolidate,
+OPERATORS: dict[type[Node], Callable[..., Rows]] = {
+    Filter: where, Project: select, Concat: concat, Negate: negate, Aggregate: aggregate, Threshold: threshold,
+    Join: join, Extreme: extreme, TopK: top, MovingThreshold: bound, NullRow: or_null, Consolidate: consolidate,
 }  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from support.choices import Choices
 from support.reference import Row, Update
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import walk
-from deltamark.dataflow.plan.terms import EPOCH
+from deltamark.dataflow.plan.binder import EPOCH
+from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.types import LARGEST, NULL, SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
 
 Streams = Mapping[str, Sequence[Update]]
@@ -138,7 +138,7 @@ def parts(choices: Choices, diff: int) -> list[int]:
 
 
 def inputs_of(collection: Collection) -> dict[str, Schema]:
-    return {node.params: node.schema for node in walk(collection.node) if node.op == "input"}
+    return {node.name: node.schema for node in base_inputs(collection.node)}
 
 
 def streams_for(

@@ -11,13 +11,13 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.motifs import extend as kernel
 from deltamark.dataflow.operators.arrangement import wide_weight
 from deltamark.dataflow.operators.motifs.index import Index, key_of
-from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.nodes import Extend, Measure, Seek
 from deltamark.errors import DeltamarkError
 
 
 @dataclass(frozen=True)
-class Extend:
-    """What can go wrong in it, and how much it has proposed; it keeps no rows."""
+class ExtendCounts:
+    """The errors of an extension, and the numbers of values that it proposed and accepted. It keeps no rows."""
 
     block: int
 
@@ -34,35 +34,34 @@ class Extend:
         return int(view(self.block, kernel.MADE + 1)[kernel.MADE])
 
 
-def is_counted(node: Node, owed: Iterable[str]) -> bool:
-    """Is the number of values all that anybody wants to know of them? owed: the columns that are read."""
-    new = node.params[0]
-    return new not in owed and new not in node.inputs[0].schema
+def is_counted(node: Extend | Seek | Measure, names: Iterable[str]) -> bool:
+    """Return whether only the number of values is required. names: the required columns."""
+    return node.column not in names and node.column not in node.rows.schema
 
 
-def _listed(node: Node, owed: Iterable[str]) -> int:
-    """Say what becomes of the values that a row has."""
-    if node.op == "measure":
+def _listed(node: Extend | Seek | Measure, names: Iterable[str]) -> int:
+    """Return what is done with the values of a row."""
+    if isinstance(node, Measure):
         return kernel.MEASURED
-    return kernel.SUMMED if is_counted(node, owed) else kernel.LISTED
+    return kernel.SUMMED if is_counted(node, names) else kernel.LISTED
 
 
-def extend(stream: Stream, node: Node, indexes: Sequence[Index], owed: Iterable[str]) -> Stream:
-    """Append the operator. indexes: one for each of the node's parts; owed: the columns that are read."""
-    program = stream.program
-    new, parts, proposer = node.params
+def extend(stream: Stream, node: Extend | Seek | Measure, indexes: Sequence[Index], names: Iterable[str]) -> Stream:
+    """Append the operator. indexes: those that the node reads; names: the required columns."""
+    program, new = stream.program, node.column
     table: list[int] = []
-    for (mine, _, _, sees), each in zip(parts, indexes, strict=True):
-        fields = [each.block, key_of(stream, mine, each.of.types).cell, int(sees == "old")]
+    for read, each in zip(node.indexes, indexes, strict=True):
+        fields = [each.block, key_of(stream, read.row_keys, each.of.types).cell, int(read.version == "old")]
         table += [*fields, *[0] * (kernel.PART - len(fields))]
-    bound = stream.column(new) if new in node.inputs[0].schema else 0
+    bound = stream.column(new) if new in node.rows.schema else 0
     size, time, diff, rows, values = program.cell(), *(program.vector() for _ in range(4))
+    proposer = node.proposer if isinstance(node, Extend) else None
     first = kernel.ANYBODY if proposer is None else proposer
     block = program.op(
-        vm.EXTEND, stream.size, stream.time, stream.diff, len(parts), program.table(table), bound, first, size, time,
-        0, diff, rows, values, 0, program.crowd, _listed(node, owed), 0,
+        vm.EXTEND, stream.size, stream.time, stream.diff, len(indexes), program.table(table), bound, first, size, time,
+        0, diff, rows, values, 0, program.crowd, _listed(node, names), 0,
     )  # fmt: skip
-    program.keep(Extend(block))
+    program.keep(ExtendCounts(block))
 
     def make(name: str) -> int:
         return values if name == new else made.take(stream.column(name), rows)

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from deltamark.dataflow.plan.nodes import Node, node, walk
+from deltamark.dataflow.plan.nodes import Filter, Input, Negate, Node, Project
 from deltamark.dataflow.plan.terms import column
+from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.types import Field, Schema, Type, integer
 
 ANSWER = "answer"
@@ -55,8 +56,7 @@ class Output:
     @property
     def input(self) -> str:
         """Return the input of an output of stage 0."""
-        found: str = next(walk(self.node)).params
-        return found
+        return base_inputs(self.node)[0].name
 
 
 @dataclass(frozen=True)
@@ -82,26 +82,32 @@ def read(edge: Edge, local: Node, columns: Mapping[str, Type]) -> Output:
     return Output(edge, _picked(_placed(local), kept | ({ROW: PLACE} if texts else {})), first=False, texts=texts)
 
 
-def _picked(at: Node, columns: Mapping[str, Type]) -> Node:
-    if at.schema.names == tuple(columns):
-        return at
+def _picked(node: Node, columns: Mapping[str, Type]) -> Node:
+    if node.schema.names == tuple(columns):
+        return node
     fields = tuple(Field(name, type_) for name, type_ in columns.items())
     pairs = tuple((name, column(name, type_)) for name, type_ in columns.items())
-    return node("select", (at,), pairs, Schema(fields, at.schema.rows))
+    return Project(node, pairs, schema=Schema(fields, node.schema.rows))
 
 
 def _placed(chain: Node) -> Node:
-    """Carry a row's place through a chain."""
+    """Carry a row's place through a chain of stateless operators."""
     schema = replace(chain.schema, fields=(*chain.schema.fields, Field(ROW, PLACE)))
-    if chain.op == "input":
-        return node("input", (), chain.params, schema)
-    params = (*chain.params, (ROW, column(ROW, PLACE))) if chain.op == "select" else chain.params
-    return node(chain.op, (_placed(chain.inputs[0]),), params, schema)
+    match chain:
+        case Input():
+            return replace(chain, schema=schema)
+        case Project():
+            columns = (*chain.columns, (ROW, column(ROW, PLACE)))
+            return replace(chain, rows=_placed(chain.rows), columns=columns, schema=schema)
+        case Filter() | Negate():
+            return replace(chain, rows=_placed(chain.rows), schema=schema)
+        case _:
+            raise AssertionError(chain)
 
 
 def _origin(chain: Node, name: str) -> str:
-    """Return which column of its input a text of a chain is."""
-    while chain.op != "input":
-        name = dict(chain.params)[name].value if chain.op == "select" else name
-        chain = chain.inputs[0]
+    """Return the column of the input that a text of a chain of stateless operators is."""
+    while not isinstance(chain, Input):
+        name = chain.copied[name] if isinstance(chain, Project) else name
+        (chain,) = chain.inputs
     return name

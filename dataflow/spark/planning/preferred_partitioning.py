@@ -1,4 +1,4 @@
-"""What later operators want of the streams before them: by which keys their rows should lie together."""
+"""Preferred partitionings: the keys by which the operators above a node need its rows."""
 
 from __future__ import annotations
 
@@ -6,47 +6,58 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from deltamark.dataflow.codegen.program import key_range
-from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Concat,
+    Extreme,
+    Filter,
+    Join,
+    MovingThreshold,
+    Negate,
+    Node,
+    Project,
+    Threshold,
+)
 from deltamark.dataflow.types import Field
 
-MANY_GROUPS = 1024
-"""Rows are not dealt by fewer different keys for the sake of a later operator."""
+MIN_KEYS = 1024
+"""The number of different keys by which rows are partitioned for a later operator; not measured."""
 
 RANGED = ("int", "date", "code")
 
 
-def many(at: Node, keys: Sequence[str]) -> bool:
-    """Has a node many rows of different keys?"""
-    return bool(keys) and prod(radix for _, radix in key_range([at.schema[name] for name in keys])) >= MANY_GROUPS
+def has_many_keys(node: Node, keys: Sequence[str]) -> bool:
+    """Return whether key columns can have enough different values to partition rows by them."""
+    return bool(keys) and prod(radix for _, radix in key_range([node.schema[name] for name in keys])) >= MIN_KEYS
 
 
 def widest(fields: Iterable[Field]) -> tuple[str, ...]:
-    """Choose a column of many values to deal rows by."""
+    """Choose the column with the most values, to partition rows by it."""
     found = sorted(fields, key=lambda each: each.type.high - each.type.low if each.type.kind in RANGED else 0)
     return (found[-1].name,) if found else ()
 
 
-def wishes(nodes: Sequence[Node]) -> dict[Node, tuple[str, ...]]:
-    """Say by which keys the readers of a node want its rows, where all want the same."""
-    wanted: dict[Node, set[tuple[str, ...]]] = {each: set() for each in nodes}
-    for at in reversed(nodes):
-        mine = next(iter(wanted[at])) if len(wanted[at]) == 1 else ()
-        for each, keys in _wished(at, mine):
+def preferred_keys(nodes: Sequence[Node]) -> dict[Node, tuple[str, ...]]:
+    """Return the keys by which the readers of a node need its rows, if all need the same. nodes: inputs first."""
+    needed: dict[Node, set[tuple[str, ...]]] = {each: set() for each in nodes}
+    for node in reversed(nodes):
+        own = next(iter(needed[node])) if len(needed[node]) == 1 else ()
+        for each, keys in _preferred_inputs(node, own):
             if keys:
-                wanted[each].add(keys)
-    return {at: next(iter(keys)) for at, keys in wanted.items() if len(keys) == 1}
+                needed[each].add(keys)
+    return {node: next(iter(keys)) for node, keys in needed.items() if len(keys) == 1}
 
 
-def _wished(at: Node, mine: tuple[str, ...]) -> Iterable[tuple[Node, tuple[str, ...]]]:
-    match at.op:
-        case "aggregate" | "extreme":
-            return [(at.inputs[0], at.params[0])]
-        case "join" | "bound":
-            return zip(at.inputs, at.params[:2], strict=True)
-        case "select":
-            terms = dict(at.params)
-            known = all(terms[name].op == "column" for name in mine)
-            return [(at.inputs[0], tuple(terms[name].value for name in mine) if known else ())]
-        case "where" | "negate" | "threshold" | "concat":
-            return [(each, mine) for each in at.inputs]
-    return []
+def _preferred_inputs(node: Node, keys: tuple[str, ...]) -> Iterable[tuple[Node, tuple[str, ...]]]:
+    match node:
+        case Aggregate() | Extreme():
+            return [(node.rows, node.keys)]
+        case Join() | MovingThreshold():
+            return zip(node.inputs, node.keys, strict=True)
+        case Project():
+            known = all(name in node.copied for name in keys)
+            return [(node.rows, tuple(node.copied[name] for name in keys) if known else ())]
+        case Filter() | Negate() | Threshold() | Concat():
+            return [(each, keys) for each in node.inputs]
+        case _:
+            return []

@@ -1,57 +1,67 @@
-"""A plan cut into stages: what each shard computes in a stage, and what goes from stage to later stage.
+"""Stage planning: a plan is divided into stages, with exchanges between them.
 
 Stage 0 has no state: it filters and projects each input where it is read. A later stage holds all operators whose rows
-are together after so many exchanges; an edge that crosses several stages passes through those between. Each stage is a
+are together after that many exchanges; an edge that crosses several stages passes through those between. A stage is a
 set of ordinary plans over ordinary inputs, the edges that end in it, so an ordinary `Together` runs it.
 
-What is small beside the largest input goes to every shard, and so does what is computed of nothing else. What has met
-only such collections is not anywhere yet: it is sent to where its next operator wants it, and meets them there.
+Inputs that are small beside the largest one are replicated to every shard, and so are nodes computed from these alone.
+Rows that are joined with replicated nodes only have no place yet: they are sent to the shards where their next operator
+needs them, and joined there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
-from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.codegen.compiler import compile_into, key_types
-from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import Node, base_rows, node, walk
-from deltamark.dataflow.plan.partitioning import ANYWHERE, FIRST, Delivery, Layout, Placement, layout
+from deltamark.dataflow.plan.distribution import ANYWHERE, FIRST, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Concat,
+    Consolidate,
+    Extreme,
+    Filter,
+    Input,
+    Iterate,
+    Join,
+    MovingThreshold,
+    Negate,
+    Node,
+    Project,
+    Sum,
+    Threshold,
+    walk,
+)
+from deltamark.dataflow.plan.partitioning import distribute
+from deltamark.dataflow.plan.pruning import required_columns
 from deltamark.dataflow.plan.terms import column
+from deltamark.dataflow.plan.traversal import base_inputs, base_rows
 from deltamark.dataflow.spark.planning.edges import ANSWER, SUM, Cut, Edge, Output, computed, read
-from deltamark.dataflow.spark.planning.preferred_partitioning import many, widest, wishes
+from deltamark.dataflow.spark.planning.locations import (
+    BY_ROW,
+    REPLICATED,
+    UNPLACED,
+    Location,
+    exchange_below,
+    is_chain,
+    may_cancel,
+)
+from deltamark.dataflow.spark.planning.preferred_partitioning import has_many_keys, preferred_keys, widest
 from deltamark.dataflow.types import Field, Schema, Type
 from deltamark.errors import DeltamarkError
 
-SMALL_ROWS, SMALL_SHARE = 1 << 18, 8
-"""An input of at most so many rows goes to every shard, if that many copies are a small part of the largest input."""
+MAX_REPLICATED_ROWS = 1 << 18
+"""The rows of an input that is replicated to every shard, at most; not measured."""
 
-
-@dataclass(frozen=True)
-class Spot:
-    """Where a node's rows are.
-
-    placed      from a stage on, and computed there as `local`
-    loose       nowhere yet: wherever somebody wants them
-    everywhere  at every shard, in whatever stage
-    """
-
-    kind: Literal["placed", "loose", "everywhere"]
-    stage: int = 0
-    placement: Placement = ANYWHERE
-    local: Node | None = None
-
-
-LOOSE, EVERYWHERE = Spot("loose"), Spot("everywhere")
-BY_ROW = Delivery("owner")
-"""Of loose rows: equal rows of an input go to one shard, whichever."""
+MIN_REPLICATED_SHARE = 8
+"""All copies of a replicated input together have at most the rows of the largest input, divided by this."""
 
 
 def cut(collection: Collection, shards: int) -> Cut:
-    if any(each.op == "iterate" for each in walk(collection.node)):
+    """Divide a plan into stages for some shards."""
+    if any(isinstance(each, Iterate) for each in walk(collection.node)):
         raise DeltamarkError("a loop cannot run on Spark", "iterate", "run it embedded, on one worker")
     return _Cutter(collection.node, shards).cut()
 
@@ -60,247 +70,219 @@ class _Cutter:
     def __init__(self, root: Node, shards: int) -> None:
         self._root, self._shards = root, shards
         self._nodes = list(walk(root))
-        compiled = Compiled(Program())
-        owed = compile_into(compiled, {ANSWER: root}).owed
-        compiled.program.memory.close()
-        self._owed: dict[Node, dict[str, None]] = {each: dict(owed.get(each, {})) for each in self._nodes}
-        self._largest = max(each.schema.rows for each in self._nodes if each.op == "input")
-        self._wishes = wishes(self._nodes)
-        self._spots: dict[Node, Spot] = {}
-        self._sent: dict[Node, Delivery] = {}
-        """By what loose nodes have been sent to the owners of their rows."""
-        self._sources: dict[tuple[Node, int, Delivery | None], Node] = {}
+        required = required_columns(root)
+        self._columns = {each: dict.fromkeys(required.get(each, ())) for each in self._nodes}
+        self._largest = max(each.schema.rows for each in base_inputs(root))
+        self._preferred = preferred_keys(self._nodes)
+        self._locations: dict[Node, Location] = {}
+        self._sent: dict[Node, Exchange] = {}
+        """The first exchange of each unplaced node to the owners of its rows."""
+        self._sources: dict[tuple[Node, int, Exchange | None], Node] = {}
         self._sums: set[Node] = set()
         self._outputs: list[tuple[int, Output]] = []
 
     def cut(self) -> Cut:
         for each in self._nodes:
-            self._spots[each] = self._spot(each)
+            self._locations[each] = self._locate(each)
         last = self._answer()
         stages = [[output for stage, output in self._outputs if stage == number] for number in range(last + 1)]
         return Cut(self._root.schema, stages)
 
-    def _spot(self, at: Node) -> Spot:
-        kinds: set[str] = {self._spots[each].kind for each in at.inputs}
-        if kinds == {"everywhere"} or (at.op == "input" and self._is_small(at)):
-            return EVERYWHERE
-        if self._is_loose(at, kinds):
-            return LOOSE
-        if at.op in ("join", "bound") and self._meets_everywhere(at):
-            return self._met_in_place(at)
-        return self._placed(at)
+    def _locate(self, node: Node) -> Location:
+        kinds = {self._locations[each].kind for each in node.inputs}
+        if kinds == {"replicated"} or (isinstance(node, Input) and self._is_small(node)):
+            return REPLICATED
+        if self._is_unplaced(node, kinds):
+            return UNPLACED
+        if isinstance(node, Join | MovingThreshold) and self._joins_replicated(node):
+            return self._joined_in_place(node)
+        return self._placed(node)
 
-    def _is_loose(self, at: Node, kinds: set[str]) -> bool:
-        match at.op:
-            case "input":
+    def _is_unplaced(self, node: Node, kinds: set[Literal["placed", "unplaced", "replicated"]]) -> bool:
+        match node:
+            case Input():
                 return True
-            case "where" | "select" | "negate":
-                return kinds == {"loose"}
-            case "concat":
-                return all(self._spots[each].kind == "loose" or self._is_free(each) for each in at.inputs)
-            case "join":
-                return kinds == {"loose", "everywhere"}
-        return False
+            case Filter() | Project() | Negate():
+                return kinds == {"unplaced"}
+            case Concat():
+                return all(self._locations[each].kind == "unplaced" or self._is_movable(each) for each in node.parts)
+            case Join():
+                return kinds == {"unplaced", "replicated"}
+            case _:
+                return False
 
-    def _is_small(self, at: Node) -> bool:
-        copies = SMALL_SHARE * self._shards * at.schema.rows
-        return self._shards > 1 and at.schema.rows <= SMALL_ROWS and copies <= self._largest
+    def _is_small(self, node: Input) -> bool:
+        copies = MIN_REPLICATED_SHARE * self._shards * node.schema.rows
+        return self._shards > 1 and node.schema.rows <= MAX_REPLICATED_ROWS and copies <= self._largest
 
-    def _is_free(self, at: Node) -> bool:
-        """Can rows that are everywhere be sent to wherever they are wanted instead?"""
-        return self._spots[at].kind == "everywhere" and _is_chain(at)
+    def _is_movable(self, node: Node) -> bool:
+        """Return whether the rows of a replicated node can be sent to any shards from stage 0 instead."""
+        return self._locations[node].kind == "replicated" and is_chain(node)
 
-    def _meets_everywhere(self, at: Node) -> bool:
-        left, right = (self._spots[each].kind == "everywhere" for each in at.inputs)
-        return right or (left and at.op == "join")
+    def _joins_replicated(self, node: Join | MovingThreshold) -> bool:
+        left, right = (self._locations[each].kind == "replicated" for each in node.inputs)
+        return right or (left and isinstance(node, Join))
 
-    def _met_in_place(self, at: Node) -> Spot:
-        """Join rows, where they are, with what is everywhere; or hold them against it."""
-        side = 1 if self._spots[at.inputs[0]].kind == "everywhere" else 0
-        mine = self._spots[at.inputs[side]]
-        mine = self._fixed(at.inputs[side]) if mine.kind == "loose" else mine
-        if _may_cancel(at.inputs[side], mine):
-            mine = Spot("placed", mine.stage + 1, ANYWHERE, self._at(at.inputs[side], mine, BY_ROW, mine.stage + 1))
-        others = Delivery("first" if mine.placement == FIRST else "all")
-        parts = [self._at(at.inputs[1 - side], EVERYWHERE, others, mine.stage)]
-        parts.insert(side, self._at(at.inputs[side], mine, None, mine.stage))
-        placement = mine.placement
-        if side == 1:  # the keys keep their names on the left
-            names = dict(zip(at.params[1], at.params[0], strict=True))
-            placement = replace(placement, by=tuple(names.get(name, name) for name in placement.by))
-        return Spot("placed", mine.stage, placement, node(at.op, tuple(parts), at.params, at.schema))
+    def _joined_in_place(self, node: Join | MovingThreshold) -> Location:
+        """Leave the rows of one side where they are, and join them with a replicated side."""
+        side = 1 if self._locations[node.inputs[0]].kind == "replicated" else 0
+        rows, replicated = node.inputs[side], node.inputs[1 - side]
+        at = self._locations[rows]
+        at = self._fixed(rows) if at.kind == "unplaced" else at
+        if may_cancel(rows, at):
+            at = Location("placed", at.stage + 1, ANYWHERE, self._at(rows, at, BY_ROW, at.stage + 1))
+        to = Exchange("first" if at.distribution == FIRST else "all")
+        parts = [self._at(replicated, REPLICATED, to, at.stage)]
+        parts.insert(side, self._at(rows, at, None, at.stage))
+        distribution = at.distribution
+        if side == 1:  # the keys have their names on the left
+            left_keys, right_keys = node.keys
+            names = dict(zip(right_keys, left_keys, strict=True))
+            distribution = replace(distribution, by=tuple(names.get(name, name) for name in distribution.by))
+        return Location("placed", at.stage, distribution, node.with_inputs(parts))
 
-    def _placed(self, at: Node) -> Spot:
-        """Place a node where its inputs meet."""
-        if at.op == "aggregate":
-            at = self._summed(at)
-        spots = [self._not_everywhere(each) for each in at.inputs]
-        found = self._layout(at, spots)
-        moves = [self._move(*each) for each in zip(at.inputs, spots, found.deliveries, strict=True)]
-        stage = max(spot.stage + (delivery is not None) for spot, delivery in moves)
-        parts = [self._at(each, *move, stage) for each, move in zip(at.inputs, moves, strict=True)]
-        local = node(at.op, tuple(parts), at.params, at.schema)
-        if found.again is None:
-            return Spot("placed", stage, found.placement, local)
-        more = at.schema.names if at.op == "top" else at.params[1:2]
-        self._owed[at].update(dict.fromkeys(more))
-        picked = self._edge(at, Spot("placed", stage, ANYWHERE, local), found.again, stage + 1)
-        return Spot("placed", stage + 1, FIRST, node(at.op, (picked,), at.params, at.schema))
+    def _placed(self, node: Node) -> Location:
+        """Place a node in the first stage where the rows of its inputs can be together."""
+        if isinstance(node, Aggregate):
+            node = self._with_termsexchange_below(node)
+        locations = [self._not_replicated(each) for each in node.inputs]
+        found = self._distribute(node, locations)
+        moves = [self._move(*each) for each in zip(node.inputs, locations, found.exchanges, strict=True)]
+        stage = max(at.stage + (exchange is not None) for at, exchange in moves)
+        local = node.with_inputs([self._at(each, *move, stage) for each, move in zip(node.inputs, moves, strict=True)])
+        if found.second is None:
+            return Location("placed", stage, found.distribution, local)
+        more = [node.column] if isinstance(node, Extreme) else node.schema.names
+        self._columns[node].update(dict.fromkeys(more))
+        selected = self._edge(node, Location("placed", stage, ANYWHERE, local), found.second, stage + 1)
+        return Location("placed", stage + 1, FIRST, node.with_inputs([selected]))
 
-    def _summed(self, at: Node) -> Node:
-        """Have the terms of an aggregate computed where its rows come from, if they are moved."""
-        below = at.inputs[0]
-        spot = self._not_everywhere(below)
-        if spot.kind == "placed" and self._layout(at, [spot]).deliveries == (None,):
-            return at
-        keys, sums = at.params
-        wanted = dict.fromkeys(term for _, _, term in sums if term is not None)
-        terms = {term: f"{SUM}{number}" for number, term in enumerate(wanted)}
-        fields = [*(Field(key, below.schema[key]) for key in keys), *(Field(to, of.type) for of, to in terms.items())]
-        pairs = [*((key, column(key, below.schema[key])) for key in keys), *((to, of) for of, to in terms.items())]
-        picked = node("select", (below,), tuple(pairs), Schema(tuple(fields), below.schema.rows))
-        self._sums.add(picked)
-        self._owed[picked] = dict.fromkeys(picked.schema.names)
-        self._spots[picked] = LOOSE if spot.kind == "loose" else self._placed(picked)
-        found = tuple((name, kind, of and column(terms[of], of.type)) for name, kind, of in sums)
-        return node("aggregate", (picked,), (keys, found), at.schema)
+    def _with_termsexchange_below(self, node: Aggregate) -> Aggregate:
+        """Compute the terms of an aggregate in a projection where its rows come from, if these are moved."""
+        below = node.rows
+        at = self._not_replicated(below)
+        if at.kind == "placed" and self._distribute(node, [at]).exchanges == (None,):
+            return node
+        names = {term: f"{SUM}{number}" for number, term in enumerate(node.terms)}
+        terms = {**{key: column(key, below.schema[key]) for key in node.keys}, **{to: of for of, to in names.items()}}
+        schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), below.schema.rows)
+        projected = Project(below, tuple(terms.items()), schema=schema)
+        self._sums.add(projected)
+        self._columns[projected] = dict.fromkeys(projected.schema.names)
+        self._locations[projected] = UNPLACED if at.kind == "unplaced" else self._placed(projected)
+        sums = (Sum(each.name, each.kind, each.term and column(names[each.term], each.term.type)) for each in node.sums)
+        return replace(node, rows=projected, sums=tuple(sums))
 
-    def _layout(self, at: Node, spots: Sequence[Spot]) -> Layout:
-        """Ask where the inputs of a node must be; here keys are never dealt in blocks."""
+    def _distribute(self, node: Node, locations: Sequence[Location]) -> OperatorDistribution:
+        """Distribute a node over the shards, which never own keys in blocks."""
         if self._shards == 1:
-            return Layout(tuple(None if each.placement == FIRST else Delivery("first") for each in spots), FIRST)
-        types = key_types(at) if at.op in ("join", "bound") else ()
-        found = layout(at, [each.placement for each in spots], self._owed, types)
-        wish = self._wishes.get(at, ())
-        if at.op in ("threshold", "consolidate") and found.deliveries != (None,) and many(at, wish):
-            return Layout((Delivery("owner", wish),), Placement("owned", wish))
-        deliveries = tuple(each and replace(each, low=None) for each in found.deliveries)
-        if found.placement == FIRST:  # nobody else needs what is sent to all
-            deliveries = tuple(each and Delivery("first") for each in deliveries)
-        elif at.op == "concat":  # what the first shard alone may say, like a row of NULL, is not for all to say
-            pairs = zip(deliveries, spots, strict=True)
-            deliveries = tuple(each or (BY_ROW if spot.placement == FIRST else None) for each, spot in pairs)
-        return Layout(deliveries, replace(found.placement, low=None), found.again)
+            exchanges = tuple(None if each.distribution == FIRST else Exchange("first") for each in locations)
+            return OperatorDistribution(exchanges, FIRST)
+        found = distribute(node, [each.distribution for each in locations], self._columns)
+        keys = self._preferred.get(node, ())
+        if isinstance(node, Threshold | Consolidate) and found.exchanges != (None,) and has_many_keys(node, keys):
+            return OperatorDistribution((Exchange("owner", keys),), Distribution("owned", keys))
+        exchanges = tuple(each and replace(each, low=None) for each in found.exchanges)
+        if found.distribution == FIRST:  # the first shard alone needs the rows that would be sent to all
+            exchanges = tuple(each and Exchange("first") for each in exchanges)
+        elif isinstance(node, Concat):  # rows that the first shard computes alone, like a row of NULL, are moved
+            pairs = zip(exchanges, locations, strict=True)
+            exchanges = tuple(each or (BY_ROW if at.distribution == FIRST else None) for each, at in pairs)
+        return OperatorDistribution(exchanges, replace(found.distribution, low=None), found.second)
 
-    def _not_everywhere(self, at: Node) -> Spot:
-        """Return a node's spot for an operator that must see its rows once."""
-        if self._spots[at].kind != "everywhere":
-            return self._spots[at]
-        if _is_chain(at):
-            return LOOSE
-        return Spot("placed", 1, FIRST, self._at(at, EVERYWHERE, Delivery("first"), 1))
+    def _not_replicated(self, node: Node) -> Location:
+        """Return a node's location for an operator that must see its rows once."""
+        if self._locations[node].kind != "replicated":
+            return self._locations[node]
+        if is_chain(node):
+            return UNPLACED
+        return Location("placed", 1, FIRST, self._at(node, REPLICATED, Exchange("first"), 1))
 
-    def _move(self, at: Node, spot: Spot, delivery: Delivery | None) -> tuple[Spot, Delivery | None]:
-        """Say how a node comes to where it is wanted: loose rows go there, or are put somewhere first."""
-        if spot.kind == "placed":
-            return spot, delivery
-        delivery = delivery or BY_ROW
-        return (LOOSE, delivery) if self._can_go(at, delivery) else (self._fixed(at), delivery)
+    def _move(self, node: Node, at: Location, exchange: Exchange | None) -> tuple[Location, Exchange | None]:
+        """Return the location from which a node's rows are moved, and the exchange."""
+        if at.kind == "placed":
+            return at, exchange
+        exchange = exchange or BY_ROW
+        return (UNPLACED, exchange) if self._can_go(node, exchange) else (self._fixed(node), exchange)
 
-    def _can_go(self, at: Node, delivery: Delivery) -> bool:
-        """Can loose rows be sent by these columns, before they meet what is everywhere?"""
-        if _is_chain(at) or delivery == BY_ROW or self._shards == 1:
+    def _can_go(self, node: Node, exchange: Exchange) -> bool:
+        """Return whether unplaced rows can be exchanged by some columns before they are joined with replicated ones."""
+        if is_chain(node) or exchange == BY_ROW or self._shards == 1:
             return True
-        if delivery.to != "owner":
+        if exchange.to != "owner":
             return False
         return all(
             below is not None and self._can_go(each, below)
-            for each in at.inputs
-            if self._spots[each].kind == "loose" or at.op == "concat"
-            for below in [_below(at, each, delivery)]
+            for each in node.inputs
+            if self._locations[each].kind == "unplaced" or isinstance(node, Concat)
+            for below in [exchange_below(node, each, exchange)]
         )
 
-    def _fixed(self, at: Node) -> Spot:
-        """Put loose rows somewhere: where they have been sent already, or where a later operator wants them."""
-        if at.op in ("select", "where", "negate") and not _is_chain(at):
-            below = self._fixed(at.inputs[0])
-            placement = layout(at, [below.placement], self._owed, ()).placement
-            return replace(below, placement=placement, local=node(at.op, (below.local or at,), at.params, at.schema))
-        wish = self._wishes.get(at, ())
-        delivery = self._sent.get(at) or (Delivery("owner", wish) if many(at, wish) else BY_ROW)
-        if not self._can_go(at, delivery):
-            delivery = BY_ROW
-        placement = Placement("owned", delivery.by) if delivery.by else ANYWHERE
-        return Spot("placed", 1, placement, self._at(at, LOOSE, delivery, 1))
+    def _fixed(self, node: Node) -> Location:
+        """Place unplaced rows: where they have been sent already, or where a later operator needs them."""
+        if isinstance(node, Project | Filter | Negate) and not is_chain(node):
+            below = self._fixed(node.rows)
+            distribution = distribute(node, [below.distribution], self._columns).distribution
+            return replace(below, distribution=distribution, local=node.with_inputs([below.local or node]))
+        keys = self._preferred.get(node, ())
+        exchange = self._sent.get(node) or (Exchange("owner", keys) if has_many_keys(node, keys) else BY_ROW)
+        if not self._can_go(node, exchange):
+            exchange = BY_ROW
+        distribution = Distribution("owned", exchange.by) if exchange.by else ANYWHERE
+        return Location("placed", 1, distribution, self._at(node, UNPLACED, exchange, 1))
 
-    def _at(self, at: Node, spot: Spot, delivery: Delivery | None, stage: int) -> Node:
-        """Return a node as a stage has it that wants its rows delivered."""
-        if spot.kind == "placed":
-            if delivery is None and spot.stage == stage and spot.local is not None:
-                return spot.local
-            return self._edge(at, spot, delivery, stage)
-        if delivery is not None and delivery.to == "owner":
-            self._sent.setdefault(at, delivery)
-        if _is_chain(at):
-            return self._edge(at, Spot("placed", 0, ANYWHERE, at), delivery, stage)
+    def _at(self, node: Node, at: Location, exchange: Exchange | None, stage: int) -> Node:
+        """Return the node that has a node's rows in a stage, after an exchange."""
+        if at.kind == "placed":
+            if exchange is None and at.stage == stage and at.local is not None:
+                return at.local
+            return self._edge(node, at, exchange, stage)
+        if exchange is not None and exchange.to == "owner":
+            self._sent.setdefault(node, exchange)
+        if is_chain(node):
+            return self._edge(node, Location("placed", 0, ANYWHERE, node), exchange, stage)
         parts = []
-        for each in at.inputs:
-            mine = self._spots[each]
-            below = delivery
-            if spot.kind == "loose" and delivery is not None:
-                alone = mine.kind == "everywhere" and at.op == "join"
-                below = Delivery("all") if alone else _below(at, each, delivery)
-            parts.append(self._at(each, mine, below, stage))
-        return node(at.op, tuple(parts), at.params, at.schema)
+        for each in node.inputs:
+            own = self._locations[each]
+            below = exchange
+            if at.kind == "unplaced" and exchange is not None:
+                replicated = own.kind == "replicated" and isinstance(node, Join)
+                below = Exchange("all") if replicated else exchange_below(node, each, exchange)
+            parts.append(self._at(each, own, below, stage))
+        return node.with_inputs(parts)
 
-    def _edge(self, at: Node, spot: Spot, delivery: Delivery | None, stage: int) -> Node:
-        """Send a node's rows to a later stage; return the input that they are there."""
-        what = (spot.local or at, stage, delivery)
-        if what not in self._sources:
-            columns = {name: at.schema[name] for name in self._owed[at]}
+    def _edge(self, node: Node, at: Location, exchange: Exchange | None, stage: int) -> Node:
+        """Send a node's rows to a later stage; return the input that has them there."""
+        key = (at.local or node, stage, exchange)
+        if key not in self._sources:
+            columns = {name: node.schema[name] for name in self._columns[node]}
             fields = tuple(Field(name, type_) for name, type_ in columns.items())
-            to = delivery.to if delivery else "first" if spot.placement == FIRST else "here"
-            by = delivery.by if delivery else ()
-            if delivery == BY_ROW:
+            to = exchange.to if exchange else "first" if at.distribution == FIRST else "here"
+            by = exchange.by if exchange else ()
+            if exchange == BY_ROW:
                 by = widest(fields)
-            edge = Edge(f"{len(self._sources)}-{at.digest.hex()[:8]}", stage, to, by, fields, at in self._sums)
-            self._send(edge, spot, columns)
-            rows = min(at.schema.rows, base_rows(at))
+            name = f"{len(self._sources)}-{node.digest.hex()[:8]}"
+            self._send(Edge(name, stage, to, by, fields, node in self._sums), at, columns)
+            rows = min(node.schema.rows, base_rows(node))
             rows = rows // self._shards + 1 if to == "owner" else rows
-            self._sources[what] = node("input", (), edge.name, Schema(fields, rows))
-        return self._sources[what]
+            self._sources[key] = Input(name, schema=Schema(fields, rows))
+        return self._sources[key]
 
-    def _send(self, edge: Edge, spot: Spot, columns: Mapping[str, Type]) -> None:
-        assert spot.local is not None
-        if spot.stage == 0:
-            self._outputs.append((0, read(edge, spot.local, columns)))
+    def _send(self, edge: Edge, at: Location, columns: Mapping[str, Type]) -> None:
+        assert at.local is not None
+        if at.stage == 0:
+            self._outputs.append((0, read(edge, at.local, columns)))
         else:
-            first = spot.placement == FIRST
-            self._outputs.append((spot.stage, computed(edge, spot.local, columns, first=first)))
+            first = at.distribution == FIRST
+            self._outputs.append((at.stage, computed(edge, at.local, columns, first=first)))
 
     def _answer(self) -> int:
         """Bring equal rows of the answer together; return the last stage."""
         root = self._root
-        spot = self._not_everywhere(root)
-        if spot.kind == "loose" or not spot.placement.settled:
-            names = tuple(self._owed[root])
-            spot, delivery = self._move(root, spot, Delivery("owner", names))
-            local = self._at(root, spot, delivery, spot.stage + 1)
-            spot = Spot("placed", spot.stage + 1, ANYWHERE, local)
-        edge = Edge(ANSWER, spot.stage + 1, "here", (), root.schema.fields)
-        self._send(edge, spot, {name: root.schema[name] for name in root.schema.names})
-        return spot.stage
-
-
-def _may_cancel(at: Node, spot: Spot) -> bool:
-    """May a shard have less than none of a row, of which others have more?"""
-    return not spot.placement.settled and any(each.op == "negate" for each in walk(at))
-
-
-def _is_chain(at: Node) -> bool:
-    """Can a node be computed of an input row by row, without state?"""
-    if at.op == "input":
-        return True
-    return at.op in ("where", "select", "negate") and _is_chain(at.inputs[0])
-
-
-def _below(at: Node, below: Node, delivery: Delivery) -> Delivery | None:
-    """Say by which columns of an input its rows must be sent for those of a loose node to be where they are wanted."""
-    names = {name: name for name in delivery.by}
-    if at.op == "select":
-        terms = dict(at.params)
-        names = {name: terms[name].value for name in delivery.by if terms[name].op == "column"}
-    if at.op == "join" and below is at.inputs[1]:
-        names |= dict(zip(at.params[0], at.params[1], strict=True))
-    by = tuple(names[name] for name in delivery.by if name in names and names[name] in below.schema)
-    return replace(delivery, by=by) if len(by) == len(delivery.by) else None
+        at = self._not_replicated(root)
+        if at.kind == "unplaced" or not at.distribution.settled:
+            at, exchange = self._move(root, at, Exchange("owner", tuple(self._columns[root])))
+            at = Location("placed", at.stage + 1, ANYWHERE, self._at(root, at, exchange, at.stage + 1))
+        edge = Edge(ANSWER, at.stage + 1, "here", (), root.schema.fields)
+        self._send(edge, at, {name: root.schema[name] for name in root.schema.names})
+        return at.stage

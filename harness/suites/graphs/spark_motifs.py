@@ -23,7 +23,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.motif import Variant, extending
 from deltamark.dataflow.motifs.static import Static
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.nodes import Extend, walk
 from deltamark.datagen.spark.session import run_tasks, scratch
 from deltamark.errors import DeltamarkError
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream, oriented, stored_graph
@@ -177,10 +177,10 @@ def executor_bytes(spark: SparkSession) -> int:
 def index_bytes(found: Collection) -> int:
     """Estimate what the indexes of a plan take."""
     indexes = {
-        (of, theirs, value)
-        for at in walk(found.node)
-        if at.op == "extend"
-        for of, (_, theirs, value, _) in zip(at.inputs[1:], at.params[1], strict=True)
+        (index.rows, index.keys, index.value)
+        for node in walk(found.node)
+        if isinstance(node, Extend)
+        for index in node.indexes
     }
     return sum(INDEX_BYTES * of.schema.rows for of, _, _ in indexes)
 

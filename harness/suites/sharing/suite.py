@@ -70,7 +70,7 @@ class All:
     def filters(self) -> Iterator[Finding]:
         names = "apart", "left", "bytes_apart", "bytes_as_one", "in_vain"
         weighed = [
-            (what, (each.apart, len(each.filters), each.bytes_apart, each.bytes_as_one, each.in_vain))
+            (what, (each.apart, len(each.filters), each.bytes_apart, each.bytes_as_one, each.wasted_probes))
             for what, each in shared.choices(self._plans)
         ]
         for what, figures in weighed or [("none", (0, 0, 0, 0, 0))]:

@@ -27,7 +27,7 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.language.collection import count, source, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.motif import Atom, delta_query
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.nodes import Extend, walk
 from deltamark.dataflow.runtime.multi_dataflow import Together
 from deltamark.dataflow.runtime.multi_worker import Embedded
 from deltamark.dataflow.runtime.worker import Worker
@@ -202,7 +202,7 @@ STEPS = {"triangle": 3, "4-clique": 9, "diamond": 8, "house": 19}
 @pytest.mark.parametrize("name", STEPS)
 def test_what_rules_have_in_common_is_found_once(name):
     """Alone, the six rules of a 4-clique would take twelve steps, the eight of a house twenty-four."""
-    assert sum(node.op == "extend" for node in walk(motif(name).node)) == STEPS[name]
+    assert sum(isinstance(node, Extend) for node in walk(motif(name).node)) == STEPS[name]
 
 
 def test_a_rule_is_one_extension_over_two_indexes_for_all():

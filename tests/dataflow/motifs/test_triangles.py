@@ -14,7 +14,7 @@ from support.motifs import e
 from support.plans import cuts, rows, streams_of
 from support.reference import answer, changes
 
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.nodes import Threshold, walk
 from deltamark.dataflow.runtime.multi_worker import Embedded
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
@@ -91,7 +91,7 @@ def test_cliques_are_covered_by_the_triangles_at_their_first_vertex():
     assert str(by_triangles(MOTIFS["4-clique"], "e", "e")) == "tri_e_e_e(a,b,c), tri_e_e_e(a,b,d), tri_e_e_e(a,c,d)"
     assert len(by_triangles(MOTIFS["5-clique"], "e", "e").atoms) == 6
     assert len(by_triangles(MOTIFS["5-clique"], "e", "once").definitions) == 3
-    inputs = [node for node in walk(by("4-clique", "e").node) if node.op == "threshold"]
+    inputs = [node for node in walk(by("4-clique", "e").node) if isinstance(node, Threshold)]
     assert inputs == []
 
 

@@ -202,7 +202,7 @@ doubled = heavy.join(items.select("key").rename(twice="key"), on={"key": "twice"
         doubled.largest("key", levels=[2]),
         doubled.or_null(),
     ],
-    ids=lambda collection: collection.node.op,
+    ids=lambda collection: collection.node.operation,
 )
 def test_a_weight_of_more_than_64_bits_is_an_error(collection):
     streams = {"heavy": [((1, 0), 0, 2**61), ((1, 1), 0, 2**61)], "items": [((1, 0, 0), 0, 2)]}

@@ -24,7 +24,7 @@ from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.iteration import MOST_ITERATIONS
 from deltamark.dataflow.operators.loop import End, Met
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.multi_dataflow import Together
 from deltamark.dataflow.runtime.multi_worker import Embedded
 from deltamark.dataflow.runtime.worker import Worker
@@ -89,7 +89,7 @@ def test_a_loop_says_late_what_it_says_from_the_beginning(name, data):
     case = drawn(data, name)
     others = {"index": LOOPS["reach"], "same": case.collection}
     residents = {each: others[each] for each in data.draw(st.sets(st.sampled_from(sorted(others))))}
-    residents |= {each.params: Collection(each) for each in walk(case.collection.node) if each.op == "input"}
+    residents |= {each.name: Collection(each) for each in base_inputs(case.collection.node)}
     check_late(case, residents, data.draw(cuts_of(case.streams)), stay=data.draw(st.booleans()))
 
 
@@ -164,7 +164,7 @@ def test_explain_shows_the_body():
     with closing(Worker(distances())) as worker:
         operators = [line.split()[1].strip(":") for line in worker.explain().splitlines() if line.split()[0].isdigit()]
     assert operators == [
-        "input", "select", "input", "variable", "join", "select", "concat", "extreme", "threshold", "iterate",
+        "input", "project", "input", "variable", "join", "project", "concat", "extreme", "threshold", "iterate",
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen import program
 from deltamark.dataflow.language.collection import average, count, source, total
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.types import LARGEST, code_type, integer
 from deltamark.errors import DeltamarkError
@@ -80,7 +80,7 @@ def updates(schema, seed, times, live_rows, widest):
 
 
 def inputs_of(collection):
-    return {node.params: node.schema for node in walk(collection.node) if node.op == "input"}
+    return {node.name: node.schema for node in base_inputs(collection.node)}
 
 
 def batch(schema, stream):

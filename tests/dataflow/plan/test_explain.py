@@ -1,4 +1,4 @@
-"""What explain says of a plan: operators, shared arrangements, rows and bytes."""
+"""Explanations of a plan: operators, shared arrangements, rows and bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def explained() -> list[str]:
         return worker.explain().splitlines()
 
 
-def test_every_operator_has_a_line_after_those_that_it_reads():
+def test_every_operator_has_a_line_after_those_of_its_inputs():
     numbered = [int(line[:3]) for line in explained() if not line.startswith("      ")]
     assert numbered == sorted(numbered)
 
@@ -41,6 +41,6 @@ def test_an_arrangement_that_two_joins_read_is_built_once():
     assert "[2 rows, " in line
 
 
-def test_what_is_kept_is_counted():
+def test_the_rows_of_a_state_are_counted():
     (groups,) = (line for line in explained() if "aggregate" in line)
     assert "[2 rows, " in groups

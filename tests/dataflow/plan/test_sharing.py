@@ -1,4 +1,4 @@
-"""What arrangements have: filters are left to readers, and keys to the side with fewer rows; no answer shows it."""
+"""Shared arrangements: filters become residual, keys are stored on the smaller side, and no answer depends on it."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def kept(together: Together) -> int:
 
 @settings(max_examples=15)
 @given(streams_of(everything), st.data())
-def test_each_has_the_changes_that_it_has_with_an_arrangement_of_its_own(streams, data):
+def test_a_plan_that_shares_arrangements_has_the_changes_of_its_own(streams, data):
     times, cut = times_of(streams), data.draw(cuts_of(streams))
     schemas = inputs_of(everything)
     with closing(Together(PLANS)) as together:
         assert kept(together) == 3, "items, others, and those others that are distinct"
         found = [fed(together, schemas, between(streams, set(part))) for part in (times[:cut], times[cut:])]
     for name, plan in PLANS.items():
-        told = {change: diff for each in found for change, diff in stream_of(plan, each[name]).items()}
-        assert told == changes(plan.node, streams)
+        added = {change: diff for each in found for change, diff in stream_of(plan, each[name]).items()}
+        assert added == changes(plan.node, streams)
 
 
 @settings(max_examples=20)
 @given(streams_of(everything), st.sampled_from(sorted(PLANS)), st.data())
-def test_one_that_comes_late_reads_the_rows_that_its_filter_lets_pass(streams, name, data):
+def test_a_plan_attached_late_reads_the_rows_that_pass_its_filter(streams, name, data):
     cut = data.draw(cuts_of(streams))
     check_late(Case(PLANS[name], streams), PLANS, cut, stay=data.draw(st.booleans()))
 
 
-def test_a_filter_that_an_arrangement_tells_needs_no_other_arrangement():
+def test_a_filter_with_a_bitmap_needs_no_other_arrangement():
     with closing(Together(PLANS)) as together:
         before = kept(together)
         together.attach("again", dear.select("key").join(others, on="key"))
@@ -63,20 +63,20 @@ def test_a_filter_that_an_arrangement_tells_needs_no_other_arrangement():
         assert kept(together) == before + 1
 
 
-def test_explain_says_what_was_weighed():
+def test_explain_names_the_alternatives():
     with closing(Together(PLANS)) as together:
         (line,) = (each for each in together.explain().splitlines() if "filters" in each)
-        assert line.strip().startswith("items, by key: 4 filters left to readers, estimated at ")
+        assert line.strip().startswith("items, by key: 4 residual filters, one shared arrangement ")
 
 
-def test_filters_that_keep_little_stay_below_their_arrangements():
+def test_selective_filters_stay_below_their_arrangements():
     few = {place: sold.where(col.value == place).join(others, on="key") for place in (1, 2)}
     with closing(Together({str(place): each for place, each in few.items()})) as together:
         assert kept(together) == 3
-        assert "items, by key: 2 with filters of their own, estimated at " in together.explain()
+        assert "items, by key: 2 separate arrangements " in together.explain()
 
 
-def test_what_only_a_filter_needed_goes_with_the_last_who_reads_it():
+def test_an_arrangement_is_removed_with_its_last_reader():
     with closing(Together(PLANS)) as together:
         for name in list(PLANS)[1:]:
             together.retire(name)
@@ -85,7 +85,7 @@ def test_what_only_a_filter_needed_goes_with_the_last_who_reads_it():
         assert together.explain() == ""
 
 
-def test_a_key_that_is_asked_for_is_stored_where_rows_are_fewer():
-    kept = compile_plans({"": sold.join(others, on="key").node}).kept
-    stored = {each.what[0].params: set(map(str, each.arrangement.stored)) for each in kept}
+def test_a_required_key_is_stored_on_the_side_with_fewer_rows():
+    kept = compile_plans({"": sold.join(others, on="key").node}).arrangements
+    stored = {each.key.node.name: set(map(str, each.arrangement.stored)) for each in kept}
     assert stored == {"items": {"value", "word"}, "others": {"key", "amount", "day"}}

@@ -18,7 +18,7 @@ from support.streams import inputs_of
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.nodes import Input, walk
 from deltamark.dataflow.runtime.multi_dataflow import Together
 from deltamark.dataflow.types import TEXT, integer
 from deltamark.errors import DeltamarkError
@@ -42,7 +42,7 @@ def test_an_operator_says_late_what_it_says_from_the_beginning(name, data):
 def test_a_plan_says_late_what_it_says_from_the_beginning(case, data):
     parts = [Collection(node) for node in walk(case.collection.node)]
     chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
-    inputs = [each for each in parts if each.node.op == "input"]
+    inputs = [each for each in parts if isinstance(each.node, Input)]
     residents = {str(place): each for place, each in enumerate([*inputs, *chosen])}
     cut = data.draw(cuts_of(case.streams))
     check_late(case, residents, cut, stay=data.draw(st.booleans()))

@@ -23,7 +23,7 @@ from support.streams import inputs_of
 from deltamark.dataflow.language.collection import Collection, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.iteration import free
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.plan.nodes import Input, walk
 from deltamark.dataflow.runtime.multi_dataflow import Together
 from deltamark.errors import DeltamarkError
 
@@ -74,7 +74,7 @@ def residents_of(data: st.DataObject, whole: Collection) -> dict[str, Collection
     """Some parts of a plan that are maintained before it comes, and all its inputs."""
     parts = [Collection(node) for node in walk(whole.node) if not free(node)]
     chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
-    inputs = [each for each in parts if each.node.op == "input"]
+    inputs = [each for each in parts if isinstance(each.node, Input)]
     return {str(place): each for place, each in enumerate([*inputs, *chosen])}
 
 

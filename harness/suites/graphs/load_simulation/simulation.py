@@ -17,7 +17,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom
 from deltamark.dataflow.motifs.static import extensions
-from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.nodes import Extend, Node
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import Balanced, ByPrefix, Way
@@ -42,12 +42,8 @@ class Sharded:
 
     def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = ()) -> None:
         self.variables, found = extensions(atoms)
-        self._plans, self._smaller = [each.node for each in found], smaller
-        self._asked = {
-            (of, theirs, value)
-            for plan in self._plans
-            for of, (_, theirs, value, _) in zip(plan.inputs[1:], plan.params[1], strict=True)
-        }
+        self._plans, self._smaller = [each.node for each in found if isinstance(each.node, Extend)], smaller
+        self._asked = {(index.rows, index.keys, index.value) for plan in self._plans for index in plan.indexes}
         self._indexes: dict[tuple[int, tuple[str, ...], str], Index] = {}
         self._values = np.zeros(0, np.int64)
 
@@ -80,11 +76,11 @@ class Sharded:
         order = [(levels or [seed])[-1].after.index(each) for each in self.variables]
         return Run(way, seed, levels, batch=batch, order=order, values=self._values)
 
-    def _level(self, plan: Node) -> Level:
-        columns, (new, parts, _) = plan.inputs[0].schema.names, plan.params
+    def _level(self, plan: Extend) -> Level:
+        columns, new = plan.rows.schema.names, plan.column
         found = [
-            Part(tuple(map(columns.index, mine)), self._indexes[id(of), theirs, value])
-            for of, (mine, theirs, value, _) in zip(plan.inputs[1:], parts, strict=True)
+            Part(tuple(map(columns.index, each.row_keys)), self._indexes[id(each.rows), each.keys, each.value])
+            for each in plan.indexes
         ]
         after = columns if new in columns else (*columns, new)
         smaller = [

@@ -1,0 +1,275 @@
+"""Emission: the last pass appends the operators of shared and partitioned plans to a program, inputs first.
+
+Each operator comes after the exchanges and arrangements that it reads. An arrangement inserts the changes of a slice
+before its readers run, and settles after all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from deltamark.dataflow.codegen.columns import Deal, Stream
+from deltamark.dataflow.codegen.compiled import Built, Compiled, SharedArrangement
+from deltamark.dataflow.codegen.loop_body import Body, LoopJoin
+from deltamark.dataflow.codegen.program import Part, Program
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.language.iteration import inside
+from deltamark.dataflow.operators import group, linear
+from deltamark.dataflow.operators.arrangement import Arrangement, arrange
+from deltamark.dataflow.operators.collect import collect
+from deltamark.dataflow.operators.consolidate import consolidate
+from deltamark.dataflow.operators.exchange import exchange
+from deltamark.dataflow.operators.extreme import extreme
+from deltamark.dataflow.operators.join import join
+from deltamark.dataflow.operators.motifs.extend import extend, is_counted
+from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settled
+from deltamark.dataflow.operators.moving_threshold import moving_threshold
+from deltamark.dataflow.operators.null_row import null_row
+from deltamark.dataflow.operators.prefix_aggregate import scan
+from deltamark.dataflow.operators.top import top
+from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.partitioning import Partitioned
+from deltamark.dataflow.plan.sharing import ArrangementKey, Shared
+from deltamark.dataflow.plan.terms import Term, filter_bitmap
+from deltamark.dataflow.plan.traversal import base_rows, is_consolidated
+from deltamark.errors import DeltamarkError
+
+
+def emit(compiled: Compiled, shared: Shared[SharedArrangement], partitioned: Partitioned) -> None:
+    """Append the operators of plans to a program, and the collection of their answers."""
+    emitter = _Emitter(compiled, shared, partitioned)
+    for node in shared.pruned.nodes:
+        if node not in shared.pruned.looping:
+            emitter.emit(node)
+    for name, plan in shared.pruned.plans.items():
+        emitter.answer(name, plan)
+    compiled.choices += shared.choices
+
+
+@dataclass
+class _Emitter:
+    """The streams, exchanges and indexes that have been emitted so far.
+
+    Indexes are not shared with plans that were compiled before, since new rules must see the history row by row.
+    """
+
+    compiled: Compiled
+    shared: Shared[SharedArrangement]
+    partitioned: Partitioned
+    _streams: dict[Node, Stream] = field(default_factory=dict)
+    _exchanged: dict[tuple[Node, Exchange], Stream] = field(default_factory=dict)
+    _indexes: dict[tuple[Node, Exchange | None, Indexed], tuple[Index, Built]] = field(default_factory=dict)
+
+    def emit(self, node: Node) -> None:
+        """Append the operator of a node."""
+        part = Built(node=node, role=None)
+        with self._program.building(part):
+            streams = [
+                self._exchange(node.inputs[side], self._distribution(node).exchanges[side], part)
+                for side in self._sides(node)
+            ]
+            self._streams[node] = self._in_blocks(self._stream(node, streams), self._distribution(node).distribution)
+        self.compiled.built.append(part)
+
+    def answer(self, name: str, plan: Node) -> None:
+        """Append the collection of an answer."""
+        part = Part()
+        with self._program.building(part):
+            stream = self._streams[plan]
+            if not is_consolidated(plan):
+                stream = consolidate(self._exchange(plan, self.partitioned.answers[name]), plan.schema.names)
+            self.compiled.roots[name] = collect(stream, plan.schema)
+
+    @property
+    def _program(self) -> Program:
+        return self.compiled.program
+
+    def _columns(self, node: Node) -> tuple[str, ...]:
+        return self.shared.pruned.columns[node]
+
+    def _distribution(self, node: Node) -> OperatorDistribution:
+        return self.partitioned.operators[node]
+
+    def _sides(self, node: Node) -> list[int]:
+        """Return the inputs whose streams a node reads: not those from existing arrangements or below a filter."""
+        found = range(len(node.inputs))
+        if isinstance(node, nodes.Iterate):
+            return [0]
+        if isinstance(node, nodes.Join):
+            return [each for each in found if (node, each) not in {*self.shared.existing, *self.shared.residual}]
+        return list(found)
+
+    def _stream(self, node: Node, streams: Sequence[Stream]) -> Stream:
+        """Append the operator of a node over the streams of its inputs."""
+        match node:
+            case nodes.Input():
+                return self._input(node)
+            case nodes.Filter():
+                return linear.where(streams[0], node)
+            case nodes.Project():
+                return linear.select(streams[0], node)
+            case nodes.Negate():
+                return linear.negate(streams[0])
+            case nodes.Concat():
+                return linear.concat(self._program, streams, self._columns(node))
+            case nodes.Aggregate():
+                return self._aggregate(node, streams[0])
+            case nodes.Threshold():
+                return group.threshold(streams[0], node, base_rows(node))
+            case nodes.Join():
+                return self._join(node)
+            case nodes.Extreme():
+                names = self._columns(node)
+                select = dict.fromkeys([node.column, *names])
+                return self._in_two_phases(node, lambda stream: extreme(stream, node, names), streams[0], select)
+            case nodes.TopK():
+                return self._in_two_phases(node, lambda stream: top(stream, node), streams[0], node.schema.names)
+            case nodes.MovingThreshold():
+                return moving_threshold(streams[0], streams[1], node, self._columns(node))
+            case nodes.NullRow():
+                return null_row(streams[0], node)
+            case nodes.Consolidate():
+                return consolidate(streams[0], self._columns(node))
+            case nodes.Iterate():
+                return self._iterate(node)
+            case nodes.Variable():
+                raise DeltamarkError("rows of a loop outside of it", node, "use what iterate returns")
+            case nodes.Extend() | nodes.Seek() | nodes.Measure():
+                return self._extend(node, streams[0])
+            case _:
+                assert_never(node)
+
+    def _input(self, node: nodes.Input) -> Stream:
+        reader = self.compiled.inputs.setdefault(node.name, linear.InputReader(self._program, node))
+        if reader.node is not node:
+            raise DeltamarkError("two inputs of one name", node.name, "declare each input once")
+        return reader.stream(self._columns(node))
+
+    def _aggregate(self, node: nodes.Aggregate, stream: Stream) -> Stream:
+        append: group.Append = Program.op
+        if self._distribution(node).distribution.kind == "scanned":
+            append = scan
+            self.compiled.remarks[node] = "each worker sums its slices and sends sums instead of rows"
+        return group.aggregate(stream, node, base_rows(node), append)
+
+    def _in_two_phases(
+        self, node: Node, select: Callable[[Stream], Stream], stream: Stream, names: Iterable[str]
+    ) -> Stream:
+        """Select rows at each worker, and, if the node is distributed so, among the selected ones at the first."""
+        second = self._distribution(node).second
+        if second is None:
+            return select(stream)
+        self.compiled.remarks[node] = "each worker selects among its rows, and one worker among the selected rows"
+        columns = {name: node.schema[name] for name in names}
+        moved, mailboxes = exchange(select(stream), ANYWHERE, second, columns)
+        self.compiled.exchanges.append(mailboxes)
+        return select(moved)
+
+    def _exchange(self, node: Node, by: Exchange | None, reader: Built | None = None) -> Stream:
+        """Return a node's stream after an exchange, which is emitted once for all readers."""
+        if by is not None and (node, by) not in self._exchanged:
+            part = Built(node=node, role=by)
+            with self._program.building(part):
+                self._exchanged[node, by] = self._moved(node, by)
+            self.compiled.built.append(part)
+        stream = self._streams[node] if by is None else self._exchanged[node, by]
+        self._program.part.uses.add(stream.part)
+        if by is not None and reader is not None:
+            self.compiled.readers[stream.part].append(reader)
+        return stream
+
+    def _moved(self, node: Node, by: Exchange) -> Stream:
+        columns = {name: node.schema[name] for name in self._columns(node)}
+        self._program.part.uses.add(self._streams[node].part)
+        moved, mailboxes = exchange(self._streams[node], self._distribution(node).distribution, by, columns)
+        self.compiled.exchanges.append(mailboxes)
+        return self._in_blocks(moved, by.applied())
+
+    def _in_blocks(self, stream: Stream, distribution: Distribution) -> Stream:
+        """Number the keys of a stream densely if its worker owns blocks of them."""
+        if distribution.low is None:
+            return stream
+        deal = Deal(distribution.by[0], distribution.low, self._program.workers, self._program.worker)
+        return replace(stream, deal=deal)
+
+    def _join(self, node: nodes.Join) -> Stream:
+        arrangements, conditions = zip(*(self._arrangement(node, side) for side in (0, 1)), strict=True)
+        origins = {name: self.shared.pruned.origin(node, name) for name in self._columns(node)}
+        columns = {name: (side == 0, self.shared.inputs[node, side].terms[of]) for name, (side, of) in origins.items()}
+        return join(self._program, arrangements, conditions, columns)
+
+    def _arrangement(self, node: nodes.Join, side: int) -> tuple[Arrangement, Term | None]:
+        """Return the arrangement that one side of a join reads, and its residual filter."""
+        of = self.shared.inputs[node, side]
+        names = of.names(node.keys[side])
+        key = ArrangementKey(of.node, self._distribution(node).exchanges[side], names, node.key_types)
+        found = self.shared.existing.get((node, side))
+        found = found or self.compiled.arrangement(key, self.shared.stored[of.node, names], of.condition)
+        if found is None:
+            found = self._arrange(key)
+            self.compiled.arrangements.append(found)
+        self.compiled.read_by(found.part)
+        return found.arrangement, of.condition
+
+    def _arrange(self, key: ArrangementKey) -> SharedArrangement:
+        program, at = self._program, (key.node, key.names)
+        part = Built(node=key.node, role=key.names)
+        with program.building(part):
+            stream = self._exchange(key.node, key.exchange)
+            number = stream.key(key.names, key.types, self.compiled.interners.get(key.types))
+            if number.interner is not None:
+                self.compiled.interners[key.types] = number.interner
+            keys = program.keys(number, base_rows(key.node), stream.size)
+            conditions = self.shared.filters.get(at)
+            terms = [*self.shared.stored[at], *([filter_bitmap(conditions)] if conditions else [])]
+            arrangement = arrange(stream, number.cell, keys, terms)
+            program.late_op(vm.SETTLE, arrangement.block)
+            program.keep(arrangement)
+        self.compiled.built.append(part)
+        return SharedArrangement(key, arrangement, part)
+
+    def _extend(self, node: nodes.Extend | nodes.Seek | nodes.Measure, stream: Stream) -> Stream:
+        names = self._columns(node)
+        if is_counted(node, names):
+            self.compiled.remarks[node] = f"values of {node.column} are counted, not listed"
+        exchanges = self._distribution(node).exchanges[1:]
+        indexes = [self._index(read, by) for read, by in zip(node.indexes, exchanges, strict=True)]
+        return extend(stream, node, indexes, names)
+
+    def _index(self, read: nodes.IndexRead, by: Exchange | None) -> Index:
+        """Return an index, which is emitted once for all readers."""
+        node = read.rows
+        of = Indexed(read.keys, read.value, self.shared.index_types[node, read.keys, read.value])
+        if (node, by, of) not in self._indexes:
+            part = Built(node=node, role=of)
+            with self._program.building(part):
+                built = index(self._exchange(node, by), of, node.schema[read.value], base_rows(node))
+                settled(self._program, built)
+            self.compiled.built.append(part)
+            self._indexes[node, by, of] = built, part
+        built, part = self._indexes[node, by, of]
+        self.compiled.read_by(part)
+        return built
+
+    def _iterate(self, loop: nodes.Iterate) -> Stream:
+        parts = {each: Built(node=each, role=None) for each in inside(loop)}
+        self.compiled.built += parts.values()
+        self._program.part.uses.update(parts.values())
+        joins = {}
+        for each, part in parts.items():
+            if isinstance(each, nodes.Join):
+                with self._program.building(part):
+                    joins[each] = self._loop_join(each)
+        columns = self.shared.pruned.columns
+        return Body(self._program, loop, columns, joins, parts).compile(lambda of: self._exchange(of, None))
+
+    def _loop_join(self, node: nodes.Join) -> LoopJoin:
+        """Arrange the side of a join inside a loop that comes from outside."""
+        side = 0 if node.left in self.shared.pruned.looping else 1
+        terms = self.shared.inputs[node, 1 - side].terms
+        outer = {name: terms[name] for name in self._columns(node) if (name in node.left.schema) == (side == 1)}
+        return LoopJoin(side, node.key_types, self._arrangement(node, 1 - side)[0], outer)

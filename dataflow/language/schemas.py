@@ -1,0 +1,67 @@
+"""Rules about schemas that the methods of collections share: equal types, unique keys, bounds on groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import prod
+
+from deltamark.dataflow.language.iteration import closing
+from deltamark.dataflow.plan.nodes import Aggregate, Filter, Iterate, Node, Project, Threshold
+from deltamark.dataflow.types import Field, Schema, Type, spanning
+from deltamark.errors import DeltamarkError
+
+
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Raise an error for a column name that occurs twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise DeltamarkError("a column given twice", name, "give each a name of its own")
+
+
+def refuse_other_type(what: str, name: str, left: Type, right: Type) -> None:
+    """Raise an error for values that cannot be compared."""
+    if left.comparable != right.comparable or left.scale != right.scale:
+        raise DeltamarkError(f"{what} of different types", f"{name}: {left} and {right}", "convert one of them")
+
+
+def common_fields(left: Schema, right: Schema) -> tuple[Field, ...]:
+    """Return the columns of a concatenation: both sides have the same names, and the bounds span those of both."""
+    if left.names != right.names:
+        raise DeltamarkError("different columns", f"{left.names} and {right.names}", "select the same ones first")
+    fields = []
+    for field in left.fields:
+        other = right[field.name]
+        refuse_other_type("columns", field.name, field.type, other)
+        nullable = field.type.nullable or other.nullable
+        fields.append(Field(field.name, replace(spanning(field.type, other), nullable=nullable)))
+    return tuple(fields)
+
+
+def groups_of(keys: Iterable[Field]) -> int:
+    """Return the number of different values that key columns can have."""
+    return prod(each.type.high - each.type.low + 1 + each.type.nullable for each in keys)
+
+
+def is_unique(node: Node, names: Sequence[str]) -> bool:
+    """Return whether each combination of values of these columns has at most one row, of weight 1."""
+    match node:
+        case Threshold():
+            return set(node.schema.names) <= set(names)
+        case Aggregate():
+            return set(node.keys) <= set(names)
+        case Iterate():
+            return set(closing(node.body).keys) <= set(names)
+        case Filter():
+            return is_unique(node.rows, names)
+        case Project():
+            return is_unique(node.rows, [node.copied[name] for name in names if name in node.copied])
+        case _:
+            return False
+
+
+def unused_name(name: str, schema: Schema) -> str:
+    """Return a name that no column of a schema has."""
+    while name in schema:
+        name += "'"
+    return name

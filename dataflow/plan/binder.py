@@ -1,0 +1,234 @@
+"""Binding: an expression gets the types of a collection and becomes a term.
+
+Numbers are aligned to one scale here, and text predicates on codes become tables, so that only arithmetic on int64 is
+left to evaluate.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from deltamark.dataflow.language.expr import Expr, ExprOp
+from deltamark.dataflow.plan.terms import Term, aligned, column, disjunction, number, product, rescaled
+from deltamark.dataflow.types import BOOL, SHORT, SHORT_BYTES, Schema, Type, date_type, integer, pack_short
+from deltamark.errors import DeltamarkError
+
+EPOCH = dt.date(1970, 1, 1)
+Comparison = Literal["equal", "less"]
+
+FIRST_DAY, LAST_DAY = ((day - EPOCH).days for day in (dt.date.min, dt.date.max))
+
+
+def bind(expr: Any, schema: Schema) -> Term:
+    """Give an expression, or a plain value, the types of a collection; raise an error for types that do not fit."""
+    if not isinstance(expr, Expr):
+        return _literal(expr)
+    if expr.op == "column":
+        return column(expr.args[0], schema[expr.args[0]])
+    return OPERATIONS[expr.op](expr, schema)
+
+
+def condition(expr: Any, schema: Schema) -> Term:
+    """Bind an expression that must be a condition."""
+    term = bind(expr, schema)
+    if term.type.kind != "bool":
+        raise DeltamarkError("not a condition", f"{expr!r} is {term.type}", "compare it with something")
+    return term
+
+
+def _literal(value: Any) -> Term:
+    strange = isinstance(value, bool | dt.datetime) or (isinstance(value, Decimal) and not value.is_finite())
+    if strange or not isinstance(value, int | Decimal | dt.date | str):
+        remedy = "write an int, Decimal('0.05'), a date or str"
+        raise DeltamarkError("not a value of an expression", f"{value!r} ({type(value).__name__})", remedy)
+    if isinstance(value, int):
+        return number(value)
+    if isinstance(value, Decimal):
+        exponent = min(int(value.as_tuple().exponent), 0)
+        return number(int(value.scaleb(-exponent)), -exponent)
+    if isinstance(value, dt.date):
+        days = (value - EPOCH).days
+        return Term.of("literal", (), date_type(days, days), days)
+    return Term.of("literal", (), Type("text"), value)
+
+
+def _numbers(expr: Expr, schema: Schema) -> tuple[Term, Term]:
+    left, right = (bind(arg, schema) for arg in expr.args)
+    for term in (left, right):
+        _must_be(term, ("int",), expr)
+    return left, right
+
+
+def _must_be(term: Term, kinds: tuple[str, ...], expr: Expr) -> None:
+    if term.type.nullable:
+        raise DeltamarkError("a value that may be missing", f"{term} in {expr!r}", "give it a value by .coalesce(...)")
+    if term.type.kind not in kinds:
+        raise DeltamarkError(f"not of type {' or '.join(kinds)}", f"{term} is {term.type} in {expr!r}", "convert it")
+
+
+def _addition(op: Literal["add", "subtract"], expr: Expr, schema: Schema) -> Term:
+    left, right = aligned(*_numbers(expr, schema))
+    (a, b), (c, d) = (left.type.low, left.type.high), (right.type.low, right.type.high)
+    low, high = (a + c, b + d) if op == "add" else (a - d, b - c)
+    return Term.of(op, (left, right), integer(low, high, left.type.scale))
+
+
+def _multiply(expr: Expr, schema: Schema) -> Term:
+    return product(*_numbers(expr, schema))
+
+
+def _comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
+    left, right = (bind(arg, schema) for arg in expr.args)
+    for term in (left, right):
+        _must_be(term, ("int", "date", "code", "short", "text"), expr)
+    if right.op == "literal" and right.type.kind == "text":
+        return _with_word(op, left, right.value, lambda word, other: word < other)
+    if left.op == "literal" and left.type.kind == "text":
+        return _with_word(op, right, left.value, lambda word, other: word > other)
+    if left.type.comparable != right.type.comparable or (left.type.kind == "text" and op != "equal"):
+        raise DeltamarkError("cannot be compared", f"{left} is {left.type}, {right} is {right.type}", "convert one")
+    if left.type.kind == "int":
+        left, right = aligned(left, right)
+    return Term.of(op, (left, right), BOOL)
+
+
+def _with_word(op: Comparison, term: Term, word: str, less: Callable[[str, str], bool]) -> Term:
+    """Compare a column of codes, short texts or texts with a word."""
+    match term.type.kind:
+        case "code":
+            test = (lambda other: other == word) if op == "equal" else (lambda other: less(other, word))
+            return _lookup(term, tuple(test(other) for other in term.type.words))
+        case "short" if op == "equal":
+            return _member(term, (word,))
+        case "text" if op == "equal":
+            return Term.of("match", (term,), BOOL, (word,))
+    raise DeltamarkError("cannot be compared", f"{term} ({term.type}) with {word!r}", "compare like with like")
+
+
+def _lookup(term: Term, table: tuple[bool, ...]) -> Term:
+    """Return a condition on a code, as a table of its value for each code."""
+    return Term.of("lookup", (term,), BOOL, table)
+
+
+def _member(term: Term, values: tuple[Any, ...]) -> Term:
+    """Return the condition that a term is one of some values, which are stored as sorted integers."""
+    if term.type.kind == "short":
+        for value in values:
+            if not isinstance(value, str):
+                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {value!r}", "use its own type")
+        stored = [packed for value in values if (packed := pack_short(value)) is not None]
+    else:
+        literals = [_literal(value) for value in values]
+        for literal in literals:
+            if literal.type.kind != term.type.kind or literal.type.scale > term.type.scale:
+                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {literal}", "use its own type")
+        scale = term.type.scale
+        stored = [rescaled(literal, scale).value if scale else literal.value for literal in literals]
+    return Term.of("member", (term,), BOOL, tuple(sorted(set(stored))))
+
+
+def _is_in(expr: Expr, schema: Schema) -> Term:
+    term, values = bind(expr.args[0], schema), expr.args[1]
+    _must_be(term, ("int", "date", "code", "short", "text"), expr)
+    if term.type.kind == "text":
+        return disjunction([Term.of("match", (term,), BOOL, (_text(value),)) for value in values])
+    if term.type.kind == "code":
+        for value in values:
+            if not isinstance(value, str):
+                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {value!r}", "use its own type")
+        return _lookup(term, tuple(word in values for word in term.type.words))
+    return _member(term, values)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise DeltamarkError("not a text", repr(value), "write a str")
+    return value
+
+
+def _like(expr: Expr, schema: Schema) -> Term:
+    term, pattern = bind(expr.args[0], schema), expr.args[1]
+    _must_be(term, ("code", "text"), expr)
+    if not isinstance(pattern, str):
+        raise DeltamarkError("not a pattern", repr(pattern), "write a str, with % for any text")
+    if term.type.kind == "code":
+        regex = re.compile(re.escape(pattern).replace("%", ".*").replace("_", "."), re.DOTALL)
+        return _lookup(term, tuple(bool(regex.fullmatch(word)) for word in term.type.words))
+    if "_" in pattern:
+        raise DeltamarkError("a pattern for stored text has % alone", repr(pattern), "leave _ out")
+    return Term.of("match", (term,), BOOL, tuple(pattern.split("%")))  # prefix, then pieces in order, suffix
+
+
+def _substring(expr: Expr, schema: Schema) -> Term:
+    term, start, length = bind(expr.args[0], schema), expr.args[1], expr.args[2]
+    _must_be(term, ("text",), expr)
+    if not (start >= 1 and 1 <= length <= SHORT_BYTES):
+        raise DeltamarkError("no such substring", f"{start}, {length}", f"start at 1, take 1 to {SHORT_BYTES}")
+    return Term.of("substring", (term,), SHORT, (start, length))
+
+
+def _year(expr: Expr, schema: Schema) -> Term:
+    term = bind(expr.args[0], schema)
+    _must_be(term, ("date",), expr)
+    low, high = term.type.low, term.type.high
+    if not FIRST_DAY <= low <= high <= LAST_DAY:
+        actual = f"{term}: days {low}..{high} since 1970"
+        raise DeltamarkError("a year outside 1 to 9999", actual, f"declare bounds from {FIRST_DAY} to {LAST_DAY}")
+    days = np.arange(low, high + 1).astype("datetime64[D]")
+    years = tuple((days.astype("datetime64[Y]").astype(np.int64) + EPOCH.year).tolist())
+    return Term.of("table", (term,), integer(years[0], years[-1]), (low, years))
+
+
+def _connective(op: Literal["and", "or"], expr: Expr, schema: Schema) -> Term:
+    return Term.of(op, tuple(condition(arg, schema) for arg in expr.args), BOOL)
+
+
+def _not(expr: Expr, schema: Schema) -> Term:
+    inner = condition(expr.args[0], schema)
+    return inner.args[0] if inner.op == "not" else Term.of("not", (inner,), BOOL)
+
+
+def _when(expr: Expr, schema: Schema) -> Term:
+    test = condition(expr.args[0], schema)
+    left, right = (bind(arg, schema) for arg in expr.args[1:])
+    if left.type.comparable != right.type.comparable or left.type.kind in ("text", "bool"):
+        actual = f"{left.type} and {right.type} in {expr!r}"
+        raise DeltamarkError("the branches differ", actual, "make them of one type")
+    if left.type.scale != right.type.scale:
+        for term in (left, right):
+            _must_be(term, ("int",), expr)
+        left, right = aligned(left, right)
+    nullable = left.type.nullable or right.type.nullable
+    low, high = min(left.type.low, right.type.low), max(left.type.high, right.type.high)
+    return Term.of("when", (test, left, right), replace(left.type, low=low, high=high, nullable=nullable))
+
+
+def _is_null(expr: Expr, schema: Schema) -> Term:
+    return Term.of("is_null", (bind(expr.args[0], schema),), BOOL)
+
+
+def _coalesce(expr: Expr, schema: Schema) -> Term:
+    term, value = bind(expr.args[0], schema), bind(expr.args[1], schema)
+    if term.type.comparable != value.type.comparable or value.type.scale > term.type.scale or value.type.nullable:
+        raise DeltamarkError("no value for the missing ones", f"{value} for {term} ({term.type})", "use its own type")
+    if term.type.kind == "int":
+        value = rescaled(value, term.type.scale)
+    low, high = min(term.type.low, value.type.low), max(term.type.high, value.type.high)
+    return Term.of("coalesce", (term, value), replace(term.type, low=low, high=high, nullable=False))
+
+
+OPERATIONS: dict[ExprOp, Callable[[Expr, Schema], Term]] = {
+    "add": partial(_addition, "add"), "subtract": partial(_addition, "subtract"), "multiply": _multiply,
+    "equal": partial(_comparison, "equal"), "less": partial(_comparison, "less"),
+    "is_in": _is_in, "like": _like, "substring": _substring, "year": _year,
+    "and": partial(_connective, "and"), "or": partial(_connective, "or"), "not": _not,
+    "when": _when, "is_null": _is_null, "coalesce": _coalesce,
+}  # fmt: skip

@@ -1,0 +1,47 @@
+"""Properties of whole plans: the inputs below a node, their rows, and whether rows are subtracted or consolidated."""
+
+from __future__ import annotations
+
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Consolidate,
+    Extreme,
+    Input,
+    Iterate,
+    MovingThreshold,
+    Negate,
+    Node,
+    NullRow,
+    Project,
+    Threshold,
+    TopK,
+    walk,
+)
+
+CONSOLIDATED = (Aggregate, Threshold, Extreme, TopK, MovingThreshold, NullRow, Consolidate, Iterate)
+"""The operations whose results have one update per row and time."""
+
+
+def base_inputs(root: Node) -> list[Input]:
+    """List the inputs below a root."""
+    return [each for each in walk(root) if isinstance(each, Input)]
+
+
+def base_rows(root: Node) -> int:
+    """Return the row bound of the largest input below a node, by which memory is sized.
+
+    The bound of a join's own schema is a product, and no guide to its size.
+    """
+    return max(each.schema.rows for each in base_inputs(root))
+
+
+def subtracts(root: Node) -> bool:
+    """Return whether a plan negates rows anywhere."""
+    return any(isinstance(each, Negate) for each in walk(root))
+
+
+def is_consolidated(root: Node) -> bool:
+    """Return whether a result has one update per row and time. A projection that keeps every column preserves this."""
+    if isinstance(root, Project):
+        return set(root.copied.values()) >= set(root.rows.schema.names) and is_consolidated(root.rows)
+    return isinstance(root, CONSOLIDATED)

@@ -1,0 +1,238 @@
+"""Expressions mean what was written, and their types bound their values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.choices import Drawn
+from support.driving import at_once
+from support.expressions import condition, number
+from support.plans import cases
+from support.reference import answer, evaluate
+from support.relations import items, limits, pairs, texts
+from support.streams import times_of
+
+from deltamark.dataflow.language.collection import count, source, total
+from deltamark.dataflow.language.expr import Expr, col, when
+from deltamark.dataflow.plan.binder import EPOCH, bind
+from deltamark.dataflow.types import LARGEST, NULL, SHORT, code_type, date_type, integer, pack_short, unpack_short
+from deltamark.errors import DeltamarkError
+
+NUMBERS = source(
+    "numbers",
+    {
+        "a": integer(-(10**4), 10**4),
+        "b": integer(0, 10**3, scale=2),
+        "c": integer(-5, -2, scale=1),
+        "day": date_type(8030, 8040),
+        "word": code_type(("ant", "bee", "cat")),
+        "short": SHORT,
+        "missing": integer(-3, 3).or_null(),
+    },
+    10,
+).schema
+
+
+@st.composite
+def a_row(draw):
+    """Draw a row, its numbers often at their bounds."""
+    row = {}
+    for field in NUMBERS.fields:
+        low, high = field.type.low, field.type.high
+        ends = [NULL] if field.type.nullable else [low, high]
+        row[field.name] = draw(st.sampled_from(ends) | st.integers(low, high))
+    return row | {"short": pack_short(draw(st.sampled_from(["", "a", "ab", "b"])))}
+
+
+def shown(name, value):
+    """Read a stored value as what it stands for."""
+    type_ = NUMBERS[name]
+    match type_.kind:
+        case "int":
+            return None if value == NULL else Fraction(value, 10**type_.scale)
+        case "date":
+            return EPOCH + dt.timedelta(days=value)
+        case "code":
+            return type_.words[value]
+    return unpack_short(value)
+
+
+def like(text, pattern):
+    return re.fullmatch("".join({"%": ".*", "_": "."}.get(each, re.escape(each)) for each in pattern), text) is not None
+
+
+MEANING = {
+    "add": lambda left, right: left + right,
+    "subtract": lambda left, right: left - right,
+    "multiply": lambda left, right: left * right,
+    "equal": lambda left, right: left == right,
+    "less": lambda left, right: left < right,
+    "and": lambda left, right: left and right,
+    "or": lambda left, right: left or right,
+    "not": lambda test: not test,
+    "when": lambda test, value, otherwise: value if test else otherwise,
+    "is_null": lambda value: value is None,
+    "coalesce": lambda value, otherwise: otherwise if value is None else value,
+    "year": lambda day: day.year,
+    "is_in": lambda value, values: value in values,
+    "like": like,
+}
+
+
+def meaning(expr, row):
+    """Compute an expression as it was written, in exact fractions, words and dates."""
+    if not isinstance(expr, Expr):
+        return Fraction(expr) if isinstance(expr, Decimal) else expr
+    if expr.op == "column":
+        return shown(expr.args[0], row[expr.args[0]])
+    return MEANING[expr.op](*(meaning(arg, row) for arg in expr.args))
+
+
+@settings(max_examples=200)
+@given(st.data(), a_row())
+def test_a_number_means_what_was_written_and_keeps_to_its_bounds(data, row):
+    expr = number(Drawn(data.draw), NUMBERS, 3)
+    term = bind(expr, NUMBERS)
+    value = evaluate(term, row)
+    assert Fraction(value, 10**term.type.scale) == meaning(expr, row)
+    assert term.type.low <= value <= term.type.high
+
+
+@settings(max_examples=200)
+@given(st.data(), a_row())
+def test_a_condition_means_what_was_written(data, row):
+    expr = condition(Drawn(data.draw), NUMBERS, 3)
+    assert evaluate(bind(expr, NUMBERS), row) == meaning(expr, row)
+
+
+@given(cases(), st.data())
+def test_answers_keep_to_the_bounds_of_their_schema(case, data):
+    time = data.draw(st.sampled_from([0, *times_of(case.streams)]))
+    for row in answer(case.collection.node, case.streams, time):
+        for field, value in zip(case.collection.schema.fields, row, strict=True):
+            bounded = isinstance(value, str) or field.type.low <= value <= field.type.high
+            assert bounded or (field.type.nullable and value == NULL)
+
+
+def test_a_sum_of_signed_rows_keeps_to_its_bounds():
+    node = pairs.concat(limits.rename(value="limit").negate()).aggregate(x=total(col.value)).node
+    ((value,),) = answer(node, {"pairs": [((1, 1), 0, 2)], "limits": [((1, 9), 0, 1)]}, 0)
+    assert value == -7
+    assert node.schema["x"].low <= value
+
+
+def test_the_rows_of_a_join_keep_to_the_bound_of_its_schema():
+    few = {name: source(name, {"key": integer(0, 9), name: integer(0, 9)}, 10) for name in ("a", "b")}
+    joined = few["a"].join(few["b"], on="key")
+    streams = {name: [((1, each), 0, 1) for each in range(10)] for name in few}
+    assert sum(answer(joined.node, streams, 0).values()) <= joined.schema.rows
+
+
+@pytest.mark.parametrize(
+    ("expr", "scale", "value"),
+    [
+        (col.price + 1, 2, 350),
+        (1 - col.price, 2, -150),
+        (col.price * col.price, 4, 62500),
+        (col.price * Decimal("0.05"), 4, 1250),
+        (col.price + Decimal("0.005"), 3, 2505),
+        (-col.price, 2, -250),
+        (when(col.price > 1, col.price).otherwise(0), 2, 250),
+        (when(col.price > Decimal("2.505"), Decimal("0.125")).otherwise(col.price), 3, 2500),
+    ],
+    ids=str,
+)
+def test_scales_align_exactly(expr, scale, value):
+    term = bind(expr, items.schema)
+    assert (term.type.scale, evaluate(term, {"price": 250})) == (scale, value)
+
+
+def test_a_value_and_its_limit_align():
+    """3 is above 2.50."""
+    node = items.above(items.aggregate(x=total(col.price)), col.value, "x").node
+    row = (1, 3, 250)
+    assert answer(node, {"items": [(row, 0, 1)]}, 0) == {row: 1}
+
+
+@pytest.mark.parametrize(
+    ("expr", "low", "high"),
+    [
+        (col.value + col.key, -5, 12),
+        (col.value - col.key, -8, 9),
+        (col.value * col.value, -45, 81),
+        (col.value * -2, -18, 10),
+        (-col.value, -9, 5),
+        (when(col.key == 1, col.value).otherwise(100), -5, 100),
+        (col.price - Decimal("0.5"), -50, 949),
+    ],
+    ids=str,
+)
+def test_bounds_are_those_of_intervals(expr, low, high):
+    term = bind(expr, items.schema)
+    assert (term.type.low, term.type.high) == (low, high)
+
+
+def test_a_sum_is_bounded_by_the_rows():
+    summed = items.aggregate(x=total(col.value), y=total(col.price), n=count()).schema
+    assert [max(-each.type.low, each.type.high) for each in summed.fields] == [900, 99900, 100]
+    huge = source("huge", {"x": integer(-LARGEST, LARGEST)}, 2).aggregate(x=total(col.x)).schema["x"]
+    assert (huge.low, huge.high) == (-LARGEST, LARGEST)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "kept"),
+    [
+        (col.comment == "a b", {"a b"}),
+        (col.comment.like("a%"), {"a b", "a", "a.b\nc"}),
+        (col.comment.like("%b"), {"a b"}),
+        (col.comment.like("a%b%c"), {"a.b\nc"}),
+        (col.comment.like("%a%a%"), {"xaxa"}),
+        (col.comment.contains("."), {"a.b\nc"}),
+        (col.comment != "a", {"", "a b", "a.b\nc", "xaxa"}),
+        (col.comment.substring(2, 3) == " b", {"a b"}),
+        (col.comment.substring(9, 1) == "", {"", "a b", "a", "a.b\nc", "xaxa"}),
+    ],
+    ids=lambda each: str(sorted(each) if isinstance(each, set) else each),
+)
+def test_texts_are_matched_as_in_sql(predicate, kept):
+    term = texts.where(predicate).node.condition
+    assert {text for text in ("", "a b", "a", "a.b\nc", "xaxa") if evaluate(term, {"comment": text})} == kept
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=7).filter(lambda text: len(text.encode()) <= 7)))
+def test_short_texts_are_packed_in_the_order_of_their_bytes(words):
+    packed = [pack_short(word) for word in words]
+    assert [unpack_short(each) for each in packed] == words
+    assert [unpack_short(each) for each in sorted(packed)] == sorted(words, key=str.encode)
+
+
+EDGES = {
+    "more than the most": (col.x > LARGEST, []),
+    "less than the least": (col.x < -LARGEST, []),
+    "at least the most": (col.x >= LARGEST, [LARGEST]),
+    "at most the least": (col.x <= -LARGEST, [-LARGEST]),
+    "not less than the most": (~(col.x < LARGEST), [LARGEST]),
+    "more than the most, and little": ((col.x > LARGEST) & (col.x < 5), []),
+    "between the wrong ends": (col.x.between(LARGEST, -LARGEST), []),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_a_filter_may_stand_at_the_ends_of_64_bits(name):
+    test, kept = EDGES[name]
+    ends = source("ends", {"x": integer(-LARGEST, LARGEST)}, 100)
+    rows = [((value,), 0, 1) for value in (-LARGEST, -1, 0, 1, LARGEST)]
+    assert at_once(ends.where(test), {"ends": rows}) == {(0, (value,)): 1 for value in kept}
+
+
+@pytest.mark.parametrize(("low", "high"), [(-719163, 0), (0, 2932897), (-(2**31), 2**31 - 1)])
+def test_a_year_outside_the_calendar_is_an_error(low, high):
+    days = source("days", {"day": date_type(low, high)}, 10)
+    with pytest.raises(DeltamarkError, match=rf"a year outside 1 to 9999: day: days {low}\.\.{high} since 1970"):
+        days.select(y=col.day.year())

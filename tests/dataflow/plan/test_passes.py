@@ -1,0 +1,97 @@
+"""The passes over plans: the columns that are required, the arrangements that are shared, and the exchanges."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.plans import cases
+from support.relations import items, others
+from support.required import columns_read
+
+from deltamark.dataflow.language.collection import total
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.plan.distribution import FIRST
+from deltamark.dataflow.plan.nodes import Aggregate, Consolidate, Join, MovingThreshold, NullRow, Threshold, TopK, walk
+from deltamark.dataflow.plan.partitioning import partition
+from deltamark.dataflow.plan.pruning import prune, required_columns
+from deltamark.dataflow.plan.sharing import share
+
+
+def shared(plans):
+    return share(prune(plans), lambda *_: None, 1)
+
+
+@given(cases())
+def test_every_column_that_is_read_is_required(case):
+    columns = required_columns(case.collection.node)
+    for node, names in columns_read(case.collection.node).items():
+        assert names <= set(columns.get(node, ()))
+
+
+@given(cases())
+def test_required_columns_are_columns_of_their_nodes(case):
+    pruned = prune({"answer": case.collection.node})
+    assert set(pruned.nodes) == set(pruned.columns)
+    for node in pruned.nodes:
+        assert set(pruned.columns[node]) <= set(node.schema.names)
+        assert all(each in pruned.columns for each in node.inputs)
+
+
+def test_columns_that_no_answer_uses_are_not_required():
+    plan = items.join(others, on="key").aggregate("day", sum=total(col.value))
+    columns = required_columns(plan.node)
+    assert set(columns[items.node]) == {"key", "value"}
+    assert set(columns[others.node]) == {"key", "day"}
+
+
+def test_an_arrangement_that_exists_requires_nothing_of_its_inputs():
+    plan = items.join(others, on="key")
+    result = share(prune({"": plan.node}), lambda key, *_: "built" if key.node is items.node else None, 1)
+    assert result.existing == {(plan.node, 0): "built"}
+    assert items.node not in result.pruned.columns
+    assert others.node in result.pruned.columns
+
+
+def test_each_side_of_a_join_reads_one_arrangement():
+    plans = {str(least): items.where(col.value > least).join(others, on="key").node for least in range(3)}
+    result = shared(plans)
+    assert set(result.inputs) == {(plan, side) for plan in plans.values() for side in (0, 1)}
+    for (join, side), each in result.inputs.items():
+        assert set(result.stored[each.node, each.names(join.keys[side])]) >= set(each.terms.values()) - {
+            each.terms[name] for name in join.keys[side]
+        }
+
+
+@given(cases())
+def test_a_worker_alone_exchanges_nothing(case):
+    partitioned = partition(prune({"answer": case.collection.node}), 1)
+    for each in partitioned.operators.values():
+        assert set(each.exchanges) <= {None}
+        assert each.distribution == FIRST
+
+
+@given(cases(), st.integers(2, 4))
+def test_an_operator_with_state_has_equal_rows_at_one_worker(case, workers):
+    pruned = prune({"answer": case.collection.node})
+    partitioned = partition(pruned, workers)
+    for node, each in partitioned.operators.items():
+        after = [
+            partitioned.operators[below].distribution if exchange is None else exchange.applied()
+            for below, exchange in zip(node.inputs, each.exchanges, strict=True)
+        ]
+        match node:
+            case Threshold() | Consolidate() | NullRow() | TopK():
+                assert all(place.settled for place in after)
+            case Aggregate():
+                assert after[0].settled or each.distribution.kind == "scanned"
+            case Join() | MovingThreshold() if node.keys[0]:
+                assert {place.kind for place in after} <= {"owned", "first"}
+                assert len({place.kind for place in after}) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_required_node_has_a_distribution(workers):
+    plan = items.join(others, on="key").distinct("day").top(2, [])
+    pruned = prune({"answer": plan.node})
+    assert set(partition(pruned, workers).operators) == set(walk(plan.node))

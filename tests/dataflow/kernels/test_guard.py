@@ -13,14 +13,14 @@ BEGIN = """
 import sys
 import numpy as np
 from numba import njit as kernel
-from dataflow.batch import Batch
-from dataflow.collection import source
-from dataflow.kernels import guard, memory
-from dataflow.kernels import run as vm
-from dataflow.kernels.guard import OutOfBoundsError, lent
-from dataflow.kernels.memory import Memory, load, load8, store, view
-from dataflow.types import integer
-from dataflow.worker import Worker
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.kernels.core import guard, memory
+from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.core.guard import OutOfBoundsError, lent
+from deltamark.dataflow.kernels.core.memory import Memory, load, load8, store, view
+from deltamark.dataflow.types import integer
+from deltamark.dataflow.runtime.dataflow import Dataflow
 
 def refused(name, action, *words):
     try:
@@ -58,10 +58,10 @@ with lent(array) as (address,):
 refused(name, lambda: read(address, 3), 'not live')
 """,
     "a block of an operator": """
-from dataflow.kernels import aggregate
+from deltamark.dataflow.kernels.groups import aggregate
 rows = source('rows', {'a': integer(0, 9)}, 10)
-worker = Worker(rows.count(by='a'))
-op = next(each for each in worker._shard._program.ops if view(each.block, 1)[0] == vm.AGGREGATE)
+worker = Dataflow(rows.count(by='a'))
+op = next(each for each in worker._worker._program.ops if view(each.block, 1)[0] == vm.AGGREGATE)
 view(op.block, 20)[aggregate.STATE] += 8 << 24
 one = np.ones(1, np.int64)
 refused(name, lambda: worker.feed({'rows': Batch(one, one, {'a': one})}), 'AGGREGATE', 'not live')

@@ -14,13 +14,13 @@ FEED = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
 import numpy as np
-from dataflow.batch import Batch
-from dataflow.collection import source
-from dataflow.embedded import Embedded
-from dataflow.expr import col
-from dataflow.types import integer
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.types import integer
 rows = source("rows", {{"a": integer(0, 10**5)}}, 10**9)
-engine = Embedded({plan}, {workers})
+engine = Dataflow({plan}, workers={workers})
 engine.push({{}})
 many = np.zeros(10**5, np.int64)
 each = np.arange(10**5)

@@ -14,7 +14,7 @@ import queries.parameters
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results.readme import REFERENCE, section, with_tables
@@ -63,7 +63,7 @@ def test_loops():
     given = {"edges": edges, "roots": roots, "col": col}
     exec(example("begin.iterate("), given)
     time, ones = np.array([0]), np.array([1])
-    with closing(Worker(given["distances"])) as worker:
+    with closing(Dataflow(given["distances"])) as worker:
         edge = Batch(time, ones, {"src": np.array([2]), "dst": np.array([3])})
         out = worker.feed({"edges": edge, "roots": Batch(time, ones, {"node": np.array([2])})})
         assert sorted(zip(out.columns["node"], out.columns["dist"], strict=True)) == [(2, 0), (3, 1)]

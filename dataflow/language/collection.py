@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltamark.dataflow.language.expr import Expr
 from deltamark.dataflow.language.iteration import closing, looped
+from deltamark.dataflow.language.synonyms import COLLECTION
 from deltamark.dataflow.plan.nodes import Node, node, walk
 from deltamark.dataflow.plan.terms import Term, bind, column, condition, null, number, rescaled
 from deltamark.dataflow.types import LARGEST, Field, Schema, Type
-from deltamark.errors import DeltamarkError
+from deltamark.errors import DeltamarkError, unknown_attribute
 
 Names = str | Iterable[str]
 
@@ -48,7 +49,7 @@ def source(name: str, columns: Mapping[str, Type], rows: int) -> Collection:
     return Collection(node("input", (), name, schema))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Collection:
     node: Node
 
@@ -279,12 +280,27 @@ class Collection:
         """Cancel what cancels within each time."""
         return self._then("consolidate", (), self.schema)
 
+    def __repr__(self) -> str:
+        return f"Collection of {self.schema.described()}"
+
+    if not TYPE_CHECKING:  # type checkers know the attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            known = (each for each in dir(type(self)) if not each.startswith("_"))
+            raise unknown_attribute("Collection", name, known, COLLECTION)
+
     def _then(self, op: Any, params: Any, schema: Schema) -> Collection:
         return Collection(node(op, (self.node,), params, schema))
 
 
 def _names(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, Iterable):
+        raise DeltamarkError("not the names of columns", repr(names), "write 'name', or ['first', 'second']")
+    return tuple(names)
 
 
 def _unused(name: str, schema: Schema) -> str:

@@ -38,7 +38,7 @@ def left_over(temporary: Path) -> list[str]:
 def name(process: int) -> str:
     """Name a process by its program and what it was told to do; one that has ended has no name."""
     words = [each.decode(errors="replace") for each in _read(process, "cmdline").split(b"\0") if each]
-    wanted = (each for each in words if each.startswith(("org.apache", "harness", "datagen", "pyspark")))
+    wanted = (each for each in words if each.startswith(("org.apache", "harness", "datagen", "deltamark", "pyspark")))
     return " ".join([Path(words[0]).name, *list(wanted)[:2]]) if words else ""
 
 

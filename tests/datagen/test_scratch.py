@@ -17,7 +17,7 @@ from deltamark.datagen.graphs.make import VERSION
 HOLD = """
 import sys, time
 from pathlib import Path
-from datagen import scratch
+from deltamark.datagen import scratch
 (scratch.make(Path(sys.argv[1])) / "file").touch()
 print("made", flush=True)
 time.sleep(60)

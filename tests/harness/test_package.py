@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 from support.paths import ROOT
 
@@ -10,7 +11,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setupto
 
 
 def test_packages_have_all_their_files():
-    installed = {".py", *(pattern.removeprefix("*") for pattern in SETTINGS["package-data"]["*"])}
+    installed = {Path(pattern).suffix for pattern in ("x.py", *SETTINGS["package-data"]["*"])}
     included = [ROOT / name.replace(".", "/").removesuffix("*") for name in SETTINGS["packages"]["find"]["include"]]
     files = [path for folder in included for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 100
@@ -20,5 +21,5 @@ def test_packages_have_all_their_files():
 def test_what_commands_read_lies_in_packages():
     included = SETTINGS["packages"]["find"]["include"]
     for name in ("golden", "published"):
-        assert f"results.{name}" in included
+        assert f"deltamark.results.{name}" in included
         assert any((ROOT / "results" / name).iterdir())

@@ -122,7 +122,8 @@ def test_a_directory_of_somebody_else_among_temporary_files_is_not_used(tmp_path
 
 def test_a_process_finds_its_kernels_damaged(tmp_path):
     """As for a user: no fixture, another process, and the files of every kernel that it needs."""
-    script = "from dataflow.kernels import keymap, memory; print(keymap.crowded(memory.Memory().reserve(16), 1))"
+    modules = "from deltamark.dataflow.kernels.core import hash_map, memory"
+    script = f"{modules}; print(hash_map.crowded(memory.Memory().reserve(16), 1))"
     for _ in range(2):
         ran = subprocess.run(
             [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},

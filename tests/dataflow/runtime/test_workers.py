@@ -225,7 +225,7 @@ def test_a_wrong_batch_is_refused_and_does_no_harm():
 SCRIPT = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
-from tests.dataflow.runtime.test_workers import Dataflow, children, long_feed, push_forever
+from test_workers import Dataflow, children, long_feed, push_forever
 collection, batches = long_feed()
 engine = Dataflow(collection, workers=3)
 print(*children(), flush=True)
@@ -237,7 +237,7 @@ push_forever(engine, batches)
 def program():
     """Start a program that feeds three workers until it is stopped, in a group of its own."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], cwd=ROOT, env={**os.environ, "PYTHONPATH": ".:tests"},
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, env={**os.environ, "PYTHONPATH": ".:tests:tests/dataflow/runtime"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     yield process

@@ -10,7 +10,6 @@ import duckdb
 import numpy as np
 from support.paths import ROOT
 
-import queries.parameters
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
@@ -19,6 +18,7 @@ from deltamark.dataflow.types import integer
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results.readme import REFERENCE, section, with_tables
 from deltamark.queries import catalogue
+from deltamark.queries.parameters import VALIDATION
 
 README = (ROOT / "README.md").read_text()
 
@@ -50,11 +50,11 @@ def test_several_dataflows_at_once():
         for column, value in (("price", 900), ("city", 2))
     )
     given |= {"batch": batch, "more": more}
-    exec(example("import Together"), given)
+    exec(example("dataflow.retire("), given)
     assert given["changes"]["cities"].columns["revenue"].tolist() == [900]
     assert given["answer"].columns["count"].tolist() == [1]
-    assert given["together"].explain().count("arrangement of") == 2
-    assert list(given["together"].schemas) == ["dear"]
+    assert given["dataflow"].explain().count("arrangement of") == 2
+    assert list(given["dataflow"].schemas) == ["dear"]
 
 
 def test_loops():
@@ -75,7 +75,7 @@ def test_your_own_query(monkeypatch, capsys, data):
     ((name, key),) = re.findall(r'`"(\w+)": (\w+)`', README)
     ((_, parameters),) = re.findall(r'`"(\w+)": (\{.*?\})`', README)
     monkeypatch.setitem(catalogue.QUERIES, name, given[key])
-    monkeypatch.setitem(queries.parameters.VALIDATION, name, ast.literal_eval(parameters))
+    monkeypatch.setitem(VALIDATION, name, ast.literal_eval(parameters))
     words = ["verify", name, "--data", str(data), "--logical", "1,7", "--physical", "13,all", "--times", "10"]
     assert main(words) == 0
     assert "6 checked, 0 wrong" in capsys.readouterr().out

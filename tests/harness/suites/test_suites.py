@@ -362,7 +362,7 @@ def test_a_plan_makes_no_data(name, tmp_path, capsys):
 def test_what_was_measured_is_shown_when_it_is_stopped(fakes, tmp_path, capsys, monkeypatch, interrupt):
     directory = tmp_path / machine.name(machine.facts())
     if interrupt == "STOP":
-        monkeypatch.setattr(run.control, "seconds", lambda: (directory / "STOP").touch() or 0.1)
+        monkeypatch.setattr(run.control_work, "seconds", lambda: (directory / "STOP").touch() or 0.1)
     else:
         fakes.interrupted = "4-clique"
     assert main(["bench", "SUITE=graph", f"RESULTS={tmp_path}"]) == (0 if interrupt == "STOP" else 130)

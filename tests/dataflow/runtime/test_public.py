@@ -94,7 +94,7 @@ MISTAKES = {
     "a missing column": (lambda: sales.select("prize"), "unknown column: prize; did you mean price"),
     "int for a type": (lambda: source("x", {"a": int}, rows=3), r"a: <class 'int'>; write integer\(low, high\)"),
     "str for a type": (lambda: source("x", {"a": str}, rows=3), "write TEXT"),
-    "a string for a type": (lambda: source("x", {"a": "date"}, rows=3), "not the type of a column: a: .date.; write TEXT"),
+    "a text for a type": (lambda: source("x", {"a": "date"}, rows=3), "a: .date.; write TEXT"),
     "too many digits": (lambda: decimal(0, "0.001", scale=2), "a bound with more digits than the scale"),
     "a list of plans": (lambda: Dataflow([sales]), r"not a plan: list; give a Collection, or \{name: Collection"),
     "a plan that is none": (lambda: Dataflow({"a": 5}), "not a plan: int"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -46,8 +46,9 @@ class Batch:
         self, time: np.ndarray | Sequence[int], diff: np.ndarray | Sequence[int],
         columns: Mapping[str, Column | Sequence[int] | Sequence[str]],
     ) -> None:  # fmt: skip
-        self.time, self.diff = _array(time), _array(diff)
-        self.columns = cast("Mapping[str, Column]", columns)
+        self.time = time if isinstance(time, np.ndarray) else _array(time)
+        self.diff = diff if isinstance(diff, np.ndarray) else _array(diff)
+        self.columns: Mapping[str, Column] = columns
         self.pointers: Pointers | None = None
 
     def __repr__(self) -> str:
@@ -65,11 +66,11 @@ class Batch:
         return "\n ".join([f"Batch of {rows} change{'' if rows == 1 else 's'}", *(lines if rows else []), *more])
 
 
-def _array(values: np.ndarray | Sequence[int]) -> np.ndarray:
+def _array(values: Sequence[int]) -> np.ndarray:
     """Convert a list or tuple of ints to an array; leave the check of anything else to the feed."""
     if isinstance(values, list | tuple):
         return np.asarray(values) if values else np.empty(0, np.int64)
-    return cast("np.ndarray", values)
+    return values  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Generic, NoReturn, Self, TypeVar, cast, overload
+from typing import Generic, NoReturn, Self, TypeVar, overload
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
@@ -99,7 +99,7 @@ class Dataflow(Generic[ChangesT]):
             0     1     7    400, 'dear': Batch of 0 changes}
         """
         changes = self._runtime.feed(batches)
-        return cast("ChangesT", changes[ANSWER] if self._only else changes)
+        return changes[ANSWER] if self._only else changes  # type: ignore[return-value]  # as `__init__` declares
 
     def push(self, batches: Mapping[str, Batch]) -> int:
         """Do as `feed` does, but return only the number of changes of all answers, without copying them.

@@ -56,7 +56,7 @@ class LivePlans:
     def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
         worker = self.worker
         pointers = worker.checked(batches)
-        if self._holds.is_held:
+        if self._holds.active:
             self._holds.fed.append(FedBatches(worker.last, pointers, worker.inputs))
         return worker.run(pointers, nobody, drop=drop)
 

@@ -134,7 +134,7 @@ class ReadHolds:
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
-        self._holds: list[Hold] = []
+        self.active: list[Hold] = []
         self._logs: dict[int, UpdateLog] = {}
         self._flags: list[tuple[int, int]] = []
         """Words of interners that are set so that numbers of rows keep their meaning."""
@@ -154,12 +154,8 @@ class ReadHolds:
             if words[intern.KEEP] == 0:
                 words[intern.KEEP] = 1
                 self._flags.append((interner.block, intern.KEEP))
-        self._holds.append(Hold(self, time))
-        return self._holds[-1]
-
-    @property
-    def is_held(self) -> bool:
-        return bool(self._holds)
+        self.active.append(Hold(self, time))
+        return self.active[-1]
 
     def log_of(self, kept: Kept, since: int) -> UpdateLog:
         """Return the log of an arrangement; refuse one that does not go back to a time."""
@@ -173,12 +169,12 @@ class ReadHolds:
     def release(self, hold: Hold | None = None) -> None:
         """Remove a hold, if one is given; compact and forget everything that no other hold needs."""
         if hold is not None:
-            self._holds.remove(hold)
+            self.active.remove(hold)
         if self.is_pinned:
             return
         self._drop_retired()
-        if self._holds:
-            oldest = min(each.time for each in self._holds)
+        if self.active:
+            oldest = min(each.time for each in self.active)
             for log in self._logs.values():
                 log.compact(oldest)
             self.fed = [each for each in self.fed if each.last > oldest]

@@ -87,7 +87,10 @@ class Worker:
                 pointers[name], accepted[name] = checked.pointers, checked
         for name, checked in accepted.items():
             self.bindings[name].commit(checked)
-        self.last = max([self.last, 0, *(each.last for each in pointers.values())])
+        last = max(self.last, 0)
+        for each in pointers.values():
+            last = max(last, each.last)
+        self.last = last
         return pointers
 
     def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
@@ -124,16 +127,12 @@ class Worker:
 
     def changes(self, name: str, rows: int, worker: int = 0) -> Batch:
         """Copy the changes of an answer that a worker has collected."""
-        time, diff, *arrays = (each[:rows].copy() for each in self._collected(name, rows, worker))
-        return self._batch(name, time, diff, arrays)
-
-    def _collected(self, name: str, rows: int, worker: int) -> list[np.ndarray]:
-        """View the vectors that collect an answer; a cached view is reused because making one takes longer."""
         views = self._views.get((name, worker))
-        if views is None or len(views[0]) < rows:
+        if views is None or len(views[0]) < rows:  # views are kept because making them takes longer than a copy
             vectors = self.compiled.roots[name].vectors[worker]
             views = self._views[name, worker] = [view(vector, max(2 * rows, MIN_VIEW_ROWS)) for vector in vectors]
-        return views
+        time, diff, *arrays = [each[:rows].copy() for each in views]
+        return self._batch(name, time, diff, arrays)
 
     def pending_changes(self, name: str) -> Batch:
         """Copy the changes that the answer of a pending plan has collected."""
@@ -160,6 +159,8 @@ class Worker:
     def _batch(self, name: str, time: np.ndarray, diff: np.ndarray, arrays: Iterable[np.ndarray]) -> Batch:
         root = self.compiled.roots[name]
         named = dict(zip(root.arrays, arrays, strict=True))
+        if root.arrays == root.names:
+            return Batch(time, diff, named)
         for text in root.texts:
             named[text] = texts_at(named[text], named.pop(f"{text}{BYTES}"))
         return Batch(time, diff, {column: named[column] for column in root.names})

@@ -47,7 +47,11 @@ def whole_number(text: str, low: int, high: int, cause: str = "not a whole numbe
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> DeltamarkError:
-    """Return the error for a name that is not among `known`, with the nearest matches."""
+    """Return the error for a name that is not among `known`, with the nearest matches.
+
+    >>> print(unknown("query", "q5", ["q05", "q15", "q21"]))
+    unknown query: q5; did you mean q05, q15
+    """
     return DeltamarkError(f"unknown {kind}", name, _near(name, known))
 
 
@@ -66,6 +70,7 @@ def unknown_attribute(
 def _near(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near.sort(key=lambda each: (-difflib.SequenceMatcher(None, each, name).ratio(), each))
     listed = ", ".join(near or names) or "none"
     return f"{'did you mean' if near else 'there are'} {listed}"
 

@@ -57,7 +57,7 @@ class Since(Attach):
 
 
 @dataclass(frozen=True)
-class Approach(Attach):
+class AttachIncrementally(Attach):
     fuel: int
 
 
@@ -238,7 +238,7 @@ class Run:
         self.expect(step, hold.time, hold.time)
         self.hear(step.name, batch)
 
-    def approach(self, step: Approach) -> None:
+    def attach_incrementally(self, step: AttachIncrementally) -> None:
         self.drain()
         plan = self.script.plans[step.plan]
         self.expect(step, self.last, self.now)
@@ -280,7 +280,7 @@ DOES: dict[type[Step], Callable[[Run, Any], None]] = {
     Attach: Run.attach,
     Visit: Run.visit,
     Since: Run.attach_since,
-    Approach: Run.approach,
+    AttachIncrementally: Run.attach_incrementally,
     Retire: Run.retire,
     TakeHold: Run.hold,
     Advance: Run.advance,
@@ -345,9 +345,9 @@ class Drawing:
         self.names.remove(name)
         return Visit(name, plan, given)
 
-    def approach(self) -> Step:
+    def attach_incrementally(self) -> Step:
         name, plan, given = self.new()
-        return Approach(name, plan, given, self.choices.pick([2, 3, 8]))
+        return AttachIncrementally(name, plan, given, self.choices.pick([2, 3, 8]))
 
     def new(self) -> tuple[str, int, bool]:
         name = f"p{self.made}"
@@ -394,5 +394,6 @@ class Drawing:
 
 WAYS = [
     Drawing.feed, Drawing.feed, Drawing.feed, Drawing.attach, Drawing.attach, Drawing.visit, Drawing.retire,
-    Drawing.hold, Drawing.attach_since, Drawing.attach_since, Drawing.approach, Drawing.advance, Drawing.release,
+    Drawing.hold, Drawing.attach_since, Drawing.attach_since, Drawing.attach_incrementally, Drawing.advance,
+    Drawing.release,
 ]  # fmt: skip

@@ -1,1 +1,1 @@
-"""The incremental engine: a plan -> a maintained collection. Knows nothing of TPC-H."""
+"""The incremental engine: it compiles a plan and maintains its answer. It knows nothing of TPC-H."""

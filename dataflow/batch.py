@@ -1,4 +1,4 @@
-"""Batches: the changes of a collection as columns, and the addresses at which kernels read them."""
+"""Batches of changes as columns, and the memory addresses from which kernels read them."""
 
 from __future__ import annotations
 
@@ -11,80 +11,145 @@ import numpy as np
 import pyarrow as pa
 
 BYTES = " bytes"
-"""Appended to the name of a text column: the array of its bytes."""
+"""Suffix of the name of a text column's second array, which holds the bytes of its texts."""
 
 MISSING = " missing"
-"""Appended to the name of a text column that may be NULL: an array of bytes, 1 for each row without a text."""
+"""Suffix of the name of a nullable text column's third array: one byte a row, 1 if the text is NULL."""
 
-TRAILING = 8
-"""The bytes behind a text that kernels may load, since they load eight at a time. Their values do not matter."""
+PADDING_BYTES = 8
+"""Bytes that must follow the last text: kernels load eight bytes at a time, and ignore what lies beyond a text."""
+
+SHOWN_ROWS = 10
+"""Rows that the `repr` of a batch shows."""
 
 Column: TypeAlias = "np.ndarray | pa.StringArray"
 
 
 class Batch:
-    """Changes of a collection: times do not decrease; columns are int64, those of dates and codes int32.
+    """Changes of a collection: each row has a time, a signed weight (`diff`) and a value in every column.
 
-    A text column is an Arrow array (or a sequence of str) in a feed, and an array of str and None in an answer. A
-    column that may be NULL is an Arrow array with nulls, or an integer array in which types.NULL stands for them.
+    Times do not decrease. Numbers are int64 arrays (dates and codes may be int32), decimals are scaled to integers. A
+    text column is an Arrow array or a sequence of str, and in an answer an array of str and None. A nullable column is
+    an Arrow array with nulls, or an integer array in which `types.NULL` marks the missing values. Lists of ints are
+    converted when they are fed.
+
+    >>> Batch([0, 1], [1, -1], {"shop": [7, 7], "price": [900, 900]})
+    Batch of 2 changes
+     time  diff  shop  price
+        0     1     7    900
+        1    -1     7    900
     """
 
     __slots__ = ("columns", "diff", "pointers", "time")
 
-    def __init__(self, time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]) -> None:
-        self.time, self.diff, self.columns = time, diff, columns
+    def __init__(
+        self, time: np.ndarray | Sequence[int], diff: np.ndarray | Sequence[int],
+        columns: Mapping[str, Column | Sequence[int] | Sequence[str]],
+    ) -> None:  # fmt: skip
+        self.time = time if isinstance(time, np.ndarray) else _array(time)
+        self.diff = diff if isinstance(diff, np.ndarray) else _array(diff)
+        self.columns: Mapping[str, Column] = columns
         self.pointers: Pointers | None = None
+
+    def __repr__(self) -> str:
+        rows = len(self.time)
+        table = [
+            [name, *map(str, list(values[:SHOWN_ROWS]))]
+            for name, values in {"time": self.time, "diff": self.diff, **self.columns}.items()
+        ]
+        widths = [max(map(len, column)) for column in table]
+        lines = [
+            "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+            for row in zip(*table, strict=True)
+        ]
+        more = [f"and {rows - SHOWN_ROWS} more"] if rows > SHOWN_ROWS else []
+        return "\n ".join([f"Batch of {rows} change{'' if rows == 1 else 's'}", *(lines if rows else []), *more])
+
+
+def _array(values: Sequence[int]) -> np.ndarray:
+    """Convert a list or tuple of ints to an array; leave the check of anything else to the feed."""
+    if isinstance(values, list | tuple):
+        return np.asarray(values) if values else np.empty(0, np.int64)
+    return values  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
 class Pointers:
-    """The addresses of the arrays of a batch, which is not empty; they stay valid, for this keeps the arrays alive."""
+    """The addresses of the arrays of a non-empty batch; `arrays` keeps the memory alive."""
 
     rows: int
     last: int
+    """The last time in the batch."""
     time: int
     diff: int
     columns: dict[str, int]
     arrays: tuple[object, ...]
-    """Everything that the addresses lie in."""
     sizes: dict[str, int]
-    """The bytes of those arrays whose size does not follow from the number of rows."""
+    """Bytes of those arrays whose size does not follow from the number of rows."""
 
 
-def joined(batches: Sequence[Batch]) -> Batch:
-    """Append batches of the same columns to one another."""
-    time, diff = (np.concatenate(each) for each in ([each.time for each in batches], [each.diff for each in batches]))
-    names = batches[0].columns
-    return Batch(time, diff, {name: np.concatenate([each.columns[name] for each in batches]) for name in names})
+def concatenated(batches: Sequence[Batch]) -> Batch:
+    """Return one batch with the changes of several that have the same columns, one after another.
+
+    >>> concatenated([Batch([0], [1], {"shop": [7]}), Batch([1], [1], {"shop": [8]})])
+    Batch of 2 changes
+     time  diff  shop
+        0     1     7
+        1     1     8
+    """
+    if len(batches) == 1:
+        return batches[0]
+    return Batch(
+        np.concatenate([each.time for each in batches]),
+        np.concatenate([each.diff for each in batches]),
+        {name: _concatenated([each.columns[name] for each in batches]) for name in batches[0].columns},
+    )
+
+
+def _concatenated(parts: Sequence[Column]) -> Column:
+    if all(isinstance(each, pa.Array) for each in parts):
+        return pa.concat_arrays(parts)
+    return np.concatenate(parts)
+
+
+def merged(batches: Sequence[Batch]) -> Batch:
+    """Return the changes of several batches in the order of their times; changes of one time keep their order."""
+    if len(batches) == 1:
+        return batches[0]
+    batch = concatenated(batches)
+    if not (np.diff(batch.time) < 0).any():
+        return batch
+    order = np.argsort(batch.time, kind="stable")
+    return Batch(batch.time[order], batch.diff[order], {name: each.take(order) for name, each in batch.columns.items()})
 
 
 def pointers_to(
     time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column], known: Mapping[str, int] = MappingProxyType({}),
     nullable: Iterable[str] = (),
 ) -> Pointers:  # fmt: skip
-    """Take the addresses of arrays. known: those of some columns; nullable: the texts that may be NULL."""
+    """Return the addresses of arrays. known: addresses of some columns; nullable: text columns that may be NULL."""
     for name in nullable:
         columns = {**columns, **_flagged(name, columns[name])}
-    places, sizes, arrays = dict(known), dict[str, int](), [time, diff]
+    addresses, sizes, arrays = dict(known), dict[str, int](), [time, diff]
     for name, values in columns.items():
         if isinstance(values, np.ndarray):
             arrays.append(values)
             if name not in known:
-                places[name] = address_of(values)
+                addresses[name] = address_of(values)
         else:
-            texts = readable(values)
+            texts = _padded(values)
             arrays.append(texts)
-            places[name], places[f"{name}{BYTES}"], sizes[f"{name}{BYTES}"] = _text_addresses(texts)
-    return Pointers(len(time), int(time[-1]), address_of(time), address_of(diff), places, tuple(arrays), sizes)
+            addresses[name], addresses[f"{name}{BYTES}"], sizes[f"{name}{BYTES}"] = _text_addresses(texts)
+    return Pointers(len(time), int(time[-1]), address_of(time), address_of(diff), addresses, tuple(arrays), sizes)
 
 
 def trusted(
     time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column], known: Mapping[str, int] = MappingProxyType({}),
     nullable: Iterable[str] = (),
 ) -> Batch:  # fmt: skip
-    """Make a batch whose order and bounds are known to hold, of contiguous arrays of the right types; not empty.
+    """Return a batch that a feed does not check: its arrays are contiguous, of the right types, ordered, within bounds.
 
-    known: the addresses of some of the columns; nullable: the texts that may be NULL.
+    It must not be empty. known: addresses of some columns; nullable: text columns that may be NULL.
     """
     batch = Batch(time, diff, columns)
     batch.pointers = pointers_to(time, diff, columns, known, nullable)
@@ -92,28 +157,28 @@ def trusted(
 
 
 def _flagged(name: str, texts: pa.StringArray) -> dict[str, Column]:
-    """Return a text column without nulls, and the array that tells where there were any."""
+    """Return a text column without nulls, and the array that flags its missing texts."""
     missing = texts.is_null().to_numpy(zero_copy_only=False)
     return {name: texts.fill_null(""), f"{name}{MISSING}": np.ascontiguousarray(missing, dtype=np.uint8)}
 
 
 def address_of(array: np.ndarray) -> int:
-    """Return the address of an array's first element, which is valid only as long as the array lives."""
+    """Return the address of an array's first element; it is valid while the array lives."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
-def readable(texts: pa.StringArray) -> pa.StringArray:
-    """Return texts behind the last of which there are as many bytes as kernels may read."""
+def _padded(texts: pa.StringArray) -> pa.StringArray:
+    """Return equal texts whose bytes are followed by PADDING_BYTES more."""
     _, offsets, data = texts.buffers()
     last = int(np.frombuffer(offsets, np.int32)[texts.offset + len(texts)])
-    if data is not None and last + TRAILING <= data.size:
+    if data is not None and last + PADDING_BYTES <= data.size:
         return texts
-    content = (data.to_pybytes()[:last] if data is not None else b"") + bytes(TRAILING)
+    content = (data.to_pybytes()[:last] if data is not None else b"") + bytes(PADDING_BYTES)
     return pa.StringArray.from_buffers(len(texts), offsets, pa.py_buffer(content), None, 0, texts.offset)
 
 
 def _text_addresses(values: pa.StringArray) -> tuple[int, int, int]:
-    """Return the address of the offsets of texts and of their bytes, and how many bytes there are."""
+    """Return the address of the offsets of texts, the address of their bytes, and the number of these bytes."""
     _, offsets, data = values.buffers()
     return offsets.address + 4 * values.offset, data.address, data.size

@@ -1,18 +1,21 @@
-"""Types of columns, with the bounds that the planner reasons with.
+"""Types of columns, with the bounds from which the planner chooses indexes and proves that numbers fit in 64 bits.
 
-At run time every column is an array of int64 (of an input, dates and codes are int32):
-int      a number times 10**scale; every value lies in low..high
-date     days since 1970
-code     an index into a sorted list of words, so that the order of codes is that of words
-short    text of at most seven bytes, packed so that integer order is byte order
-text     the number of a stored text; equal texts have one number (of an input: offsets and bytes)
-bool     a condition; never stored
+At run time every column is an array of int64; dates and codes of an input are int32.
+
+int    a number times 10**scale, within low..high
+date   days since 1970-01-01
+code   an index into a sorted list of words, so codes are ordered as their words are
+short  a text of at most seven bytes, packed so that integers are ordered as texts are by bytes
+text   the number of an interned text; equal texts have equal numbers (in an input: offsets and bytes)
+bool   a condition; never stored
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Literal
 
 from deltamark.errors import DeltamarkError, unknown
@@ -21,16 +24,19 @@ Kind = Literal["int", "date", "code", "short", "text", "bool"]
 
 LARGEST = 2**63 - 1
 NULL = -(2**63)
-"""How a missing value of a left join is stored: below every bound."""
+"""The stored value of NULL in a nullable column: below every bound."""
 
 LAST_TIME = 2**62 - 2
-"""The last logical time: kernels mark what never comes by 2**62, and compare with one more than a time."""
+"""The last logical time: kernels use 2**62 for "never", and compare times plus one."""
 
 SHORT_BYTES = 7
+EPOCH = dt.date(1970, 1, 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Type:
+    """The type of a column; make one by `integer`, `decimal`, `date_type` or `code_type`, or use TEXT or SHORT."""
+
     kind: Kind
     scale: int = 0
     low: int = 0
@@ -38,13 +44,28 @@ class Type:
     words: tuple[str, ...] = ()
     nullable: bool = False
 
+    def __repr__(self) -> str:
+        """Return an expression that evaluates to this type; different types have different ones."""
+        match self.kind:
+            case "int":
+                text = f"integer({self.low}, {self.high}{f', scale={self.scale}' if self.scale else ''})"
+            case "date" if not self.scale:
+                text = f"date_type({self.low}, {self.high})"
+            case "code" if self == replace(code_type(self.words), nullable=self.nullable):
+                text = f"code_type({self.words})"
+            case "text" | "short" if self == replace(SHORT if self.kind == "short" else TEXT, nullable=self.nullable):
+                text = self.kind.upper()
+            case _:
+                text = f"Type({self.kind!r}, {self.scale}, {self.low}, {self.high}, {self.words})"
+        return f"{text}.or_null()" if self.nullable else text
+
     def __str__(self) -> str:
         name = f"decimal({self.scale})" if self.kind == "int" and self.scale else self.kind
         return f"{name}?" if self.nullable else name
 
     @property
     def comparable(self) -> tuple[Kind, tuple[str, ...]]:
-        """What two types share if their values can be compared, joined or concatenated (numbers: once aligned)."""
+        """The part that two types share if their values can be compared, joined or concatenated, once scales agree."""
         return self.kind, self.words
 
     @property
@@ -53,6 +74,11 @@ class Type:
         return 4 if self.kind == "text" or (self.kind in ("date", "code") and not self.nullable) else 8
 
     def or_null(self) -> Type:
+        """Return the type of the same values and NULL.
+
+        >>> integer(0, 9).or_null()
+        integer(0, 9).or_null()
+        """
         return replace(self, nullable=True)
 
 
@@ -60,7 +86,11 @@ BOOL = Type("bool", 0, 0, 1)
 
 
 def integer(low: int, high: int, scale: int = 0) -> Type:
-    """Return the type of numbers in low..high, refusing what 64 bits do not hold."""
+    """Return the type of numbers from low to high; with a scale, of decimals that are stored times 10**scale.
+
+    >>> integer(1, 99)
+    integer(1, 99)
+    """
     if not -LARGEST <= low <= high <= LARGEST:
         raise DeltamarkError(
             "a value may not fit in 64 bits", f"{low}..{high}", "narrow the bounds of the columns that it comes from"
@@ -68,11 +98,36 @@ def integer(low: int, high: int, scale: int = 0) -> Type:
     return Type("int", scale, low, high)
 
 
-def date_type(low: int, high: int) -> Type:
-    return Type("date", 0, low, high)
+def decimal(low: Decimal | int | str, high: Decimal | int | str, *, scale: int) -> Type:
+    """Return the type of exact decimals from low to high with `scale` digits behind the point.
+
+    Batches have them times 10**scale: the price 9.50 is 950.
+
+    >>> decimal(0, "9999.99", scale=2)
+    integer(0, 999999, scale=2)
+    """
+    scaled = [Decimal(bound).scaleb(scale) for bound in (low, high)]
+    if any(bound != int(bound) for bound in scaled):
+        raise DeltamarkError("a bound with more digits than the scale", f"{low}..{high}, scale={scale}", "round it")
+    return integer(int(scaled[0]), int(scaled[1]), scale)
+
+
+def date_type(low: dt.date | int, high: dt.date | int) -> Type:
+    """Return the type of dates from low to high, each a date or its days since 1970-01-01.
+
+    >>> date_type(dt.date(1992, 1, 1), dt.date(1998, 12, 31))
+    date_type(8035, 10591)
+    """
+    first, last = ((each - EPOCH).days if isinstance(each, dt.date) else each for each in (low, high))
+    return Type("date", 0, first, last)
 
 
 def code_type(words: tuple[str, ...]) -> Type:
+    """Return the type of codes: indexes into a sorted tuple of distinct words.
+
+    >>> code_type(("AIR", "RAIL", "SHIP"))
+    code_type(('AIR', 'RAIL', 'SHIP'))
+    """
     if list(words) != sorted(set(words)):
         raise DeltamarkError("the words of a code are not sorted and distinct", words[:5], "sort them, once each")
     return Type("code", 0, 0, max(len(words) - 1, 0), words)
@@ -83,7 +138,7 @@ SHORT = Type("short", 0, 0, LARGEST)
 
 
 def pack_short(text: str) -> int | None:
-    """Pack a text of at most seven bytes; None where it is longer, and so equal to no short text."""
+    """Pack a text of at most seven bytes; None if it is longer, and so equal to no short text."""
     raw = text.encode()
     if len(raw) > SHORT_BYTES:
         return None
@@ -95,35 +150,81 @@ def unpack_short(packed: int) -> str:
 
 
 def spanning(a: Type, b: Type) -> Type:
-    """Return the type that has the values of two, which are alike but for their bounds."""
+    """Return the type of the values of both types, which differ only in their bounds."""
     return replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
+
+
+_OURS = {
+    int: "integer(low, high)",
+    float: "decimal(low, high, scale=2), since numbers are exact",
+    Decimal: "decimal(low, high, scale=2)",
+    str: "TEXT, SHORT (at most seven bytes) or code_type(words)",
+    bool: "integer(0, 1)",
+    dt.date: "date_type(low, high)",
+}
 
 
 @dataclass(frozen=True)
 class Field:
+    """A column of a schema."""
+
     name: str
     type: Type
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.type, Type):
+            kind = self.type if isinstance(self.type, type) else type(self.type)
+            remedy = f"write {_OURS.get(kind, 'integer(...), decimal(...), date_type(...), code_type(...) or TEXT')}"
+            raise DeltamarkError("not the type of a column", f"{self.name}: {self.type!r}", remedy)
+
 
 def nullable_texts(fields: Iterable[Field]) -> list[str]:
-    """Return the names of those columns that are texts and may be NULL."""
+    """Return the names of the text columns that may be NULL."""
     return [field.name for field in fields if field.type.kind == "text" and field.type.nullable]
 
 
-@dataclass(frozen=True)
+MAX_SHOWN = 60
+"""Characters of a type in the `repr` of a schema."""
+
+
+@dataclass(frozen=True, repr=False)
 class Schema:
+    """The columns of a collection, and a bound on the number of its live rows.
+
+    >>> Schema((Field("shop", integer(1, 99)), Field("name", TEXT)), rows=99)
+    Schema of at most 99 rows
+      shop  integer(1, 99)
+      name  TEXT
+    """
+
     fields: tuple[Field, ...]
     rows: int
-    """No more rows (counting multiplicity) are ever live; no bound is beyond 64 bits, which weights have."""
+    """The largest number of live rows, counting multiplicity; weights have 64 bits, so no bound is larger."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", min(self.rows, LARGEST))
+
+    def __repr__(self) -> str:
+        return f"Schema of {self.described()}"
+
+    def described(self) -> str:
+        """Return the bound of rows, and a line for each column."""
+        width = max((len(name) for name in self.names), default=0)
+        shown = {field.name: repr(field.type) for field in self.fields}
+        lines = [
+            f"  {name:<{width}}  {text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + '...'}"
+            for name, text in shown.items()
+        ]
+        return "\n".join([f"at most {self.rows} row{'' if self.rows == 1 else 's'}", *lines])
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.fields)
 
     def __getitem__(self, name: str) -> Type:
+        if not isinstance(name, str):
+            remedy = f"write 'name', or name=expression; the columns are {', '.join(self.names)}"
+            raise DeltamarkError("not the name of a column", repr(name), remedy)
         for field in self.fields:
             if field.name == name:
                 return field.type

@@ -1,16 +1,21 @@
-"""DeltamarkError, the one class of errors that users can act on, and helpers that raise it."""
+"""DeltamarkError, the class of all errors that users can act on, and helpers that make them."""
 
 from __future__ import annotations
 
 import difflib
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 
 class DeltamarkError(Exception):
-    """Something the user can act on, said in one line: the cause, the actual value, the next step."""
+    """An error that the user can act on, in one line: the cause, the actual value, the next step.
+
+    >>> print(DeltamarkError("no such number of workers", 0, "give from 1 to 64"))
+    no such number of workers: 0; give from 1 to 64
+    """
 
     def __init__(self, cause: str, actual: object, remedy: str) -> None:
         super().__init__(cause, actual, remedy)
@@ -20,29 +25,54 @@ class DeltamarkError(Exception):
         return " ".join(f"{self.cause}: {self.actual}; {self.remedy}".split())
 
 
-LONGEST = 60
+class UnknownAttributeError(DeltamarkError, AttributeError):
+    """An attribute that an object does not have; `hasattr` and `copy` rely on its being an AttributeError."""
+
+
+MAX_QUOTED = 60
 """Characters of a word that an error quotes."""
 
 
 def shortened(text: str) -> str:
-    """Quote a word of the user's, cut off if it is long."""
-    return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}...")
+    """Quote a word of user input, and cut it off if it is long."""
+    return repr(text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}...")
 
 
 def whole_number(text: str, low: int, high: int, cause: str = "not a whole number") -> int:
-    """Read a whole number from `low`, which is at least 0, to `high`."""
-    value = int(text) if text.isdecimal() and len(text) <= LONGEST else -1
+    """Read a whole number between `low`, which is at least 0, and `high`."""
+    value = int(text) if text.isdecimal() and len(text) <= MAX_QUOTED else -1
     if not low <= value <= high:
         raise DeltamarkError(cause, shortened(text), f"write one from {low} to {high}")
     return value
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> DeltamarkError:
-    """Return the error for a name that is none of `known`, with the nearest ones."""
+    """Return the error for a name that is not among `known`, with the nearest matches.
+
+    >>> print(unknown("query", "q5", ["q05", "q15", "q21"]))
+    unknown query: q5; did you mean q05, q15
+    """
+    return DeltamarkError(f"unknown {kind}", name, _near(name, known))
+
+
+def unknown_attribute(
+    of: str, name: str, known: Iterable[str], synonyms: Mapping[str, str] = MappingProxyType({})
+) -> UnknownAttributeError:
+    """Return the error for an attribute that is not among `known`. synonyms: what to write for names of other systems.
+
+    >>> print(unknown_attribute("Collection", "filter", ["where"], {"filter": "where(condition)"}))
+    Collection has no attribute: filter; write where(condition)
+    """
+    remedy = f"write {synonyms[name]}" if name in synonyms else _near(name, known)
+    return UnknownAttributeError(f"{of} has no attribute", name, remedy)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    listed = ", ".join(near or names)
-    return DeltamarkError(f"unknown {kind}", name, f"{'did you mean' if near else 'there are'} {listed}")
+    near.sort(key=lambda each: (-difflib.SequenceMatcher(None, each, name).ratio(), each))
+    listed = ", ".join(near or names) or "none"
+    return f"{'did you mean' if near else 'there are'} {listed}"
 
 
 _REMEDIES = {
@@ -64,7 +94,7 @@ _REMEDIES = {
 
 @contextmanager
 def naming(path: object) -> Iterator[None]:
-    """Name a file in the error of the operating system for what is done to it: a write that fails does not."""
+    """Turn an error of the operating system into ours, with the name of the file, which errors of writes lack."""
     try:
         yield
     except OSError as error:
@@ -72,17 +102,17 @@ def naming(path: object) -> Iterator[None]:
 
 
 def is_memory(error: OSError) -> bool:
-    """Is it for want of memory? Arrow gives no code for that."""
+    """Is the cause a lack of memory? Arrow raises that without a code."""
     return error.errno in (errno.ENOMEM, errno.EAGAIN) or "Cannot allocate memory" in str(error)
 
 
 def refused(error: OSError, path: object = None) -> DeltamarkError | None:
-    """Return the error for what the operating system has refused; None if it tells of a mistake of this project."""
+    """Return our error for one of the operating system; None if its cause is a fault of this project."""
     code = errno.ENOMEM if is_memory(error) else error.errno
     remedy = next((remedy for remedy, codes in _REMEDIES.items() if code in codes), None)
     if remedy is None:
         return None
     names = [str(each) for each in (path or error.filename, error.filename2) if each is not None]
-    said = os.strerror(code) if code else str(error)
+    reason = os.strerror(code) if code else str(error)
     cause = "out of memory" if code == errno.ENOMEM else "cannot read or write"
-    return DeltamarkError(cause, f"{' -> '.join(names)}: {said}" if names else said, remedy)
+    return DeltamarkError(cause, f"{' -> '.join(names)}: {reason}" if names else reason, remedy)

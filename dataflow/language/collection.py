@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltamark.dataflow.language import schemas
 from deltamark.dataflow.language.aggregates import AggregateExpr, sums_of
 from deltamark.dataflow.language.expr import Expr
 from deltamark.dataflow.language.iteration import looped
+from deltamark.dataflow.language.synonyms import COLLECTION
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.binder import bind, condition
 from deltamark.dataflow.plan.terms import Term, column, null, number, rescaled
 from deltamark.dataflow.types import Field, Schema, Type
-from deltamark.errors import DeltamarkError
+from deltamark.errors import DeltamarkError, unknown_attribute
 
 Names = str | Iterable[str]
 """One column name, or several."""
@@ -56,7 +57,7 @@ def source(name: str, columns: Mapping[str, Type], rows: int) -> Collection:
     return Collection(nodes.Input(name, schema=schema))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Collection:
     """A multiset of rows that changes over time."""
 
@@ -238,6 +239,17 @@ class Collection:
         """Sum the weights of equal rows within each time, and drop rows of weight zero."""
         return Collection(nodes.Consolidate(self.node, schema=self.schema))
 
+    def __repr__(self) -> str:
+        return f"Collection of {self.schema.described()}"
+
+    if not TYPE_CHECKING:  # type checkers know the attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            known = (each for each in dir(type(self)) if not each.startswith("_"))
+            raise unknown_attribute("Collection", name, known, COLLECTION)
+
     def _project(self, terms: Mapping[str, Term]) -> Collection:
         for name, term in terms.items():
             if term.type.kind == "bool" or (term.op == "literal" and isinstance(term.value, str)):
@@ -292,4 +304,8 @@ class Collection:
 
 
 def _names(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, Iterable):
+        raise DeltamarkError("not the names of columns", repr(names), "write 'name', or ['first', 'second']")
+    return tuple(names)

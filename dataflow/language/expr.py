@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from deltamark.errors import DeltamarkError
+from deltamark.dataflow.language.synonyms import EXPR
+from deltamark.errors import DeltamarkError, unknown_attribute
 
 Operand = Any
 """An expression, or a Python value: int, Decimal, date or str."""
@@ -30,6 +31,14 @@ class Expr:
 
     def __repr__(self) -> str:
         return str(self.args[0]) if self.op == "column" else f"{self.op}({', '.join(map(repr, self.args))})"
+
+    if not TYPE_CHECKING:  # type checkers know the attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            known = (each for each in dir(type(self)) if not each.startswith("_"))
+            raise unknown_attribute("an expression", name, known, EXPR)
 
     def __bool__(self) -> NoReturn:
         raise DeltamarkError("an expression is neither true nor false", repr(self), "write & | ~ for and, or, not")

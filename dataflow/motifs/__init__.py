@@ -1,1 +1,1 @@
-"""Motifs over static relations, counted or listed by BiGJoin."""
+"""Motifs over static relations, found by BiGJoin; and statistics of maintained motifs."""

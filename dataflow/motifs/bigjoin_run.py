@@ -1,4 +1,4 @@
-"""Levels of BiGJoin: what extends prefixes by one variable more; and a run over them, from the first atom's rows on."""
+"""BiGJoin: the steps that extend prefixes by one variable each, and a run of all steps from the first atom's rows."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from deltamark.dataflow.operators.motifs.index import Index, Indexed
 from deltamark.dataflow.plan.nodes import Extend, Node
 from deltamark.errors import DeltamarkError
 
-MOST_STAMPS = 1 << 28
-"""Numbers that may be stamped, 4 bytes each, where lists are compared."""
+MAX_STAMPS = 1 << 28
+"""Numbers with a stamp of 4 bytes each, which speed up the intersection of lists. Not measured."""
 
-LONGEST = 1 << 31
-"""Words of a list, which nobody knows beforehand: address space, not memory."""
+UNBOUNDED_WORDS = 1 << 31
+"""Words of address space that are reserved for a list of unknown length."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a run has taken, of all workers. most: prefixes that each level held at most, at one worker."""
+class RunStatistics:
+    """The cost of a run, of all workers. most: the most prefixes that each step held, at one worker."""
 
     rounds: int
     proposals: int
@@ -36,8 +36,11 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Level:
-    """A step from prefixes of some columns to longer ones: the parts that extend them, and what is then required."""
+class ExtensionStep:
+    """Extends prefixes by one variable: the indexes that propose or check values, and the pairs that must be ordered.
+
+    parts: columns of the prefix that are a key, and the index of values by that key.
+    """
 
     columns: tuple[str, ...]
     new: str
@@ -45,8 +48,8 @@ class Level:
     smaller: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, node: Extend, compiled: Compiled, smaller: Sequence[tuple[str, str]]) -> Level:
-        """Read a step from the node of its plan."""
+    def of(cls, node: Extend, compiled: Compiled, smaller: Sequence[tuple[str, str]]) -> ExtensionStep:
+        """Return the step of an extend node."""
         columns, new = node.rows.schema.names, node.column
         found = [(each.row_keys, _index(compiled, each.rows, each.keys, each.value)) for each in node.indexes]
         known = {*columns, new}
@@ -57,7 +60,7 @@ class Level:
         return self.columns if self.new in self.columns else (*self.columns, self.new)
 
     def is_free(self, known: set[str]) -> bool:
-        """Does it depend on nothing but known columns?"""
+        """Do the values depend only on known columns?"""
         return self.new not in self.columns and not self.smaller and all(set(mine) <= known for mine, _ in self.parts)
 
     @property
@@ -66,7 +69,7 @@ class Level:
 
 
 def _index(compiled: Compiled, of: Node, keys: tuple[str, ...], value: str) -> Index:
-    """Return the index of a node's rows that was compiled."""
+    """Return the compiled index of a node's rows."""
     for part, states in compiled.states().items():
         role = getattr(part, "role", None)
         if isinstance(role, Indexed) and getattr(part, "node", None) is of and (role.keys, role.value) == (keys, value):
@@ -74,12 +77,12 @@ def _index(compiled: Compiled, of: Node, keys: tuple[str, ...], value: str) -> I
     raise AssertionError(keys)
 
 
-class Run:
-    """One run: the blocks of kernels.motifs.layout in memory of its own."""
+class BigJoinRun:
+    """One run of all steps: the blocks of kernels.motifs.layout, in memory of its own."""
 
-    def __init__(self, seed: Level, levels: Sequence[Level], batch: int, tail: int) -> None:
+    def __init__(self, seed: ExtensionStep, levels: Sequence[ExtensionStep], batch: int, tail: int) -> None:
         if batch < 1:
-            raise DeltamarkError("no such batch", batch, "give at least 1")
+            raise DeltamarkError("no such batch size", batch, "give at least 1")
         self._memory = Memory()
         self._levels, self._batch = levels, batch
         self._width = len((levels or [seed])[-1].after) + 1
@@ -92,19 +95,19 @@ class Run:
             kernel.LEVEL_TABLE: self._table([word for each in levels for word in self._level(each)]),
             kernel.SEED_FILTERS: len(seed.smaller), kernel.SEED_FILTER_TABLE: self._table(seed.filters),
             kernel.SEED_IDS: self._keys, kernel.OUT: self._memory.reserve(2 * batch * self._width),
-            kernel.STAMPS: self._memory.reserve(stamps // 2 + 1) if stamps <= MOST_STAMPS else 0,
+            kernel.STAMPS: self._memory.reserve(stamps // 2 + 1) if stamps <= MAX_STAMPS else 0,
             kernel.ROW: self._memory.reserve(self._width), kernel.KEPT_TAIL: -1,
-            **{each: self._memory.reserve(LONGEST) for each in (kernel.KEPT, kernel.SPARE, kernel.REST)},
+            **{each: self._memory.reserve(UNBOUNDED_WORDS) for each in (kernel.KEPT, kernel.SPARE, kernel.REST)},
         }  # fmt: skip
         self._block = self._table([words.get(each, 0) for each in range(kernel.WORDS)])
 
     def keep(self, part: int, parts: int) -> None:
-        """Go on with a part of the first atom's rows only: those of a range of keys."""
+        """Restrict the run to the first atom's rows in one of `parts` ranges of keys."""
         words = view(self._block, kernel.WORDS)
         words[kernel.SEED_ID], words[kernel.SEED_IDS] = self._keys * part // parts, self._keys * (part + 1) // parts
 
     def parts(self) -> Iterator[np.ndarray]:
-        """Run; yield what is listed on the way."""
+        """Run; yield the listed rows whenever the output block is full."""
         status = kernel.FULL
         while status == kernel.FULL:
             status = bigjoin.run(self._block)
@@ -115,10 +118,10 @@ class Run:
             yield rows.reshape(-1, self._width).copy()
             words[kernel.OUT_COUNT] = 0
 
-    def factored(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Run; yield what is listed on the way, with the values of the tail's variables."""
+    def factorized(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Run; yield the listed prefixes, with the values of the remaining variables."""
         words = view(self._block, kernel.WORDS)
-        words[kernel.VALUES] = self._memory.reserve(LONGEST)
+        words[kernel.VALUES] = self._memory.reserve(UNBOUNDED_WORDS)
         for rows in self.parts():
             values = view(int(words[kernel.VALUES]), 2 * int(words[kernel.VALUE_COUNT])).reshape(-1, 2).copy()
             words[kernel.VALUE_COUNT] = 0
@@ -127,15 +130,15 @@ class Run:
     def word(self, which: int) -> int:
         return int(view(self._block, kernel.WORDS)[which])
 
-    def shown(self) -> Shown:
+    def statistics(self) -> RunStatistics:
         most = [
             int(view(self.word(kernel.LEVEL_TABLE) + 8 * kernel.LEVEL * level, kernel.LEVEL)[kernel.MOST])
             for level in range(len(self._levels))
         ]
-        return Shown(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most))
+        return RunStatistics(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most))
 
     def held_bytes(self) -> int:
-        """Count the memory that it takes beside the indexes."""
+        """Count the bytes of memory beside the indexes."""
         return sum(self._memory.resident(self._memory.reservations()).values())
 
     def _problem(self) -> DeltamarkError:
@@ -148,7 +151,7 @@ class Run:
         view(address, len(words))[:] = words
         return address
 
-    def _level(self, level: Level) -> list[int]:
+    def _level(self, level: ExtensionStep) -> list[int]:
         records = self._memory.reserve(2 * self._batch * (len(level.columns) + kernel.BEHIND))
         bound = level.columns.index(level.new) if level.new in level.columns else -1
         return [
@@ -156,7 +159,7 @@ class Run:
             self._table(level.filters), 0,
         ]  # fmt: skip
 
-    def _parts(self, level: Level) -> int:
+    def _parts(self, level: ExtensionStep) -> int:
         words: list[int] = []
         for mine, of in level.parts:
             if len(mine) > kernel.MOST_KEYS:

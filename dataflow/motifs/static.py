@@ -1,8 +1,8 @@
-"""Motifs over relations that do not change: BiGJoin over the indexes that the engine keeps.
+"""Static motifs: find all matches of a motif in relations that do not change, by BiGJoin.
 
-The rows of the first atom are extended by one variable after another, in batches whose size bounds what is held beside
-the indexes, however many rows are found: see kernels.motifs.bigjoin. Workers count shares of these rows, over the same
-memory.
+The rows of the first atom are extended by one variable after another, in batches. The batch size bounds the memory
+beside the indexes, independently of the number of matches: see kernels.motifs.bigjoin. Each worker counts a share of
+the first atom's rows, over the same indexes.
 """
 
 from __future__ import annotations
@@ -14,32 +14,31 @@ import numpy as np
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.codegen.program import nobody
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.motifs import layout as kernel
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom, check_types, extended, ordered, steps, with_projections
-from deltamark.dataflow.motifs.bigjoin_run import Level, Run, Shown
+from deltamark.dataflow.motifs.bigjoin_run import BigJoinRun, ExtensionStep, RunStatistics
 from deltamark.dataflow.plan.nodes import Extend
-from deltamark.dataflow.runtime.process_pool import Team
-from deltamark.dataflow.runtime.worker import Shard
+from deltamark.dataflow.runtime.process_pool import ProcessPool
+from deltamark.dataflow.runtime.worker import Worker
 
-BATCH = 100_000
-"""Proposals of a round."""
+BATCH_PROPOSALS = 100_000
+"""Default number of proposals of a round. Not measured."""
 
 LOAD_ROWS = 1 << 14
-"""Rows of a slice while relations are loaded: there are no times to tell apart."""
+"""Rows of a slice while relations are loaded, when all rows have one time. Not measured."""
 
-PIECES = 64
-"""Ranges of the first atom's keys that a share is made of: one range may have much more to find than another."""
+RANGES_PER_SHARE = 64
+"""Ranges of the first atom's keys in a share: many, because ranges differ in their number of matches. Not measured."""
 
-RULES = (vm.EXTEND, vm.CONSOLIDATE, vm.COLLECT)
-"""Operators of delta queries that are not wanted here: the indexes that they would use are."""
+DELTA_QUERY_OPS = (vm.EXTEND, vm.CONSOLIDATE, vm.COLLECT)
+"""Operators of delta queries, which are dropped from the program: only the indexes that they use are kept."""
 
 
 def extensions(atoms: Sequence[Atom]) -> tuple[tuple[str, ...], list[Collection]]:
-    """Return the variables of a motif, and the first atom's rows and what they are extended to, step by step."""
+    """Return the variables of a motif, the first atom's rows, and the rows after each extension by one variable."""
     simple = [each.simple() for each in atoms]
     check_types(simple)
     atoms = with_projections(simple)
@@ -52,11 +51,11 @@ def extensions(atoms: Sequence[Atom]) -> tuple[tuple[str, ...], list[Collection]
 
 
 @dataclass(frozen=True)
-class Lists:
-    """Rows that are not multiplied out: prefixes, and what each variable behind them may be, whatever the others are.
+class FactorizedRows:
+    """Matches as products: prefixes, and for each prefix the independent values of the remaining variables.
 
-    prefixes: their variables, and last how often; sizes: how many values each variable behind has for each of them;
-    values: those, one variable behind the other for one prefix behind the other, each with how often it is there.
+    prefixes: the values of a prefix, and its multiplicity last; sizes: the number of values of each remaining variable,
+    per prefix; values: pairs of a value and its multiplicity, ordered by prefix, then by variable.
     """
 
     prefixes: np.ndarray
@@ -64,117 +63,129 @@ class Lists:
     values: np.ndarray
 
 
-class Static:
-    """Indexes of relations as a motif needs them: load all rows, then count or list as often as you like.
+class StaticMotif:
+    """Counts or lists the matches of a motif in relations that are loaded once.
 
-    smaller: pairs of variables, the first of which must be smaller; workers: how many count.
+    It is no Dataflow: there are no times and no changes of an answer, matches are counted without being materialized,
+    and the memory beside the indexes is bounded by the batch size. Use `delta_query` with a Dataflow to maintain a
+    motif while its relations change.
+
+    smaller: pairs of variables, the first of which must be smaller; workers: the number of processes that count.
+
+    >>> triangle = [Atom(edges, ("a", "b")), Atom(edges, ("b", "c")), Atom(edges, ("c", "a"))]
+    >>> with closing(StaticMotif(triangle)) as motif:
+    ...     motif.load({"edges": Batch([0] * 4, [1] * 4, {"src": [1, 2, 3, 3], "dst": [2, 3, 1, 4]})})
+    ...     motif.count()
+    3
     """
 
     def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = (), *, workers: int = 1) -> None:
         self.variables, found = extensions(atoms)
         compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(found)})
         self._program = compiled.program
-        self._program.ops = [each for each in self._program.ops if int(view(each.block, 1)[0]) not in RULES]
+        self._program.ops = [each for each in self._program.ops if int(view(each.block, 1)[0]) not in DELTA_QUERY_OPS]
         self._program.slice_rows = LOAD_ROWS
-        self._shard = Shard(compiled)
+        self._worker = Worker(compiled)
         self._seed, *self._levels = [
-            Level.of(each.node, compiled, smaller) for each in found if isinstance(each.node, Extend)
+            ExtensionStep.of(each.node, compiled, smaller) for each in found if isinstance(each.node, Extend)
         ]
-        self._last: Run | None = None
-        self._workers, self._worker = workers, 0
-        self._team: Team | None = None
+        self._last: BigJoinRun | None = None
+        self._workers, self._number = workers, 0
+        self._pool: ProcessPool | None = None
         self._board = 0
-        """What each worker has taken: rounds, proposals, and prefixes at each level."""
+        """The statistics of each worker: rounds, proposals, and the most prefixes of each step."""
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
-        """The relations, and the columns that are read from them."""
-        return {name: aim.names for name, aim in self._shard.inputs.items()}
+        """The relations that must be loaded, and the columns that are read of each."""
+        return self._worker.inputs
 
     def load(self, batches: Mapping[str, Batch]) -> None:
         """Index all rows of the relations."""
         self.load_parts([batches])
 
     def load_parts(self, parts: Iterable[Mapping[str, Batch]]) -> None:
-        """Index all rows of the relations, some at a time."""
-        self._dismiss()
+        """Index all rows of the relations, part by part."""
+        self._close_pool()
         for batches in parts:
-            self._shard.last = -1  # all parts are of one time
-            self._shard.run(self._shard.checked(batches), nobody, drop=True)
+            self._worker.last = -1  # all parts have the same time
+            self._worker.push(batches)
         self._program.pack_indexes()
 
     def index_bytes(self) -> int:
-        return sum(self._program.memory.resident(self._program.state_memory()).values())
+        """Count the bytes of the indexes."""
+        return self._worker.state_bytes()
 
     def index_rows(self) -> int:
-        return self._shard.state_rows()
+        """Count the rows of the indexes."""
+        return self._worker.state_rows()
 
     @property
-    def shown(self) -> Shown:
-        """What the last run has taken."""
-        if self._team is not None:
-            told = view(self._board, self._workers * self._told).reshape(self._workers, -1)
-            rounds, proposals = told[:, :2].sum(axis=0).tolist()
-            return Shown(rounds, proposals, tuple(told[:, 2:].max(axis=0).tolist()))
-        return self._last.shown() if self._last else Shown(0, 0, ())
+    def statistics(self) -> RunStatistics:
+        """The cost of the last run, of all workers."""
+        if self._pool is not None:
+            lines = view(self._board, self._workers * self._line_words).reshape(self._workers, -1)
+            rounds, proposals = lines[:, :2].sum(axis=0).tolist()
+            return RunStatistics(rounds, proposals, tuple(lines[:, 2:].max(axis=0).tolist()))
+        return self._last.statistics() if self._last else RunStatistics(0, 0, ())
 
     def held_bytes(self) -> int:
-        """Count the memory that the last run has taken beside the indexes, of all workers."""
-        if self._team is not None:
-            return sum(self._team.together(None))
+        """Count the bytes that the last run has used beside the indexes, of all workers."""
+        if self._pool is not None:
+            return sum(self._pool.run(None))
         return self._last.held_bytes() if self._last else 0
 
-    def count(self, batch: int = BATCH) -> int:
-        """Count the ways to give values to the variables."""
+    def count(self, batch: int = BATCH_PROPOSALS) -> int:
+        """Count the matches: the assignments of values to the variables, with their multiplicities."""
         if self._workers == 1:
             return self.count_share(0, 1, batch)
-        if self._team is None:
-            self._hire()
-        assert self._team is not None
-        return sum(self._team.together(batch))
+        if self._pool is None:
+            self._open_pool()
+        assert self._pool is not None
+        return sum(self._pool.run(batch))
 
-    def count_share(self, share: int, shares: int, batch: int = BATCH) -> int:
-        """Count a share of the ways: all shares together are all ways."""
+    def count_share(self, share: int, shares: int, batch: int = BATCH_PROPOSALS) -> int:
+        """Count one of `shares` disjoint parts of the matches."""
         run = self._run(batch, self._tail())
-        pieces = PIECES * shares if shares > 1 else 1
+        pieces = RANGES_PER_SHARE * shares if shares > 1 else 1
         listed = 0
         for piece in range(share, pieces, shares):
             run.keep(piece, pieces)
             listed += sum(int(rows[:, -1].sum()) for rows in run.parts())
         return run.word(kernel.TOTAL) + listed
 
-    def _hire(self) -> None:
-        """Make the other workers: they have the indexes as they are."""
+    def _open_pool(self) -> None:
+        """Fork the other workers, which inherit the indexes."""
         memory = self._program.memory
-        self._board = memory.share(self._workers * self._told)
-        self._team = Team(self._workers, memory)
-        self._team.start(self._become, self._carry_out)
+        self._board = memory.share(self._workers * self._line_words)
+        self._pool = ProcessPool(self._workers, memory)
+        self._pool.start(self._become, self._command)
 
-    def _dismiss(self) -> None:
-        if self._team is not None:
-            self._team.close()
-            self._team = None
+    def _close_pool(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
     def _become(self, worker: int) -> None:
-        self._worker = worker
+        self._number = worker
 
-    def _carry_out(self, batch: int | None) -> int:
-        """Count this worker's share, or, without a batch, the memory that it has taken."""
+    def _command(self, batch: int | None) -> int:
+        """Count this worker's share of the matches, or, without a batch size, the bytes that it has used."""
         if batch is None:
             return self._last.held_bytes() if self._last else 0
-        found = self.count_share(self._worker, self._workers, batch)
+        count = self.count_share(self._number, self._workers, batch)
         assert self._last is not None
-        shown = self._last.shown()
-        view(self._board + 8 * self._told * self._worker, self._told)[:] = [shown.rounds, shown.proposals, *shown.most]
-        return found
+        cost, words = self._last.statistics(), self._line_words
+        view(self._board + 8 * words * self._number, words)[:] = [cost.rounds, cost.proposals, *cost.most]
+        return count
 
     @property
-    def _told(self) -> int:
-        """Words of the board that are a worker's."""
+    def _line_words(self) -> int:
+        """Words of a worker's line on the board."""
         return 2 + len(self._levels)
 
-    def rows(self, batch: int = BATCH) -> Iterator[np.ndarray]:
-        """List them, some at a time: values in the order of `variables`, and last how often."""
+    def rows(self, batch: int = BATCH_PROPOSALS) -> Iterator[np.ndarray]:
+        """Yield the matches in parts: values in the order of `variables`, and the multiplicity last."""
         run = self._run(batch, len(self._levels))
         columns = (self._levels or [self._seed])[-1].after
         order = [*(columns.index(each) for each in self.variables), len(columns)]
@@ -183,30 +194,31 @@ class Static:
 
     @property
     def factors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The variables of prefixes, and those that are lists behind them."""
+        """The variables of prefixes, and the remaining ones, whose values are lists."""
         levels = self._levels[self._tail() :]
         prefix = levels[0].columns if levels else (self._levels or [self._seed])[-1].after
         return prefix, tuple(each.new for each in levels)
 
-    def lists(self, batch: int = BATCH) -> Iterator[Lists]:
-        """List them without multiplying out what does not depend on each other: see `factors`."""
+    def factorized(self, batch: int = BATCH_PROPOSALS) -> Iterator[FactorizedRows]:
+        """Yield the matches as products of independent values: see `factors`."""
         run = self._run(batch, self._tail())
         prefix, _ = self.factors
-        for rows, values in run.factored():
-            yield Lists(rows[:, : len(prefix) + 1], rows[:, len(prefix) + 1 :], values)
+        for rows, values in run.factorized():
+            yield FactorizedRows(rows[:, : len(prefix) + 1], rows[:, len(prefix) + 1 :], values)
 
     def close(self) -> None:
-        self._dismiss()
+        """End the other workers, and give all memory back."""
+        self._close_pool()
         self._last = None
         self._program.memory.close()
 
-    def _run(self, batch: int, tail: int) -> Run:
-        self._last = None  # its memory goes first
-        self._last = Run(self._seed, self._levels, batch, tail)
+    def _run(self, batch: int, tail: int) -> BigJoinRun:
+        self._last = None  # frees its memory first
+        self._last = BigJoinRun(self._seed, self._levels, batch, tail)
         return self._last
 
     def _tail(self) -> int:
-        """Return the first level from which on no variable depends on another one, and no condition on any."""
+        """Return the first step after which the variables depend neither on each other nor on conditions."""
         for start, first in enumerate(self._levels):
             if all(each.is_free(set(first.columns)) for each in self._levels[start:]):
                 return start

@@ -1,1 +1,1 @@
-"""Running dataflows: one worker, several workers, several dataflows that are attached and retired while they run."""
+"""Running dataflows: workers, processes, feeds, and plans that are attached and retired while they run."""

@@ -1,7 +1,8 @@
-"""Bring a dataflow that was compiled into a running program to where the program is, one small piece of work at a time.
+"""Backfill: bring the operators of a newly compiled plan to the present, one bounded piece of work at a time.
 
-First its history, as of a time that has passed, then batch by batch what came since. Only its own operators run; the
-arrangements that it shares show them what was then, and then what came: see past.
+A backfill first loads history as of a held time (see `history`), then replays each batch that was fed since. It runs
+the new operators only. The arrangements that they share with other plans show them the rows as of that time first, and
+then the logged updates (see `read_holds`).
 """
 
 from __future__ import annotations
@@ -9,66 +10,78 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 
-from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added
 from deltamark.dataflow.codegen.program import nobody
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.traversal import subtracts
-from deltamark.dataflow.runtime.attach import History
-from deltamark.dataflow.runtime.read_holds import Fed, Past, is_logged
-from deltamark.dataflow.runtime.worker import Shard
+from deltamark.dataflow.runtime.history import HistoryLoad
+from deltamark.dataflow.runtime.read_holds import FedBatches, ReadHolds, is_logged
+from deltamark.dataflow.runtime.worker import Worker
 
-MANY = 1 << 20
+UNLIMITED_FUEL = 1 << 20
+"""Pieces of work that no call of `work` is expected to reach."""
 
 
-class CatchUp:
-    """A dataflow that comes: as of which time its history is read, what aims its inputs at that (see History), and the
-    arrangements of others that it reads.
+class Backfill:
+    """The backfill of one plan.
+
+    time: the logical time as of which history is loaded; inputs: iterators that bind the plan's inputs to one slice of
+    history after another; shared: arrangements of other plans that it reads.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 (what comes to whom, and from where)
-        self, shard: Shard, past: Past, name: str, collection: Collection, added: Added, time: int,
+    def __init__(  # noqa: PLR0913
+        self, name: str, collection: Collection, added: Added, *, worker: Worker, holds: ReadHolds, time: int,
         inputs: Iterable[Iterator[None]], shared: Sequence[SharedArrangement],
     ) -> None:  # fmt: skip
-        self.name, self.ops, self.shared, self.answers = name, added.ops, shared, list[Batch]()
-        self._shard, self._past, self._added, self._time = shard, past, added, time
-        # while an earlier time is held, what was retracted since is still there beside what it cancels
-        subtracting = subtracts(collection.node) or any(map(is_logged, shared))
-        self._history = History(shard.compiled.program, added.ops, subtracts=subtracting)
+        self.name, self.ops, self.shared = name, added.ops, shared
+        self._answers: list[Batch] = []
+        self._worker, self._holds, self._added, self._time = worker, holds, added, time
+        # while an earlier time is held, retracted rows are still stored beside the updates that cancel them
+        negates = subtracts(collection.node) or any(map(is_logged, shared))
+        self._history = HistoryLoad(worker.compiled.program, added.ops, subtracts=negates)
         self._steps = self._all(inputs)
 
-    def work(self, pieces: int = MANY) -> bool:
-        """Do so many pieces of the work, or see two feeds again; return whether that is all."""
-        left = pieces
+    @property
+    def answer(self) -> Batch:
+        """The answer as of the backfill's first time, and its changes since."""
+        return concatenated(self._answers)
+
+    def work(self, fuel: int = UNLIMITED_FUEL) -> bool:
+        """Do at most `fuel` pieces of work; return whether the backfill is complete.
+
+        Replaying a fed batch costs half the fuel, so that a backfill replays two for each new one and catches up.
+        """
+        left = fuel
         while left > 0:
             before, done = self._time, object()
             if next(self._steps, done) is done:
                 return True
-            left -= 1 if self._time == before else pieces // 2
+            left -= 1 if self._time == before else fuel // 2
         return False
 
     def _all(self, inputs: Iterable[Iterator[None]]) -> Iterator[None]:
         if self._time >= 0:
             yield from self._history.steps(inputs, self._time)
-        self.answers.append(self._shard.settled(self.name, self._time))
-        while fed := next((each for each in self._past.fed if each.last > self._time), None):
-            self._again(fed)
+        self._answers.append(self._worker.pending_snapshot(self.name, self._time))
+        while fed := next((each for each in self._holds.fed if each.last > self._time), None):
+            self._replay(fed)
             yield
 
-    def _again(self, fed: Fed) -> None:
-        """Show what was fed then."""
-        logs = [self._past.log(each, self._time) for each in self._added.existing]
-        aims = {name: self._shard.inputs[name] for name in self._added.read if name in fed.pointers}
-        blocks = [*(each.input for each in logs), *(each.block for each in aims.values())]
-        program = self._shard.compiled.program
+    def _replay(self, fed: FedBatches) -> None:
+        """Run the new operators over the batches of one feed."""
+        logs = [self._holds.log_of(each, self._time) for each in self._added.existing]
+        bindings = {name: self._worker.bindings[name] for name in self._added.read if name in fed.pointers}
+        blocks = [*(each.input for each in logs), *(each.block for each in bindings.values())]
+        program = self._worker.compiled.program
         loop = program.loop(blocks, self.ops)
         with ExitStack() as stack:
             for log in logs:
-                stack.enter_context(log.again(self._time, fed.last))
-            for name, aim in aims.items():
-                stack.enter_context(aim.again(fed.pointers[name], self._added.read[name], self._time))
+                stack.enter_context(log.replay(self._time, fed.last))
+            for name, binding in bindings.items():
+                stack.enter_context(binding.replay(fed.pointers[name], self._added.read[name], self._time))
             program.run(loop, -1, nobody)
         program.memory.release(loop.block)
-        self.answers.append(self._shard.collected(self.name))
+        self._answers.append(self._worker.pending_changes(self.name))
         self._time = fed.last

@@ -1,7 +1,7 @@
-"""Checks of what is fed: whatever is wrong with a batch is one error, raised before anything is changed.
+"""Checks of fed batches: a mistake is one error, raised before anything changes.
 
-Kernels trust their inputs. So a batch that did not come from verified data is checked here in full: the names, lengths
-and types of its columns, their bounds, the order of its times, and the number of rows that would be live.
+Kernels trust their inputs, so every batch that does not come from verified data is checked here in full: the names,
+lengths and types of its columns, their bounds, the order of its times, and the resulting number of live rows.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from deltamark.errors import DeltamarkError
 
 @dataclass(frozen=True)
 class Accepted:
-    """A batch that passed all checks, and how many rows of its input are live after it."""
+    """A batch that passed all checks, and the number of live rows of its input after it."""
 
     pointers: Pointers
     live: int
 
 
 def accept(node: Input, names: tuple[str, ...], batch: object, last: int, live: int) -> Accepted | None:
-    """Check a batch of an input, of which the columns `names` are read; return None for a batch without rows.
+    """Check the columns `names` of a batch of an input; return None if it has no rows.
 
-    last: the time after which it must come; live: how many rows of the input are live before it.
+    last: a time that all times must exceed; live: the number of live rows of the input before the batch.
     """
     if not isinstance(batch, Batch) or not isinstance(batch.columns, Mapping):
         raise DeltamarkError("not a batch", f"{node.name}: {type(batch).__name__}", "feed Batch(time, diff, columns)")
@@ -54,7 +54,7 @@ def accept(node: Input, names: tuple[str, ...], batch: object, last: int, live: 
 
 
 def _column(where: str, type_: Type, values: object) -> Column:
-    """Return a column as kernels read it; refuse values of another type or outside its bounds."""
+    """Convert a column to the form that kernels read; refuse values of another type or outside its bounds."""
     if type_.kind == "text":
         return _texts(where, type_, values)
     return _bounded(where, type_, _integers(where, values, nullable=type_.nullable))
@@ -69,7 +69,7 @@ def _length(where: str, values: object) -> int:
 
 
 def _integers(where: str, values: object, *, nullable: bool = False) -> np.ndarray:
-    """Return whole numbers as an array of some integer type; refuse what would have to be rounded or guessed."""
+    """Convert integers to an array of some integer type; refuse values that would have to be rounded."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
@@ -107,7 +107,7 @@ def _refuse_missing(where: str, count: int, *, nullable: bool) -> None:
 
 
 def _bounded(where: str, type_: Type, values: np.ndarray) -> np.ndarray:
-    """Check the bounds of a column, and give it the width that kernels read."""
+    """Check the bounds of a column, and convert it to the width that kernels read."""
     present = values
     if type_.nullable:
         present = values[values != NULL]
@@ -136,7 +136,7 @@ def _times(name: str, time: np.ndarray, last: int) -> np.ndarray:
 
 
 def _live(node: Input, diff: np.ndarray, time: np.ndarray, live: int) -> tuple[np.ndarray, int]:
-    """Check that no more rows are live at the end of any time than the input declares; return how many at the end."""
+    """Refuse more live rows, at the end of any time, than the input declares; return the weights and the live rows."""
     most = max(int(diff.max()), -int(diff.min()))
     if most <= node.schema.rows:
         diff = np.ascontiguousarray(diff, dtype=np.int64)
@@ -151,7 +151,7 @@ def _live(node: Input, diff: np.ndarray, time: np.ndarray, live: int) -> tuple[n
 
 
 def _texts(where: str, type_: Type, values: object) -> pa.StringArray:
-    """Return texts as Arrow's strings."""
+    """Convert texts to an Arrow array of strings."""
     remedy = "feed Arrow's strings, or a sequence of str"
     try:
         array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)

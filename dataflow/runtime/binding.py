@@ -1,4 +1,4 @@
-"""Inputs of a running program: checking what is fed to them, and pointing them at it."""
+"""Input bindings: connect the input blocks of a running program to the arrays of a batch."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from deltamark.dataflow.runtime.batch_checks import Accepted, accept
 from deltamark.errors import DeltamarkError
 
 
-class Aim:
-    """Points an input of the program at a batch."""
+class InputBinding:
+    """Binds one input block of the program to the arrays of a batch while it is fed."""
 
     def __init__(self, block: InputReader) -> None:
         self._block, self._node = block, block.node
         self._words = words(block.block, vm.CELLS + 1)
-        self._aimed: Pointers | None = None
-        """The batch that the input points at: its arrays live as long as the kernels may read them."""
+        self._bound: Pointers | None = None
+        """The bound batch; keeping it keeps its arrays alive while kernels may read them."""
         self._lent: list[Range] = []
         self._live = 0
 
     def refresh(self) -> None:
-        """Look again which columns are read."""
+        """Look up again which columns are read."""
         self.names, schema = tuple(self._block.names), self._node.schema
         self.texts = [name for name in self.names if schema[name].kind == "text"]
         self.nullable = [name for name in self.texts if schema[name].nullable]
         self.widths = {name: width for name, (_, width) in self._block.arrays.items()}
-        """The bytes of an element of each array; 0 for the bytes of texts."""
+        """Bytes of an element of each array; 0 for the array of the bytes of texts."""
         self._bases = words(self._block.bases, len(self.widths))
 
     @property
@@ -42,25 +42,26 @@ class Aim:
         return self._block.block
 
     def check(self, batch: object, last: int) -> Accepted | None:
-        """Check a batch that must come after the time `last`; None for one without rows. Nothing is changed."""
+        """Check a batch whose times must be later than `last`, without changing anything; None if it has no rows."""
         return accept(self._node, self.names, batch, last, self._live)
 
-    def accepted(self, found: Accepted) -> None:
-        """Take note of a batch that will be fed."""
-        self._live = found.live
+    def commit(self, accepted: Accepted) -> None:
+        """Record the number of live rows after a checked batch."""
+        self._live = accepted.live
 
-    def aim(self, pointers: Pointers) -> None:
+    def bind(self, pointers: Pointers) -> None:
+        """Let the input read a whole batch."""
         self._point(pointers)
         for index, name in enumerate(self.widths):
             self._bases[index] = pointers.columns[name]
 
     @contextmanager
-    def again(self, pointers: Pointers, names: Sequence[str], after: int) -> Iterator[None]:
-        """Aim columns at a batch that was fed before, from the first row after a time on."""
+    def replay(self, pointers: Pointers, names: Sequence[str], after: int) -> Iterator[None]:
+        """Let the input read some columns of a batch that was fed before, from the first row after a time."""
         lost = [name for name in names if name not in pointers.columns]
         if lost:
             actual = f"{self._node.name}: {', '.join(lost)}"
-            raise DeltamarkError("columns that were not fed", actual, "feed them, or attach as of now")
+            raise DeltamarkError("columns that were not fed", actual, "feed them, or attach without since=")
         self._point(pointers)
         self._words[vm.POSITION] = int(np.searchsorted(view(pointers.time, pointers.rows), after, "right"))
         for index, name in enumerate(self.widths):
@@ -68,7 +69,7 @@ class Aim:
         try:
             yield
         finally:
-            self.nowhere()
+            self.unbind()
 
     def _point(self, pointers: Pointers) -> None:
         self._lend(pointers)
@@ -76,15 +77,15 @@ class Aim:
         block[vm.TIMES], block[vm.DIFFS] = pointers.time, pointers.diff
         block[vm.ROWS], block[vm.POSITION] = pointers.rows, 0
 
-    def nowhere(self) -> None:
-        """Point the input at no rows."""
+    def unbind(self) -> None:
+        """Let the input read no rows."""
         self._words[vm.ROWS] = self._words[vm.POSITION] = words(self._words[vm.SIZE], 1)[0] = 0
         self._take_back()
 
     def _lend(self, pointers: Pointers) -> None:
-        """Keep the arrays of a batch alive, and make them known to checked kernels, until they are taken back."""
+        """Keep the arrays of a batch alive, and register them with checked kernels, until they are taken back."""
         self._take_back()
-        self._aimed = pointers
+        self._bound = pointers
         if REGISTRY is not None:
             sizes = {name: width * (pointers.rows + (name in self.texts)) for name, width in self.widths.items()}
             arrays = {name: sizes[name] or pointers.sizes.get(name, 0) for name in pointers.columns if name in sizes}
@@ -94,29 +95,29 @@ class Aim:
             REGISTRY.lend(self._lent)
 
     def _take_back(self) -> None:
-        self._aimed = None
+        self._bound = None
         if REGISTRY is not None:
             REGISTRY.take_back(self._lent)
             self._lent = []
 
     def slices(self, batches: Iterable[Batch], names: Sequence[str], time: int, *, counted: bool) -> Iterator[None]:
-        """Aim the input's cells, of columns `names`, at slices of batches, as if all of it came at one time.
+        """Bind columns of the input to one slice of batches after another, as if all rows had one time.
 
-        counted: the rows are among those that are known to be live.
+        counted: the rows are already counted as live.
         """
         size, times, diffs = (words(cell, 1) for cell in self._words[vm.SIZE : vm.COLUMNS])
         cells = {name: (words(cell, 1), width) for name, (cell, width) in self._block.arrays.items()}
         live = 0
         for batch in batches:
-            found = accept(self._node, tuple(names), _at(batch, time), -1, live)
-            if found is None:
+            accepted = accept(self._node, tuple(names), _at(batch, time), -1, live)
+            if accepted is None:
                 continue
             if not counted:
-                self._live += found.live - live
-            live, pointers = found.live, found.pointers
+                self._live += accepted.live - live
+            live, pointers = accepted.live, accepted.pointers
             try:
                 for start in range(0, pointers.rows, SLICE_ROWS):
-                    self._lend(pointers)  # again, for a feed may have come in between
+                    self._lend(pointers)  # a feed since the last slice has bound another batch
                     size[0] = min(SLICE_ROWS, pointers.rows - start)
                     times[0], diffs[0] = pointers.time + 8 * start, pointers.diff + 8 * start
                     for name, address in pointers.columns.items():
@@ -129,7 +130,7 @@ class Aim:
 
 
 def _at(batch: object, time: int) -> object:
-    """Give all rows of a batch one time."""
+    """Return a batch with one time for all rows."""
     if not isinstance(batch, Batch):
         return batch
     return Batch(np.full(len(batch.diff), time, dtype=np.int64), batch.diff, batch.columns)

@@ -1,10 +1,10 @@
-"""A team of processes on this machine that carry out the same commands together.
+"""A pool of processes on this machine that all run the same commands.
 
-This process is worker 0; the others are forked from it and live until they are closed, fail, or lose it. A command
-goes to them by pipe, and what each made of it comes back through a board of words in shared memory. Whoever waits for
-another asks now and then whether all are alive: so nobody waits for the dead, and nobody outlives worker 0.
+This process is worker 0. The others are forked from it, and live until the pool is closed, one of them fails, or
+worker 0 ends. Commands are sent through pipes; results come back through a board of words in shared memory. A process
+that waits for another regularly checks that all are alive, so no process waits for a dead one.
 
-Forking is safe here although other threads may run: a child does nothing but what it is told, in one thread.
+Forking is safe although other threads may run: a child runs nothing but the commands, in one thread.
 """
 
 from __future__ import annotations
@@ -26,61 +26,63 @@ from deltamark.dataflow.kernels.parallel.exchange import LINE, awaited, publish
 from deltamark.errors import DeltamarkError
 
 FINISHED, RESULT = 0, 1
-"""Of a worker's line on the board: how many commands it has carried out, and what came of the last."""
+"""Words of a worker's line on the board: the number of commands it has run, and the result of the last one."""
 
-SPINS, POLLS = 4000, 400
-"""How often to look before asking what is wrong, and for a command before going to sleep, with a core for each."""
+MAX_SPINS, MAX_POLLS = 4000, 400
+"""Busy looks for a result, or for a command, before a process sleeps, if each has a core of its own. Not measured."""
 
-IMPATIENT, NAP = 200, 50e-6
-"""After so many questions in a row, sleep for so many seconds before the next."""
+MAX_YIELDS, NAP_S = 200, 50e-6
+"""Checks in a row that only yield the core; each later one sleeps for NAP_S. Not measured."""
 
 DEATH_SIGNAL = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class StoppedError(Exception):
-    """Another worker has failed."""
+    """Raised in a worker when another one has failed."""
 
 
 @dataclass
-class Member:
+class Child:
     """Another worker, as worker 0 sees it."""
 
     pid: int
     commands: int
-    complaints: int
+    errors: int
     is_dead: bool = False
 
 
-class Team:
+class ProcessPool:
+    """The workers of a dataflow, each a process; `run` has all of them run a command."""
+
     def __init__(self, workers: int, memory: Memory) -> None:
         self.workers = workers
-        self._carry_out: Callable[[Any], int] = _nothing
+        self._command: Callable[[Any], int] = _no_command
         self._board = memory.share(LINE * (workers + 1))
         self._stop = self._board + 8 * LINE * workers
-        self._worker = self._sent = self._questions = 0
+        self._worker = self._sent = self._checks = 0
         self._closed = False
         self._process = os.getpid()
-        self._members: dict[int, Member] = {}
+        self._children: dict[int, Child] = {}
         self._spins = spins(workers)
 
-    def start(self, prepare: Callable[[int], None], carry_out: Callable[[Any], int]) -> None:
-        """Make the other workers. prepare: what each does first, given its number; carry_out: a command."""
-        self._carry_out = carry_out
+    def start(self, prepare: Callable[[int], None], command: Callable[[Any], int]) -> None:
+        """Fork the other workers. prepare: called first in each, with its number; command: runs a message."""
+        self._command = command
         try:
             for worker in range(1, self.workers):
-                self._members[worker] = self._fork(worker, prepare)
+                self._children[worker] = self._fork(worker, prepare)
         except BaseException:
             self.close()
             raise
 
-    def together(self, command: Any) -> list[int]:
-        """Have every worker carry out a command; return what each of them made of it."""
+    def run(self, message: Any) -> list[int]:
+        """Have every worker run the command with a message; return the result of each."""
         self.check()
         try:
-            return self._together(command)
+            return self._run(message)
         except StoppedError:
-            error = self._complaint()
+            error = self._reported()
             self.close()
             raise error from None
         except BaseException:
@@ -88,21 +90,21 @@ class Team:
             raise
 
     def check(self) -> None:
-        """Raise an error if the workers are no more."""
+        """Raise an error if the workers have ended."""
         if self._closed:
-            raise DeltamarkError("no workers any more", "they were closed, or one has failed", "make new ones")
+            raise DeltamarkError("the workers have ended", "they were closed, or one has failed", "make a new dataflow")
 
-    def _together(self, command: Any) -> list[int]:
-        content = pickle.dumps(command) if self._members else b""
+    def _run(self, message: Any) -> list[int]:
+        content = pickle.dumps(message) if self._children else b""
         self._sent += 1
-        self._questions = 0
-        for worker, member in self._members.items():
+        self._checks = 0
+        for worker, child in self._children.items():
             try:
-                os.write(member.commands, len(content).to_bytes(4, "little") + content)
+                os.write(child.commands, len(content).to_bytes(4, "little") + content)
             except BrokenPipeError:
                 self._give_up(worker)
-        results = [self._carry_out(command)]
-        for worker in self._members:
+        results = [self._command(message)]
+        for worker in self._children:
             line = self._board + 8 * LINE * worker
             while not awaited(line + 8 * FINISHED, self._sent, self._spins):
                 self.wait()
@@ -110,117 +112,117 @@ class Team:
         return results
 
     def wait(self) -> None:
-        """Let others run, and make sure that waiting for them makes sense."""
+        """Let others run, and check that they are alive."""
         if view(self._stop, 1)[0] != 0:
             raise StoppedError
-        for worker, member in self._members.items():
-            if os.waitpid(member.pid, os.WNOHANG) != (0, 0):
-                member.is_dead = True
+        for worker, child in self._children.items():
+            if os.waitpid(child.pid, os.WNOHANG) != (0, 0):
+                child.is_dead = True
                 self._give_up(worker)
-        self._questions += 1
-        if self._questions % IMPATIENT == 0:
-            time.sleep(NAP)
+        self._checks += 1
+        if self._checks % MAX_YIELDS == 0:
+            time.sleep(NAP_S)
         else:
             os.sched_yield()
 
     def close(self) -> None:
         """End the other workers; again if need be."""
         self._closed = True
-        while self._members and os.getpid() == self._process:
-            _, member = self._members.popitem()
-            if not member.is_dead:
-                os.kill(member.pid, signal.SIGKILL)
-                os.waitpid(member.pid, 0)
-            os.close(member.commands)
-            os.close(member.complaints)
+        while self._children and os.getpid() == self._process:
+            _, child = self._children.popitem()
+            if not child.is_dead:
+                os.kill(child.pid, signal.SIGKILL)
+                os.waitpid(child.pid, 0)
+            os.close(child.commands)
+            os.close(child.errors)
 
     def __del__(self) -> None:
         self.close()
 
-    def _complaint(self) -> DeltamarkError:
+    def _reported(self) -> DeltamarkError:
         """Return the error of the worker that has stopped the others."""
-        member = self._members[int(view(self._stop, 1)[0])]
-        error: DeltamarkError = pickle.loads(_read(member.complaints))  # noqa: S301 (our own process wrote it)
+        child = self._children[int(view(self._stop, 1)[0])]
+        error: DeltamarkError = pickle.loads(_read(child.errors))  # noqa: S301 (our own process wrote it)
         return error
 
     def _give_up(self, worker: int) -> NoReturn:
-        """Say why a worker is no more."""
+        """Raise the error for a worker that has ended."""
         if view(self._stop, 1)[0] != 0:
             raise StoppedError
         raise DeltamarkError(
             f"worker {worker} of {self.workers} has died",
-            f"process {self._members[worker].pid} was killed from outside",
-            "look for what killed it (the kernel, where memory runs out: see dmesg), and start again",
+            f"process {self._children[worker].pid} was killed from outside",
+            "look for what killed it (the kernel does if memory runs out: see dmesg), and start again",
         )
 
-    def _fork(self, worker: int, prepare: Callable[[int], None]) -> Member:
-        (commands, send), (listen, complaints) = os.pipe(), os.pipe()
+    def _fork(self, worker: int, prepare: Callable[[int], None]) -> Child:
+        (commands, send), (listen, errors) = os.pipe(), os.pipe()
         parent = os.getpid()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads: see above
             pid = os.fork()
         if pid != 0:
             os.close(commands)
-            os.close(complaints)
-            return Member(pid, send, listen)
+            os.close(errors)
+            return Child(pid, send, listen)
         try:
             end_with(parent)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.close(send)
-            self._members.clear()
+            self._children.clear()
             self._worker = worker
-            self._follow(commands, complaints, prepare)
+            self._serve(commands, errors, prepare)
         finally:
             os._exit(1)
 
-    def _follow(self, commands: int, complaints: int, prepare: Callable[[int], None]) -> NoReturn:
-        """Be a worker other than the first."""
+    def _serve(self, commands: int, errors: int, prepare: Callable[[int], None]) -> NoReturn:
+        """Run commands in a child until the pool ends."""
         line = self._board + 8 * LINE * self._worker
         try:
             prepare(self._worker)
             while True:
-                self._questions = 0
-                result = self._carry_out(self._command(commands))
+                self._checks = 0
+                result = self._command(self._received(commands))
                 self._sent += 1
                 view(line, RESULT + 1)[RESULT] = result
                 publish(line + 8 * FINISHED, self._sent)
         except StoppedError:
             os._exit(0)
-        except BaseException as error:  # noqa: BLE001 (whatever it is, worker 0 must hear of it)
-            content = pickle.dumps(_said(error, self._worker))
-            os.write(complaints, len(content).to_bytes(4, "little") + content)
+        except BaseException as error:  # noqa: BLE001 (worker 0 reports whatever it is)
+            content = pickle.dumps(_as_ours(error, self._worker))
+            os.write(errors, len(content).to_bytes(4, "little") + content)
             publish(self._stop, self._worker)
             os._exit(1)
 
-    def _command(self, commands: int) -> Any:
+    def _received(self, commands: int) -> Any:
         if self._spins:
             poll = select.poll()
             poll.register(commands, select.POLLIN)
-            for _ in range(POLLS):
+            for _ in range(MAX_POLLS):
                 if poll.poll(0):
                     break
         return pickle.loads(_read(commands))  # noqa: S301 (our own process wrote it)
 
 
 def end_with(parent: int) -> None:
-    """Have this process, which `parent` has just forked, be killed when that ends."""
+    """Let the system kill this process, which `parent` has just forked, when `parent` ends."""
     _libc.prctl(DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _nothing(command: Any) -> int:
-    raise AssertionError(command)
+def _no_command(message: Any) -> int:
+    raise AssertionError(message)
 
 
 def spins(workers: int) -> int:
-    """Return how often a worker looks for what it waits for before it asks why: not at all if that takes a core."""
-    return SPINS if workers <= len(os.sched_getaffinity(0)) else 0
+    """Return how often a worker looks for a result before it checks the others: 0 if they have no core each."""
+    return MAX_SPINS if workers <= len(os.sched_getaffinity(0)) else 0
 
 
 def _read(pipe: int) -> bytes:
-    """Read one message."""
+    """Read one message from a pipe."""
     content, missing = b"", 4
     size: int | None = None
     while missing > 0:
@@ -235,8 +237,8 @@ def _read(pipe: int) -> bytes:
     return content
 
 
-def _said(error: BaseException, worker: int) -> DeltamarkError:
-    """Make of what a worker has raised what its caller is told."""
+def _as_ours(error: BaseException, worker: int) -> DeltamarkError:
+    """Return the error that the caller of the pool sees for one that a worker has raised."""
     if isinstance(error, DeltamarkError):
         return error
     where = "".join(traceback.format_exception(error))[-4000:]

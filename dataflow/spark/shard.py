@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.plan.nodes import INDEX_READERS, walk
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.spark.ingest.stage_zero import Sent, sent
 from deltamark.dataflow.spark.ingest.wire import unpack
 from deltamark.dataflow.spark.net_changes import Net, net, replayed
@@ -20,9 +20,9 @@ class Shard:
     def __init__(self, plan: Cut, stage: int, shard: int, shards: int) -> None:
         self._shard, self._shards = shard, shards
         self._outputs = [each for each in plan.stages[stage] if shard == 0 or not each.first]
-        self._program = Together({each.edge.name: Collection(each.node) for each in self._outputs})
+        self._program = Worker(compile_plans({each.edge.name: each.node for each in self._outputs}))
         if any(isinstance(node, INDEX_READERS) for each in self._outputs for node in walk(each.node)):
-            self._program.take_whole()  # other shards have other slices, but all must see changes in one order
+            self._program.take_whole_feeds()  # other shards have other slices, but all must see changes in one order
         self._edges = {name: edge for name, edge in plan.arriving(stage).items() if name in self._program.inputs}
         self._time = -1
 
@@ -34,7 +34,7 @@ class Shard:
         """Apply a batch; return what changes, and what is to be remembered of the batch."""
         arrived = {name: unpack(edge.fields, mails.get(name, ())) for name, edge in self._edges.items()}
         batches = {name: batch for name, batch in arrived.items() if batch is not None}
-        changes = self._program.feed_all(batches)
+        changes = self._program.feed(batches)
         self._time = max([self._time, *(int(each.time[-1]) for each in batches.values())])
         return {name: each for name, each in changes.items() if len(each.time)}, net(self._edges, batches)
 
@@ -44,7 +44,7 @@ class Shard:
         Each batch had at least one time of its own, so this one is no later than the last that it had.
         """
         self._time += 1
-        self._program.push_all(replayed(self._edges, what, self._time))
+        self._program.push(replayed(self._edges, what, self._time))
 
     def sent(self, changes: Mapping[str, Batch]) -> Iterator[Sent]:
         """Address all changes but those of the answer."""

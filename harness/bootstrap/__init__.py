@@ -1,1 +1,1 @@
-"""Setting up: the virtual environment, the locks, and the help of make."""
+"""Set-up of the development environment: the virtual environment, the locks, and the help of make."""

@@ -1,4 +1,4 @@
-"""Write the locks: versions and hashes for Python 3.11 to 3.13 on every platform, and no address."""
+"""Write the locks: versions and hashes for Python 3.11 to 3.13 on every platform, without addresses of packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UV = [
 
 def main() -> None:
     subprocess.run([*UV, "pyproject.toml", "--extra", "dev", "-o", "requirements.lock"], cwd=ROOT, check=True)
-    build = b"setuptools\nwheel\n"  # what the sdists of the lock are built with
+    build = b"setuptools\nwheel\n"  # builds the sdists of the lock, and the project
     subprocess.run([*UV, "-", "-o", "requirements-build.lock"], cwd=ROOT, check=True, input=build)
 
 

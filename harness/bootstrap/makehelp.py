@@ -8,6 +8,7 @@ from pathlib import Path
 
 
 def help_text(makefile: str) -> str:
+    """Return the leading comments, and a line for each target that has a comment after ##."""
     head = [line.removeprefix("# ").removeprefix("#") for line in makefile.splitlines() if line.startswith("#")]
     targets = re.findall(r"^([\w-]+):.*?## (.*)$", makefile, re.MULTILINE)
     width = max(len(name) for name, _ in targets)

@@ -1,4 +1,4 @@
-"""Make `.venv` from the lock. Runs on the system's Python, so it needs the standard library alone."""
+"""Make `.venv` from the locks, and install the project into it. Needs nothing but the standard library."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ OLDEST, TESTED = (3, 11), (3, 13)
 
 def pip(*arguments: str) -> None:
     subprocess.run(
-        [VENV / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet",
-         "--require-hashes", *arguments],
+        [VENV / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *arguments],
         check=True,
-    )  # fmt: skip
+    )
 
 
 def main() -> int:
@@ -32,12 +31,14 @@ def main() -> int:
     print(f"setting up .venv for Python {version}: about 1.4 GB, a few minutes", flush=True)
     try:
         venv.EnvBuilder(with_pip=True, clear=True).create(VENV)
-        pip("-r", str(ROOT / "requirements-build.lock"))
-        pip("--no-build-isolation", "-r", str(ROOT / "requirements.lock"))
+        pip("--require-hashes", "-r", str(ROOT / "requirements-build.lock"))
+        pip("--require-hashes", "--no-build-isolation", "-r", str(ROOT / "requirements.lock"))
+        pip("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     except subprocess.CalledProcessError as error:
-        print(f"error: setting up stopped: {error.cmd[-1]} ended with {error.returncode}; "
-              "read what it says above (Debian and Ubuntu: is python3-venv installed?), "
-              "then run make setup again")  # fmt: skip
+        print(
+            f"error: setting up stopped: {error.cmd[-1]} ended with {error.returncode}; read the messages above "
+            "(on Debian and Ubuntu: is python3-venv installed?), then run make setup again"
+        )
         return 2
     ready.touch()
     return 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import TIMES_A_ROUND, Feed
 from deltamark.datagen.schema import RelationName, relation
@@ -88,15 +88,7 @@ def gathered(stream: Iterator[Batch], rows: int) -> Iterator[Batch]:
             waiting.append(each)
             held += len(each.time)
         if held >= rows:
-            yield together(waiting)
+            yield concatenated(waiting)
             waiting, held = [], 0
     if waiting:
-        yield together(waiting)
-
-
-def together(parts: Sequence[Batch]) -> Batch:
-    """Put batches end to end; not empty."""
-    if len(parts) == 1:
-        return parts[0]
-    columns = {name: np.concatenate([each.columns[name] for each in parts]) for name in parts[0].columns}
-    return Batch(np.concatenate([each.time for each in parts]), np.concatenate([each.diff for each in parts]), columns)
+        yield concatenated(waiting)

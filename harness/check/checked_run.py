@@ -7,12 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import TIMES_A_ROUND, Delta
 from deltamark.datagen.workload import Workload
-from deltamark.harness.check import change_stream, verify
+from deltamark.harness.check import verify
 from deltamark.harness.check.change_csv import Digester, Lines
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.snapshot import Snapshot
@@ -135,7 +135,7 @@ class StreamCheck:
 
     def _take(self) -> None:
         if self._waiting:
-            self._told.add(change_stream.together(self._waiting))
+            self._told.add(concatenated(self._waiting))
             self._waiting, self._held = [], 0
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source
-from deltamark.dataflow.runtime.multi_worker import Embedded
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import ANSWER, Dataflow
+from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
@@ -29,8 +29,10 @@ ENGINES = ("embedded", SPARK)
 class Engine(Protocol):
     """Feed it whole logical times, get the changes of the answer."""
 
-    schema: Schema
-    """Of the rows of the answer."""
+    @property
+    def schema(self) -> Schema:
+        """The columns of the answer."""
+        ...
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -93,7 +95,7 @@ def open_engine(cell: Cell, dataset: Dataset, work: Workload) -> Engine:
     if known(cell.engine) == SPARK:
         raise DeltamarkError("an engine that feeds itself", cell.engine, "use embedded")
     plan = collection(cell, dataset, work)
-    return Worker(plan) if cell.workers == 1 else Embedded(plan, cell.workers)
+    return Dataflow(plan, workers=cell.workers)
 
 
 class Cut:
@@ -116,7 +118,7 @@ PAGE = 512
 """At least one of so many values lies in each page."""
 
 
-def open_taking(cell: Cell, dataset: Dataset, work: Workload) -> tuple[Embedded, Feed]:
+def open_taking(cell: Cell, dataset: Dataset, work: Workload) -> tuple[WorkerGroup, Feed]:
     """Open an engine whose workers take batches by themselves; return it and the feed that the first takes from."""
     made: list[Cut] = []
 
@@ -124,7 +126,7 @@ def open_taking(cell: Cell, dataset: Dataset, work: Workload) -> tuple[Embedded,
         made.append(Cut(cell, dataset, work, inputs))
         return made[0]
 
-    engine = Embedded(collection(cell, dataset, work), cell.workers, cut)
+    engine = WorkerGroup({ANSWER: collection(cell, dataset, work)}, cell.workers, cut)
     return engine, made[0].feed
 
 
@@ -137,19 +139,19 @@ def open_answer(cell: Cell, dataset: Dataset, work: Workload) -> Engine | Whole:
     return AccumulatedWhole(engine, sums) if isinstance(engine, Whole) else Accumulated(engine, sums)
 
 
-def open_sums(cell: Cell, schema: Schema) -> Worker | None:
+def open_sums(cell: Cell, schema: Schema) -> Dataflow[Batch] | None:
     """Open what adds up the changes that a variant hands out, its input `diffs`; None where those are the answer's."""
     sums = query(cell.query).accumulated.get(cell.variant)
     if sums is None:
         return None
     columns = {field.name: field.type for field in schema.fields}
-    return Worker(sums(source("diffs", columns, schema.rows)))
+    return Dataflow(sums(source("diffs", columns, schema.rows)))
 
 
 class Accumulated:
     """An engine whose changes are added up."""
 
-    def __init__(self, engine: Engine, sums: Worker) -> None:
+    def __init__(self, engine: Engine, sums: Dataflow[Batch]) -> None:
         self._engine, self._sums = engine, sums
         self.schema = sums.schema
 
@@ -177,7 +179,7 @@ class Accumulated:
 class AccumulatedWhole:
     """The same for a stream that is computed as a whole."""
 
-    def __init__(self, engine: Whole, sums: Worker) -> None:
+    def __init__(self, engine: Whole, sums: Dataflow[Batch]) -> None:
         self._engine, self._sums = engine, sums
         self.schema = sums.schema
 

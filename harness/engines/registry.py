@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.runtime.multi_worker import Embedded
+from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.workload import Workload
@@ -46,7 +46,7 @@ class Maintained:
 class Taken:
     """Several workers of ours, of which each cuts its batches."""
 
-    def __init__(self, engine: Embedded, feed: Feed) -> None:
+    def __init__(self, engine: WorkerGroup, feed: Feed) -> None:
         self.feed = feed
         self.take, self.push = engine.take, engine.push_taken
         self.state_rows, self.close = engine.state_rows, engine.close

@@ -16,7 +16,7 @@ from support.reference import Row, Rows, answer, consolidated
 from support.streams import Streams, cut, inputs_of, streams_for, times_of
 
 from deltamark.dataflow.plan.nodes import Concat, walk
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import NULL, Schema
 from deltamark.errors import DeltamarkError
 from fuzz.engines import SLICE_ROWS, Fed
@@ -32,7 +32,7 @@ class AsSql(Fed):
 
     def check(self) -> None:
         try:
-            with closing(Worker(self.collection)) as worker:
+            with closing(Dataflow(self.collection)) as worker:
                 stream = added(feed(worker, self.collection, between(self.streams, set(times))) for times in self.feeds)
         except DeltamarkError as error:
             if not expected(self.collection, self.streams).allows(error, max(times_of(self.streams))):

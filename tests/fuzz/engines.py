@@ -14,8 +14,7 @@ from support.streams import Streams, cut, inputs_of, spoiled, streams_for, times
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.nodes import NullRow, walk
-from deltamark.dataflow.runtime.multi_worker import Embedded
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 from fuzz.example import Expected, WrongError, changed, check, expected, is_heavy, slices, written
 
@@ -58,11 +57,11 @@ class OnOneWorker(Fed):
     def check(self) -> None:
         streams = shuffled(self.streams, self.order) if self.order else self.streams
         wanted = expected(self.collection, streams)
-        with closing(Worker(self.collection)) as worker:
+        with closing(Dataflow(self.collection)) as worker:
             if check(worker, self.collection, streams, self.feeds, wanted) and self.goes:
                 self.leave(worker, wanted)
 
-    def leave(self, worker: Worker, wanted: Expected) -> None:
+    def leave(self, worker: Dataflow, wanted: Expected) -> None:
         """Take all rows away: the worker must hold what one holds that never had any."""
         end = max(times_of(self.streams), default=0) + 1
         try:
@@ -81,7 +80,7 @@ def untouched(collection: Collection) -> int:
     """Count the rows that a worker keeps that was fed nothing."""
     if not any(isinstance(node, NullRow) for node in walk(collection.node)):
         return 0
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         feed(worker, collection, {})
         return worker.state_rows()
 
@@ -92,7 +91,7 @@ class OnWorkers(Fed):
 
     def check(self) -> None:
         wanted = expected(self.collection, self.streams)
-        with closing(Embedded(self.collection, self.workers)) as engine:
+        with closing(Dataflow(self.collection, workers=self.workers)) as engine:
             check(engine, self.collection, self.streams, self.feeds, wanted)
 
 

@@ -19,7 +19,7 @@ from deltamark.errors import DeltamarkError
 
 SLICED = (
     "deltamark.dataflow.codegen.program",
-    "deltamark.dataflow.runtime.attach",
+    "deltamark.dataflow.runtime.history",
     "deltamark.dataflow.runtime.binding",
 )
 """Modules that have the number of rows in a slice as SLICE_ROWS."""
@@ -53,7 +53,7 @@ def slices(rows: int) -> Iterator[None]:
         for name in SLICED:
             stack.enter_context(changed(name, SLICE_ROWS=rows))
         stack.enter_context(changed("deltamark.dataflow.codegen.program", LONGER=1))
-        stack.enter_context(changed("deltamark.dataflow.runtime.attach", MANY_ROWS=rows))
+        stack.enter_context(changed("deltamark.dataflow.runtime.history", BATCH_ROWS=rows))
         yield
 
 

@@ -15,7 +15,7 @@ from support import reference
 from support.choices import Replayed, Seeded
 from support.paths import ROOT
 
-from deltamark.dataflow.runtime.worker import Shard
+from deltamark.dataflow.runtime.worker import Worker
 from fuzz import children, kinds
 from fuzz.__main__ import asked, main
 from fuzz.kinds import KINDS, Kind, kind_of, run
@@ -59,12 +59,12 @@ def explored(kind, seed, examples):
 
 
 def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
-    whole = Shard.answer
+    whole = Worker.changes
 
-    def lossy(shard, worker, rows, name="answer"):
-        return whole(shard, worker, rows - (rows > 0), name)
+    def lossy(shard, name, rows, worker=0):
+        return whole(shard, name, rows - (rows > 0), worker)
 
-    monkeypatch.setattr(Shard, "answer", lossy)
+    monkeypatch.setattr(Worker, "changes", lossy)
     found, said = explored("worker", 1, 20)
     assert found.failures
     assert {failure.what for failure in found.failures} == {"another change stream"}

@@ -21,14 +21,14 @@ from support.streams import Streams, axis, inputs_of, streams_for
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.nodes import Input
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.read_holds import Hold
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 from fuzz.engines import SLICE_ROWS
 from fuzz.example import WrongError, compare, slices
 
-NOT_KEPT = ("nobody has kept this", "columns that were not fed", "no arrangement has these rows")
+NOT_KEPT = ("updates that were not kept", "columns that were not fed", "no arrangement has these rows")
 """Errors of attaching as of a past time: whoever holds it has to have had all that is needed."""
 
 MOST_STEPS = 14
@@ -58,7 +58,7 @@ class Since(Attach):
 
 
 @dataclass(frozen=True)
-class Approach(Attach):
+class AttachIncrementally(Attach):
     fuel: int
 
 
@@ -127,7 +127,7 @@ class Live:
 class Run:
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.together = Together({name: script.plans[at] for name, at in script.residents.items()})
+        self.together = Dataflow({name: script.plans[at] for name, at in script.residents.items()})
         self.schemas: dict[str, Schema] = {}
         for plan in script.plans:
             self.schemas |= inputs_of(plan)
@@ -176,13 +176,13 @@ class Run:
         part = {name: [each for each in stream if each[1] in times] for name, stream in self.script.streams.items()}
         known = self.together.inputs
         batches = {name: arrays(self.schemas[name], part[name]) for name in part if part[name] and name in known}
-        out = self.together.feed_all(batches)
+        out = self.together.feed(batches)
         self.now = max([self.now, 0, *times])
         self.last = max([self.last, 0, *(int(batch.time[-1]) for batch in batches.values())])
         for name, batch in out.items():
             self.hear(name, batch)
         for name in self.live:
-            if name != self.together.coming and name not in out:
+            if name != self.together.pending and name not in out:
                 raise WrongError("a dataflow says nothing", name)
 
     def hear(self, name: str, batch: Batch) -> None:
@@ -203,13 +203,13 @@ class Run:
     def attached(self, step: Attach, history: Mapping[str, Sequence[Batch]]) -> Batch:
         plan = self.script.plans[step.plan]
         if step.given:
-            return self.together.attach(step.name, plan, history)
+            return self.together.attach(step.name, plan, history=history)
         try:
             return self.together.attach(step.name, plan)
         except DeltamarkError as error:
             if error.cause != "no arrangement has these rows":
                 raise
-            return self.together.attach(step.name, plan, history)
+            return self.together.attach(step.name, plan, history=history)
 
     def visit(self, step: Visit) -> None:
         self.drain()
@@ -231,7 +231,7 @@ class Run:
             return
         plan = self.script.plans[step.plan]
         try:
-            batch = self.together.attach(step.name, plan, self.history(hold.time), hold)
+            batch = self.together.attach(step.name, plan, history=self.history(hold.time), since=hold)
         except DeltamarkError as error:
             if error.cause not in NOT_KEPT:
                 raise
@@ -239,19 +239,19 @@ class Run:
         self.expect(step, hold.time, hold.time)
         self.hear(step.name, batch)
 
-    def approach(self, step: Approach) -> None:
+    def attach_incrementally(self, step: AttachIncrementally) -> None:
         self.drain()
         plan = self.script.plans[step.plan]
         self.expect(step, self.last, self.now)
-        self.together.approach(step.name, plan, self.history(self.now), fuel=step.fuel)
+        self.together.attach(step.name, plan, history=self.history(self.now), fuel=step.fuel)
 
     def drain(self) -> None:
         """Feed nothing until the dataflow is there that comes bit by bit."""
         for _ in range(10_000):
-            if self.together.coming is None:
+            if self.together.pending is None:
                 return
             self.feed(())
-        raise WrongError("a dataflow never comes", str(self.together.coming))
+        raise WrongError("a dataflow never comes", str(self.together.pending))
 
     def expect(self, step: Attach, last: int, now: int) -> None:
         """Expect of a plan its answer as of `now`, at the time that was fed last, and its changes since."""
@@ -281,7 +281,7 @@ DOES: dict[type[Step], Callable[[Run, Any], None]] = {
     Attach: Run.attach,
     Visit: Run.visit,
     Since: Run.attach_since,
-    Approach: Run.approach,
+    AttachIncrementally: Run.attach_incrementally,
     Retire: Run.retire,
     TakeHold: Run.hold,
     Advance: Run.advance,
@@ -347,9 +347,9 @@ class Drawing:
         self.names.remove(name)
         return Visit(name, plan, given)
 
-    def approach(self) -> Step:
+    def attach_incrementally(self) -> Step:
         name, plan, given = self.new()
-        return Approach(name, plan, given, self.choices.pick([2, 3, 8]))
+        return AttachIncrementally(name, plan, given, self.choices.pick([2, 3, 8]))
 
     def new(self) -> tuple[str, int, bool]:
         name = f"p{self.made}"
@@ -396,5 +396,6 @@ class Drawing:
 
 WAYS = [
     Drawing.feed, Drawing.feed, Drawing.feed, Drawing.attach, Drawing.attach, Drawing.visit, Drawing.retire,
-    Drawing.hold, Drawing.attach_since, Drawing.attach_since, Drawing.approach, Drawing.advance, Drawing.release,
+    Drawing.hold, Drawing.attach_since, Drawing.attach_since, Drawing.attach_incrementally, Drawing.advance,
+    Drawing.release,
 ]  # fmt: skip

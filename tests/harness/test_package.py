@@ -1,25 +1,70 @@
-"""What is installed is whole."""
+"""The installed package has all files of the project, under one name."""
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from pkgutil import resolve_name
 
+import pytest
+from setuptools import Distribution
+from setuptools.config.pyprojecttoml import apply_configuration
 from support.paths import ROOT
 
-SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+from deltamark.harness.bootstrap import setup
+
+FOLDERS = ("dataflow", "datagen", "harness", "queries", "results/golden", "results/published")
+"""The folders that deltamark/ links to, or, of the results, what commands read of them."""
 
 
-def test_packages_have_all_their_files():
-    installed = {Path(pattern).suffix for pattern in ("x.py", *SETTINGS["package-data"]["*"])}
-    included = [ROOT / name.replace(".", "/").removesuffix("*") for name in SETTINGS["packages"]["find"]["include"]]
-    files = [path for folder in included for path in folder.rglob("*") if path.is_file()]
-    assert len(files) > 100
-    assert {path.suffix for path in files if "__pycache__" not in path.parts} <= installed
+@pytest.fixture
+def installed(monkeypatch) -> set[str]:
+    """Return the files that a wheel has, as setuptools finds them."""
+    monkeypatch.chdir(ROOT)
+    distribution = Distribution({"script_name": "setup.py"})
+    apply_configuration(distribution, ROOT / "pyproject.toml")
+    distribution.include_package_data = False  # or setuptools writes a list of files into the project
+    build = distribution.get_command_obj("build_py")
+    build.build_lib = "lib"
+    build.ensure_finalized()
+    return {str(Path(path).relative_to("lib")) for path in build.get_outputs(include_bytecode=False)}
 
 
-def test_what_commands_read_lies_in_packages():
-    included = SETTINGS["packages"]["find"]["include"]
-    for name in ("golden", "published"):
-        assert f"deltamark.results.{name}" in included
-        assert any((ROOT / "results" / name).iterdir())
+def test_one_name_is_installed(installed):
+    assert {Path(path).parts[0] for path in installed} == {"deltamark"}
+
+
+def test_all_files_are_installed(installed):
+    own = {f"deltamark/{path.name}" for path in (ROOT / "deltamark").iterdir() if path.is_file()}
+    linked = {
+        f"deltamark/{path.relative_to(ROOT)}"
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert installed == own | linked
+    assert "deltamark/py.typed" in installed
+
+
+def test_links_lead_to_the_folders_of_the_project():
+    links = {path.name: path.resolve() for path in (ROOT / "deltamark").iterdir() if path.is_symlink()}
+    assert links == {name: ROOT / name for name in {folder.partition("/")[0] for folder in FOLDERS}}
+
+
+def test_the_command_is_a_function():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"deltamark": "deltamark.harness.__main__:run"}
+    assert callable(resolve_name(scripts["deltamark"]))
+
+
+def test_setup_installs_the_locks_and_then_the_project(monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr(setup, "VENV", tmp_path)
+    monkeypatch.setattr(setup.venv.EnvBuilder, "create", lambda _self, _path: None)
+    monkeypatch.setattr(setup.subprocess, "run", lambda words, check: calls.append([*words, check]))
+    assert setup.main() == 0
+    *locks, project = calls
+    assert ["--require-hashes" in each for each in calls] == [True, True, False]
+    assert [Path(each[-2]).name for each in locks] == ["requirements-build.lock", "requirements.lock"]
+    assert project[-5:] == ["--no-deps", "--no-build-isolation", "--editable", str(ROOT), True]
+    assert (tmp_path / "ready").exists()

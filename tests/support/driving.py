@@ -15,7 +15,7 @@ from support.streams import Streams, inputs_of, times_of
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import NULL, Schema, Type
 
 
@@ -62,7 +62,7 @@ def missing(column: list[int | str | None]) -> list[int | str]:
 
 def maintained(collection: Collection, streams: Streams, feeds: Iterable[Iterable[int]]) -> Stream:
     """Run a plan over streams whose times are cut into feeds; return all changes together."""
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         return added(feed(worker, collection, between(streams, set(times))) for times in feeds)
 
 

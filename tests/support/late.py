@@ -13,13 +13,13 @@ from support.streams import Streams, inputs_of, times_of
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 
 
-def fed(together: Together, schemas, streams: Streams) -> dict[str, Batch]:
+def fed(together: Dataflow, schemas, streams: Streams) -> dict[str, Batch]:
     batches = {name: arrays(schemas[name], stream) for name, stream in streams.items() if stream}
-    return together.feed_all({name: batch for name, batch in batches.items() if name in together.inputs})
+    return together.feed({name: batch for name, batch in batches.items() if name in together.inputs})
 
 
 def live(schema, stream) -> Batch:
@@ -29,12 +29,12 @@ def live(schema, stream) -> Batch:
     return arrays(schema, [(row, 0, diff) for row, diff in rows.items() if diff])
 
 
-def attached(together: Together, whole: Collection, history) -> Batch:
+def attached(together: Dataflow, whole: Collection, history) -> Batch:
     """Give the history only if the arrangements do not have it."""
     try:
         return together.attach("late", whole)
     except DeltamarkError:
-        return together.attach("late", whole, history)
+        return together.attach("late", whole, history=history)
 
 
 def cuts_of(streams: Streams) -> st.SearchStrategy[int]:
@@ -49,10 +49,10 @@ def check_late(case: Case, residents: dict[str, Collection], cut: int, *, stay: 
     times = times_of(streams)
     schemas = inputs_of(whole) | {name: each for item in residents.values() for name, each in inputs_of(item).items()}
     before, after = between(streams, set(times[:cut])), between(streams, set(times[cut:]))
-    with closing(Together(residents)) as together:
+    with closing(Dataflow(residents)) as together:
         fed(together, schemas, before)
         history = {name: [live(schemas[name], stream)] for name, stream in before.items()}
-        found = stream_of(whole, attached(together, whole, history))
+        found = stream_of(whole, attached(together, whole, history=history))
         for name in [] if stay else residents:
             together.retire(name)
         found = {**found, **stream_of(whole, fed(together, schemas, after)["late"])}

@@ -15,7 +15,7 @@ from support.streams import times_of
 from deltamark.dataflow.language.collection import Collection, average, count, source, total
 from deltamark.dataflow.language.expr import col, when
 from deltamark.dataflow.plan.nodes import Node, NullRow, walk
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
 
 ROWS = 100_000
@@ -217,7 +217,7 @@ def check_nothing_is_left(case: Case, seed: int) -> None:
     collection, streams = case.collection, undone(case.streams)
     times = times_of(streams)
     first = set(times[: random.Random(seed).randint(min(1, len(times)), len(times))])
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         parts = [feed(worker, collection, between(streams, each)) for each in (first, set(times) - first)]
         feed(worker, collection, {})  # which gives back the texts that were handed out
         left = worker.state_rows()
@@ -232,6 +232,6 @@ def untouched(collection: Collection) -> int:
     """Count what is held from the start: nothing, but for the row of NULL of `or_null`."""
     if not has(collection, NullRow):
         return 0
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         feed(worker, collection, {})
         return worker.state_rows()

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, Column, trusted
-from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.codegen.compiler import compile_plans
+from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.spark.ingest.wire import deal, pack
 from deltamark.dataflow.spark.planning.edges import ROW, Cut, Output
 
@@ -62,8 +62,8 @@ class Reading:
     def __init__(self, plan: Cut, stage: int, shards: int) -> None:
         self._outputs = read_for(plan, stage)
         self._shards = shards
-        collections = {output.edge.name: Collection(output.node) for output in self._outputs}
-        self._program = Together(collections) if collections else None
+        plans = {output.edge.name: output.node for output in self._outputs}
+        self._program = Worker(compile_plans(plans)) if plans else None
 
     @property
     def wanted(self) -> Wanted:
@@ -79,7 +79,7 @@ class Reading:
         if self._program is None:
             return
         rowed = {name: self._rowed(name, batch) for name, batch in batches.items() if name in self._program.inputs}
-        changes = self._program.feed_all({name: batch for name, batch in rowed.items() if batch is not None})
+        changes = self._program.feed({name: batch for name, batch in rowed.items() if batch is not None})
         for output in self._outputs:
             found = changes[output.edge.name]
             if len(found.time):
@@ -97,7 +97,7 @@ class Reading:
             columns[column] = np.arange(len(batch.time)) if column == ROW else batch.columns[column]
         if not len(batch.time):
             return None
-        return trusted(batch.time, batch.diff, columns, nullable=self._program.nullable_texts(name))
+        return trusted(batch.time, batch.diff, columns, nullable=self._program.bindings[name].nullable)
 
 
 def with_texts(output: Output, changes: Batch, batch: Batch) -> Batch:

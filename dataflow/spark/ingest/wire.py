@@ -7,12 +7,12 @@ only where not all are 1. A text travels as its bytes: its number is another at 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from deltamark.dataflow.batch import Batch, Column, trusted
+from deltamark.dataflow.batch import Batch, Column, merged, trusted
 from deltamark.dataflow.spark.planning.edges import Edge
 from deltamark.dataflow.types import Field, Type, nullable_texts
 
@@ -39,18 +39,12 @@ def pack(fields: Sequence[Field], batch: Batch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def unpack(fields: Sequence[Field], mails: Sequence[bytes]) -> Batch | None:
-    """Read changes that came in several mails, and merge them by time; None where there are none."""
-    read = [_read(mail) for mail in mails]
-    if not read:
+def unpack(fields: Sequence[Field], messages: Sequence[bytes]) -> Batch | None:
+    """Read the changes of several messages, in the order of their times; None if there are no messages."""
+    if not messages:
         return None
-    time = np.concatenate([each.column(TIME).to_numpy().astype(np.int64) + since for each, since in read])
-    diff = np.concatenate([_diffs(each) for each, _ in read])
-    columns: dict[str, Column] = {}
-    for number, each in enumerate(fields):
-        parts = [batch.column(str(number)) for batch, _ in read]
-        columns[each.name] = _joined(parts, each.type)
-    return trusted(*_in_order(time, diff, columns), nullable=nullable_texts(fields))
+    batch = merged([_read(fields, each) for each in messages])
+    return trusted(batch.time, batch.diff, batch.columns, nullable=nullable_texts(fields))
 
 
 def deal(edge: Edge, batch: Batch, shards: int) -> Iterator[tuple[int, Batch]]:
@@ -99,9 +93,11 @@ def _stored(type_: Type) -> np.dtype:
     return np.dtype(np.int64) if type_.nullable or type_.kind == "short" else _fitting(type_.low, type_.high)
 
 
-def _read(mail: bytes) -> tuple[pa.RecordBatch, int]:
-    reader = pa.ipc.open_stream(mail)
-    return reader.read_next_batch(), int(reader.schema.metadata[SINCE])
+def _read(fields: Sequence[Field], message: bytes) -> Batch:
+    reader = pa.ipc.open_stream(message)
+    rows, since = reader.read_next_batch(), int(reader.schema.metadata[SINCE])
+    columns = {each.name: _column(rows.column(str(number)), each.type) for number, each in enumerate(fields)}
+    return Batch(rows.column(TIME).to_numpy().astype(np.int64) + since, _diffs(rows), columns)
 
 
 def _diffs(batch: pa.RecordBatch) -> np.ndarray:
@@ -110,16 +106,5 @@ def _diffs(batch: pa.RecordBatch) -> np.ndarray:
     return batch.column(DIFF).to_numpy().astype(np.int64)
 
 
-def _joined(parts: Sequence[pa.Array], type_: Type) -> Column:
-    if type_.kind == "text":
-        return pa.concat_arrays(parts)
-    return np.concatenate([part.to_numpy() for part in parts]).astype(f"i{type_.width}", copy=False)
-
-
-def _in_order(
-    time: np.ndarray, diff: np.ndarray, columns: Mapping[str, Column]
-) -> tuple[np.ndarray, np.ndarray, Mapping[str, Column]]:
-    if (time[1:] >= time[:-1]).all():
-        return time, diff, columns
-    order = np.argsort(time, kind="stable")
-    return time[order], diff[order], {name: each.take(order) for name, each in columns.items()}
+def _column(values: pa.Array, type_: Type) -> Column:
+    return values if type_.kind == "text" else values.to_numpy().astype(f"i{type_.width}", copy=False)

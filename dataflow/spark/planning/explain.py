@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.spark.planning.edges import ANSWER, Cut, Edge
 
 
@@ -11,8 +11,8 @@ def staged(plan: Cut) -> str:
     """Describe a cut plan: of each stage its operators, and what goes where."""
     blocks = []
     for number, outputs in enumerate(plan.stages):
-        programs = [Together({output.edge.name: Collection(output.node)}) for output in outputs] if number == 0 else [
-            Together({output.edge.name: Collection(output.node) for output in outputs})
+        programs = [Dataflow({output.edge.name: Collection(output.node)}) for output in outputs] if number == 0 else [
+            Dataflow({output.edge.name: Collection(output.node) for output in outputs})
         ]  # fmt: skip
         said = [program.explain() for program in programs]
         for program in programs:

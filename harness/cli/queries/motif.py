@@ -22,7 +22,7 @@ import numpy as np
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import VARIANTS
-from deltamark.dataflow.motifs.static import BATCH, Static
+from deltamark.dataflow.motifs.static import BATCH_PROPOSALS, StaticMotif
 from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.datagen.graphs.generator import KINDS
 from deltamark.datagen.make import Wanted
@@ -211,9 +211,12 @@ def _on_spark(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: 
 
         return _maintained(chosen, pattern, found, changes.stream, engine)
     if indexes == "broadcast":
-        total = Counting(place, chosen.motif, chosen.triangles, chosen.batch or BATCH).total(spark, shards)
+        total = Counting(place, chosen.motif, chosen.triangles, chosen.batch or BATCH_PROPOSALS).total(spark, shards)
     else:
-        counting, seeds = by_key(seeded(by, edges, chosen.variant).count()), Seeded.of(place, chosen.batch or BATCH)
+        counting, seeds = (
+            by_key(seeded(by, edges, chosen.variant).count()),
+            Seeded.of(place, chosen.batch or BATCH_PROPOSALS),
+        )
         total = sum(counted(each) for each, _ in run_on_spark(spark, counting, seeds, shards, Measured()))
     return _told(chosen, pattern, edges, total)
 
@@ -252,7 +255,7 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Ed
     if chosen.workers > 1 and chosen.show != "count":
         remedy = "leave --workers out, or only count"
         raise DeltamarkError("one worker lists a graph that does not change", f"--show {chosen.show}", remedy)
-    batch, started = chosen.batch or BATCH, time.perf_counter()
+    batch, started = chosen.batch or BATCH_PROPOSALS, time.perf_counter()
     with closing(indexed(by, edges, chosen.workers)) as found:
         loaded = time.perf_counter()
         if chosen.show == "rows":
@@ -264,7 +267,7 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Ed
             _write_lists(found, batch)
         elif _told(chosen, pattern, edges, found.count(batch)):
             return 2
-        taken, shown = time.perf_counter() - loaded, found.shown
+        taken, shown = time.perf_counter() - loaded, found.statistics
         held = ", ".join(f"{most:,}" for most in shown.most) or "none"
         words = f"indexed in {loaded - started:.3f} s, found in {taken:.3f} s; {shown.proposals:,} proposals"
         words += f" in {shown.rounds:,} rounds of {batch:,}; prefixes held at most: {held}"
@@ -272,12 +275,12 @@ def _static(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: Ed
     return 0
 
 
-def _write_lists(found: Static, batch: int) -> None:
+def _write_lists(found: StaticMotif, batch: int) -> None:
     """Write a line a prefix, with the values of each variable behind it: "7", or "7*2" for one that is there twice."""
     prefix, behind = found.factors
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([*prefix, "times", *behind])
-    for part in found.lists(batch):
+    for part in found.factorized(batch):
         values = iter([str(value) if times == 1 else f"{value}*{times}" for value, times in part.values.tolist()])
         for row, sizes in zip(part.prefixes.tolist(), part.sizes.tolist(), strict=True):
             writer.writerow([*row, *(" ".join(islice(values, size)) for size in sizes)])

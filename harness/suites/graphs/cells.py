@@ -52,7 +52,7 @@ def static(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
                 figures[f"seconds_w{workers}"].append(seconds)
         alone = ours[WORKERS[0]]
         figures |= {
-            "indexed": took, "proposals": [alone.shown.proposals], "state_bytes": [alone.index_bytes()],
+            "indexed": took, "proposals": [alone.statistics.proposals], "state_bytes": [alone.index_bytes()],
             "state_rows": [alone.index_rows()],
         }  # fmt: skip
     yield Finding(name, figures, verified=BY_HAND)
@@ -66,7 +66,7 @@ def rounds(edges: Edges) -> Iterator[Finding]:
         for size in ROUND_SIZES:
             seconds, found = timed(lambda: motif.count(size))  # noqa: B023 (it is called at once)
             agree(CLIQUE, edges, found, (BY_HAND, expected))
-            shown = motif.shown
+            shown = motif.statistics
             figures: Figures = {
                 "found": [found], "seconds": [seconds], "rounds": [shown.rounds], "most": [max(shown.most)],
                 "held_bytes": [motif.held_bytes()],

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source
-from deltamark.dataflow.motifs.static import Static
-from deltamark.dataflow.runtime.multi_worker import Embedded
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.motifs.static import StaticMotif
+from deltamark.dataflow.motifs.statistics import proposals
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
 from deltamark.queries.graph.pattern import Pattern
@@ -43,17 +43,13 @@ class Measured:
         return sum(self.took)
 
 
-def engine_of(collection: Collection, workers: int) -> Worker | Embedded:
-    return Worker(collection) if workers == 1 else Embedded(collection, workers)
-
-
 def run(collection: Collection, stream: Stream, workers: int, measured: Measured) -> Iterator[tuple[Batch, int]]:
     """Yield the changes of the answer after each batch, and how many changes of edges have been fed until then."""
-    with closing(engine_of(collection, workers)) as engine:
+    with closing(Dataflow(collection, workers=workers)) as engine:
         fed = int(stream.starts[0])
         if fed:
             yield engine.feed({"e": stream.loaded()}), fed
-        proposed = engine.proposals() if isinstance(engine, Worker) else 0
+        proposed = proposals(engine) if workers == 1 else 0
         for batch in stream.batches():
             started = time.perf_counter()
             changes = engine.feed({"e": batch})
@@ -61,8 +57,8 @@ def run(collection: Collection, stream: Stream, workers: int, measured: Measured
             fed += len(batch.time)
             measured.updates += len(batch.time)
             yield changes, fed
-        if isinstance(engine, Worker):
-            measured.proposals = engine.proposals() - proposed
+        if workers == 1:
+            measured.proposals = proposals(engine) - proposed
             measured.state_bytes, measured.rows = engine.state_bytes(), engine.state_rows()
 
 
@@ -77,19 +73,19 @@ def triangular(pattern: Pattern, edges: Edges) -> Pattern:
     return by_triangles(pattern, "e", "e" if edges.are_once() else "once")
 
 
-def bigjoin_of(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
+def bigjoin_of(pattern: Pattern, edges: Edges, workers: int = 1) -> StaticMotif:
     """Return what finds a motif in a graph that does not change."""
-    return Static(pattern.over(relations_of(edges)), pattern.smaller, workers=workers)
+    return StaticMotif(pattern.over(relations_of(edges)), pattern.smaller, workers=workers)
 
 
-def indexed(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
+def indexed(pattern: Pattern, edges: Edges, workers: int = 1) -> StaticMotif:
     """Return what finds a motif in a graph that does not change, with all its indexes made."""
     whole = WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)
     relations = relations_of(edges)
     batches_of: dict[str, Callable[[], Iterable[Batch]]] = {"e": lambda: [whole]}
 
-    def made(each: Pattern) -> Static:
-        found = Static(each.over(relations), each.smaller, workers=workers)
+    def made(each: Pattern) -> StaticMotif:
+        found = StaticMotif(each.over(relations), each.smaller, workers=workers)
         found.load_parts({name: batch} for name in found.inputs for batch in batches_of[name]())
         return found
 
@@ -102,7 +98,7 @@ def indexed(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
         return made(pattern)
 
 
-def _rows(found: Static) -> Iterator[Batch]:
+def _rows(found: StaticMotif) -> Iterator[Batch]:
     """List what is found, as rows of a relation."""
     for rows in found.rows():
         columns = {name: rows[:, place] for place, name in enumerate(found.variables)}

@@ -22,7 +22,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.motif import Variant, extending
-from deltamark.dataflow.motifs.static import Static
+from deltamark.dataflow.motifs.static import StaticMotif
 from deltamark.dataflow.plan.nodes import Extend, walk
 from deltamark.datagen.spark.session import run_tasks, scratch
 from deltamark.errors import DeltamarkError
@@ -221,12 +221,12 @@ class Counting:
         tasks = [{**asdict(self), "part": part, "parts": parts} for part in range(parts)]
         return sum(run_tasks(spark, f"{__name__}:count_part", tasks))
 
-    def indexed(self) -> Static:
+    def indexed(self) -> StaticMotif:
         pattern, edges = motif(self.motif), self.place.edges()
         return indexed(triangular(pattern, edges) if self.triangles else pattern, edges)
 
 
-_indexes: dict[Counting, Static] = {}
+_indexes: dict[Counting, StaticMotif] = {}
 """Those that this process has made: what it was asked for last."""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure import resources
@@ -107,12 +107,12 @@ def measure(graph: Graph, roots: np.ndarray, sizes: tuple[int, ...], changes: in
     plan, index = by_distance(edges, asked), asked.join(edges, on={"node": "src"})
     expected = levels(graph, roots)
     scratch, wrong = _from_scratch(graph, roots, plan, expected)
-    with closing(Together({INDEX: index})) as engine:
+    with closing(Dataflow({INDEX: index})) as engine:
         with closing(resources.Warm(_need(graph))) as warm:
             indexed, last = _load(engine, graph, warm), _times(graph)
             before = engine.state_bytes()
         started = time.perf_counter()
-        answer = engine.attach(COUNTS, plan, {"roots": [_roots(roots, 0)]})
+        answer = engine.attach(COUNTS, plan, history={"roots": [_roots(roots, 0)]})
         attached = time.perf_counter() - started
         more = engine.state_bytes() - before
         engine.retire(INDEX)
@@ -127,11 +127,11 @@ def measure(graph: Graph, roots: np.ndarray, sizes: tuple[int, ...], changes: in
 def _from_scratch(
     graph: Graph, roots: np.ndarray, plan: Collection, expected: dict[int, tuple[int, int]]
 ) -> tuple[float, str]:
-    with closing(Together({COUNTS: plan})) as engine:
+    with closing(Dataflow({COUNTS: plan})) as engine:
         with closing(resources.Warm(_need(graph))) as warm:
             seconds = _load(engine, graph, warm)
         started = time.perf_counter()
-        answer = engine.feed_all({"roots": _roots(roots, _times(graph))})[COUNTS]
+        answer = engine.feed({"roots": _roots(roots, _times(graph))})[COUNTS]
         seconds += time.perf_counter() - started
     return seconds, _difference("from scratch", _summed({}, answer), expected)
 
@@ -145,7 +145,7 @@ def _need(graph: Graph) -> int:
     return BYTES_AN_EDGE * len(graph.src) + BYTES_A_NODE * graph.nodes
 
 
-def _load(engine: Together, graph: Graph, warm: resources.Warm) -> float:
+def _load(engine: Dataflow[dict[str, Batch]], graph: Graph, warm: resources.Warm) -> float:
     """Feed all edges; return the seconds that the engine took."""
     seconds = 0.0
     for at, start in enumerate(range(0, len(graph.src), AT_ONCE)):
@@ -153,7 +153,7 @@ def _load(engine: Together, graph: Graph, warm: resources.Warm) -> float:
         batch = Batch(np.full(len(src), at), np.ones(len(src), np.int64), {"src": src, "dst": dst})
         warm.give()
         started = time.perf_counter()
-        engine.push_all({"edges": batch})
+        engine.push({"edges": batch})
         seconds += time.perf_counter() - started
     return seconds
 
@@ -166,7 +166,13 @@ Levels = dict[int, tuple[int, int]]
 
 
 def _update(  # noqa: PLR0913, PLR0917 (what is changed, how often, from when on)
-    engine: Together, graph: Graph, found: Levels, sizes: tuple[int, ...], changes: int, seed: int, last: int
+    engine: Dataflow[dict[str, Batch]],
+    graph: Graph,
+    found: Levels,
+    sizes: tuple[int, ...],
+    changes: int,
+    seed: int,
+    last: int,
 ) -> tuple[Levels, tuple[Updates, ...]]:
     random, done = np.random.default_rng(seed + 1), []
     for size in sizes:
@@ -174,7 +180,7 @@ def _update(  # noqa: PLR0913, PLR0917 (what is changed, how often, from when on
         seconds = 0.0
         for batch in _batches(graph, random, size, batches, last + 1):
             started = time.perf_counter()
-            answer = engine.feed_all({"edges": batch})[COUNTS]
+            answer = engine.feed({"edges": batch})[COUNTS]
             seconds += time.perf_counter() - started
             found = _summed(found, answer)
         last += batches

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.sharing import Choice
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import TIMES_A_ROUND, Feed
 from deltamark.datagen.schema import RelationName, relation
@@ -83,7 +83,7 @@ class Coming:
 
 
 @dataclass(frozen=True)
-class Crowded:
+class BackfillInterference:
     """How long batches take the running queries, in order of length: while nothing comes, and while something does."""
 
     what: str
@@ -102,12 +102,12 @@ def load(  # noqa: PLR0913, PLR0917 (what is loaded, how, and how much memory it
 ) -> Load:
     """Load a stream into one dataflow of these queries."""
     resources.reset_peak()
-    with closing(Together(chosen)) as engine, closing(resources.Warm(need)) as warm:
+    with closing(Dataflow(chosen)) as engine, closing(resources.Warm(need)) as warm:
         seconds, tuples = 0.0, 0
         for batch in _taken(engine, dataset, work, logical, physical):
             warm.give()
             started = time.perf_counter()
-            engine.push_all(batch)
+            engine.push(batch)
             seconds += time.perf_counter() - started
             tuples += sum(len(each.time) for each in batch.values())
         return Load(seconds, tuples, engine.state_rows(), engine.state_bytes(), resources.peak())
@@ -138,7 +138,7 @@ def sharing(chosen: Plans, dataset: Dataset, work: Workload) -> list[Shared]:
 
 def choices(chosen: Plans) -> list[tuple[str, Choice]]:
     """List what the planner weighed of arrangements that differ in their filters."""
-    with closing(Together(chosen)) as engine:
+    with closing(Dataflow(chosen)) as engine:
         return engine.choices()
 
 
@@ -154,17 +154,19 @@ def coming(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> Itera
             anew = _fastest(engine, name, plan, history)
             for other in (name, f"{name} again"):
                 snapshot = Snapshot(plan.schema)
-                snapshot.add(engine.attach(other, plan, history))
+                snapshot.add(engine.attach(other, plan, history=history))
                 wrong.append(_difference(cells[name], snapshot, oracle))
             engine.retire(f"{name} again")
             yield Coming(name, again, anew, _from_scratch(plan, dataset, work), "".join(wrong))
 
 
-def _fastest(engine: Together, name: str, plan: Collection, history: Mapping[str, list[Batch]]) -> float:
+def _fastest(
+    engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: Mapping[str, list[Batch]]
+) -> float:
     found: list[float] = []
     while len(found) < MOST_RUNS and sum(found) < MEASURED:
         started = time.perf_counter()
-        engine.attach(name, plan, history)
+        engine.attach(name, plan, history=history)
         found.append(time.perf_counter() - started)
         engine.retire(name)
     return min(found)
@@ -173,52 +175,54 @@ def _fastest(engine: Together, name: str, plan: Collection, history: Mapping[str
 def _from_scratch(plan: Collection, dataset: Dataset, work: Workload) -> float:
     """Load all rows at once into a dataflow of its own; return the seconds of that and of making it."""
     started = time.perf_counter()
-    with closing(Together({"alone": plan})) as engine:
+    with closing(Dataflow({"alone": plan})) as engine:
         made = time.perf_counter() - started
         for batch in _taken(engine, dataset, work, work.rounds, 1):
             started = time.perf_counter()
-            engine.push_all(batch)
+            engine.push(batch)
             made += time.perf_counter() - started
     return made
 
 
-def crowding(chosen: Plans, dataset: Dataset, work: Workload, fuel: int) -> Iterator[Crowded]:
+def backfill_interference(chosen: Plans, dataset: Dataset, work: Workload, fuel: int) -> Iterator[BackfillInterference]:
     """Load half of the stream, then go on in small batches, while large computations come bit by bit."""
     pairs = {"lines and their orders": ("lineitem", "orders", "orderkey"),
              "customers and suppliers of a nation": ("customer", "supplier", "nationkey")}  # fmt: skip
-    with closing(Together(chosen)) as engine:
+    with closing(Dataflow(chosen)) as engine:
         feed = Feed(dataset, work, _wanted(engine), logical=1)
         while feed.round < work.rounds // 2:
-            engine.push_all(batches(feed.take(FORWARD_ROUNDS)))
+            engine.push(batches(feed.take(FORWARD_ROUNDS)))
         with closing(resources.Warm(engine.state_bytes())) as warm:
             for what, (*sides, key) in pairs.items():
                 left, right = (relation_source(dataset, relation(name).name, work) for name in sides)
                 plan = left.select(key).join(right.select(key), on=key).count()
                 wanted = {relation(name).name: (key,) for name in sides}
                 history = batches(Feed(dataset, work, wanted, logical=feed.round).take(1))
-                yield _crowded(engine, feed, warm, what, plan, {name: [each] for name, each in history.items()}, fuel)
+                yield _interference(
+                    engine, feed, warm, what, plan, {name: [each] for name, each in history.items()}, fuel
+                )
 
 
-def _crowded(  # noqa: PLR0913, PLR0917 (who runs, what it is fed, and what comes)
-    engine: Together, feed: Feed, warm: resources.Warm, what: str, plan: Collection,
+def _interference(  # noqa: PLR0913, PLR0917 (who runs, what it is fed, and what comes)
+    engine: Dataflow[dict[str, Batch]], feed: Feed, warm: resources.Warm, what: str, plan: Collection,
     history: Mapping[str, list[Batch]], fuel: int,
-) -> Crowded:  # fmt: skip
+) -> BackfillInterference:  # fmt: skip
     def timed(before: float = 0.0) -> float:
         batch = batches(feed.take(SMALL_BATCH))
         warm.give()
         started = time.perf_counter()
-        engine.push_all(batch)
+        engine.push(batch)
         return before + time.perf_counter() - started
 
     alone = [timed() for _ in range(SMALL_BATCHES)]
     started = time.perf_counter()
-    engine.approach(what, plan, history, fuel=fuel)
+    engine.attach(what, plan, history=history, fuel=fuel)
     beside = [timed(time.perf_counter() - started)]
-    while engine.coming and not feed.done:
+    while engine.pending and not feed.done:
         beside.append(timed())
-    there = engine.coming is None
+    there = engine.pending is None
     engine.retire(what)
-    return Crowded(what, there, sorted(alone), sorted(beside))
+    return BackfillInterference(what, there, sorted(alone), sorted(beside))
 
 
 def check(  # noqa: PLR0913, PLR0917 (what is loaded, how, and where it is looked at)
@@ -226,13 +230,13 @@ def check(  # noqa: PLR0913, PLR0917 (what is loaded, how, and where it is looke
 ) -> str:
     """Compare all answers with DuckDB's after some numbers of rounds; return the first difference."""
     chosen = plans(cells, dataset, work)
-    with closing(Together(chosen)) as engine, closing(_oracle(cells, dataset, work)) as oracle:
+    with closing(Dataflow(chosen)) as engine, closing(_oracle(cells, dataset, work)) as oracle:
         feed = Feed(dataset, work, _wanted(engine), logical=logical)
         snapshots = {name: Snapshot(each.schema) for name, each in chosen.items()}
         for stop in rounds:
             while not feed.done and feed.round < stop:
                 taken = batches(feed.take(min(physical, -(-(stop - feed.round) // logical))))
-                for name, changes in engine.feed_all(taken).items():
+                for name, changes in engine.feed(taken).items():
                     snapshots[name].add(changes)
             oracle.at(TIMES_A_ROUND * min(feed.round, work.rounds) - 1)
             for name, cell in cells.items():
@@ -253,26 +257,26 @@ def _difference(cell: Cell, snapshot: Snapshot, oracle: Oracle) -> str:
 
 
 def _taken(
-    engine: Together, dataset: Dataset, work: Workload, logical: int, physical: int
+    engine: Dataflow[dict[str, Batch]], dataset: Dataset, work: Workload, logical: int, physical: int
 ) -> Iterator[dict[str, Batch]]:
     feed = Feed(dataset, work, _wanted(engine), logical=logical)
     while not feed.done:
         yield batches(feed.take(physical))
 
 
-def _loaded(chosen: Plans, dataset: Dataset, work: Workload) -> Together:
-    engine = Together(chosen)
+def _loaded(chosen: Plans, dataset: Dataset, work: Workload) -> Dataflow[dict[str, Batch]]:
+    engine = Dataflow(chosen)
     for batch in _taken(engine, dataset, work, work.rounds, 1):
-        engine.push_all(batch)
+        engine.push(batch)
     return engine
 
 
 def _history(plan: Collection, dataset: Dataset, work: Workload) -> dict[str, list[Batch]]:
     """Return all rows of a stream that ends with the rows live that came."""
-    with closing(Together({"alone": plan})) as engine:
+    with closing(Dataflow({"alone": plan})) as engine:
         wanted = _wanted(engine)
     return {name: [each] for name, each in batches(Feed(dataset, work, wanted, logical=work.rounds).take(1)).items()}
 
 
-def _wanted(engine: Together) -> dict[RelationName, tuple[str, ...]]:
+def _wanted(engine: Dataflow[dict[str, Batch]]) -> dict[RelationName, tuple[str, ...]]:
     return {relation(name).name: columns for name, columns in engine.inputs.items()}

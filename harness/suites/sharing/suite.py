@@ -84,7 +84,7 @@ class All:
             yield Finding(each.query, figures, verified=ORACLE)
 
     def crowding(self, fuel: int) -> Iterator[Finding]:
-        for each in shared.crowding(self._plans, self._dataset, self._work, fuel):
+        for each in shared.backfill_interference(self._plans, self._dataset, self._work, fuel):
             figures: Figures = {
                 "fuel": [fuel],
                 "there": [int(each.there)],

@@ -20,7 +20,7 @@ from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError, lent
 from deltamark.dataflow.kernels.core.memory import Memory, load, load8, store, view
 from deltamark.dataflow.types import integer
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 
 def refused(name, action, *words):
     try:
@@ -60,8 +60,8 @@ refused(name, lambda: read(address, 3), 'not live')
     "a block of an operator": """
 from deltamark.dataflow.kernels.groups import aggregate
 rows = source('rows', {'a': integer(0, 9)}, 10)
-worker = Worker(rows.count(by='a'))
-op = next(each for each in worker._shard._program.ops if view(each.block, 1)[0] == vm.AGGREGATE)
+worker = Dataflow(rows.count(by='a'))
+op = next(each for each in worker._worker._program.ops if view(each.block, 1)[0] == vm.AGGREGATE)
 view(op.block, 20)[aggregate.STATE] += 8 << 24
 one = np.ones(1, np.int64)
 refused(name, lambda: worker.feed({'rows': Batch(one, one, {'a': one})}), 'AGGREGATE', 'not live')

@@ -16,11 +16,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the bac
 import numpy as np
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
-from deltamark.dataflow.runtime.multi_worker import Embedded
 from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 rows = source("rows", {{"a": integer(0, 10**5)}}, 10**9)
-engine = Embedded({plan}, {workers})
+engine = Dataflow({plan}, workers={workers})
 engine.push({{}})
 many = np.zeros(10**5, np.int64)
 each = np.arange(10**5)

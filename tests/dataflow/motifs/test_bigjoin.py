@@ -19,19 +19,19 @@ from support.streams import inputs_of
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.motif import Atom
-from deltamark.dataflow.motifs.static import Static
+from deltamark.dataflow.motifs.static import StaticMotif
 from deltamark.dataflow.types import integer
 
 few = settings(max_examples=8)
 each_motif = pytest.mark.parametrize("name", MOTIFS)
 
 
-def static_of(name: str, workers: int = 1) -> Static:
+def static_of(name: str, workers: int = 1) -> StaticMotif:
     words, where = MOTIFS[name]
     smaller = [tuple(each.args[0] for each in condition.args) for condition in where]
     pairs = [word.split(":") for word in words.split()]
     atoms = [Atom(RELATIONS[relation], tuple(names)) for relation, names in pairs]
-    return Static(atoms, smaller, workers=workers)
+    return StaticMotif(atoms, smaller, workers=workers)
 
 
 def batches_of(name: str, streams) -> dict[str, Batch]:
@@ -46,18 +46,18 @@ def counted_by_static(name: str, streams, batch: int) -> Counter:
             for *row, weight in part.tolist():
                 found[tuple(row)] += weight
         assert static.count(batch) == sum(found.values())
-        shown = static.shown
+        shown = static.statistics
         assert all(most <= 2 * batch for most in shown.most)
         assert shown.rounds <= shown.proposals // batch + len(shown.most) ** 2
         assert multiplied_out(static, batch) == found
     return found
 
 
-def multiplied_out(static: Static, batch: int) -> Counter:
+def multiplied_out(static: StaticMotif, batch: int) -> Counter:
     prefix, behind = static.factors
     order = [(*prefix, *behind).index(name) for name in static.variables]
     found = Counter()
-    for part in static.lists(batch):
+    for part in static.factorized(batch):
         values = iter(map(tuple, part.values.tolist()))
         for (*row, weight), sizes in zip(part.prefixes.tolist(), part.sizes.tolist(), strict=True):
             for chosen in product(*(list(islice(values, size)) for size in sizes)):
@@ -95,14 +95,14 @@ def test_workers_find_what_one_does_also_when_more_is_loaded(name, data, workers
             for static in (alone, crew):
                 static.load(batches_of(name, streams))
             assert crew.count(3) == alone.count(3)
-            assert crew.shown.proposals == alone.shown.proposals
+            assert crew.statistics.proposals == alone.statistics.proposals
 
 
 def test_the_paper_s_example():
     """Appendix A of the paper: P1, P2 and P3 of the cyclic triangle."""
     graph = [((1, 6), 0, 1), ((6, 7), 0, 1), ((7, 1), 0, 1)]
     edges = source("e", {"src": integer(0, 9), "dst": integer(0, 9)}, 99)
-    with closing(Static([Atom(edges, tuple(names)) for names in ("ab", "bc", "ca")])) as static:
+    with closing(StaticMotif([Atom(edges, tuple(names)) for names in ("ab", "bc", "ca")])) as static:
         static.load({"e": arrays(edges.schema, graph)})
         assert sorted(row for rows in static.rows() for row in rows.tolist()) == [
             [1, 6, 7, 1], [6, 7, 1, 1], [7, 1, 6, 1],
@@ -112,7 +112,7 @@ def test_the_paper_s_example():
 def test_memory_follows_the_batch_and_not_what_is_found():
     rows = [((a, b), 0, 1) for a in range(60) for b in range(60)]
     edges = source("e", {"src": integer(0, 59), "dst": integer(0, 59)}, 9999)
-    with closing(Static([Atom(edges, tuple(names)) for names in ("ab", "bc", "cd", "de")])) as static:
+    with closing(StaticMotif([Atom(edges, tuple(names)) for names in ("ab", "bc", "cd", "de")])) as static:
         static.load({"e": arrays(edges.schema, rows)})
         assert static.count(100) == static.count(10_000) == 60**5
         static.count(100)
@@ -124,10 +124,12 @@ def test_what_does_not_depend_on_each_other_is_listed_side_by_side():
     rows = [((0, 1), 0, 1), ((0, 2), 0, 1), ((1, 2), 0, 1)]
     rows += [((at, 10 + each), 0, 1) for each in range(50) for at in ((1, 2) if each < 20 else (0, 1, 2))]
     edges = source("e", {"src": integer(0, 99), "dst": integer(0, 99)}, 9999)
-    with closing(Static([Atom(edges, tuple(each.split(":")[1])) for each in MOTIFS["house"][0].split()])) as static:
+    with closing(
+        StaticMotif([Atom(edges, tuple(each.split(":")[1])) for each in MOTIFS["house"][0].split()])
+    ) as static:
         static.load({"e": arrays(edges.schema, rows)})
         assert static.factors == (("a", "b", "c"), ("d", "e"))
-        (part,) = static.lists()
+        (part,) = static.factorized()
         assert part.prefixes.tolist() == [[0, 1, 2, 1]]
         assert part.sizes.tolist() == [[30, 50]]
         assert part.values.tolist() == [[each, 1] for each in (*range(30, 60), *range(10, 60))]

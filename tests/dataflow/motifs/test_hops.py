@@ -12,8 +12,7 @@ from support.driving import arrays
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime.multi_worker import Embedded
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 
 NODES = integer(0, 9)
@@ -59,7 +58,7 @@ def toggled(live: Counter, rows: list, time: int) -> list:
 @given(changes, st.integers(1, 3))
 def test_hops_follow_edges_and_queries_that_come_and_go(steps, count):
     graph, queries, found = Counter(), Counter(), Counter()
-    with closing(Worker(hops(count))) as worker:
+    with closing(Dataflow(hops(count))) as worker:
         for time, (moved, wanted) in enumerate(steps):
             streams = {"edges": toggled(graph, moved, time), "asked": toggled(queries, wanted, time)}
             schemas = {"edges": edges.schema, "asked": asked.schema}
@@ -72,7 +71,7 @@ def test_hops_follow_edges_and_queries_that_come_and_go(steps, count):
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_all_hops_use_one_index_of_the_edges(count):
-    with closing(Worker(hops(count))) as worker:
+    with closing(Dataflow(hops(count))) as worker:
         plan = worker.explain()
         readers = [line for line in plan.splitlines() if "arrangement of" in line and "by src" in line]
     assert len(readers) == 1
@@ -81,7 +80,7 @@ def test_all_hops_use_one_index_of_the_edges(count):
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_several_workers_exchange_the_edges_once(count):
-    with closing(Embedded(hops(count), 2)) as engine:
+    with closing(Dataflow(hops(count), workers=2)) as engine:
         out = engine.feed(
             {"edges": arrays(edges.schema, [((1, 2), 0, 1)]), "asked": arrays(asked.schema, [((1, 1), 0, 1)])}
         )
@@ -94,7 +93,7 @@ def test_several_workers_exchange_the_edges_once(count):
 def test_a_query_costs_what_it_reaches():
     """Joins seek on both sides: a query among many edges adds no row to the index, and one to what is asked."""
     many = [((src, (src + 1) % 10), 0, 1) for src in range(10)]
-    with closing(Worker(hops(1))) as worker:
+    with closing(Dataflow(hops(1))) as worker:
         worker.feed({"edges": arrays(edges.schema, many)})
         rows = worker.state_rows()
         out = worker.feed({"asked": arrays(asked.schema, [((3, 3), 1, 1)])})

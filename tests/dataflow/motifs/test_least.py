@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.motifs.statistics import proposals
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.datagen.graphs.generator import graph
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
 from deltamark.queries.graph.motifs import MOTIFS
@@ -46,10 +47,10 @@ def least(batches: list[Batch], nodes: int) -> int:
 
 def proposed(edges: Edges, batches: list[Batch]) -> int:
     triangles = MOTIFS["triangle"].dataflow({"e": edges.relation()}).count()
-    with closing(Worker(triangles)) as worker:
+    with closing(Dataflow(triangles)) as worker:
         for batch in batches:
             worker.push({"e": batch})
-        return worker.proposals()
+        return proposals(worker)
 
 
 def batches_of(stream: Stream) -> list[Batch]:

@@ -27,10 +27,9 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.language.collection import count, source, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.motif import Atom, delta_query
+from deltamark.dataflow.motifs import statistics
 from deltamark.dataflow.plan.nodes import Extend, walk
-from deltamark.dataflow.runtime.multi_dataflow import Together
-from deltamark.dataflow.runtime.multi_worker import Embedded
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.dataflow.types import TEXT, integer
 from deltamark.errors import DeltamarkError
@@ -74,7 +73,7 @@ def test_neither_cuts_nor_the_order_within_a_time_matter(name, data, seed):
 @given(data=st.data())
 def test_what_has_gone_leaves_nothing(name, data):
     case = drawn(data, name)
-    with closing(Worker(case.collection)) as worker:
+    with closing(Dataflow(case.collection)) as worker:
         times = times_of(case.streams)
         whole = undone(case.streams)
         feed(worker, case.collection, case.streams)
@@ -88,7 +87,7 @@ def test_what_has_gone_leaves_nothing(name, data):
 def test_any_number_of_workers_makes_the_changes_of_one(name, data, workers):
     case = drawn(data, name)
     feeds = data.draw(cuts(case.streams))
-    with closing(Embedded(case.collection, workers)) as engine:
+    with closing(Dataflow(case.collection, workers=workers)) as engine:
         found = added(feed(engine, case.collection, between(case.streams, set(times))) for times in feeds)
     assert found == at_once(case.collection, case.streams)
 
@@ -122,7 +121,7 @@ def test_shards_that_have_indexes_by_key_make_the_changes_of_the_whole(name, var
 def test_workers_that_have_indexes_by_key_make_the_changes_of_one(name, data):
     case = drawn(data, name)
     feeds = data.draw(cuts(case.streams))
-    with closing(Embedded(by_key(case.collection), 2)) as engine:
+    with closing(Dataflow(by_key(case.collection), workers=2)) as engine:
         found = added(feed(engine, case.collection, between(case.streams, set(times))) for times in feeds)
     assert found == at_once(case.collection, case.streams)
 
@@ -155,7 +154,7 @@ def test_triangles_after_every_batch_are_those_of_the_matrix(seed, variant, monk
     atoms = [Atom(edges, tuple(variables)) for variables in ("ab", "bc", "ac")]
     triangles = delta_query(atoms, variant=variant).count()
     matrix, total = np.zeros((nodes, nodes), np.int64), 0
-    with closing(Worker(triangles)) as worker:
+    with closing(Dataflow(triangles)) as worker:
         for updates in graph(seed, nodes, 24, 400):
             out = worker.feed({"e": arrays(edges.schema, updates)})
             total += int((out.diff * out.columns["count"]).sum())
@@ -172,9 +171,9 @@ def test_a_hub_is_extended_by_the_few_values_of_others():
     atoms = [Atom(edges, tuple(variables)) for variables in ("ab", "bc", "ac")]
     proposals = {}
     for variant in ("least", "fixed"):
-        with closing(Worker(delta_query(atoms, variant=variant).count())) as worker:
+        with closing(Dataflow(delta_query(atoms, variant=variant).count())) as worker:
             worker.feed({"e": arrays(edges.schema, hubs)})
-            proposals[variant] = worker.proposals()
+            proposals[variant] = statistics.proposals(worker)
     assert proposals["least"] <= 2 * degree
     assert proposals["fixed"] >= degree * degree // 2  # half of them: what comes later is not proposed yet
 
@@ -189,7 +188,7 @@ def test_who_has_fewest_proposes_and_no_edge_is_there_twice_where_shards_have_in
         with closing(Chain(by_key(delta_query(atoms, variant=variant).count()), shards)) as chain:
             chain.feed({"e": arrays(edges.schema, hubs)})
             programs = [(stage, each._program) for (stage, _), each in chain.live.items()]
-            proposals[variant] = sum(program.proposals() for _, program in programs)
+            proposals[variant] = sum(statistics.proposals(program) for _, program in programs)
             first = [program.state_rows() for stage, program in programs if stage == 1]
             assert sum(first) <= 4 * degree
     assert proposals["least"] <= 2 * degree
@@ -206,7 +205,7 @@ def test_what_rules_have_in_common_is_found_once(name):
 
 
 def test_a_rule_is_one_extension_over_two_indexes_for_all():
-    with closing(Worker(motif("4-clique"))) as worker:
+    with closing(Dataflow(motif("4-clique"))) as worker:
         lines = [line for line in worker.explain().splitlines() if "index of" in line]
     assert [re.sub(r", read by.*", "", line).strip() for line in lines] == [
         "index of 0 from src to dst", "index of 0 from dst to src",
@@ -244,10 +243,10 @@ def test_a_late_motif_says_what_it_would_have_said(data):
     times = times_of(case.streams)
     cut = data.draw(st.integers(min(1, len(times)), len(times)))
     before, after = between(case.streams, set(times[:cut])), between(case.streams, set(times[cut:]))
-    with closing(Together({"there": motif("path")})) as together:
+    with closing(Dataflow({"there": motif("path")})) as together:
         fed(together, {"e": e.schema}, before)
         found = stream_of(
-            case.collection, together.attach("late", case.collection, {"e": [live(e.schema, before["e"])]})
+            case.collection, together.attach("late", case.collection, history={"e": [live(e.schema, before["e"])]})
         )
         together.retire("there")
         later = stream_of(case.collection, fed(together, {"e": e.schema}, after)["late"])
@@ -279,9 +278,9 @@ def test_a_house_is_counted_by_its_triangles_and_two_lists():
     house = delta_query([Atom(edges, tuple(each.split(":")[1])) for each in MOTIFS["house"][0].split()])
     rows, found = {}, {}
     for by in ((), ("d", "e")):
-        with closing(Worker(house.count(by))) as worker:
+        with closing(Dataflow(house.count(by))) as worker:
             out = worker.feed({"e": arrays(edges.schema, graph)})
-            rows[by], found[by] = worker.extended(), int((out.columns["count"] * out.diff).sum())
+            rows[by], found[by] = statistics.extended_rows(worker), int((out.columns["count"] * out.diff).sum())
     assert found[()] == found["d", "e"] == 30 * 60
     assert rows[()] < 30 * 60 < rows["d", "e"]
 
@@ -313,9 +312,9 @@ def test_slices_become_smaller_while_they_make_too_many_rows(monkeypatch):
     edges = source("e", {"src": integer(0, 1999), "dst": integer(0, 1999)}, ROWS)
     ends = [((at, 0), 0, 1) for at in range(1, 701)], [((0, at), 1, 1) for at in range(1, 1401)]
     path = delta_query([Atom(edges, ("a", "b")), Atom(edges, ("b", "c"))])
-    with closing(Worker(path.aggregate(count=count(), ends=total(col.a + col.c)))) as worker:
+    with closing(Dataflow(path.aggregate(count=count(), ends=total(col.a + col.c)))) as worker:
         for each in ends:
             out = worker.feed({"e": arrays(edges.schema, each)})
         assert 700 * 1400 + 700 in out.columns["count"].tolist()  # there and back, and back and there
-        loop = worker._shard._loop.block
+        loop = worker._worker._loop.block
         assert view(loop, vm.MOST_SLICE + 1)[vm.SLICE] < 4096

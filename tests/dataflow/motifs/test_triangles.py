@@ -15,7 +15,7 @@ from support.plans import cuts, rows, streams_of
 from support.reference import answer, changes
 
 from deltamark.dataflow.plan.nodes import Threshold, walk
-from deltamark.dataflow.runtime.multi_worker import Embedded
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.suites.graphs.graph_data import Edges
@@ -82,7 +82,7 @@ def test_any_number_of_workers_finds_the_same(data):
     found = by("4-clique")
     streams = data.draw(streams_of(found))
     feeds = data.draw(cuts(streams))
-    with closing(Embedded(found, 2)) as engine:
+    with closing(Dataflow(found, workers=2)) as engine:
         made = added(feed(engine, found, between(streams, set(times))) for times in feeds)
     assert made == expected("4-clique", streams)
 

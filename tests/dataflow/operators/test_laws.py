@@ -35,7 +35,7 @@ from support.streams import inputs_of
 
 from deltamark.dataflow.language.collection import source, total
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import Schema, integer
 from deltamark.errors import DeltamarkError
 
@@ -118,7 +118,7 @@ def test_all_rows_may_have_one_key(collection, feeds):
 @each_operator
 def test_nothing_in_nothing_out(name):
     collection = OPERATORS[name]
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         first = feed(worker, collection, {})
         assert first == changes(collection.node, {})
         empty = {each: arrays(schema, []) for each, schema in inputs_of(collection).items()}
@@ -151,7 +151,7 @@ TOO_MANY_DELETED = {
 @pytest.mark.parametrize("updates", TOO_MANY_DELETED.values(), ids=TOO_MANY_DELETED.keys())
 @pytest.mark.parametrize(("collection", "row"), WATCHERS.values(), ids=WATCHERS.keys())
 def test_less_than_zero_rows_are_an_error_that_names_row_and_time(collection, row, updates):
-    with closing(Worker(collection)) as worker, pytest.raises(DeltamarkError) as error:
+    with closing(Dataflow(collection)) as worker, pytest.raises(DeltamarkError) as error:
         feed(worker, collection, {"pairs": updates})
     assert {*row, 1009} <= set(map(int, re.findall(r"-?\d+", str(error.value))))
 

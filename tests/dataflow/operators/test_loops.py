@@ -25,9 +25,7 @@ from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.iteration import MOST_ITERATIONS
 from deltamark.dataflow.operators.loop import End, Met
 from deltamark.dataflow.plan.traversal import base_inputs
-from deltamark.dataflow.runtime.multi_dataflow import Together
-from deltamark.dataflow.runtime.multi_worker import Embedded
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.spark.planning.stage_planner import cut
 from deltamark.dataflow.types import TEXT, integer
 from deltamark.errors import DeltamarkError
@@ -100,9 +98,9 @@ def test_a_feed_may_hold_hundreds_of_epochs(name):
     assert at_once(collection, streams) == changes(collection.node, streams)
 
 
-def remembered(worker: Worker) -> list[int]:
+def remembered(worker: Dataflow) -> list[int]:
     """Count the rows that each operator of a loop keeps."""
-    states = worker._shard.compiled.program.states.values()
+    states = worker._worker.compiled.program.states.values()
     return [each.rows() for each in states if isinstance(each, End | Met)]
 
 
@@ -117,7 +115,7 @@ def test_what_is_kept_follows_what_is_live(name, data):
         for row, _, diff in stream:
             live[each][row] += diff
     now = {each: [(row, 0, diff) for row, diff in rows.items() if diff] for each, rows in live.items()}
-    with closing(Worker(collection)) as old, closing(Worker(collection)) as young:
+    with closing(Dataflow(collection)) as old, closing(Dataflow(collection)) as young:
         for time in times_of(streams):
             feed(old, collection, between(streams, {time}))
         feed(young, collection, now)
@@ -135,7 +133,7 @@ def test_a_loop_uses_the_arrangement_that_is_there():
     """It neither copies it nor goes through it: what it adds to what is kept does not depend on the other edges."""
     index = roots.rename(at="node").join(edges.select("src", "dst", "cost"), on={"at": "src"})
     many = [((src, dst, 0), 0, 1) for src in range(3) for dst in range(3) for _ in range(500)]
-    with closing(Together({"index": index})) as together:
+    with closing(Dataflow({"index": index})) as together:
         schemas = inputs_of(LOOPS["distances"])
         fed(together, schemas, {"edges": [*many, ((4, 5, 0), 0, 1)], "roots": [((4,), 0, 1)]})
         before = together.state_rows()
@@ -149,9 +147,9 @@ def test_a_loop_uses_the_arrangement_that_is_there():
 
 def test_what_a_loop_held_is_given_back():
     index = roots.rename(at="node").join(edges, on={"at": "src"})
-    with closing(Together({"index": index})) as together:
+    with closing(Dataflow({"index": index})) as together:
         fed(together, inputs_of(LOOPS["distances"]), {"edges": [((0, 1, 1), 0, 1)], "roots": [((0,), 0, 1)]})
-        memory = together._shard.compiled.program.memory
+        memory = together._worker.compiled.program.memory
         before = together.state_rows(), together.explain(), len(memory.reservations())
         for _ in range(3):
             together.attach("late", LOOPS["distances"])
@@ -161,7 +159,7 @@ def test_what_a_loop_held_is_given_back():
 
 
 def test_explain_shows_the_body():
-    with closing(Worker(distances())) as worker:
+    with closing(Dataflow(distances())) as worker:
         operators = [line.split()[1].strip(":") for line in worker.explain().splitlines() if line.split()[0].isdigit()]
     assert operators == [
         "input", "project", "input", "variable", "join", "project", "concat", "extreme", "threshold", "iterate",
@@ -171,7 +169,7 @@ def test_explain_shows_the_body():
 def test_a_loop_that_does_not_end_is_an_error():
     counting = roots.select(n=col.node).iterate(lambda found: found.select(n=col.n + 1).distinct())
     message = f"a loop goes on after {MOST_ITERATIONS} iterations: time 7"
-    with closing(Worker(counting)) as worker, pytest.raises(DeltamarkError, match=message):
+    with closing(Dataflow(counting)) as worker, pytest.raises(DeltamarkError, match=message):
         worker.feed({"roots": arrays(roots.schema, [((0,), 7, 1)])})
 
 
@@ -189,7 +187,7 @@ def test_a_long_path_is_walked():
             .distinct()
         )
     )
-    with closing(Worker(path)) as worker:
+    with closing(Dataflow(path)) as worker:
         chain = arrays(graph.schema, [((at, at + 1), 0, 1) for at in range(length)])
         out = worker.feed({"edges": chain, "roots": arrays(roots.schema, [((0,), 0, 1)])})
         assert sorted(out.columns["dist"].tolist()) == list(range(length + 1))
@@ -261,7 +259,7 @@ def test_a_loop_that_goes_round_in_a_circle_is_an_error(name, others):
     body, most = CIRCLES[name]
     rows = source("rows", {"key": integer(0, 9), "at": integer(0, most)}, 100)
     circle = rows.iterate(lambda found: body(found).distinct())
-    with closing(Worker(circle)) as worker:
+    with closing(Dataflow(circle)) as worker:
         settled = {"rows": arrays(rows.schema, [])}
         worker.feed(settled)
         updates = [((key, 0), 3, 1) for key in range(others + 1)]
@@ -272,7 +270,7 @@ def test_a_loop_that_goes_round_in_a_circle_is_an_error(name, others):
 
 def test_what_was_never_there_is_named():
     message = "a negative multiplicity: node=3, dist=0 at time 2"
-    with closing(Worker(LOOPS["distances"])) as worker, pytest.raises(DeltamarkError, match=message):
+    with closing(Dataflow(LOOPS["distances"])) as worker, pytest.raises(DeltamarkError, match=message):
         worker.feed({"roots": arrays(roots.schema, [((3,), 2, -1)])})
 
 
@@ -314,10 +312,10 @@ def test_what_a_loop_cannot_do_is_said_when_it_is_compiled():
     leaked: list[Collection] = []
     roots.iterate(lambda it: leaked.append(it) or step(it).concat(roots).distinct())
     with pytest.raises(DeltamarkError, match="rows of a loop outside of it"):
-        Worker(leaked[-1])
+        Dataflow(leaked[-1])
     with pytest.raises(DeltamarkError, match="a key of a loop does not fit in 62 bits: a, b"):
-        Worker(wide.iterate(lambda it: it.concat(wide).distinct()))
+        Dataflow(wide.iterate(lambda it: it.concat(wide).distinct()))
     with pytest.raises(DeltamarkError, match="a loop runs on one worker"):
-        Embedded(reach(), 2)
+        Dataflow(reach(), workers=2)
     with pytest.raises(DeltamarkError, match="a loop cannot run on Spark"):
         cut(reach(), 2)

@@ -17,7 +17,7 @@ from deltamark.dataflow.codegen import program
 from deltamark.dataflow.language.collection import average, count, source, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.traversal import base_inputs
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import LARGEST, code_type, integer
 from deltamark.errors import DeltamarkError
 
@@ -115,7 +115,7 @@ def test_changes_equal_the_recomputation(collection, feeds, slice_rows, monkeypa
     monkeypatch.setattr(program, "SLICE_ROWS", slice_rows)
     streams, _ = drawn(collection, feeds + slice_rows)
     found = {}
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         for part in range(feeds):
             between = {
                 name: [each for each in stream if each[1] * feeds // 240 == part] for name, stream in streams.items()
@@ -126,11 +126,11 @@ def test_changes_equal_the_recomputation(collection, feeds, slice_rows, monkeypa
 
 @pytest.mark.parametrize("collection", PLANS.values(), ids=PLANS.keys())
 def test_what_has_gone_leaves_nothing(collection):
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         feed(worker, collection, {})
         nothing = worker.state_rows()
     streams, live = drawn(collection, 5)
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         feed(worker, collection, streams)
         feed(worker, collection, {name: [(row, 999, -n) for row, n in rows.items()] for name, rows in live.items()})
         assert worker.state_rows() == nothing
@@ -159,7 +159,7 @@ def test_many_rows_come_and_go_in_order():
             if time % 500 == 499:
                 first = sorted(live, key=lambda row: (-row[1], row[0]))[:5]
                 found |= {time: first}
-        with closing(Worker(collection)) as worker:
+        with closing(Dataflow(collection)) as worker:
             out = feed(worker, collection, {"wide": streams})
             assert worker.state_rows() == 0
         for time, first in found.items():
@@ -179,7 +179,7 @@ def test_a_limit_moves_over_many_rows():
     for at in range(1, 40):
         bounds += [((moves[at - 1],), at, -1), ((moves[at],), at, 1)]
     collection = wide.above(wide_limit, col.value, "num")
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         assert feed(worker, collection, {"wide": stream, "limit": bounds}) == changes(
             collection.node, {"wide": stream, "limit": bounds}
         )
@@ -192,7 +192,7 @@ def test_limits_are_exact_to_the_last_number(which, limit):
     values = [-LARGEST, -LARGEST + 1, -1, 0, 1, LARGEST - 1, LARGEST]
     streams = {"distant": [((0, value), 0, 1) for value in values], "single": [((limit,), 1, 1)]}
     collection = getattr(distant, which)(single, col.value, "num")
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         assert feed(worker, collection, streams) == changes(collection.node, streams)
 
 
@@ -205,7 +205,7 @@ def test_a_fraction_is_compared_exactly():
         for num in range(-9, 10):
             for den in (1, 2, 3):
                 found = {**streams, "limits": [((0, num, den), 0, 1)]}
-                with closing(Worker(collection)) as worker:
+                with closing(Dataflow(collection)) as worker:
                     assert feed(worker, collection, found) == changes(collection.node, found)
 
 
@@ -218,9 +218,9 @@ def test_scales_are_aligned():
     dear = prices.above(amounts.aggregate(sum=total(col.amount)), col.price, "sum")
     many = amounts.above(prices.aggregate(sum=total(col.price)), col.amount, "sum")
     fed = {"prices": [((150,), 0, 1), ((100,), 0, 1)], "amounts": [((1,), 0, 1)]}
-    with closing(Worker(dear)) as worker:
+    with closing(Dataflow(dear)) as worker:
         assert feed(worker, dear, fed) == {(0, (150,)): 1}
-    with closing(Worker(many)) as worker:
+    with closing(Dataflow(many)) as worker:
         assert feed(worker, many, {"prices": [((299,), 0, 1)], "amounts": [((3,), 0, 1), ((2,), 0, 1)]}) == {
             (0, (3,)): 1
         }
@@ -230,17 +230,17 @@ def test_scales_are_aligned():
 def test_two_limits_are_an_error():
     collection = items.above(limits, col.value, "num", on="key")
     fine = [((1, 5, 1), 3, 1), ((1, 6, 1), 4, 1), ((1, 5, 1), 4, -1)]
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         feed(worker, collection, {"limits": fine})
         with pytest.raises(DeltamarkError, match=r"more than one limit: num=7, key=1 at time 9"):
             feed(worker, collection, {"limits": [((1, 7, 1), 9, 1)]})
-    with closing(Worker(collection)) as worker, pytest.raises(DeltamarkError, match=r"num=5.*time 3"):
+    with closing(Dataflow(collection)) as worker, pytest.raises(DeltamarkError, match=r"num=5.*time 3"):
         feed(worker, collection, {"limits": [((1, 5, 1), 3, 2)]})
 
 
 @pytest.mark.parametrize("name", ["largest", "smallest-by-levels", "top", "below-own-average", "or-null"])
 def test_a_negative_multiplicity_names_row_and_time(name):
-    with closing(Worker(PLANS[name])) as worker, pytest.raises(DeltamarkError) as error:
+    with closing(Dataflow(PLANS[name])) as worker, pytest.raises(DeltamarkError) as error:
         feed(
             worker,
             PLANS[name],

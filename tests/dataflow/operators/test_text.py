@@ -16,7 +16,7 @@ from deltamark.dataflow.kernels.core import text as kernel
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.language.collection import Collection, source, total
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import TEXT, integer, unpack_short
 from deltamark.errors import DeltamarkError
 
@@ -31,7 +31,7 @@ def batch(texts: list[str], time: int = 0, diff: int = 1) -> dict[str, Batch]:
 
 
 def answer(collection: Collection, texts: list[str]) -> list[tuple[object, ...]]:
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         out = worker.feed(batch(texts))
         return sorted(zip(*(out.columns[name].tolist() for name in collection.schema.names), strict=True))
 
@@ -74,7 +74,7 @@ def test_texts_may_be_cut_out_of_an_array():
 
 def test_a_text_that_is_missing_is_refused():
     with (
-        closing(Worker(notes)) as worker,
+        closing(Dataflow(notes)) as worker,
         pytest.raises(DeltamarkError, match=r"missing values: notes\.text: 1 of them"),
     ):
         worker.feed(batch([None, "a"]))
@@ -83,13 +83,13 @@ def test_a_text_that_is_missing_is_refused():
 def test_the_pool_follows_the_live_rows(monkeypatch):
     """A window of ten texts at a time, of all lengths, none of which comes twice."""
     monkeypatch.setattr("deltamark.dataflow.codegen.program.LEAST_SWEPT", 10)
-    with closing(Worker(notes.distinct("text"))) as worker:
+    with closing(Dataflow(notes.distinct("text"))) as worker:
         sizes = []
         for time in range(300):
             texts = [f"{time}-{number}-{'x' * (number * time % 90)}" for number in range(10)]
             worker.feed(batch(texts, 2 * time))
             worker.feed(batch(texts, 2 * time + 1, -1))
-            pool = view(worker._shard.compiled.program.pool.block, kernel.POOL_WORDS)
+            pool = view(worker._worker.compiled.program.pool.block, kernel.POOL_WORDS)
             sizes.append((pool[kernel.NEXT], pool[kernel.HEAP]))
         assert worker.state_rows() == 0
     assert sizes[-1][0] <= 40
@@ -102,7 +102,7 @@ def test_groups_that_have_gone_hold_no_texts():
     signed = rows.concat(rows.negate(), rows).aggregate(by=("a", "b", "n"), sum=total(col.n))
     numbers = np.arange(20)
     columns = {"a": [f"a {number}" for number in numbers], "b": [f"b {number}" for number in numbers], "n": numbers}
-    with closing(Worker(signed)) as worker:
+    with closing(Dataflow(signed)) as worker:
         for time, sign in enumerate([1, -1]):
             worker.feed({"rows": Batch(np.full(20, time), np.full(20, sign), columns)})
         assert worker.state_rows() == 0

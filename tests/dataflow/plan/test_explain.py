@@ -9,7 +9,7 @@ import numpy as np
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 
 sales = source("sales", {"shop": integer(0, 9), "price": integer(0, 100)}, rows=1000)
@@ -25,7 +25,7 @@ def batch(**columns: list[int]) -> Batch:
 def explained() -> list[str]:
     cheap = sales.where(col.price < 50).rename(low="price")
     both = sales.join(shops, "shop").concat(cheap.rename(price="low").join(shops, "shop"))
-    with closing(Worker(both.count(by="city"))) as worker:
+    with closing(Dataflow(both.count(by="city"))) as worker:
         worker.feed({"sales": batch(shop=[1, 1, 2], price=[10, 60, 70]), "shops": batch(shop=[1, 2], city=[0, 3])})
         return worker.explain().splitlines()
 

@@ -16,7 +16,7 @@ from support.streams import inputs_of, times_of
 
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.dataflow import Dataflow
 
 dear, cheap = sold.where(col.value > 0), sold.where((col.value <= 1) & (col.word != "bee"))
 PLANS = {
@@ -30,7 +30,7 @@ PLANS = {
 everything = sold.join(others, on="key")
 
 
-def kept(together: Together) -> int:
+def kept(together: Dataflow) -> int:
     return together.explain().count("arrangement of")
 
 
@@ -39,7 +39,7 @@ def kept(together: Together) -> int:
 def test_a_plan_that_shares_arrangements_has_the_changes_of_its_own(streams, data):
     times, cut = times_of(streams), data.draw(cuts_of(streams))
     schemas = inputs_of(everything)
-    with closing(Together(PLANS)) as together:
+    with closing(Dataflow(PLANS)) as together:
         assert kept(together) == 3, "items, others, and those others that are distinct"
         found = [fed(together, schemas, between(streams, set(part))) for part in (times[:cut], times[cut:])]
     for name, plan in PLANS.items():
@@ -55,7 +55,7 @@ def test_a_plan_attached_late_reads_the_rows_that_pass_its_filter(streams, name,
 
 
 def test_a_filter_with_a_bitmap_needs_no_other_arrangement():
-    with closing(Together(PLANS)) as together:
+    with closing(Dataflow(PLANS)) as together:
         before = kept(together)
         together.attach("again", dear.select("key").join(others, on="key"))
         assert kept(together) == before
@@ -64,20 +64,20 @@ def test_a_filter_with_a_bitmap_needs_no_other_arrangement():
 
 
 def test_explain_names_the_alternatives():
-    with closing(Together(PLANS)) as together:
+    with closing(Dataflow(PLANS)) as together:
         (line,) = (each for each in together.explain().splitlines() if "filters" in each)
         assert line.strip().startswith("items, by key: 4 residual filters, one shared arrangement ")
 
 
 def test_selective_filters_stay_below_their_arrangements():
     few = {place: sold.where(col.value == place).join(others, on="key") for place in (1, 2)}
-    with closing(Together({str(place): each for place, each in few.items()})) as together:
+    with closing(Dataflow({str(place): each for place, each in few.items()})) as together:
         assert kept(together) == 3
         assert "items, by key: 2 separate arrangements " in together.explain()
 
 
 def test_an_arrangement_is_removed_with_its_last_reader():
-    with closing(Together(PLANS)) as together:
+    with closing(Dataflow(PLANS)) as together:
         for name in list(PLANS)[1:]:
             together.retire(name)
         assert kept(together) == 2

@@ -19,7 +19,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.nodes import Input, walk
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import TEXT, integer
 from deltamark.errors import DeltamarkError
 
@@ -52,14 +52,14 @@ def test_what_arrangements_have_need_not_be_given():
     streams = {"items": [((0, 1, 0), 0, 1), ((1, 2, 1), 0, 2)], "others": [((0, 2, 8034), 0, 1)]}
     joined = items.join(others, on="key")
     late = joined.count(by="key")
-    with closing(Together({"joined": joined})) as together:
+    with closing(Dataflow({"joined": joined})) as together:
         fed(together, inputs_of(joined), streams)
         assert stream_of(late, together.attach("late", late)) == {(0, (0, 1)): 1}
         assert together.explain().count("arrangement of") == 2
 
 
 def test_rows_that_nobody_keeps_must_be_given():
-    with closing(Together({"count": items.count(by="key")})) as together:
+    with closing(Dataflow({"count": items.count(by="key")})) as together:
         fed(together, inputs_of(items), {"items": [((0, 1, 0), 0, 1)]})
         with pytest.raises(DeltamarkError, match="no arrangement has these rows"):
             together.attach("distinct", items.distinct("value"))
@@ -69,11 +69,11 @@ def test_rows_that_nobody_keeps_must_be_given():
 def test_what_only_a_retired_dataflow_held_is_given_back():
     first, second = items.join(others, on="key"), items.distinct("value")
     streams = {"items": [((0, 1, 0), 0, 1)], "others": [((0, 0, 8034), 0, 1)]}
-    with closing(Together({"first": first})) as together:
+    with closing(Dataflow({"first": first})) as together:
         fed(together, inputs_of(first), streams)
         rows, size, explained = together.state_rows(), together.state_bytes(), together.explain()
         for _ in range(3):
-            together.attach("second", second, {"items": [live(items.schema, streams["items"])]})
+            together.attach("second", second, history={"items": [live(items.schema, streams["items"])]})
             assert together.state_rows() == rows + 1
             together.retire("second")
             assert (together.state_rows(), together.explain()) == (rows, explained)
@@ -85,7 +85,7 @@ def test_what_only_a_retired_dataflow_held_is_given_back():
 def test_an_arrangement_outlives_the_dataflow_that_made_it():
     first, second = items.join(others, on="key"), items.join(others, on="key").count()
     streams = {"items": [((0, 1, 0), 0, 1)], "others": [((0, 0, 8034), 0, 1)]}
-    with closing(Together({"first": first})) as together:
+    with closing(Dataflow({"first": first})) as together:
         fed(together, inputs_of(first), streams)
         together.attach("second", second)
         together.retire("first")
@@ -94,10 +94,10 @@ def test_an_arrangement_outlives_the_dataflow_that_made_it():
 
 
 def test_names_are_checked():
-    with closing(Together({"one": items})) as together:
-        with pytest.raises(DeltamarkError, match="a dataflow of this name is there"):
+    with closing(Dataflow({"one": items})) as together:
+        with pytest.raises(DeltamarkError, match="a plan of this name is attached"):
             together.attach("one", items)
-        with pytest.raises(DeltamarkError, match="unknown dataflow"):
+        with pytest.raises(DeltamarkError, match="unknown plan"):
             together.retire("two")
 
 
@@ -112,12 +112,12 @@ def test_what_comes_late_sees_all_rows_once(rows, given):
         return Batch(np.full(count, time), np.ones(count, np.int64), {"a": np.arange(count)})
 
     resident = numbers.count() if given else numbers.join(others, on="a")
-    with closing(Together({"resident": resident, "others": others.count()})) as together:
-        together.feed_all({"numbers": batch(rows, 7), "more": batch(2, 7)})
-        late = together.attach("late", numbers.select("a"), {"numbers": [batch(rows, 0)]} if given else None)
+    with closing(Dataflow({"resident": resident, "others": others.count()})) as together:
+        together.feed({"numbers": batch(rows, 7), "more": batch(2, 7)})
+        late = together.attach("late", numbers.select("a"), history={"numbers": [batch(rows, 0)]} if given else None)
         assert (late.time.tolist(), sorted(late.columns["a"].tolist())) == ([7] * rows, [*range(rows)])
-        assert len(together.feed_all({"more": batch(1, 8)})["late"].time) == 0
-        assert together.feed_all({"numbers": batch(1, 9)})["late"].time.tolist() == [9]
+        assert len(together.feed({"more": batch(1, 8)})["late"].time) == 0
+        assert together.feed({"numbers": batch(1, 9)})["late"].time.tolist() == [9]
 
 
 TEXTS = source("texts", {"a": TEXT, "k": integer(0, 9)}, 10_000)
@@ -141,52 +141,52 @@ def test_no_text_outlives_the_dataflow_that_held_it(name):
         texts = [f"text {number}" for number in range(first, first + 50)]
         return Batch(np.full(50, time), np.ones(50, np.int64), {"a": texts, "k": np.arange(50) % 10})
 
-    with closing(Together({"resident": others.count()})) as together:
-        together.feed_all({"others": arrays(others.schema, [((0, 2, 8034), 0, 1)])})
+    with closing(Dataflow({"resident": others.count()})) as together:
+        together.feed({"others": arrays(others.schema, [((0, 2, 8034), 0, 1)])})
         before = together.state_rows()
         for turn in range(3):
-            together.attach("late", HOLDERS[name], {"texts": [batch(100 * turn, 0)]})
-            together.feed_all({"texts": batch(100 * turn + 50, turn + 1)})
+            together.attach("late", HOLDERS[name], history={"texts": [batch(100 * turn, 0)]})
+            together.feed({"texts": batch(100 * turn + 50, turn + 1)})
             together.retire("late")
             assert together.state_rows() == before
 
 
 def test_a_history_before_the_first_feed_is_refused():
     rows = {"items": [live(items.schema, [((0, 1, 0), 0, 1)])]}
-    with closing(Together({"resident": others.count()})) as together:
+    with closing(Dataflow({"resident": others.count()})) as together:
         for begin in (
-            lambda: together.attach("late", items, rows),
-            lambda: together.approach("late", items, rows, fuel=2),
+            lambda: together.attach("late", items, history=rows),
+            lambda: together.attach("late", items, history=rows, fuel=2),
         ):
             with pytest.raises(DeltamarkError, match="a history before the first feed: items: 1 rows; feed these rows"):
                 begin()
         assert list(together.schemas) == ["resident"]
-        together.attach("late", items.count(), {"items": []})
-        assert together.feed_all({"items": rows["items"][0]})["late"].columns["count"].tolist() == [1]
+        together.attach("late", items.count(), history={"items": []})
+        assert together.feed({"items": rows["items"][0]})["late"].columns["count"].tolist() == [1]
 
 
 def test_a_column_that_nobody_read_since_a_held_time_is_refused():
     first, second = [((0, 1, 0), 0, 1)], [((0, 2, 0), 1, 1)]
-    with closing(Together({"resident": items.count(by="key")})) as together:
+    with closing(Dataflow({"resident": items.count(by="key")})) as together:
         fed(together, inputs_of(items), {"items": first})
         hold = together.hold()
         fed(together, inputs_of(items), {"items": second})
-        with pytest.raises(DeltamarkError, match="changes that nobody read since then: items: value, in"):
-            together.attach("late", items.count(by="value"), {"items": [live(items.schema, first)]}, hold)
+        with pytest.raises(DeltamarkError, match="changes that no plan read since then: items: value, in"):
+            together.attach("late", items.count(by="value"), history={"items": [live(items.schema, first)]}, since=hold)
 
 
 @pytest.mark.parametrize("reader", [None, "others.count()"])
 def test_what_nobody_read_since_a_held_time_is_refused(reader):
     """Rows that could not be fed are missing; rows that were not fed are none."""
     with closing(
-        Together({"resident": items.count(by="key")} | ({"reader": others.count()} if reader else {}))
+        Dataflow({"resident": items.count(by="key")} | ({"reader": others.count()} if reader else {}))
     ) as together:
-        together.feed_all({"items": arrays(items.schema, [((0, 1, 0), 0, 1)])})
+        together.feed({"items": arrays(items.schema, [((0, 1, 0), 0, 1)])})
         hold = together.hold()
-        together.feed_all({"items": arrays(items.schema, [((0, 2, 0), 1, 1)])})
+        together.feed({"items": arrays(items.schema, [((0, 2, 0), 1, 1)])})
         history = {"others": [live(others.schema, [((0, 2, 8034), 0, 1)])]}
         if reader:
-            assert together.attach("late", others.count(), history, hold).columns["count"].tolist() == [1]
+            assert together.attach("late", others.count(), history=history, since=hold).columns["count"].tolist() == [1]
         else:
-            with pytest.raises(DeltamarkError, match="changes that nobody read since then: others"):
-                together.attach("late", others.count(), history, hold)
+            with pytest.raises(DeltamarkError, match="changes that no plan read since then: others"):
+                together.attach("late", others.count(), history=history, since=hold)

@@ -11,8 +11,7 @@ import pytest
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source, total
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime.multi_worker import Embedded
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import LAST_TIME, NULL, TEXT, date_type, integer
 from deltamark.errors import DeltamarkError
 
@@ -89,7 +88,7 @@ def rows(batch):
     return sorted(zip(batch.time.tolist(), batch.diff.tolist(), *columns, strict=True))
 
 
-@pytest.mark.parametrize("make", [Worker, lambda plan: Embedded(plan, 2)], ids=["worker", "workers"])
+@pytest.mark.parametrize("make", [Dataflow, lambda plan: Dataflow(plan, workers=2)], ids=["worker", "workers"])
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_one_error_and_changes_nothing(name, make):
     batches, message = MISTAKES[name]
@@ -105,7 +104,7 @@ def test_what_was_fed_before_counts():
         "times out of order: left: 3 after 3": lefts((3,)),
         "more rows than declared: left: 1001, declared 1000": lefts((4,), (401,)),
     }
-    with closing(Worker(left.distinct())) as worker:
+    with closing(Dataflow(left.distinct())) as worker:
         worker.feed({"left": lefts((3,), (600,))})
         for message, mistake in mistakes.items():
             with pytest.raises(DeltamarkError, match=message):
@@ -117,7 +116,7 @@ def test_a_sum_of_weights_that_needs_more_than_64_bits_is_too_many_rows():
     many = source("many", {"key": integer(0, 9)}, 2**62)
     heavy = Batch(ints(0, 0, 0, 0), ints(*[2**61] * 4), {"key": ints(1, 2, 3, 4)})
     with (
-        closing(Worker(many.distinct())) as worker,
+        closing(Dataflow(many.distinct())) as worker,
         pytest.raises(DeltamarkError, match=f"more rows than declared: many: {2**63}, declared {2**62}"),
     ):
         worker.feed({"many": heavy})
@@ -138,7 +137,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_whole_numbers_may_come_in_any_form(form):
-    with closing(Worker(left.select("key"))) as worker:
+    with closing(Dataflow(left.select("key"))) as worker:
         found = worker.feed({"left": Batch(ints(0, 0), ints(1, 1), {"key": FORMS[form]})})
     assert rows(found) == [(0, 1, 5), (0, 1, 6)]
 
@@ -160,7 +159,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("form", TEXTS)
 def test_texts_may_come_in_any_form(form):
-    with closing(Worker(right.distinct("text"))) as worker:
+    with closing(Dataflow(right.distinct("text"))) as worker:
         found = worker.feed({"right": Batch(ints(0, 0), ints(1, 1), {"text": TEXTS[form]})})
     assert rows(found) == [(0, 1, "a"), (0, 1, "é")]
 
@@ -177,25 +176,25 @@ nullable = source("some", {"n": integer(0, 9).or_null(), "d": date_type(0, 9).or
 def test_an_input_may_declare_null(numbers, workers):
     dates, texts = pa.array([None, 2, 3], pa.int32()), pa.array([None, None, "c"])
     batch = Batch(ints(0, 0, 0), ints(1, 2, 1), {"n": numbers, "d": dates, "t": texts})
-    with closing(Embedded(nullable.distinct(), workers)) as engine:
+    with closing(Dataflow(nullable.distinct(), workers=workers)) as engine:
         columns = engine.feed({"some": batch}).columns
     found = set(zip(*(each.tolist() for each in columns.values()), strict=True))
     assert found == {(1, NULL, None), (NULL, 2, None), (3, 3, "c")}
     filtered = nullable.where(col.t.is_null() & ~col.n.is_null()).select("n", "t")
-    with closing(Embedded(filtered, workers)) as engine:
+    with closing(Dataflow(filtered, workers=workers)) as engine:
         assert [each.tolist() for each in engine.feed({"some": batch}).columns.values()] == [[1], [None]]
 
 
 @pytest.mark.parametrize("time", [2**53, 2**61, LAST_TIME])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_times_may_be_as_late_as_the_last(time, workers):
-    with closing(Embedded(joined, workers)) as engine:
+    with closing(Dataflow(joined, workers=workers)) as engine:
         late = Batch(ints(time), ints(1), {"key": ints(5), "text": ["a"]})
         assert rows(engine.feed({"left": lefts((time,)), "right": late})) == [(time, 1, 5, "a", 1)]
 
 
 def test_a_dataflow_that_was_stopped_halfway_says_so():
-    with closing(Worker(left.distinct())) as worker:
+    with closing(Dataflow(left.distinct())) as worker:
         with pytest.raises(DeltamarkError, match="a negative multiplicity"):
             worker.feed({"left": lefts(diff=(-1,))})
         with pytest.raises(DeltamarkError, match=r"an earlier feed was stopped halfway: .* a negative multiplicity"):

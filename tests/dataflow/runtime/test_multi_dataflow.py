@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.driving import arrays, maintained, stream_of
@@ -13,20 +14,21 @@ from support.streams import inputs_of, times_of
 
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.nodes import walk
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.dataflow import Dataflow
 
 
-@settings(max_examples=40)
+@pytest.mark.parametrize("workers", [1, 2])
+@settings(max_examples=30)
 @given(cases(), st.data())
-def test_together_each_has_the_changes_that_it_has_alone(case, data):
+def test_together_each_has_the_changes_that_it_has_alone(workers, case, data):
     whole = case.collection
     parts = [type(whole)(node) for node in walk(whole.node)]
     chosen = data.draw(st.lists(st.sampled_from(parts), min_size=1, max_size=3))
     collections = {str(place): each for place, each in enumerate([whole, *chosen])}
     schemas = inputs_of(whole)
-    with closing(Together(collections)) as together:
+    with closing(Dataflow(collections, workers=workers)) as together:
         batches = {name: arrays(schemas[name], stream) for name, stream in case.streams.items() if stream}
-        out = together.feed_all({name: batch for name, batch in batches.items() if name in together.inputs})
+        out = together.feed({name: batch for name, batch in batches.items() if name in together.inputs})
     for name, each in collections.items():
         stream = stream_of(each, out[name])
         assert stream == maintained(each, {key: case.streams[key] for key in inputs_of(each)}, [times_of(case.streams)])
@@ -35,13 +37,13 @@ def test_together_each_has_the_changes_that_it_has_alone(case, data):
 def test_joins_of_the_same_rows_share_an_arrangement_whatever_columns_they_read():
     by_value = items.select("key", "value").join(others.select("key", "amount"), on="key")
     by_word = items.select("word", k=col.key).join(others.select("key", "day"), on={"k": "key"})
-    with closing(Together({"value": by_value, "word": by_word})) as together:
+    with closing(Dataflow({"value": by_value, "word": by_word})) as together:
         assert together.explain().count("arrangement of") == 2
 
 
 def test_what_joins_read_may_be_computed_from_the_rows_of_one_arrangement():
     doubled = items.select("key", double=col.value * 2).join(others.select("key", "amount"), on="key")
     plain = items.select("key", "value").join(others.select("key", "day"), on="key")
-    with closing(Together({"doubled": doubled, "plain": plain})) as together:
+    with closing(Dataflow({"doubled": doubled, "plain": plain})) as together:
         assert together.explain().count("arrangement of") == 2
         assert all(names == ["doubled", "plain"] for _, names, _, _ in together.sharing())

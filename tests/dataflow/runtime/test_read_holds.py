@@ -24,13 +24,13 @@ from deltamark.dataflow.language.collection import Collection, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.iteration import free
 from deltamark.dataflow.plan.nodes import Input, walk
-from deltamark.dataflow.runtime.multi_dataflow import Together
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 
 few = settings(max_examples=2)
 many = settings(max_examples=20)
 SMALL_SLICES = (
-    patch.multiple("deltamark.dataflow.runtime.attach", SLICE_ROWS=2, MANY_ROWS=2),
+    patch.multiple("deltamark.dataflow.runtime.history", SLICE_ROWS=2, BATCH_ROWS=2),
     patch("deltamark.dataflow.runtime.binding.SLICE_ROWS", 2),
 )
 
@@ -46,7 +46,7 @@ class Feeds:
         self.schemas = inputs_of(case.collection)
         for each in residents.values():
             self.schemas |= inputs_of(each)
-        self.together = Together(residents)
+        self.together = Dataflow(residents)
 
     def feed(self, times) -> None:
         for name, batch in fed(self.together, self.schemas, between(self.case.streams, set(times))).items():
@@ -92,14 +92,14 @@ def check_since(case: Case, data: st.DataObject) -> None:
         between_them = [time for times in feeds[first:second] for time in times]
         hold.advance(data.draw(st.sampled_from([hold.time, *between_them])))
         history = run.history(hold.time)
-        run.hear(together.attach("late", case.collection, history, hold))
+        run.hear(together.attach("late", case.collection, history=history, since=hold))
         hold.release()
         for times in [*feeds[second:], []]:
             run.feed(times)
         assert run.said == run.expected(hold.time)
 
 
-def check_approach(case: Case, data: st.DataObject) -> None:
+def check_incremental(case: Case, data: st.DataObject) -> None:
     """Let a plan come bit by bit between feeds."""
     feeds = data.draw(cuts(case.streams))
     first = data.draw(st.integers(1, len(feeds)))
@@ -110,10 +110,10 @@ def check_approach(case: Case, data: st.DataObject) -> None:
         run.feed([])  # which gives back the texts that have gone
         begun = max((time for times in feeds[:first] for time in times), default=0)
         rows = together.state_rows()
-        together.approach("late", case.collection, run.history(begun), fuel=2)
+        together.attach("late", case.collection, history=run.history(begun), fuel=2)
         for times in [*feeds[first:], []]:
             run.feed(times)
-        while together.coming:
+        while together.pending:
             run.feed([])
         assert run.said == run.expected(begun)
         together.retire("late")
@@ -139,23 +139,23 @@ def test_a_plan_says_since_a_time_what_it_says_from_the_beginning(case, data):
 @few
 @given(data=st.data())
 def test_an_operator_that_comes_bit_by_bit_says_the_same(name, data):
-    check_approach(Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name]))), data)
+    check_incremental(Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name]))), data)
 
 
 @many
 @given(cases(), st.data())
 def test_a_plan_that_comes_bit_by_bit_says_the_same(case, data):
-    check_approach(case, data)
+    check_incremental(case, data)
 
 
 @each_loop
 @few
 @given(data=st.data())
 def test_a_loop_says_since_a_time_what_it_says_from_the_beginning(name, data):
-    data.draw(st.sampled_from([check_since, check_approach]))(drawn(data, name), data)
+    data.draw(st.sampled_from([check_since, check_incremental]))(drawn(data, name), data)
 
 
-def coming_and_going(together: Together, times: range) -> None:
+def coming_and_going(together: Dataflow, times: range) -> None:
     """Feed rows of which each leaves again at the next time."""
     for time in times:
         stream = [((0, 1, 0), time, 1), ((1, 1, 0), time, 1)] if time % 2 == 0 else []
@@ -164,7 +164,7 @@ def coming_and_going(together: Together, times: range) -> None:
 
 
 def test_the_slowest_decides_what_is_kept():
-    with closing(Together({"joined": JOINED})) as together:
+    with closing(Dataflow({"joined": JOINED})) as together:
         coming_and_going(together, range(2))
         empty = together.state_rows()
         slow = together.hold()
@@ -183,7 +183,7 @@ def test_the_slowest_decides_what_is_kept():
 
 
 def test_a_hold_that_moves_on_forever_keeps_no_more_and_no_more():
-    with closing(Together({"joined": JOINED})) as together:
+    with closing(Dataflow({"joined": JOINED})) as together:
         coming_and_going(together, range(2))
         hold, sizes = together.hold(), set()
         for step in range(1, 301):
@@ -195,8 +195,8 @@ def test_a_hold_that_moves_on_forever_keeps_no_more_and_no_more():
 
 
 def test_less_than_zero_rows_are_an_error_when_it_is_settled():
-    with closing(Together({"joined": JOINED})) as together:
-        with pytest.raises(DeltamarkError, match="there is no past"):
+    with closing(Dataflow({"joined": JOINED})) as together:
+        with pytest.raises(DeltamarkError, match="no time to hold"):
             together.hold()
         fed(together, inputs_of(JOINED), BOTH)
         hold = together.hold()
@@ -206,27 +206,27 @@ def test_less_than_zero_rows_are_an_error_when_it_is_settled():
 
 
 def test_a_time_that_is_held_no_more_is_an_error():
-    with closing(Together({"joined": JOINED})) as together:
+    with closing(Dataflow({"joined": JOINED})) as together:
         fed(together, inputs_of(JOINED), between(BOTH, {0}))
         hold = together.hold()
         fed(together, inputs_of(JOINED), between(BOTH, {1, 2}))
         hold.advance(1)
-        with pytest.raises(DeltamarkError, match="a time that is held no more: 0, held 1"):
+        with pytest.raises(DeltamarkError, match="a hold cannot move back: 0, held 1"):
             hold.advance(0)
         hold.release()
-        with pytest.raises(DeltamarkError, match="nobody has kept this"):
+        with pytest.raises(DeltamarkError, match="updates that were not kept"):
             together.attach("late", JOINED.count(), since=hold)
         assert list(together.schemas) == ["joined"], "what failed has left"
 
 
 def test_while_one_comes_no_other_does():
-    with closing(Together({"joined": JOINED})) as together:
+    with closing(Dataflow({"joined": JOINED})) as together:
         fed(together, inputs_of(JOINED), BOTH)
         with pytest.raises(DeltamarkError, match="too little fuel: 1"):
-            together.approach("late", JOINED.count(), fuel=1)
-        together.approach("late", JOINED.count(), fuel=2)
+            together.attach("late", JOINED.count(), fuel=1)
+        together.attach("late", JOINED.count(), fuel=2)
         for begin in (together.hold, lambda: together.attach("other", JOINED)):
-            with pytest.raises(DeltamarkError, match="a dataflow is coming: late"):
+            with pytest.raises(DeltamarkError, match="another plan is being attached: late"):
                 begin()
         together.retire("late")
         together.hold().release()
@@ -245,7 +245,7 @@ LONG_TIMES = {
 
 
 @pytest.mark.parametrize("slice_rows", [1, 2, 7])
-@pytest.mark.parametrize("how", ["hold", "approach"])
+@pytest.mark.parametrize("how", ["hold", "fuel"])
 @pytest.mark.parametrize("name", LONG_TIMES)
 def test_residents_are_right_while_a_time_is_held(name, how, slice_rows, monkeypatch):
     """Times are longer than slices, so rows of earlier slices of a time lie behind those that are settled."""
@@ -253,12 +253,12 @@ def test_residents_are_right_while_a_time_is_held(name, how, slice_rows, monkeyp
     plan, order = LONG_TIMES[name], Random(slice_rows)
     streams = {each: churn(schema, order) for each, schema in inputs_of(plan).items()}
     said = []
-    with closing(Together({"plan": plan, "other": JOINED.count()})) as together:
+    with closing(Dataflow({"plan": plan, "other": JOINED.count()})) as together:
         for time in range(5):
             if time == 2 and how == "hold":
                 together.hold()
-            if time == 2 and how == "approach":
-                together.approach("late", JOINED.count(by="key"), fuel=2)
+            if time == 2 and how == "fuel":
+                together.attach("late", JOINED.count(by="key"), fuel=2)
             out = fed(together, inputs_of(JOINED) | inputs_of(plan), between(streams, {time}))
             said.append(stream_of(plan, out["plan"]))
     assert added(said) == changes(plan.node, streams)
@@ -276,7 +276,7 @@ def test_a_past_of_long_times_is_seen_again(name, slice_rows, monkeypatch):
         run.feed([0, 1])
         hold = together.hold()
         run.feed([2, 3])
-        run.hear(together.attach("late", plan, run.history(1), hold))
+        run.hear(together.attach("late", plan, history=run.history(1), since=hold))
         run.feed([4])
         assert run.said == run.expected(1)
 
@@ -301,11 +301,11 @@ def test_a_sum_stays_a_sum_while_feeds_come_between_pieces():
     summed = keys.join(items.aggregate(whole=total(col.value)), on={})
     streams = {"items": [((0, 2, 1), 0, 3), ((1, 2, 1), 0, 1)], "others": [((1, 0, 8034), 0, 1)]}
     schemas = inputs_of(summed)
-    with closing(Together({"items": items, "others": others})) as together:
+    with closing(Dataflow({"items": items, "others": others})) as together:
         fed(together, schemas, streams)
         history = {name: [live(schemas[name], stream)] for name, stream in streams.items()}
-        together.approach("late", summed, history, fuel=2)
+        together.attach("late", summed, history=history, fuel=2)
         said = {}
-        while together.coming:
+        while together.pending:
             said = fed(together, {}, {})
         assert stream_of(summed, said["late"]) == {(0, (1, 8)): 1}

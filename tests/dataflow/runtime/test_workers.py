@@ -27,8 +27,8 @@ from support.streams import inputs_of, times_of
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source, total
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime.multi_worker import Embedded
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.dataflow.types import TEXT, integer
 from deltamark.errors import DeltamarkError
 
@@ -43,7 +43,7 @@ def small_slices(monkeypatch):
 
 
 def sharded(collection, streams, feeds, workers):
-    with closing(Embedded(collection, workers)) as engine:
+    with closing(Dataflow(collection, workers=workers)) as engine:
         return added(feed(engine, collection, between(streams, set(times))) for times in feeds)
 
 
@@ -111,7 +111,7 @@ def test_key_ranges_may_lie_far_apart(how, ends):
 def test_keys_below_those_that_were_dealt_are_dealt_anew(low, moves):
     near = source("near", {"a": integer(0, 9)}, 1000)
     far = source("far", {"k": integer(low, 2 * 10**5), "x": integer(0, 9)}, 1000)
-    with closing(Embedded(near.semijoin(far, on={"a": "k"}), 2)) as engine:
+    with closing(Dataflow(near.semijoin(far, on={"a": "k"}), workers=2)) as engine:
         assert engine.explain().count("by k, for") == moves
 
 
@@ -172,7 +172,7 @@ def push_forever(engine, batches):
 def test_a_worker_that_is_killed_ends_all(victim, seconds):
     collection, batches = long_feed()
     before = set(children())
-    with closing(Embedded(collection, 3)) as engine:
+    with closing(Dataflow(collection, workers=3)) as engine:
         pid = sorted(set(children()) - before)[victim - 1]
         timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
         timer.start()
@@ -180,7 +180,7 @@ def test_a_worker_that_is_killed_ends_all(victim, seconds):
             push_forever(engine, batches)
         timer.join()
         assert set(children()) == before
-        with pytest.raises(DeltamarkError, match="no workers any more"):
+        with pytest.raises(DeltamarkError, match="the workers have ended"):
             engine.push({})
     engine.close()
 
@@ -191,7 +191,7 @@ def test_an_error_of_any_worker_is_that_of_one(name, key):
     collection = SPREAD[name]
     streams = {"left": [((16 * key + 5, 1), 3, 1), ((16 * key + 5, 1), 9, -2)], "right": [((1 << 18, 1), 9, 1)]}
     found = []
-    for engine in (Worker(collection), Embedded(collection, 3)):
+    for engine in (Dataflow(collection), Dataflow(collection, workers=3)):
         with closing(engine), pytest.raises(DeltamarkError) as error:
             feed(engine, collection, {each: streams[each] for each in inputs_of(collection)})
         found.append(str(error.value))
@@ -208,14 +208,14 @@ def test_a_fault_of_ours_says_where():
 
     parent = os.getpid()
     with (
-        closing(Embedded(left, 2, lambda _: Source())) as engine,
+        closing(WorkerGroup({"answer": left}, 2, lambda _: Source())) as engine,
         pytest.raises(DeltamarkError, match=r"worker 1 has failed: .*ValueError: 7"),
     ):
         engine.take(7)
 
 
 def test_a_wrong_batch_is_refused_and_does_no_harm():
-    with closing(Embedded(left.distinct("id"), 2)) as engine:
+    with closing(Dataflow(left.distinct("id"), workers=2)) as engine:
         wrong = {"left": arrays(left.schema, [((1, 1), 0, 1)])}
         with pytest.raises(DeltamarkError, match=r"left.id: 1..1, declared 5"):
             engine.feed(wrong)
@@ -225,9 +225,9 @@ def test_a_wrong_batch_is_refused_and_does_no_harm():
 SCRIPT = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
-from test_workers import Embedded, children, long_feed, push_forever
+from test_workers import Dataflow, children, long_feed, push_forever
 collection, batches = long_feed()
-engine = Embedded(collection, 3)
+engine = Dataflow(collection, workers=3)
 print(*children(), flush=True)
 push_forever(engine, batches)
 """
@@ -272,25 +272,25 @@ def test_a_source_is_taken_from_by_every_worker():
             return {"left": arrays(left.schema, [((5 + 16 * row, 1), self.time, 1) for row in range(rows)])}
 
     for workers in (1, 2, 3):
-        with closing(Embedded(left.count(by="id"), workers, lambda _: Source())) as engine:
+        with closing(WorkerGroup({"answer": left.count(by="id")}, workers, lambda _: Source())) as engine:
             assert [(engine.take(rows), engine.push_taken()) for rows in (40, 30)] == [(40, 40), (30, 60)]
             assert engine.state_rows() == 40
 
 
 def test_workers_are_at_least_one():
     with pytest.raises(DeltamarkError, match="no such number of workers: 0; give from 1 to 64"):
-        Embedded(left, 0)
+        Dataflow(left, workers=0)
 
 
 def test_what_moves_is_explained():
     collection = left.join(right, on="id").count(by="id").top(3, ["-count"])
-    with closing(Embedded(collection, 2)) as engine:
+    with closing(Dataflow(collection, workers=2)) as engine:
         lines = [line.strip() for line in engine.explain().splitlines()]
     assert [line for line in lines if line.startswith("exchange")] == [
         "exchange of 0 by id, for 2",
         "exchange of 1 by id, for 2",
     ]
     assert "one of what they picked" in lines[-1]
-    with closing(Embedded(left.count(by="value"), 2)) as engine:
+    with closing(Dataflow(left.count(by="value"), workers=2)) as engine:
         assert "sums its slices and tells the others" in engine.explain()
         assert "exchange" not in engine.explain()

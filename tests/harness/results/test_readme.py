@@ -13,7 +13,7 @@ from support.paths import ROOT
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results.readme import REFERENCE, section, with_tables
@@ -50,11 +50,11 @@ def test_several_dataflows_at_once():
         for column, value in (("price", 900), ("city", 2))
     )
     given |= {"batch": batch, "more": more}
-    exec(example("import Together"), given)
+    exec(example("dataflow.retire("), given)
     assert given["changes"]["cities"].columns["revenue"].tolist() == [900]
     assert given["answer"].columns["count"].tolist() == [1]
-    assert given["together"].explain().count("arrangement of") == 2
-    assert list(given["together"].schemas) == ["dear"]
+    assert given["dataflow"].explain().count("arrangement of") == 2
+    assert list(given["dataflow"].schemas) == ["dear"]
 
 
 def test_loops():
@@ -63,7 +63,7 @@ def test_loops():
     given = {"edges": edges, "roots": roots, "col": col}
     exec(example("begin.iterate("), given)
     time, ones = np.array([0]), np.array([1])
-    with closing(Worker(given["distances"])) as worker:
+    with closing(Dataflow(given["distances"])) as worker:
         edge = Batch(time, ones, {"src": np.array([2]), "dst": np.array([3])})
         out = worker.feed({"edges": edge, "roots": Batch(time, ones, {"node": np.array([2])})})
         assert sorted(zip(out.columns["node"], out.columns["dist"], strict=True)) == [(2, 0), (3, 1)]

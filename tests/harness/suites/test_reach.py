@@ -11,7 +11,7 @@ import pytest
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.harness.cli.main import main
 from deltamark.harness.suites.loops import reach
@@ -57,7 +57,7 @@ def toggled(random: np.random.Generator, live: set, rows: np.ndarray) -> list:
     return [*((row, -1) for row in gone), *((row, 1) for row in came)]
 
 
-def changed(worker: Worker, time: int, moved: list, turned: list, column: str) -> Counter:
+def changed(worker: Dataflow, time: int, moved: list, turned: list, column: str) -> Counter:
     """Feed changes of edges and of roots; return those of the answer."""
     fed = {"edges": batch(time, moved, ("src", "dst")), "roots": batch(time, turned, ("node",))}
     out = worker.feed({name: each for name, each in fed.items() if len(each.time)})
@@ -75,7 +75,7 @@ each_plan = pytest.mark.parametrize(("plan", "column", "expected"), [
 @each_plan
 def test_answers_are_right_after_every_change(plan, column, expected):
     random, graph, asked, found = np.random.default_rng(5), set(), set(), Counter()
-    with closing(Worker(plan(edges, roots))) as worker:
+    with closing(Dataflow(plan(edges, roots))) as worker:
         for time in range(150):
             moved = toggled(random, graph, random.integers(0, NODES, (4, 2)))
             turned = toggled(random, asked, random.integers(0, NODES, (1, 1)))
@@ -91,7 +91,7 @@ def test_an_epoch_may_be_larger_than_a_slice(plan, column, expected):
     graph = sorted({tuple(row) for row in random.integers(0, size, (9000, 2)).tolist()})
     asked = sorted({(node,) for node in random.integers(0, size, 5 * size).tolist()})
     collection = plan(source("edges", {"src": wide, "dst": wide}, 10**5), source("roots", {"node": wide}, 10**5))
-    with closing(Worker(collection)) as worker:
+    with closing(Dataflow(collection)) as worker:
         come = [[(row, 1) for row in rows] for rows in (graph, asked)]
         found = changed(worker, 0, *come, column)
         assert found == Counter(expected(set(graph), {node for (node,) in asked}).items())

@@ -18,7 +18,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom
 from deltamark.dataflow.motifs.static import extensions
 from deltamark.dataflow.plan.nodes import Extend, Node
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import Balanced, ByPrefix, Way
 from deltamark.harness.suites.graphs.load_simulation.rounds import Level, Part, Run
@@ -93,7 +93,7 @@ class Sharded:
 
 def _rows(of: Node, batches: Mapping[str, Batch]) -> Batch:
     """Compute a relation, of which no two rows are equal."""
-    with closing(Worker(Collection(of))) as worker:
+    with closing(Dataflow(Collection(of))) as worker:
         found = worker.feed({
             name: Batch(np.zeros_like(each.time), each.diff, each.columns)
             for name, each in batches.items()

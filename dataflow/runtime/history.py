@@ -1,11 +1,12 @@
-"""Bring operators that were compiled into a running program to where it is: compacted history first.
+"""History: show the operators of a newly attached plan the rows that were live as of a time.
 
-Their sources are inputs, of which the rows that are live are needed, and joins, whose pairs are read from the
-arrangements of both sides once these are complete. One source after another hands out its rows, slice by slice, to
-the operators behind it; joins themselves do not run. All of it is one logical time, the last that was fed. Where
-nothing is subtracted each slice may end that time, so that what looks at its end always has few rows to hand out;
-otherwise each such operator is a source as well, which hands out its rows when all before it have. So is a loop in
-any case: what enters waits, and it runs when that is complete.
+The new operators have two kinds of sources: inputs, whose live rows are read from an arrangement or given by the user,
+and joins, whose pairs are read from the complete arrangements of both sides. One source after another emits its rows,
+slice by slice, to the operators behind it; joins themselves do not run. All rows have one logical time.
+
+If nothing is subtracted, the time may end after every slice: operators that emit at the end of a time then emit a few
+rows at a time. Otherwise each of them becomes a source too, which emits its rows after all sources before it. A loop
+always is such a source: it collects what enters, and runs once that is complete.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.sharing import ArrangementKey
 
 ENDING = (vm.AGGREGATE, vm.THRESHOLD, vm.WATCH, vm.CONSOLIDATE)
-"""Operators that look at the end of a time."""
+"""Operators that emit at the end of a time."""
 
 LEFT = [join_kernel.LEFT, join_kernel.LEFT_PASSES, join_kernel.LEFT_BIT]
 RIGHT = [join_kernel.RIGHT, join_kernel.RIGHT_PASSES, join_kernel.RIGHT_BIT]
 DRIVER = [kernel.DRIVER, kernel.PASSES, kernel.BIT]
 OTHER = [kernel.OTHER, kernel.OTHER_PASSES, kernel.OTHER_BIT]
-"""A side of a join, and of a cursor: which arrangement, and which of its rows."""
+"""Fields of a join, and of a cursor, that hold one side: its arrangement, and the filter of its rows."""
 
-MANY_ROWS = 1 << 14
-"""Rows of an arrangement that are copied at once."""
+BATCH_ROWS = 1 << 14
+"""Rows of an arrangement that one batch of history has. Not measured."""
 
 
-class History:
-    """What a program's new operators are to see of the past."""
+class HistoryLoad:
+    """Loads history into the new operators of a program."""
 
     def __init__(self, program: Program, ops: Sequence[Op], *, subtracts: bool) -> None:
         ending = ENDING if subtracts else ()
@@ -54,7 +55,7 @@ class History:
         self._subtracts = subtracts
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
-        """Run the operators slice by slice. inputs: each aims an input's cells at one slice after another."""
+        """Run the operators slice by slice. inputs: iterators that bind an input to one slice after another."""
         everything = self._program.loop([], self._others)
         frontier = time if self._subtracts else time + 1
         for each in self._sources:
@@ -63,7 +64,7 @@ class History:
         for _ in chain.from_iterable(inputs):
             self._run(everything, frontier)
             yield
-        self._run(everything, frontier)  # what is there without any rows
+        self._run(everything, frontier)  # an aggregate over no rows has a row
         for each in self._sources:
             if _code(each) == vm.JOIN:
                 for _ in self._pairs(each, time):
@@ -76,21 +77,21 @@ class History:
                 _empty_answer(each)
                 yield
             else:
-                self._run(everything, time)  # which leaves nothing between operators
+                self._run(everything, time)  # leaves no rows between operators
                 self._end(each, time)
                 yield
         self._run(everything, time + 1)
         self._program.memory.release(everything.block)
 
     def _end(self, op: Op, time: int) -> None:
-        """Let an operator end the time, and the others see what it hands out."""
+        """Let one operator end the time, and the others read what it emits."""
         loops = self._program.loop([], [op]), self._program.loop([], [each for each in self._others if each is not op])
         for loop, frontier in zip(loops, (time + 1, time), strict=True):
             self._run(loop, frontier)
             self._program.memory.release(loop.block)
 
     def _iterate(self, op: Op, time: int) -> None:
-        """Let a loop run over what waits there, in arrangements that have nothing new."""
+        """Run a loop over the rows that have entered it, with arrangements that have no new updates."""
         words = view(op.block, iterate_kernel.JOINS + 1)
         joins, words[iterate_kernel.JOINS] = int(words[iterate_kernel.JOINS]), 0
         loop = self._program.loop([], self._loops[op])
@@ -99,7 +100,7 @@ class History:
         words[iterate_kernel.JOINS] = joins
 
     def _pairs(self, op: Op, time: int) -> Iterator[None]:
-        """Have a join hand out the pairs of what both sides hold."""
+        """Let a join emit the pairs of the rows that both sides store."""
         words = view(op.block, join_kernel.RIGHT_BIT + 1)
         left, right = words[LEFT], words[RIGHT]
         driver, other = (left, right) if kernel.ids(left[0]) <= kernel.ids(right[0]) else (right, left)
@@ -127,7 +128,7 @@ def _empty(join: Op) -> None:
 
 
 def _loop(ops: Sequence[Op], at: int) -> list[Op]:
-    """Return the operators of the loop that begins at a place."""
+    """Return the operators of the loop that begins at an index."""
     return list(ops[at : at + 1 + int(view(ops[at].block, iterate_kernel.LENGTH + 1)[iterate_kernel.LENGTH])])
 
 
@@ -138,7 +139,7 @@ def _empty_answer(loop: Op) -> None:
 
 
 def arranged(kept: Iterable[SharedArrangement], of: Node, names: Sequence[str]) -> SharedArrangement | None:
-    """Return an arrangement of a node's rows that has these columns, if there is one."""
+    """Return an arrangement of a node's rows that stores these columns, or None."""
     return next(
         (each for each in kept if each.key.node is of and set(names) <= _columns(each.arrangement) | _single(each.key)),
         None,
@@ -146,25 +147,25 @@ def arranged(kept: Iterable[SharedArrangement], of: Node, names: Sequence[str]) 
 
 
 def _columns(arrangement: Arrangement) -> set[str]:
-    """Name the columns that are stored as they come."""
+    """Return the names of the columns that are stored unchanged."""
     return {term.value for term in arrangement.stored if term.op == "column"}
 
 
 def _single(key: ArrangementKey) -> set[str]:
-    """Name the only column of a key, which the key itself is."""
+    """Return the name of a key's only column, whose values are the key itself."""
     return set(key.names) if len(key.names) == 1 and not key.types[0].nullable else set()
 
 
 def rows_of(memory: Memory, kept: SharedArrangement, names: Sequence[str], time: int) -> Iterator[Batch]:
-    """Read columns of an arrangement's rows as of a time."""
+    """Yield columns of an arrangement's rows as of a time."""
     arrangement, single = kept.arrangement, _single(kept.key)
     columns = {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
-    with memory.borrowed(kernel.CURSOR_WORDS + 3 * MANY_ROWS) as cursor:
-        words = view(cursor, kernel.CURSOR_WORDS + 3 * MANY_ROWS)
+    with memory.borrowed(kernel.CURSOR_WORDS + 3 * BATCH_ROWS) as cursor:
+        words = view(cursor, kernel.CURSOR_WORDS + 3 * BATCH_ROWS)
         words[[kernel.DRIVER, kernel.TIME]] = arrangement.block, time
         slots, keys, weights = np.split(words[kernel.CURSOR_WORDS :], 3)
-        places = [cursor + 8 * (kernel.CURSOR_WORDS + part * MANY_ROWS) for part in range(3)]
-        while found := kernel.rows(cursor, MANY_ROWS, *places):
+        places = [cursor + 8 * (kernel.CURSOR_WORDS + part * BATCH_ROWS) for part in range(3)]
+        while found := kernel.rows(cursor, BATCH_ROWS, *places):
             rows: dict[str, Column] = {}
             for name in names:
                 if name in single:

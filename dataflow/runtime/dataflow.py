@@ -1,0 +1,213 @@
+"""Dataflow: maintains the answers of plans while their inputs change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Generic, NoReturn, Self, TypeVar, overload
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan import explain
+from deltamark.dataflow.plan.sharing import Choice
+from deltamark.dataflow.runtime.live_plans import LivePlans
+from deltamark.dataflow.runtime.read_holds import Hold
+from deltamark.dataflow.runtime.worker_group import WorkerGroup
+from deltamark.dataflow.types import Schema
+from deltamark.errors import DeltamarkError
+
+ANSWER = "answer"
+"""The name of the plan of a dataflow that has only one."""
+
+ChangesT = TypeVar("ChangesT", Batch, dict[str, Batch])
+StateT = TypeVar("StateT")
+
+
+class Dataflow(Generic[ChangesT]):
+    """Maintains one plan, or several plans by name, on one or several workers of this machine.
+
+    `feed` returns the changes of the answer: a Batch for one plan, {name: Batch} for several. Several plans are
+    maintained as one: equal parts are computed once, and joins of the same rows by the same key share an arrangement.
+
+    >>> with Dataflow(sales.aggregate(by="shop", revenue=total(col.price))) as dataflow:
+    ...     dataflow.feed({"sales": Batch([0, 0], [1, 1], {"shop": [7, 7], "price": [900, 250]})})
+    ...     dataflow.feed({"sales": Batch([1], [-1], {"shop": [7], "price": [250]})})
+    Batch of 1 change
+     time  diff  shop  revenue
+        0     1     7     1150
+    Batch of 2 changes
+     time  diff  shop  revenue
+        1    -1     7     1150
+        1     1     7      900
+    """
+
+    @overload
+    def __init__(self: Dataflow[Batch], plans: Collection, *, workers: int = 1) -> None: ...
+    @overload
+    def __init__(self: Dataflow[dict[str, Batch]], plans: Mapping[str, Collection], *, workers: int = 1) -> None: ...
+    def __init__(self, plans: Collection | Mapping[str, Collection], *, workers: int = 1) -> None:
+        self._only = isinstance(plans, Collection)
+        named = {ANSWER: plans} if isinstance(plans, Collection) else _checked(plans)
+        self._live = LivePlans(named) if workers == 1 else None
+        self._runtime = self._live or WorkerGroup(named, workers)
+        self._workers, self._worker = workers, self._runtime.worker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        plans = "1 plan" if self._only else f"{len(self.schemas)} plans: {', '.join(self.schemas) or 'none'}"
+        workers = f"{self._workers} worker{'s' * (self._workers > 1)}"
+        return f"Dataflow of {plans}; inputs: {', '.join(self.inputs) or 'none'}; {workers}"
+
+    @property
+    def inputs(self) -> dict[str, tuple[str, ...]]:
+        """The inputs that must be fed, and the columns that are read of each.
+
+        >>> Dataflow(sales.count(by="shop")).inputs
+        {'sales': ('shop',)}
+        """
+        return self._runtime.inputs
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the answer of a dataflow of one plan."""
+        if not self._only:
+            raise DeltamarkError("a dataflow of named plans", ", ".join(self.schemas), "use schemas[name]")
+        return self.schemas[ANSWER]
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The columns of each answer, by the name of its plan."""
+        return self._runtime.schemas
+
+    def feed(self, batches: Mapping[str, Batch]) -> ChangesT:
+        """Apply changes of inputs; return the changes of the answer, ordered by time.
+
+        A feed completes its logical times: the next one must begin later. The first feed completes time 0 even if it
+        has no rows. A batch is checked in full before anything changes.
+
+        >>> with Dataflow({"all": sales, "dear": sales.where(col.price > 5)}) as dataflow:
+        ...     dataflow.feed({"sales": Batch([0], [1], {"shop": [7], "price": [400]})})
+        {'all': Batch of 1 change
+         time  diff  shop  price
+            0     1     7    400, 'dear': Batch of 0 changes}
+        """
+        changes = self._runtime.feed(batches)
+        return changes[ANSWER] if self._only else changes  # type: ignore[return-value]  # as `__init__` declares
+
+    def push(self, batches: Mapping[str, Batch]) -> int:
+        """Do as `feed` does, but return only the number of changes of all answers, without copying them.
+
+        >>> with Dataflow(sales) as dataflow:
+        ...     dataflow.push({"sales": Batch([0], [1], {"shop": [7], "price": [900]})})
+        1
+        """
+        return self._runtime.push(batches)
+
+    def attach(
+        self: Dataflow[dict[str, Batch]], name: str, plan: Collection, *,
+        history: Mapping[str, Iterable[Batch]] | None = None, since: Hold | None = None, fuel: int | None = None,
+    ) -> Batch:  # fmt: skip
+        """Maintain one more plan from now on; return its answer as of the last time that was fed.
+
+        The plan reads existing arrangements. If none contains the rows of an input, `history` must give those that are
+        live. Later feeds must have the columns that `inputs` names then.
+
+        since: a hold; return the answer as of its time, and the changes since. `history` is as of that time, too.
+        fuel: attach incrementally: return nothing yet; each later feed first does `fuel` pieces of work, of at most
+        4,096 rows each, and the one that completes it returns the answer and its changes since. Until then `pending`
+        is the name of the plan, and the arrays of fed batches must not change.
+
+        >>> with Dataflow({"all": sales.join(shops, on="shop")}) as dataflow:
+        ...     dataflow.push({"sales": batch, "shops": cities})
+        ...     dataflow.attach("cities", sales.join(shops, on="shop").count(by="city"))
+        1
+        Batch of 1 change
+         time  diff  city  count
+            0     1     2      1
+        """
+        live = self._alone("attach")
+        if self._only:
+            raise DeltamarkError("a dataflow of one plan", name, "name the first plan too: Dataflow({'first': plan})")
+        if fuel is None:
+            return live.attach(name, plan, history or {}, since)
+        if since is not None:
+            raise DeltamarkError("since= together with fuel=", name, "give one of them")
+        live.attach_incrementally(name, plan, history or {}, fuel)
+        return self._worker.changes(name, 0)
+
+    @property
+    def pending(self) -> str | None:
+        """The name of the plan that is being attached with `fuel`, until it is complete."""
+        return None if self._live is None else self._live.pending
+
+    def retire(self: Dataflow[dict[str, Batch]], name: str) -> None:
+        """Maintain a plan no longer, and free what only it needed.
+
+        >>> with Dataflow({"all": sales, "count": sales.count()}) as dataflow:
+        ...     dataflow.retire("count")
+        ...     list(dataflow.schemas)
+        ['all']
+        """
+        self._alone("retire").retire(name)
+
+    def hold(self) -> Hold:
+        """Hold the last time that was fed, so that plans can be attached as of that time: see Hold.
+
+        Until the hold is released fed batches are kept, so their arrays must not change, and updates are not compacted.
+        """
+        return self._alone("hold").hold()
+
+    def state_rows(self) -> int:
+        """Count the rows, groups, keys and texts that are kept between feeds, of all workers."""
+        return self._runtime.state_rows()
+
+    def state_bytes(self) -> int:
+        """Count the bytes of the memory that is kept between feeds."""
+        return self._alone("state_bytes").worker.state_bytes()
+
+    def states(self, kind: type[StateT]) -> list[StateT]:
+        """Return the states of the operators of one type, for statistics of these operators."""
+        return self._alone("states").worker.states(kind)
+
+    def explain(self) -> str:
+        """Describe the running program: operators, exchanges, arrangements and their readers, rows and bytes."""
+        return explain.explain(self._runtime.compiled)
+
+    def sharing(self) -> list[tuple[str, list[str], int, int]]:
+        """List the arrangements: for each its rows' origin, the plans that read it, its rows and its bytes."""
+        return explain.sharing(self._runtime.compiled)
+
+    def choices(self) -> list[tuple[str, Choice]]:
+        """List the decisions about arrangements of the same rows that differ in their filters."""
+        return explain.choices(self._runtime.compiled)
+
+    def close(self) -> None:
+        """End the other workers, and give all memory back. Closing again does nothing."""
+        self._runtime.close()
+
+    def _alone(self, what: str) -> LivePlans:
+        """Return the plans of the only worker; refuse what several workers cannot do."""
+        if self._live is None:
+            raise DeltamarkError(f"{what} needs one worker", f"workers={self._workers}", "open it with workers=1")
+        return self._live
+
+
+def _checked(plans: object) -> dict[str, Collection]:
+    """Refuse what are not plans by name."""
+    if not isinstance(plans, Mapping):
+        _refuse(plans)
+    for each in plans.values():
+        if not isinstance(each, Collection):
+            _refuse(each)
+    return dict(plans)
+
+
+def _refuse(plan: object) -> NoReturn:
+    raise DeltamarkError("not a plan", type(plan).__name__, "give a Collection, or {name: Collection, ...}")

@@ -1,0 +1,207 @@
+"""Live plans: several plans that one worker maintains as one program; they are attached and retired between feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
+from deltamark.dataflow.codegen.compiler import Added, compile_into, compile_plans
+from deltamark.dataflow.codegen.program import Op, nobody
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.runtime.backfill import Backfill
+from deltamark.dataflow.runtime.history import arranged, rows_of
+from deltamark.dataflow.runtime.read_holds import FedBatches, Hold, ReadHolds
+from deltamark.dataflow.runtime.worker import Worker
+from deltamark.errors import DeltamarkError, unknown
+
+MIN_FUEL = 2
+"""A replayed batch costs half the fuel, so one unit would pay for none."""
+
+History = Mapping[str, Iterable[Batch]]
+"""The live rows of inputs as of a time."""
+
+Rows = SharedArrangement | Iterable[Batch]
+"""The rows of an input: in an arrangement that has them, or in batches that are given."""
+
+
+class LivePlans:
+    """The plans of a dataflow on one worker. Equal parts of plans are computed once, and kept once."""
+
+    def __init__(self, plans: Mapping[str, Collection]) -> None:
+        self.worker = Worker(compile_plans({name: each.node for name, each in plans.items()}))
+        self.schemas = {name: each.schema for name, each in plans.items()}
+        self._holds = ReadHolds(self.worker.compiled)
+        self._backfill: Backfill | None = None
+        self._fuel = 0
+
+    @property
+    def compiled(self) -> Compiled:
+        return self.worker.compiled
+
+    @property
+    def inputs(self) -> dict[str, tuple[str, ...]]:
+        return self.worker.inputs
+
+    def feed(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
+        finished = None if self._backfill is None else self._advance_backfill()
+        changes = {name: self.worker.changes(name, rows) for name, rows in self._run(batches, drop=False).items()}
+        if finished is not None:
+            changes[finished.name] = concatenated([finished.answer, changes[finished.name]])
+        return changes
+
+    def push(self, batches: Mapping[str, Batch]) -> int:
+        finished = None if self._backfill is None else self._advance_backfill()
+        changes = sum(self._run(batches, drop=True).values())
+        return changes if finished is None else changes + len(finished.answer.time)
+
+    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
+        worker = self.worker
+        pointers = worker.checked(batches)
+        if self._holds.active:
+            self._holds.fed.append(FedBatches(worker.last, pointers, worker.inputs))
+        return worker.run(pointers, nobody, drop=drop)
+
+    def attach(self, name: str, plan: Collection, history: History, since: Hold | None) -> Batch:
+        """Attach a plan at once; return its answer as of the last fed time, or as of a hold and what changed since."""
+        backfill = self._begin(name, plan, history, self.worker.last if since is None else since.time)
+        with self._or_retire(name):
+            while not backfill.work():
+                pass
+        self.worker.refresh()
+        return backfill.answer
+
+    def attach_incrementally(self, name: str, plan: Collection, history: History, fuel: int) -> None:
+        """Attach a plan over the next feeds, each of which does `fuel` pieces of the work first."""
+        if fuel < MIN_FUEL:
+            raise DeltamarkError("too little fuel", fuel, f"give at least {MIN_FUEL}")
+        if self.worker.last < 0:
+            self.attach(name, plan, history, None)
+            return
+        self._backfill = self._begin(name, plan, history, self.worker.last)
+        self._hold, self._fuel = self._holds.hold(self.worker.last, self._backfill.shared), fuel
+        self._holds.is_pinned = True
+
+    @property
+    def pending(self) -> str | None:
+        """The name of the plan that is being attached over several feeds."""
+        return None if self._backfill is None else self._backfill.name
+
+    def hold(self) -> Hold:
+        """Hold the last time that was fed."""
+        self._refuse_pending()
+        if self.worker.last < 0:
+            raise DeltamarkError("no time to hold", "nothing was fed", "feed something first")
+        return self._holds.hold(self.worker.last, self.compiled.arrangements)
+
+    def retire(self, name: str) -> None:
+        """Remove a plan, and free what only it needed."""
+        if name not in self.schemas:
+            raise unknown("plan", name, self.schemas)
+        del self.schemas[name]
+        if self.pending == name:
+            self._finish_backfill()
+        self.compiled.retire(name)
+        self.worker.refresh(self._pending_ops())
+
+    def state_rows(self) -> int:
+        return self.worker.state_rows()
+
+    def close(self) -> None:
+        self.worker.close()
+
+    def _begin(self, name: str, plan: Collection, history: History, time: int) -> Backfill:
+        """Compile a plan, and prepare its backfill from a time on."""
+        self._refuse_pending()
+        if name in self.schemas:
+            raise DeltamarkError("a plan of this name is attached", name, "retire it first, or choose another name")
+        if time < 0:
+            _refuse_rows(history)
+        known, kept = set(self.worker.bindings), list(self.compiled.arrangements)
+        added = compile_into(self.compiled, {name: plan.node})
+        self.schemas[name] = plan.schema
+        with self._or_retire(name):
+            self.worker.refresh({name: added.ops})
+            self._refuse_unread(added, time)
+            inputs = self._inputs(added, history, kept) if time >= 0 else {}
+            shared = [*added.existing, *(each for each in inputs.values() if isinstance(each, SharedArrangement))]
+            if time < self.worker.last:
+                for each in shared:
+                    self._holds.log_of(each, time)
+            slices = []
+            for read, where in inputs.items():
+                columns = added.read[read]
+                rows = where
+                if isinstance(where, SharedArrangement):
+                    rows = rows_of(self.compiled.program.memory, where, columns, time)
+                slices.append(self.worker.bindings[read].slices(rows, columns, time, counted=read in known))
+            return Backfill(
+                name, plan, added, worker=self.worker, holds=self._holds, time=time, inputs=slices, shared=shared
+            )
+
+    def _advance_backfill(self) -> Backfill | None:
+        """Continue the pending backfill; return it if that completes it."""
+        backfill = self._backfill
+        assert backfill is not None
+        with self._or_retire(backfill.name):
+            if not backfill.work(self._fuel):
+                return None
+        self._finish_backfill()
+        self.worker.refresh()
+        return backfill
+
+    def _finish_backfill(self) -> None:
+        self._backfill, self._holds.is_pinned = None, False
+        self._hold.release()
+
+    def _pending_ops(self) -> dict[str, Sequence[Op]]:
+        return {} if self._backfill is None else {self._backfill.name: self._backfill.ops}
+
+    def _refuse_pending(self) -> None:
+        if self._backfill is not None:
+            remedy = "feed until `pending` is None, or retire that plan"
+            raise DeltamarkError("another plan is being attached", self._backfill.name, remedy)
+
+    @contextmanager
+    def _or_retire(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.retire(name)
+            raise
+
+    def _refuse_unread(self, added: Added, time: int) -> None:
+        """Refuse a plan that reads inputs or columns which were not read by any plan at some time since a hold."""
+        for fed in self._holds.fed:
+            for name, columns in added.read.items():
+                lost = [column for column in columns if column not in fed.inputs.get(name, ())]
+                if fed.last > time and (lost or name not in fed.inputs):
+                    actual = f"{name}: {', '.join(lost) or 'its rows'}, in the feed up to time {fed.last}"
+                    remedy = "keep a plan that reads them from the held time on, or attach without since="
+                    raise DeltamarkError("changes that no plan read since then", actual, remedy)
+
+    def _inputs(self, added: Added, history: History, kept: Sequence[SharedArrangement]) -> dict[str, Rows]:
+        """Return for each input an arrangement that has its rows, or the batches that are given."""
+        sources: dict[str, Rows] = {}
+        for name, columns in added.read.items():
+            texts, node = set(self.worker.bindings[name].texts), self.compiled.inputs[name].node
+            arrangement = None if texts & set(columns) else arranged(kept, node, columns)
+            if name in history:
+                sources[name] = history[name]
+            elif arrangement is not None:
+                sources[name] = arrangement
+            else:
+                actual = f"{name}: {', '.join(columns) or 'its rows'}"
+                remedy = "give the live rows: history={" + repr(name) + ": [Batch(...)]}"
+                raise DeltamarkError("no arrangement has these rows", actual, remedy)
+        return sources
+
+
+def _refuse_rows(history: History) -> None:
+    """Refuse rows of history before the first feed."""
+    for name, batches in history.items():
+        rows = sum(len(each.diff) for each in batches)
+        if rows:
+            remedy = "feed these rows: the dataflow has missed nothing"
+            raise DeltamarkError("a history before the first feed", f"{name}: {rows} rows", remedy)

@@ -50,7 +50,7 @@ def generate(spark: SparkSession, sf: Decimal, into: Path, parts: int, report: C
         if not name.exists()
     ]
     if tasks:
-        run_tasks(spark, "datagen.generate:run_part", tasks, lambda: report(sum(map(Path.exists, names)), parts))
+        run_tasks(spark, run_part, tasks, lambda: report(sum(map(Path.exists, names)), parts))
     report(parts, parts)
 
 

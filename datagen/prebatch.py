@@ -66,7 +66,7 @@ def prebatch(
         done = [task for task in tasks if (into / chunk_name(task["relation"], task["chunk"])).exists()]
         report(sum(task["rows"] for task in done), total)
 
-    results = run_tasks(spark, "datagen.prebatch:write_chunk", tasks, poll)
+    results = run_tasks(spark, write_chunk, tasks, poll)
     report(total, total)
     return {name: _gather(name, tasks, results, codes[name]) for name in RELATIONS}
 
@@ -107,7 +107,7 @@ def _dictionaries(
     found: dict[RelationName, dict[str, set[str]]] = {
         name: {column: set() for column in RELATIONS[name].codes} for name in RELATIONS
     }
-    for task, values in zip(tasks, run_tasks(spark, "datagen.prebatch:distinct_codes", tasks), strict=True):
+    for task, values in zip(tasks, run_tasks(spark, distinct_codes, tasks), strict=True):
         for column, distinct in values.items():
             found[task["relation"]][column].update(distinct)  # type: ignore[index]
     # sorted() compares code points, which is the order of UTF-8 bytes

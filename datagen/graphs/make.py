@@ -83,9 +83,9 @@ def _make(making: Path, graph: Graph, master: str, report: Callable[[str, int, i
     where = {"kind": graph.kind, "size": graph.size, "bits": bits, "into": str(making)}
     with session(master) as spark:
         drawn = [{**where, "block": block} for block in range(blocks)]
-        run_tasks(spark, "datagen.make_graph:draw", drawn, lambda: report("drawing edges", 0, blocks))
+        run_tasks(spark, draw, drawn, lambda: report("drawing edges", 0, blocks))
         files = [{**where, "file": file, "blocks": blocks} for file in range(1 << bits)]
-        chunks = run_tasks(spark, "datagen.make_graph:write", files, lambda: report("writing edges", 0, 1 << bits))
+        chunks = run_tasks(spark, write, files, lambda: report("writing edges", 0, 1 << bits))
     shutil.rmtree(making / "drawn")
     made = tuple(Chunk(**each) for each in chunks)
     stored = Stored(str(graph), graph.nodes, sum(each.rows for each in made), made)

@@ -8,7 +8,6 @@ data and is raised here as it was; anything else is a bug and keeps its tracebac
 from __future__ import annotations
 
 import atexit
-import importlib
 import json
 import os
 import re
@@ -245,9 +244,12 @@ def _package(directory: Path) -> Path:
 
 
 def run_tasks(
-    spark: SparkSession, function: str, tasks: Sequence[object], poll: Callable[[], None] = lambda: None
+    spark: SparkSession,
+    function: Callable[[Any], Any],
+    tasks: Sequence[object],
+    poll: Callable[[], None] = lambda: None,
 ) -> list[Any]:
-    """Run `function` ("module:name") on every task, one Spark task each; return their results in order.
+    """Run a module-level function on every task, one Spark task each; return the results in order.
 
     `poll` is called twice a second while they run.
     """
@@ -266,10 +268,9 @@ def run_tasks(
     return [result["value"] for result in results]
 
 
-def _run_one(function: str, task: str) -> str:
-    module, name = function.split(":")
+def _run_one(function: Callable[[Any], Any], task: str) -> str:
     try:
-        return json.dumps({"value": getattr(importlib.import_module(module), name)(json.loads(task))})
+        return json.dumps({"value": function(json.loads(task))})
     except DeltamarkError as error:
         return json.dumps({"error": [error.cause, str(error.actual), error.remedy]})
     except OSError as error:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from deltamark.errors import DeltamarkError
@@ -80,13 +81,16 @@ class TreeSide:
             raise DeltamarkError(f"{self.tree.label}: {error.cause}", error.actual, error.remedy) from error
 
 
-def opener(trees: tuple[Tree, Tree], measuring: Measuring, limit: float) -> Opened:
-    """Return what opens both sides over the same data."""
+def opener(data: Mapping[Tree, Path], limit: float) -> Opened:
+    """Return a function that opens each tree over the directory of its data."""
+
+    def side(tree: Tree, directory: Path, stack: ExitStack) -> TreeSide:
+        return TreeSide(tree, stack.enter_context(Warm(Measuring(directory, tree.layout.server), tree.root)), limit)
 
     @contextmanager
     def opened() -> Iterator[Sides]:
         with ExitStack() as stack:
-            sides = [TreeSide(tree, stack.enter_context(Warm(measuring, tree.root)), limit) for tree in trees]
+            sides = [side(tree, directory, stack) for tree, directory in data.items()]
             with ThreadPoolExecutor() as both:
                 list(both.map(TreeSide.open, sides))
             yield {side.tree.name: side for side in sides}

@@ -19,6 +19,7 @@ from typing import IO, Literal
 
 from deltamark.datagen.scratch import scratch
 from deltamark.errors import DeltamarkError
+from deltamark.harness.compare.layouts import LAYOUTS, Layout, Suite
 
 Name = Literal["base", "head"]
 
@@ -35,25 +36,24 @@ class Tree:
     name: Name
     commit: str
     label: str
-    """As somebody reads it: `base (main, 0b7d7d8a1c2f)`."""
+    """The name and the commit as a reader sees them: `base (main, 0b7d7d8a1c2f)`."""
     root: Path
+    layout: Layout
 
 
 @contextmanager
-def trees(repository: Path, base: str, head: str, *, module: str) -> Iterator[tuple[Tree, Tree]]:
-    """Check out two commits, which have the module that measures them; an empty `head` is the work tree as it is.
-    No other comparison may run meanwhile.
+def trees(repository: Path, base: str, head: str, *, suite: Suite) -> Iterator[tuple[Tree, Tree]]:
+    """Check out two commits that can measure a suite; an empty `head` is the work tree as it is.
+
+    No other comparison may run at the same time.
     """
     directory = repository / DIRECTORY
     wanted = resolve(repository, base), resolve(repository, head) if head else snapshot(repository)
     directory.mkdir(exist_ok=True)
     with (directory / "lock").open("w", encoding="utf-8") as lock:
         _take(lock)
-        checkout = Checkout(repository, lock.fileno())
-        both = checkout.tree("base", wanted[0], base), checkout.tree("head", wanted[1], head or "work tree")
-        for tree in both:
-            _check(tree, Path(*module.split(".")).with_suffix(".py"))
-        yield both
+        checkout = Checkout(repository, lock.fileno(), suite)
+        yield checkout.tree("base", wanted[0], base), checkout.tree("head", wanted[1], head or "work tree")
 
 
 def _take(lock: IO[str]) -> None:
@@ -101,15 +101,17 @@ class Checkout:
 
     repository: Path
     lock: int
+    suite: Suite
 
-    def tree(self, name: Name, commit: str, said: str) -> Tree:
+    def tree(self, name: Name, commit: str, reference: str) -> Tree:
         root = self.repository / DIRECTORY / name
         if not self._turned_to(root, commit):
             shutil.rmtree(root, ignore_errors=True)
             self._git(self.repository, "worktree", "prune")
             add = ("worktree", "add", "--quiet", "--force", "--force", "--detach", str(root), commit)
             self._git(self.repository, *add)
-        return Tree(name, commit, f"{name} ({said}, {commit[:12]})", root)
+        label = f"{name} ({reference}, {commit[:12]})"
+        return Tree(name, commit, label, root, _layout(root, self.suite, label))
 
     def _turned_to(self, root: Path, commit: str) -> bool:
         """Check a commit out in a work tree, if there is a whole one: a comparison may have been killed while git made
@@ -128,9 +130,13 @@ class Checkout:
         git(directory, *words, keeping=[self.lock])
 
 
-def _check(tree: Tree, runner: Path) -> None:
-    if not (tree.root / runner).exists():
-        raise DeltamarkError(f"{tree.label} cannot be measured", f"it has no {runner}", "name a later commit")
+def _layout(root: Path, suite: Suite, label: str) -> Layout:
+    """Return the newest known layout that fits a work tree."""
+    for layout in LAYOUTS[suite]:
+        if layout.fits(root):
+            return layout
+    modules = " nor ".join(layout.server for layout in LAYOUTS[suite])
+    raise DeltamarkError(f"{label} cannot be measured", f"it has neither {modules}", "name a later commit")
 
 
 def git(directory: Path, *words: str, more: Mapping[str, str] | None = None, keeping: Sequence[int] = ()) -> str:

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from deltamark.datagen.graphs.generator import graph
-from deltamark.datagen.graphs.make import make_graph
 from deltamark.datagen.workload import workload
 from deltamark.errors import naming
 from deltamark.harness import suites
@@ -29,7 +27,9 @@ from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data, batch_sizes, seconds, wanted
 from deltamark.harness.cli.sweep_options import rmat_scale, words
 from deltamark.harness.compare.cells import PHYSICAL, QUERIES, SCALE, SF, WORKLOADS, cells, motif_cells
+from deltamark.harness.compare.data import DataRequest
 from deltamark.harness.compare.gate import Gate
+from deltamark.harness.compare.layouts import Suite
 from deltamark.harness.compare.side import opener
 from deltamark.harness.compare.summary import Said, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.trees import DIRECTORY, Tree, trees
@@ -38,20 +38,18 @@ from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.registry import checkpoints
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import AnyCell
-from deltamark.harness.measure.client import Measuring
 from deltamark.harness.results import machine
 
-GRAPH = "graph"
-MOTIFS = "deltamark.harness.compare.motifs"
-"""The module that measures motifs."""
-
-SETTINGS = {suites.TPCH: ("sf", "queries", "workload", "logical", "physical"), GRAPH: ("scale",)}
+SETTINGS: Mapping[Suite, tuple[str, ...]] = {
+    "tpch": ("sf", "queries", "workload", "logical", "physical"),
+    "graph": ("scale",),
+}
+"""The settings of each suite."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    text = f"queries of {suites.TPCH}, or motifs in a graph (default {suites.TPCH})"
-    add("--suite", choices=SETTINGS, default=suites.TPCH, help=text)
+    add("--suite", choices=SETTINGS, default="tpch", help="queries of TPC-H, or motifs in a graph (default: tpch)")
     add_data(parser)
     parser.set_defaults(sf=Decimal(SF))
     add("--base", default="main", metavar="COMMIT", help="what to compare with (default main)")
@@ -67,11 +65,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is compared: cells, with the rounds after which answers are checked, and what measures them."""
+class CompareRequest:
+    """The cells to compare, each with the rounds after which its answers are checked, and their data."""
 
     cells: Mapping[AnyCell, list[int]]
-    measuring: Measuring
+    data: DataRequest
 
 
 @dataclass(frozen=True)
@@ -101,15 +99,15 @@ def run(chosen: argparse.Namespace) -> int:
     suites.only({*chosen.usual} - others, chosen, chosen.usual)
     written, facts = Written.of(chosen.suite), machine.facts()
     written.remove()
-    ask, module = (_motifs, MOTIFS) if chosen.suite == GRAPH else (_queries, Measuring.module)
-    with trees(machine.ROOT, chosen.base, chosen.head, module=module) as both:
-        asked = ask(chosen)
-        print(f"{len(asked.cells)} cells\n" + "\n".join(tree.label for tree in both), flush=True)
+    with trees(machine.ROOT, chosen.base, chosen.head, suite=chosen.suite) as both:
+        request = _motifs(chosen) if chosen.suite == "graph" else _queries(chosen)
+        print(f"{len(request.cells)} cells\n" + "\n".join(tree.label for tree in both), flush=True)
         for warning in [*machine.warnings(facts), *_packages(both)]:
             print(f"warning: {warning}", flush=True)
         with ProgressLine() as progress:
-            sides = opener(both, asked.measuring, chosen.timeout)
-            found = Gate(asked.cells, sides, control_work.seconds, progress.report).run()
+            data = {tree: request.data.make(tree) for tree in both}
+            sides = opener(data, chosen.timeout)
+            found = Gate(request.cells, sides, control_work.seconds, progress.report).run()
         said = Said(both[0].label, both[1].label, sweep_lines.machine_words(facts), _command(chosen))
         markdown = as_markdown(found, said)
         written.write(markdown, found.verdict)
@@ -118,17 +116,16 @@ def run(chosen: argparse.Namespace) -> int:
     return found.exit_code
 
 
-def _queries(chosen: argparse.Namespace) -> Asked:
+def _queries(chosen: argparse.Namespace) -> CompareRequest:
     listed = cells(str(chosen.sf), chosen.queries, chosen.workload, chosen.logical, chosen.physical)
     dataset = ensure(chosen)
     rounds: dict[AnyCell, list[int]] = {each: checkpoints(each, 0, workload(dataset, each.workload)) for each in listed}
-    return Asked(rounds, Measuring(dataset.directory))
+    return CompareRequest(rounds, DataRequest("tpch", chosen.data, str(chosen.sf), wanted(chosen).master))
 
 
-def _motifs(chosen: argparse.Namespace) -> Asked:
-    with ProgressLine() as progress:
-        made = make_graph(chosen.data, graph(f"rmat:{chosen.scale}"), wanted(chosen).master, progress.report)
-    return Asked({cell: [] for cell in motif_cells(chosen.scale)}, Measuring(made, MOTIFS))
+def _motifs(chosen: argparse.Namespace) -> CompareRequest:
+    data = DataRequest("graph", chosen.data, str(chosen.scale), wanted(chosen).master)
+    return CompareRequest({cell: [] for cell in motif_cells(chosen.scale)}, data)
 
 
 def _packages(both: tuple[Tree, Tree]) -> Iterator[str]:

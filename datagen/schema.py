@@ -16,7 +16,7 @@ import pyarrow as pa
 from deltamark.errors import DeltamarkError, shortened, unknown
 
 SCHEMA_VERSION = 2
-LEAST_SF, MOST_SF, SF_PLACES = Decimal("0.001"), 100_000, 6
+MIN_SF, MAX_SF, SF_PLACES = Decimal("0.001"), 100_000, 6
 """The largest scale factor is the specification's."""
 
 CHUNK_ROWS = 1 << 20
@@ -131,7 +131,7 @@ def scale_factor(text: str) -> Decimal:
         value = Decimal(text)
     except InvalidOperation:
         value = Decimal("NaN")
-    if not (value.is_finite() and LEAST_SF <= value <= MOST_SF and value == round(value, SF_PLACES)):
-        remedy = f"give a number from {LEAST_SF} to {MOST_SF} with at most {SF_PLACES} decimal places, such as SF=0.01"
+    if not (value.is_finite() and MIN_SF <= value <= MAX_SF and value == round(value, SF_PLACES)):
+        remedy = f"give a number from {MIN_SF} to {MAX_SF} with at most {SF_PLACES} decimal places, such as SF=0.01"
         raise DeltamarkError("not a scale factor", shortened(text), remedy)
     return Decimal(f"{value.normalize():f}")

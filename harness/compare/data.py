@@ -6,16 +6,17 @@ different versions share one DATA directory.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.compare.layouts import Suite
 from deltamark.harness.compare.trees import Tree
+
+Report = Callable[[str, int, int], None]
 
 SCRIPT = """
 import importlib, sys
@@ -33,21 +34,28 @@ DIRECTORIES: Mapping[Suite, str] = {
 
 
 @dataclass(frozen=True)
-class DataRequest:
-    """The data that a comparison needs, below a directory. size: a scale factor, or the scale of an R-MAT graph."""
+class SideData:
+    """The data that both sides need, below a directory. size: a scale factor, or the scale of an R-MAT graph."""
 
     suite: Suite
-    data: Path
+    directory: Path
     size: str
     master: str
 
-    def make(self, tree: Tree) -> Path:
-        """Have a tree make the data unless it exists; return its directory."""
+    def make(self, trees: Sequence[Tree], report: Report) -> dict[Tree, Path]:
+        """Have each tree make the data unless it exists; return the directories."""
+        directories: dict[Tree, Path] = {}
+        for number, tree in enumerate(trees):
+            report("data of both sides", number, len(trees))
+            directories[tree] = self._made_by(tree)
+        return directories
+
+    def _made_by(self, tree: Tree) -> Path:
         script = SCRIPT.format(directory=DIRECTORIES[self.suite])
-        maker = tree.layout.data_maker
+        data_maker, directory = tree.layout.data_maker, str(self.directory.resolve())
         process = subprocess.run(
-            [sys.executable, "-c", script, maker, str(self.data.resolve()), self.size, self.master],
-            cwd=tree.root, env=os.environ | {"PYTHONPATH": str(tree.root)}, capture_output=True, text=True, check=False,
+            [sys.executable, "-c", script, data_maker, directory, self.size, self.master],
+            cwd=tree.root, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if process.returncode:
             reason = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]

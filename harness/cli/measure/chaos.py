@@ -30,8 +30,7 @@ from deltamark.harness.chaos.spark import VICTIMS, Danger, Tale, survive
 from deltamark.harness.chaos.strike import Strike
 from deltamark.harness.chaos.trial import Trial, attempt, measure
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import MOST_SEED, MOST_TIMES, add_data, batch_size, whole, worker_counts
-from deltamark.harness.cli.sweep_options import words
+from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
@@ -50,55 +49,55 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     add = parser.add_argument
     add("--kinds", type=words, default=KINDS, metavar="K,K", help=f"what is struck (default {','.join(KINDS)})")
-    add("--times", type=whole(1, MOST_TIMES), default=20, help="how many times each (default 20)")
-    add("--seed", type=whole(0, MOST_SEED), help="of the moments (default: drawn, and printed)")
+    add("--times", type=whole(1, MAX_TIMES), default=20, help="how many times each (default 20)")
+    add("--seed", type=whole(0, MAX_SEED), help="of the moments (default: drawn, and printed)")
     add = parser.add_argument_group("of spark").add_argument
     add("--queries", type=words, default=QUERIES, metavar="Q,Q", help=f"which (default {','.join(QUERIES)})")
     add("--workload", default="window:500", help="insert, window:N or refresh:K (default window:500)")
     add("--physical", type=batch_size, default=1000, metavar="P", help="logical batches at once (default 1000)")
     add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards (default 2)")
     add("--victims", type=words, default=VICTIMS, metavar="V,V", help=f"which (default {','.join(VICTIMS)})")
-    add("--kills", type=whole(1, MOST_TIMES), default=1, help="kills in each run (default 1)")
+    add("--kills", type=whole(1, MAX_TIMES), default=1, help="kills in each run (default 1)")
 
 
-def run(chosen: argparse.Namespace) -> int:
-    _check(chosen)
-    seed = secrets.randbelow(1 << 32) if chosen.seed is None else chosen.seed
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
     print(f"SEED={seed}", flush=True)
     # what a shell runs in the background ignores Ctrl-C, and so would all that it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    outcomes = {kind: list(_struck(kind, chosen, Random(f"{seed} {kind}"))) for kind in chosen.kinds}  # noqa: S311
+    outcomes = {kind: list(_struck(kind, args, Random(f"{seed} {kind}"))) for kind in args.kinds}  # noqa: S311
     for kind, found in outcomes.items():
-        short = f" of {chosen.times}" if len(found) < chosen.times else ""
+        short = f" of {args.times}" if len(found) < args.times else ""
         print(f"{kind}: {len(found)}{short} struck, {sum(found)} broke a law")
-    return int(any(sum(found) or len(found) < chosen.times for found in outcomes.values()))
+    return int(any(sum(found) or len(found) < args.times for found in outcomes.values()))
 
 
-def _check(chosen: argparse.Namespace) -> None:
+def _check(args: argparse.Namespace) -> None:
     """Refuse wrong names, before any data is made."""
-    for kind, names, known in (("kind of chaos", chosen.kinds, KINDS), ("victim", chosen.victims, VICTIMS)):
+    for kind, names, known in (("kind of chaos", args.kinds, KINDS), ("victim", args.victims, VICTIMS)):
         for name in {*names} - {*known}:
             raise unknown(kind, name, known)
-    for name in chosen.queries:
+    for name in args.queries:
         query(name)
-    known_workload(chosen.workload)
-    if not (chosen.kinds and chosen.victims and chosen.queries):
+    known_workload(args.workload)
+    if not (args.kinds and args.victims and args.queries):
         raise DeltamarkError("nothing to strike", "an empty list", "leave KINDS, VICTIMS and QUERIES out")
 
 
-def _struck(kind: str, chosen: argparse.Namespace, chance: Random) -> Problems:
+def _struck(kind: str, args: argparse.Namespace, chance: Random) -> Problems:
     if kind == SPARK:
-        yield from _on_spark(chosen, chance)
+        yield from _on_spark(args, chance)
         return
     makers: dict[str, Callable[[Path], Trial]] = {
-        "data": lambda apart: DataTrial(str(chosen.sf), chosen.master, apart),
-        "bench": lambda apart: BenchTrial(str(chosen.sf), chosen.data, apart),
-        "compare": lambda apart: CompareTrial(str(chosen.sf), chosen.data, apart),
+        "data": lambda apart: DataTrial(str(args.sf), args.master, apart),
+        "bench": lambda apart: BenchTrial(str(args.sf), args.data, apart),
+        "compare": lambda apart: CompareTrial(str(args.sf), args.data, apart),
     }
     if kind != "data":
-        ensure(chosen)
+        ensure(args)
     with scratch() as apart:
-        yield from _tried(kind, makers[kind](apart), chosen.times, chance)
+        yield from _tried(kind, makers[kind](apart), args.times, chance)
 
 
 def _tried(kind: str, trial: Trial, times: int, chance: Random) -> Problems:
@@ -122,16 +121,16 @@ def _listed(problems: list[str]) -> str:
     return f", but {'; '.join(problems)}" if problems else ""
 
 
-def _on_spark(chosen: argparse.Namespace, chance: Random) -> Problems:
-    dataset, lengths = ensure(chosen), dict[tuple[str, int], float]()
-    runs = islice(cycle(product(chosen.queries, chosen.workers, chosen.victims)), MOST_MISSES * chosen.times)
+def _on_spark(args: argparse.Namespace, chance: Random) -> Problems:
+    dataset, lengths = ensure(args), dict[tuple[str, int], float]()
+    runs = islice(cycle(product(args.queries, args.workers, args.victims)), MOST_MISSES * args.times)
     done = 0
     for name, workers, victim in runs:
-        if done == chosen.times:
+        if done == args.times:
             return
         cell = Cell(
-            name, str(chosen.sf), chosen.workload, 1, chosen.physical, workers=workers, engine=SPARK,
-            master=chosen.master,
+            name, str(args.sf), args.workload, 1, args.physical, workers=workers, engine=SPARK,
+            master=args.master,
         )  # fmt: skip
         if (name, workers) not in lengths:
             unharmed = survive(cell, dataset, Danger("driver", 0, 0.0), chance)
@@ -139,11 +138,11 @@ def _on_spark(chosen: argparse.Namespace, chance: Random) -> Problems:
                 f"{SPARK}: {cell} takes {unharmed.committed:.2f} s after its first commit{_told(unharmed)}", flush=True
             )
             lengths[name, workers] = unharmed.committed
-        tale = survive(cell, dataset, Danger(victim, chosen.kills, lengths[name, workers]), chance)
+        tale = survive(cell, dataset, Danger(victim, args.kills, lengths[name, workers]), chance)
         if tale.kills or tale.wrong:
             done += 1
             told = f"{', '.join(tale.kills)}; {tale.starts} starts, {tale.seconds:.0f} s"
-            print(f"{SPARK} {done}/{chosen.times}: {cell}: {told}{_told(tale) or '; all laws hold'}", flush=True)
+            print(f"{SPARK} {done}/{args.times}: {cell}: {told}{_told(tale) or '; all laws hold'}", flush=True)
             yield bool(tale.wrong)
 
 

@@ -1,4 +1,7 @@
-"""Make the report: one HTML file with charts and tables, from records alone."""
+"""Write the report: one HTML file with charts and tables.
+
+It is made from records alone.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workload import Piece, Workload
 from deltamark.errors import DeltamarkError
 
-TIMES_A_ROUND = 8
+TIMES_PER_ROUND = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,13 @@ class _Reader:
 
     def _time(self, piece: Piece) -> np.ndarray:
         if piece.rounds is not None:
-            return _constant(piece.rounds // self._logical * TIMES_A_ROUND + self._rank)
+            return _constant(piece.rounds // self._logical * TIMES_PER_ROUND + self._rank)
         # i // L + j // L = (i + j) // L where L divides i: skip the remainder of `first`, which is small
         skip = piece.first % self._logical
         size = skip + piece.stop - piece.start
         if len(self._steps) < size:
-            self._steps = _constant(np.arange(2 * size) // self._logical * TIMES_A_ROUND)
-        return _constant(self._steps[skip:size] + (piece.first // self._logical * TIMES_A_ROUND + self._rank))
+            self._steps = _constant(np.arange(2 * size) // self._logical * TIMES_PER_ROUND)
+        return _constant(self._steps[skip:size] + (piece.first // self._logical * TIMES_PER_ROUND + self._rank))
 
     def _diff(self, piece: Piece) -> np.ndarray:
         size = piece.stop - piece.start

@@ -1,7 +1,7 @@
 """The eight relations: ranks, columns, and how each column is stored.
 
-Stored names drop the specification's prefix (`l_orderkey` is `orderkey` of `lineitem`); `Relation.prefix` brings
-it back. Whatever changes the bytes in the files, or what the manifest says of them, raises SCHEMA_VERSION.
+Stored names omit the specification's prefix, which is `Relation.prefix`: `l_orderkey` is `orderkey` of `lineitem`. A
+change of the bytes in the files, or of the manifest, must raise SCHEMA_VERSION.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from deltamark.errors import DeltamarkError, shortened, unknown
 
 SCHEMA_VERSION = 2
 MIN_SF, MAX_SF, SF_PLACES = Decimal("0.001"), 100_000, 6
-"""The largest scale factor is the specification's."""
+"""The specification's largest scale factor; the smallest that gives every relation a row; decimal places."""
 
 CHUNK_ROWS = 1 << 20
-"""Rows of a file; a power of two, so that a position's file and place are a shift and a mask."""
+"""Rows of a file. It is a power of two, so a position is turned into a file and a row by a shift and a mask."""
 
 RelationName = Literal["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
 RELATION_NAMES: tuple[RelationName, ...] = get_args(RelationName)
-"""In the order of their ranks."""
+"""The relations in the order of their ranks."""
 
 Kind = Literal["int", "decimal", "date", "code", "text"]
 """int: int64. decimal: int64 hundredths. date: int32 days since 1970. code: int32 into a sorted dictionary.
@@ -40,7 +40,7 @@ ARROW_TYPES: dict[Kind, pa.DataType] = {
 
 
 ORDER_LINES_SCHEMA = pa.schema([pa.field("first", pa.int64(), nullable=False)])
-"""Of the files that say where each order's lines begin."""
+"""The schema of the files with the positions of the orders' first lines."""
 
 
 @dataclass(frozen=True)

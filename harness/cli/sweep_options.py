@@ -30,7 +30,7 @@ MOST_RUNS = 1000
 MOST_FUEL = 10**9
 """Pieces of work of 4,096 rows."""
 
-rmat_scale = whole(1, KINDS["rmat"].most)
+rmat_scale = whole(1, KINDS["rmat"].max_size)
 
 
 def add_sweep(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,13 @@ def add_suites(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("of the suite of graphs").add_argument
     add("--scale", type=rmat_scale, default=16, metavar="S", help="of the graph rmat:S (default 16)")
     add("--vertices", default="zipf:16", metavar="GRAPH", help="that comes vertex by vertex (default zipf:16)")
-    add("--hub", type=whole(1, KINDS["hub"].most), default=13_127, metavar="N", help="edges of the hub (default 13127)")
+    add(
+        "--hub",
+        type=whole(1, KINDS["hub"].max_size),
+        default=13_127,
+        metavar="N",
+        help="edges of the hub (default 13127)",
+    )
     add = parser.add_argument_group("of the suite of loops").add_argument
     add("--nodes", type=size, default=1_000_000, metavar="N", help="of a random graph (default 1M; the post has 10M)")
     add("--edges", type=size, default=10_000_000, metavar="N", help="of it (default 10M; the post has 100M)")

@@ -209,7 +209,7 @@ def test_a_dictionary_that_differs_between_files_is_an_error(directory):
     replace(
         directory, "part", with_column(first_file(directory, "part"), "brand", codes([0, 1, 2, 0], ["a", "b", "c"]))
     )
-    with pytest.raises(DeltamarkError, match=r"part/00001.arrow: the dictionary of brand is not that"):
+    with pytest.raises(DeltamarkError, match=r"part/00001.arrow: the dictionary of brand is not the one"):
         rows(Dataset.open(directory))
 
 

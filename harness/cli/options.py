@@ -64,7 +64,7 @@ def add_cell(parser: argparse.ArgumentParser) -> None:
     add_query(parser)
     add("--workload", default="insert", help="workload: insert, window:N or refresh:K")
     add("--logical", type=batch_size, default=1, metavar="L", help="rounds that share a logical time")
-    add("--physical", type=physical, default=ALL, metavar="P", help="logical batches fed at once (default: all)")
+    add("--physical", type=physical, default="all", metavar="P", help="logical batches fed at once")
     add("--variant", default="", help="variant of the query's dataflow (default: the fastest)")
     add("--workers", type=worker_count, default=1, metavar="W", help="number of workers")
     add("--engine", default=ENGINES[0], help=f"engine: {' or '.join(ENGINES)}")

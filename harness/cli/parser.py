@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from deltamark.errors import DeltamarkError, unknown
@@ -18,12 +18,12 @@ class HelpFormatter(argparse.HelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         default = action.default
-        if action.help is None or "(default" in action.help or default in (None, "", (), False, argparse.SUPPRESS):
+        if isinstance(default, list | tuple):
+            default = ",".join(map(str, default))
+        has_default = default not in (None, "", argparse.SUPPRESS) and default is not False and action.option_strings
+        if action.help is None or "(default" in action.help or not has_default:
             return action.help
-        written = (
-            ",".join(map(str, default)) if isinstance(default, Sequence) and not isinstance(default, str) else default
-        )
-        return f"{action.help} (default: {written})" if action.option_strings and written != "" else action.help
+        return f"{action.help} (default: {default})"
 
 
 class Parser(argparse.ArgumentParser):

@@ -24,6 +24,7 @@ def parser() -> Parser:
     parser.add_argument("queries", nargs="*")
     parser.add_argument("--sf", default=7, help="scale factor")
     parser.add_argument("--physical", default=(1, 2), help="batch sizes")
+    parser.add_argument("--seed", default=0, help="seed")
     parser.add_argument("--data", help="directory (default: data)")
     return parser
 
@@ -40,8 +41,14 @@ def test_unknown_settings_are_named():
 
 def test_the_help_has_the_defaults():
     lines = parser().format_help().splitlines()
-    for words in ("scale factor (default: 7)", "batch sizes (default: 1,2)", "directory (default: data)"):
+    for words in (
+        "scale factor (default: 7)",
+        "batch sizes (default: 1,2)",
+        "seed (default: 0)",
+        "directory (default: data)",
+    ):
         assert any(line.endswith(words) for line in lines)
+    assert not any("SUPPRESS" in line for line in lines)
 
 
 @pytest.mark.parametrize(

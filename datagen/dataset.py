@@ -112,7 +112,7 @@ class Dataset:
                 raise _damaged(path, actual)
             stored, low, high = stored.indices, 0, size - 1
         values = stored.to_numpy()  # Arrow's min_max would start threads, which need 4.5 MB in each measured process
-        smallest, largest = int(values.min()), int(values.max())
+        smallest, largest = values.min().item(), values.max().item()
         if not (low <= smallest <= largest <= high):
             wrong = smallest if smallest < low else largest
             raise _damaged(path, f"{column.name} has the value {wrong}, outside its bounds {low} to {high}")

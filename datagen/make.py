@@ -54,33 +54,33 @@ class Wanted:
         return self.data / f".making-{self.directory.name}"
 
 
-def make_data(wanted: Wanted, report: Report) -> tuple[Dataset, bool]:
+def make_data(request: Wanted, report: Report) -> tuple[Dataset, bool]:
     """Open the data, and make it first if necessary; return whether it is new."""
     sweep()
-    is_new = not wanted.directory.exists()
+    is_new = not request.directory.exists()
     if is_new:
-        _writable(wanted.data)
-    if is_new or wanted.making.exists():
-        with _locked(wanted.data, report):
-            if is_new := not wanted.directory.exists():
-                _make(wanted, report)
-            shutil.rmtree(wanted.making, ignore_errors=True)
-    return Dataset.open(wanted.directory), is_new
+        _writable(request.data)
+    if is_new or request.making.exists():
+        with _locked(request.data, report):
+            if is_new := not request.directory.exists():
+                _make(request, report)
+            shutil.rmtree(request.making, ignore_errors=True)
+    return Dataset.open(request.directory), is_new
 
 
-def _make(wanted: Wanted, report: Report) -> None:
+def _make(request: Wanted, report: Report) -> None:
     report("starting Spark", 0, 0)
-    with session(wanted.master) as spark:
-        parts = part_count(wanted.sf, spark.sparkContext.defaultParallelism)
-        parquet = wanted.making / f"parquet-{parts}"
+    with session(request.master) as spark:
+        parts = part_count(request.sf, spark.sparkContext.defaultParallelism)
+        parquet = request.making / f"parquet-{parts}"
         parquet.mkdir(parents=True, exist_ok=True)
-        generate(spark, wanted.sf, parquet, parts, partial(report, "generating parts"))
+        generate(spark, request.sf, parquet, parts, partial(report, "generating parts"))
         # a directory of this run: orphaned processes of a killed run may still write into theirs
-        arrow = wanted.making / f"arrow-{uuid.uuid4().hex}"
-        relations = prebatch(spark, parquet, arrow, wanted.chunk_rows, partial(report, "pre-batching rows"))
-        lines = write_order_lines(arrow, relations, wanted.chunk_rows)
-    Manifest(SCHEMA_VERSION, str(wanted.sf), generator_version(), wanted.chunk_rows, relations, lines).write(arrow)
-    arrow.rename(wanted.directory)
+        arrow = request.making / f"arrow-{uuid.uuid4().hex}"
+        relations = prebatch(spark, parquet, arrow, request.chunk_rows, partial(report, "pre-batching rows"))
+        lines = write_order_lines(arrow, relations, request.chunk_rows)
+    Manifest(SCHEMA_VERSION, str(request.sf), generator_version(), request.chunk_rows, relations, lines).write(arrow)
+    arrow.rename(request.directory)
 
 
 def _writable(data: Path) -> None:

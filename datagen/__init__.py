@@ -1,1 +1,1 @@
-"""TPC-H rows as pre-batched Arrow files, and the workloads over them. Knows no query and no engine."""
+"""TPC-H rows as pre-batched Arrow files, and the workloads over them. This package imports no query and no engine."""

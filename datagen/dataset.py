@@ -1,8 +1,9 @@
 """An opened data directory: columns as zero-copy views of memory-mapped Arrow files.
 
-Opening checks each file's size, and its content if its time stamp is not the recorded one. `check` compares a column
-of one file with the manifest's bounds: engines index arrays by these values, and check nothing themselves. Rows are
-addressed by their position in the relation, in file order; a file holds `chunk_rows` of them, a power of two.
+Opening a directory checks the size of each file, and also the content if the time stamp is not the recorded one.
+`check` compares a column of one file with the manifest's bounds, because engines index arrays by these values without
+checking them. Rows are addressed by their position in the relation, in file order. A file contains `chunk_rows` rows, a
+power of two.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltamark.datagen.manifest import Chunk, Manifest, read_manifest
 from deltamark.datagen.schema import ORDER_LINES_SCHEMA, Column, RelationName, relation
 from deltamark.errors import DeltamarkError, is_memory, refused
 
 Values: TypeAlias = "np.ndarray | pa.StringArray"
-"""A column's values: numpy for all kinds but text (for codes their int32 indices)."""
+"""The values of a column: an Arrow array for text, a numpy array otherwise (of int32 indices for codes)."""
 
 
 class Dataset:
@@ -36,7 +36,7 @@ class Dataset:
         self._batch = cache(self._map_chunk)
         self._checked: set[tuple[RelationName, str, int]] = set()
         self.pieces = cache(self._pieces)
-        """pieces(relation, column): the column's values, an array a file."""
+        """The values of a column, one array for each file: pieces(relation, column)."""
 
     @classmethod
     def open(cls, directory: Path) -> Dataset:
@@ -53,7 +53,7 @@ class Dataset:
         return self._batch(name, 0).column(column).dictionary
 
     def slice(self, name: RelationName, column: str, start: int, stop: int) -> Values:
-        """Return the values of consecutive rows: a view, or a copy across the border of two files."""
+        """Return the values of consecutive rows: a view within one file, otherwise a copy."""
         for file in range(start >> self.shift, ((stop - 1) >> self.shift) + 1):
             self.check(name, column, file)
         return cut(self.pieces(name, column), self.shift, start, stop)
@@ -66,13 +66,13 @@ class Dataset:
         return pa.Table.from_batches(self._batches(name))
 
     def check(self, name: RelationName, column: str, file: int) -> None:
-        """Check, once, that the values of a column in one file are those that the manifest allows."""
+        """Check the values of a column in one file against the manifest, unless that was done before."""
         if (name, column, file) not in self._checked:
             self._check_values(name, relation(name).column(column), file)
             self._checked.add((name, column, file))
 
     def first_lines(self, start: int, stop: int) -> np.ndarray:
-        """Return where the first lines of orders start..stop-1 lie; order `rows("orders")` is the end of all."""
+        """Return the position of the first line of orders start..stop-1; that of order `rows("orders")` is the end."""
         return cut(self._first, self.shift, start, stop)
 
     def verify(self, report: Callable[[int, int], None]) -> None:
@@ -80,7 +80,7 @@ class Dataset:
         done, total = 0, sum(chunk.bytes for chunk in self.manifest.files)
         for chunk in self.manifest.files:
             _check_digest(self.directory, chunk)
-            with suppress(OSError):  # a directory that cannot be written is as good, only slower to open
+            with suppress(OSError):  # a directory that cannot be written is only slower to open
                 os.utime(self.directory / chunk.file, ns=(chunk.mtime_ns, chunk.mtime_ns))
             report(done := done + chunk.bytes, total)
 
@@ -99,28 +99,29 @@ class Dataset:
         return [(piece.indices if kind == "code" else piece).to_numpy() for piece in columns]
 
     def _check_values(self, name: RelationName, column: Column, file: int) -> None:
-        stored, of = self._batch(name, file).column(column.name), self.manifest.relations[name]
-        path = self.directory / of.chunks[file].file
+        stored, files = self._batch(name, file).column(column.name), self.manifest.relations[name]
+        path = self.directory / files.chunks[file].file
         if column.kind == "text":
             _check_offsets(stored, column, path)
             return
-        low, high = of.bounds[column.name]
+        low, high = files.bounds[column.name]
         if column.kind == "code":
-            size = of.dictionaries[column.name]
+            size = files.dictionaries[column.name]
             if len(stored.dictionary) != size or not stored.dictionary.equals(self.dictionary(name, column.name)):
-                raise _damaged(path, f"the dictionary of {column.name} is not that of {size} values of the others")
+                actual = f"the dictionary of {column.name} is not the one of {size} values in the other files"
+                raise _damaged(path, actual)
             stored, low, high = stored.indices, 0, size - 1
-        found = pc.min_max(stored)
-        least, most = found["min"].as_py(), found["max"].as_py()
-        if not (low <= least <= most <= high):
-            wrong = least if least < low else most
+        values = stored.to_numpy()  # Arrow's min_max would start threads, which need 4.5 MB in each measured process
+        smallest, largest = values.min().item(), values.max().item()
+        if not (low <= smallest <= largest <= high):
+            wrong = smallest if smallest < low else largest
             raise _damaged(path, f"{column.name} has the value {wrong}, outside its bounds {low} to {high}")
 
     @cached_property
     def _first(self) -> list[np.ndarray]:
-        """Where orders begin: positions of lineitem, checked to be in order and none beyond its end."""
+        """The positions of the first lines of all orders; they are checked to be in order and within lineitem."""
         chunks = self.manifest.order_lines
-        pieces = [map_batch(self.directory, each, ORDER_LINES_SCHEMA).column("first").to_numpy() for each in chunks]
+        pieces = [map_batch(self.directory, chunk, ORDER_LINES_SCHEMA).column("first").to_numpy() for chunk in chunks]
         last = 0
         for chunk, first in zip(chunks, pieces, strict=True):
             if first[0] < last or (first[1:] < first[:-1]).any():
@@ -133,7 +134,7 @@ class Dataset:
 
 
 def map_batch(directory: Path, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
-    """Map the only record batch of a file, which must have the stated schema and number of rows."""
+    """Map the only record batch of a file; check its schema and its number of rows."""
     path = directory / chunk.file
     try:
         reader = pa.ipc.open_file(pa.memory_map(str(path)))
@@ -156,12 +157,12 @@ def map_batch(directory: Path, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatc
 
 
 def _check_offsets(texts: pa.StringArray, column: Column, path: Path) -> None:
-    """Check that each text lies behind the one before, and within the buffer."""
+    """Check that the offsets of texts do not decrease and stay within the buffer."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     size = data.size if data else 0
     if ends[0] < 0 or ends[-1] > size or (ends[1:] < ends[:-1]).any():
-        raise _damaged(path, f"texts of {column.name} do not lie one behind the other within {size} bytes")
+        raise _damaged(path, f"the offsets of {column.name} decrease or exceed {size} bytes")
 
 
 def cut(pieces: list[Any], shift: int, start: int, stop: int) -> Any:
@@ -177,7 +178,7 @@ def cut(pieces: list[Any], shift: int, start: int, stop: int) -> Any:
 
 
 def check_file(directory: Path, chunk: Chunk) -> None:
-    """Check the size of a file, and its content if its time stamp is not the recorded one."""
+    """Check the size of a file, and its content if the time stamp is not the recorded one."""
     path = directory / chunk.file
     try:
         stat = path.stat()
@@ -201,7 +202,7 @@ def _check_digest(directory: Path, chunk: Chunk) -> None:
 
 
 def _unread(path: Path, error: OSError) -> DeltamarkError:
-    """Return the error for a file that cannot be read: only one that is not there, or no file, must be made again."""
+    """Return the error for a file that cannot be read. Only a missing file, or no regular file, is damaged data."""
     if error.errno in (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP) and not is_memory(error):
         return _damaged(path, error.strerror or str(error))
     return refused(error, path) or _damaged(path, str(error))

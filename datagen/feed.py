@@ -1,8 +1,8 @@
-"""The feed: a workload cut into physical batches of columns, ready for an engine.
+"""The feed: a workload cut into physical batches of columns for an engine.
 
-A row of relation r in a given round has time 8 * (round // logical) + rank(r). A physical batch is P logical ones;
-P may change from batch to batch. What a batch holds are views of the mapped files wherever its rows lie together
-in one of them.
+A row of relation r has the time 8 * (round // logical) + rank(r). A physical batch consists of P logical batches, and P
+may change from batch to batch. The columns of a batch are views of the mapped files if its rows are consecutive in one
+file, and copies otherwise.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workload import Piece, Workload
 from deltamark.errors import DeltamarkError
 
-TIMES_A_ROUND = 8
+TIMES_PER_ROUND = 8
+"""Each relation has its own time within a round: its rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The changes of one relation in one physical batch: `time` is non-decreasing, `rows` are positions."""
+    """The changes of one relation in one physical batch. time: non-decreasing; rows: positions in the relation."""
 
     relation: RelationName
     time: np.ndarray
@@ -31,17 +32,17 @@ class Delta:
     rows: range | np.ndarray
     columns: dict[str, Values]
     addresses: dict[str, int] = field(default_factory=dict)
-    """Where columns of numbers lie, as far as that is known: asking each view for its address takes longer."""
+    """The addresses of numeric columns that lie in one file: computing them here is faster than asking each view."""
 
 
 class Feed:
-    """Cuts a workload for one worker; of every batch, the workers' shares together are the whole."""
+    """Cuts a workload for one worker. The shares of all workers together are the whole batch."""
 
-    def __init__(  # noqa: PLR0913 (each is a choice of its own)
+    def __init__(  # noqa: PLR0913 (independent settings)
         self,
         dataset: Dataset,
         workload: Workload,
-        wanted: Mapping[RelationName, Sequence[str]],
+        columns: Mapping[RelationName, Sequence[str]],
         *,
         logical: int = 1,
         worker: int = 0,
@@ -54,7 +55,7 @@ class Feed:
         self._workload = workload
         self._logical = logical
         self._share = (worker, workers)
-        self._readers = [_Reader(dataset, name, columns, logical) for name, columns in wanted.items()]
+        self._readers = [_Reader(dataset, name, names, logical) for name, names in columns.items()]
         self._end = workload.rounds if until is None else workload.check_end(until, logical)
         self.round = 0
         """The first round of the next batch."""
@@ -64,7 +65,7 @@ class Feed:
         return self.round >= self._end
 
     def take(self, physical: int) -> list[Delta]:
-        """Cut the next `physical` logical batches: a delta for each relation that has rows in them."""
+        """Cut the next `physical` logical batches; return a delta for each relation with rows in them."""
         _at_least_one("physical batch", physical)
         start = self.round
         self.round = stop = min(start + physical * self._logical, self._end)
@@ -72,7 +73,7 @@ class Feed:
         for reader in self._readers:
             pieces = self._workload.pieces(reader.name, start, stop)
             if self._share != (0, 1):
-                pieces = [mine for piece in pieces if (mine := piece.share(*self._share)).start < mine.stop]
+                pieces = [share for piece in pieces if (share := piece.share(*self._share)).start < share.stop]
             if pieces:
                 deltas.append(reader.read(pieces))
         return deltas
@@ -83,7 +84,7 @@ class Feed:
 
 
 class _Reader:
-    """Reads pieces of one relation."""
+    """Reads the columns of one relation."""
 
     def __init__(self, dataset: Dataset, name: RelationName, columns: Sequence[str], logical: int) -> None:
         self.name = name
@@ -91,8 +92,8 @@ class _Reader:
         self._logical = logical
         self._shift = dataset.shift
         self._dataset = dataset
-        self._unread = set(range(len(dataset.manifest.relations[name].chunks)))
-        """Files of which nothing was read yet."""
+        self._unchecked = set(range(len(dataset.manifest.relations[name].chunks)))
+        """Files from which no row was read yet."""
         self._columns = [(column, dataset.pieces(name, column)) for column in columns]
         self._addresses = [
             (column, [piece.ctypes.data for piece in stored], stored[0].itemsize)
@@ -103,27 +104,29 @@ class _Reader:
         self._diffs = dict.fromkeys((1, -1), self._steps)
 
     def read(self, pieces: list[Piece]) -> Delta:
-        if self._unread:
+        if self._unchecked:
             self._check(pieces)
         if len(pieces) == 1:
             piece = pieces[0]
             start, stop = piece.start, piece.stop
             columns = {name: cut(stored, self._shift, start, stop) for name, stored in self._columns}
             rows = range(start, stop)
-            return Delta(self.name, self._time(piece), self._diff(piece), rows, columns, self._lie(start, stop))
+            return Delta(
+                self.name, self._time(piece), self._diff(piece), rows, columns, self._addresses_of(start, stop)
+            )
         return self._merged(pieces)
 
     def _check(self, pieces: list[Piece]) -> None:
-        """Check the columns of files that are read for the first time."""
+        """Check the columns of the files that are read for the first time."""
         for piece in pieces:
             for file in range(piece.start >> self._shift, ((piece.stop - 1) >> self._shift) + 1):
-                if file in self._unread:
+                if file in self._unchecked:
                     for column, _ in self._columns:
                         self._dataset.check(self.name, column, file)
-                    self._unread.remove(file)
+                    self._unchecked.remove(file)
 
-    def _lie(self, start: int, stop: int) -> dict[str, int]:
-        """Return where positions of columns lie that are in one file."""
+    def _addresses_of(self, start: int, stop: int) -> dict[str, int]:
+        """Return the addresses of consecutive rows in the numeric columns; none if they span two files."""
         file = start >> self._shift
         if file != (stop - 1) >> self._shift:
             return {}
@@ -148,13 +151,13 @@ class _Reader:
 
     def _time(self, piece: Piece) -> np.ndarray:
         if piece.rounds is not None:
-            return _constant(piece.rounds // self._logical * TIMES_A_ROUND + self._rank)
-        # i // L + j // L = (i + j) // L where L divides i: skip the remainder of `first`, which is small
+            return _constant(piece.rounds // self._logical * TIMES_PER_ROUND + self._rank)
+        # i // L + j // L = (i + j) // L if L divides i: skip the remainder of `first`, which is small
         skip = piece.first % self._logical
         size = skip + piece.stop - piece.start
         if len(self._steps) < size:
-            self._steps = _constant(np.arange(2 * size) // self._logical * TIMES_A_ROUND)
-        return _constant(self._steps[skip:size] + (piece.first // self._logical * TIMES_A_ROUND + self._rank))
+            self._steps = _constant(np.arange(2 * size) // self._logical * TIMES_PER_ROUND)
+        return _constant(self._steps[skip:size] + (piece.first // self._logical * TIMES_PER_ROUND + self._rank))
 
     def _diff(self, piece: Piece) -> np.ndarray:
         size = piece.stop - piece.start

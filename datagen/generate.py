@@ -1,7 +1,7 @@
 """Generation as a Spark job: one task runs tpchgen-cli for one part of every relation.
 
-A part is published by renaming its directory, so an interrupted generation goes on where it stopped. The rows do
-not depend on the number of parts.
+A part is published by renaming its directory, so an interrupted generation continues with the missing parts. The rows
+do not depend on the number of parts.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from deltamark.errors import DeltamarkError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SF_OF_A_PART = Decimal("0.25")
-"""Starting the generator costs as much as an eighth of this: fewer would idle cores, more would waste them."""
+PART_SF = Decimal("0.25")
+"""The scale factor of one part. Starting the generator costs as much as generating an eighth of this."""
 
 
 def generator_version() -> str:
@@ -33,40 +33,40 @@ def generator_version() -> str:
 
 
 def part_count(sf: Decimal, parallelism: int) -> int:
-    """Return how many parts to make: one where it is small, else a multiple of the parallelism."""
-    if sf <= SF_OF_A_PART:
+    """Return the number of parts: one for a small scale factor, otherwise a multiple of the parallelism."""
+    if sf <= PART_SF:
         return 1
-    return parallelism * math.ceil(sf / (SF_OF_A_PART * parallelism))
+    return parallelism * math.ceil(sf / (PART_SF * parallelism))
 
 
 def generate(spark: SparkSession, sf: Decimal, into: Path, parts: int, report: Callable[[int, int], None]) -> None:
-    """Make the missing ones of `into`/part-1 ... part-`parts`; report parts done."""
+    """Generate the missing directories of `into`/part-1 to part-`parts`; report the parts done."""
     names = [into / f"part-{part}" for part in range(1, parts + 1)]
-    for left_over in into.glob("making-*"):
-        shutil.rmtree(left_over, ignore_errors=True)
+    for unfinished in into.glob("making-*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
     tasks = [
         {"sf": str(sf), "part": part, "parts": parts, "into": str(name)}
         for part, name in enumerate(names, 1)
         if not name.exists()
     ]
     if tasks:
-        run_tasks(spark, "datagen.generate:run_part", tasks, lambda: report(sum(map(Path.exists, names)), parts))
+        run_tasks(spark, run_part, tasks, lambda: report(sum(map(Path.exists, names)), parts))
     report(parts, parts)
 
 
 def run_part(task: dict[str, Any]) -> None:
-    """Run the generator into a directory of our own, then give it its name."""
+    """Run the generator into a temporary directory, and rename that to the target."""
     target = Path(task["into"])
     making = target.with_name(f"making-{uuid.uuid4().hex}")
     command = [
         find_generator(), "parquet", "-s", task["sf"], "-o", making, "-p", str(task["parts"]),
         "--part", str(task["part"]), "--num-threads", "1", "--quiet", "--compression", "UNCOMPRESSED",
     ]  # fmt: skip
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ran.returncode:
-        said = (ran.stderr.strip().splitlines() or ["nothing"])[-1]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        message = (process.stderr.strip().splitlines() or ["no message"])[-1]
         shutil.rmtree(making, ignore_errors=True)
-        raise DeltamarkError(f"tpchgen-cli ended with {ran.returncode}", said, "make room or give another DATA=")
+        raise DeltamarkError(f"tpchgen-cli ended with {process.returncode}", message, "make room or give another DATA=")
     try:
         making.rename(target)
     except OSError:
@@ -77,13 +77,13 @@ def run_part(task: dict[str, Any]) -> None:
 
 def find_generator() -> str:
     beside = Path(sys.executable).with_name("tpchgen-cli")
-    found = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
-    if not found:
+    program = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+    if not program:
         raise DeltamarkError("no tpchgen-cli", f"beside {sys.executable} or on the PATH", "run make setup")
-    return found
+    return program
 
 
 def part_files(directory: Path, relation: RelationName) -> list[Path]:
-    """Return the relation's Parquet files in the order of their parts, which is file order."""
+    """Return the Parquet files of a relation in the order of their parts, which is file order."""
     parts = sorted(directory.glob("part-*"), key=lambda path: int(path.name.removeprefix("part-")))
     return [file for part in parts for file in sorted((part / relation).glob("*.parquet"))]

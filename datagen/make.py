@@ -1,9 +1,10 @@
-"""Make the data of a scale factor, once: generate, pre-batch, publish.
+"""The making of a scale factor's data: generate, pre-batch, publish. Complete data is only opened.
 
-Everything is made in a directory of its own, `.making-KEY`, and appears under its name by one rename, so that a
-reader sees whole data or none. The directory DATA is locked (`flock`, which dies with its process) while data is
-made in it; finished parts of an interrupted run are used by the next one. Complete data is only read, so its
-directory need not be writable.
+Data is made in a directory `.making-KEY` and published by one rename, so a reader finds complete data or none. DATA is
+locked while data is made in it, by `flock`, which ends with its process. The next run uses the finished parts of an
+interrupted one. Complete data is only read, so its directory need not be writable.
+
+The regression gate calls `make_data` and `Wanted` in trees of other commits (harness/compare/data.py).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Report = Callable[[Phase, int, int], None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """The data of a scale factor below the directory `data`, and how to make it."""
+    """A request for the data of a scale factor below the directory `data`; master: the Spark master that makes it."""
 
     data: Path
     sf: Decimal
@@ -45,7 +46,7 @@ class Wanted:
 
     @property
     def directory(self) -> Path:
-        """Where it lies: the name is its key."""
+        """The directory of the data. Its name is the key: equal names mean equal bytes."""
         return self.data / f"tpch-sf{self.sf}-{generator_version().replace(' ', '-')}-v{SCHEMA_VERSION}"
 
     @property
@@ -53,33 +54,33 @@ class Wanted:
         return self.data / f".making-{self.directory.name}"
 
 
-def make_data(wanted: Wanted, report: Report) -> tuple[Dataset, bool]:
-    """Open the data, making it first if it is not there; say whether it was made."""
+def make_data(request: Wanted, report: Report) -> tuple[Dataset, bool]:
+    """Open the data, and make it first if necessary; return whether it is new."""
     sweep()
-    made = not wanted.directory.exists()
-    if made:
-        _writable(wanted.data)
-    if made or wanted.making.exists():
-        with _locked(wanted.data, report):
-            if made := not wanted.directory.exists():
-                _make(wanted, report)
-            shutil.rmtree(wanted.making, ignore_errors=True)
-    return Dataset.open(wanted.directory), made
+    is_new = not request.directory.exists()
+    if is_new:
+        _writable(request.data)
+    if is_new or request.making.exists():
+        with _locked(request.data, report):
+            if is_new := not request.directory.exists():
+                _make(request, report)
+            shutil.rmtree(request.making, ignore_errors=True)
+    return Dataset.open(request.directory), is_new
 
 
-def _make(wanted: Wanted, report: Report) -> None:
+def _make(request: Wanted, report: Report) -> None:
     report("starting Spark", 0, 0)
-    with session(wanted.master) as spark:
-        parts = part_count(wanted.sf, spark.sparkContext.defaultParallelism)
-        parquet = wanted.making / f"parquet-{parts}"
+    with session(request.master) as spark:
+        parts = part_count(request.sf, spark.sparkContext.defaultParallelism)
+        parquet = request.making / f"parquet-{parts}"
         parquet.mkdir(parents=True, exist_ok=True)
-        generate(spark, wanted.sf, parquet, parts, partial(report, "generating parts"))
-        # a directory of this run's own: orphans of a killed one may still write into theirs
-        arrow = wanted.making / f"arrow-{uuid.uuid4().hex}"
-        relations = prebatch(spark, parquet, arrow, wanted.chunk_rows, partial(report, "pre-batching rows"))
-        lines = write_order_lines(arrow, relations, wanted.chunk_rows)
-    Manifest(SCHEMA_VERSION, str(wanted.sf), generator_version(), wanted.chunk_rows, relations, lines).write(arrow)
-    arrow.rename(wanted.directory)
+        generate(spark, request.sf, parquet, parts, partial(report, "generating parts"))
+        # a directory of this run: orphaned processes of a killed run may still write into theirs
+        arrow = request.making / f"arrow-{uuid.uuid4().hex}"
+        relations = prebatch(spark, parquet, arrow, request.chunk_rows, partial(report, "pre-batching rows"))
+        lines = write_order_lines(arrow, relations, request.chunk_rows)
+    Manifest(SCHEMA_VERSION, str(request.sf), generator_version(), request.chunk_rows, relations, lines).write(arrow)
+    arrow.rename(request.directory)
 
 
 def _writable(data: Path) -> None:

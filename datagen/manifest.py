@@ -1,6 +1,6 @@
 """The manifest of a data directory: its files, their sizes and digests, and the bounds of every column.
 
-It is written last, so where it stands the data is whole; it is sealed, so an edited one is refused.
+The manifest is written last, so a directory with a manifest is complete. It is sealed, so an edited one is refused.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from deltamark.errors import DeltamarkError
 FILE = "manifest.json"
 ORDER_LINES = "order_lines"
 
-MOST = (1 << 63) - 1
-MOST_CHUNK_ROWS = 1 << 30
-MOST_CODES = (1 << 31) - 1
+MAX_INT64 = (1 << 63) - 1
+MAX_CHUNK_ROWS = 1 << 30
+MAX_CODES = (1 << 31) - 1
 
 Bounds = tuple[int | str, int | str]
 
@@ -49,7 +49,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class RelationFiles:
-    """A relation's files in order; minimum and maximum of each column; sizes of its dictionaries."""
+    """The files of a relation in order, the bounds of each column, and the sizes of the dictionaries."""
 
     chunks: tuple[Chunk, ...]
     bounds: dict[str, Bounds]
@@ -68,7 +68,7 @@ class Manifest:
     chunk_rows: int
     relations: dict[RelationName, RelationFiles]
     order_lines: tuple[Chunk, ...]
-    """Files of one column: the position in lineitem of each order's first line, and at the end their number."""
+    """Files of one column: the position in lineitem of each order's first line, and last the number of lines."""
 
     @property
     def scale_factor(self) -> Decimal:
@@ -83,7 +83,7 @@ class Manifest:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read the manifest of a data directory; refuse one that was edited or is of another version."""
+    """Read the manifest of a data directory; refuse an edited manifest, and one with another version."""
     path = directory / FILE
     again = f"move {directory} away and make the data again"
     try:
@@ -101,10 +101,10 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def _parsed(raw: dict[str, Any]) -> Manifest:
-    keyed(raw, [*(each.name for each in fields(Manifest)), DIGEST], "the whole")
+    keyed(raw, [*(field.name for field in fields(Manifest)), DIGEST], "the whole")
     exactly(raw["schema_version"], SCHEMA_VERSION, "schema_version")
     sf, generator = _scale_factor(text(raw["sf"], "sf")), text(raw["generator"], "generator")
-    chunk_rows = whole(raw["chunk_rows"], 1, MOST_CHUNK_ROWS, "chunk_rows")
+    chunk_rows = whole(raw["chunk_rows"], 1, MAX_CHUNK_ROWS, "chunk_rows")
     if chunk_rows & (chunk_rows - 1):
         raise ValueError(f"chunk_rows is {chunk_rows}, not a power of two")
     stored = keyed(raw["relations"], RELATION_NAMES, "relations")
@@ -124,13 +124,13 @@ def _scale_factor(raw: str) -> str:
 
 def _relation(raw: Any, name: RelationName, chunk_rows: int) -> RelationFiles:
     at, columns, codes = f"relations.{name}", RELATIONS[name].columns, RELATIONS[name].codes
-    keyed(raw, [each.name for each in fields(RelationFiles)], at)
+    keyed(raw, [field.name for field in fields(RelationFiles)], at)
     bounds = keyed(raw["bounds"], [column.name for column in columns], f"{at}.bounds")
     sizes = keyed(raw["dictionaries"], codes, f"{at}.dictionaries")
     return RelationFiles(
         chunks_of(raw["chunks"], name, chunk_rows, f"{at}.chunks"),
         {column.name: _bounds(bounds[column.name], column, f"{at}.bounds.{column.name}") for column in columns},
-        {each: whole(sizes[each], 1, MOST_CODES, f"{at}.dictionaries.{each}") for each in codes},
+        {code: whole(sizes[code], 1, MAX_CODES, f"{at}.dictionaries.{code}") for code in codes},
     )
 
 
@@ -139,27 +139,26 @@ def _bounds(raw: Any, column: Column, at: str) -> Bounds:
     exactly(len(pair), 2, f"the length of {at}")
     limit = 1 << (31 if column.kind == "date" else 63)
     is_text = column.kind in ("code", "text")
-    low, high = (text(each, at) if is_text else whole(each, -limit, limit - 1, at) for each in pair)
+    low, high = (text(value, at) if is_text else whole(value, -limit, limit - 1, at) for value in pair)
     if low > high:  # type: ignore[operator]
         raise ValueError(f"{at} is {raw}: the minimum is above the maximum")
     return low, high
 
 
 def chunks_of(raw: Any, folder: str, chunk_rows: int | None = None, at: str = "") -> tuple[Chunk, ...]:
-    """Check a list of Arrow files in a folder; return them. chunk_rows: the rows of each but the last, if given."""
+    """Check a list of Arrow files in a folder; return it. chunk_rows: the rows of each but the last file."""
     at = at or folder
-    stored = listed(raw, at)
-    found = tuple(_chunk(each, folder, number, f"{at}[{number}]") for number, each in enumerate(stored))
-    for number, chunk in enumerate(found if chunk_rows else ()):
-        is_last = number == len(found) - 1
+    chunks = tuple(_chunk(item, folder, number, f"{at}[{number}]") for number, item in enumerate(listed(raw, at)))
+    for number, chunk in enumerate(chunks if chunk_rows else ()):
+        is_last = number == len(chunks) - 1
         whole(chunk.rows, 1 if is_last else chunk_rows, chunk_rows, f"{at}[{number}].rows")  # type: ignore[arg-type]
-    return found
+    return chunks
 
 
 def _chunk(raw: Any, folder: str, number: int, at: str) -> Chunk:
-    keyed(raw, [each.name for each in fields(Chunk)], at)
+    keyed(raw, [field.name for field in fields(Chunk)], at)
     exactly(raw["file"], f"{folder}/{number:05}.arrow", f"{at}.file")
-    rows, size, time = (whole(raw[each], 0, MOST, f"{at}.{each}") for each in ("rows", "bytes", "mtime_ns"))
+    rows, size, time = (whole(raw[key], 0, MAX_INT64, f"{at}.{key}") for key in ("rows", "bytes", "mtime_ns"))
     digest = text(raw["sha256"], f"{at}.sha256")
     if not re.fullmatch("[0-9a-f]{64}", digest):
         raise ValueError(f"{at}.sha256 is no SHA-256 digest")

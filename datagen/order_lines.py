@@ -1,7 +1,7 @@
-"""Where each order's lines lie: the position in lineitem of every order's first line.
+"""The position in lineitem of every order's first line.
 
-An order's lines are consecutive and the orders come in file order; both are checked here, because the workloads
-that retract orders rest on them.
+The lines of an order are consecutive, and the orders come in file order. Both are checked here, because the workloads
+that retract orders depend on them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from deltamark.errors import DeltamarkError
 
 
 def write_order_lines(into: Path, relations: dict[RelationName, RelationFiles], chunk_rows: int) -> tuple[Chunk, ...]:
-    """Write first[0..orders], with first[orders] the number of lines, in chunks as a relation's."""
+    """Write the positions of all first lines, and last the number of lines, in chunks like those of a relation."""
     (into / ORDER_LINES).mkdir()
     chunks: list[Chunk] = []
     pending = np.empty(0, dtype=np.int64)
-    for more in _first_lines(into, relations):
-        pending = np.concatenate([pending, more])
+    for positions in _first_lines(into, relations):
+        pending = np.concatenate([pending, positions])
         while len(pending) >= chunk_rows:
             chunks.append(_write(into, len(chunks), pending[:chunk_rows]))
             pending = pending[chunk_rows:]
@@ -39,7 +39,7 @@ def _write(into: Path, number: int, first: np.ndarray) -> Chunk:
 
 
 def _first_lines(into: Path, relations: dict[RelationName, RelationFiles]) -> Iterator[np.ndarray]:
-    """Yield the positions at which the order key of lineitem changes, one lineitem file at a time, then the end."""
+    """Yield the positions at which the order key of lineitem changes, file by file, and then the number of lines."""
     orders = _OrderKeys(into, relations["orders"].chunks)
     position, previous = 0, None
     for chunk in relations["lineitem"].chunks:
@@ -53,21 +53,21 @@ def _first_lines(into: Path, relations: dict[RelationName, RelationFiles]) -> It
 
 
 class _OrderKeys:
-    """The order keys of the relation orders in file order, taken a piece at a time."""
+    """The order keys of the relation orders in file order, read file by file."""
 
     def __init__(self, into: Path, chunks: tuple[Chunk, ...]) -> None:
-        self._more = (_order_keys(into, chunk) for chunk in chunks)
+        self._files = (_order_keys(into, chunk) for chunk in chunks)
         self._keys = np.empty(0, dtype=np.int64)
 
     def expect(self, keys: np.ndarray) -> None:
-        while len(self._keys) < len(keys) and (more := next(self._more, None)) is not None:
-            self._keys = np.concatenate([self._keys, more])
-        mine, self._keys = self._keys[: len(keys)], self._keys[len(keys) :]
-        if not np.array_equal(mine, keys):
+        while len(self._keys) < len(keys) and (keys_of_file := next(self._files, None)) is not None:
+            self._keys = np.concatenate([self._keys, keys_of_file])
+        expected, self._keys = self._keys[: len(keys)], self._keys[len(keys) :]
+        if not np.array_equal(expected, keys):
             raise _disorder("the lines are not those of the orders, in their order")
 
     def expect_end(self) -> None:
-        if len(self._keys) or next(self._more, None) is not None:
+        if len(self._keys) or next(self._files, None) is not None:
             raise _disorder("there are orders without lines")
 
 

@@ -1,8 +1,8 @@
-"""Pre-batching as Spark jobs: Parquet parts -> Arrow files of CHUNK_ROWS rows, in file order.
+"""Pre-batching as Spark jobs: Parquet parts are converted to Arrow files of CHUNK_ROWS rows, in file order.
 
-Which rows make a chunk follows from the Parquet footers alone, so nothing is shuffled: a task reads the row groups
-that its chunk overlaps, column by column, and no row is ever a Python object. Two jobs: the first collects the
-distinct values of the dictionary columns, the second writes the chunks with one sorted dictionary per column.
+The rows of a chunk follow from the Parquet footers alone, so no shuffle is needed: a task reads the row groups that its
+chunk overlaps, column by column, and no row becomes a Python object. The first job collects the distinct values of the
+dictionary columns; the second writes the chunks, with one sorted dictionary for each column.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Source:
-    """`rows` rows of a Parquet file from `skip` rows into the first of its row groups `groups`."""
+class ParquetSlice:
+    """Consecutive rows of a Parquet file: `rows` rows from row `skip` of the first of the row groups `groups`."""
 
     path: str
     groups: tuple[int, int]
@@ -42,19 +42,19 @@ class Source:
 def prebatch(
     spark: SparkSession, parquet: Path, into: Path, chunk_rows: int, report: Callable[[int, int], None]
 ) -> dict[RelationName, RelationFiles]:
-    """Write the chunks of every relation below `into`; report rows done."""
+    """Write the chunks of every relation below `into`; report the rows done."""
     files = {name: part_files(parquet, name) for name in RELATIONS}
     codes = _dictionaries(spark, files)
     tasks: list[dict[str, Any]] = []
     for name, paths in files.items():
         (into / name).mkdir(parents=True)
-        for chunk, sources in enumerate(chunk_sources(paths, chunk_rows)):
+        for chunk, slices in enumerate(chunk_slices(paths, chunk_rows)):
             tasks.append(
                 {
                     "relation": name,
                     "chunk": chunk,
-                    "rows": sum(source.rows for source in sources),
-                    "sources": [asdict(source) for source in sources],
+                    "rows": sum(part.rows for part in slices),
+                    "slices": [asdict(part) for part in slices],
                     "codes": codes[name],
                     "into": str(into),
                 }
@@ -66,7 +66,7 @@ def prebatch(
         done = [task for task in tasks if (into / chunk_name(task["relation"], task["chunk"])).exists()]
         report(sum(task["rows"] for task in done), total)
 
-    results = run_tasks(spark, "datagen.prebatch:write_chunk", tasks, poll)
+    results = run_tasks(spark, write_chunk, tasks, poll)
     report(total, total)
     return {name: _gather(name, tasks, results, codes[name]) for name in RELATIONS}
 
@@ -75,9 +75,9 @@ def chunk_name(relation: str, chunk: int) -> str:
     return f"{relation}/{chunk:05}.arrow"
 
 
-def chunk_sources(paths: list[Path], chunk_rows: int) -> Iterator[list[Source]]:
-    """Cut the rows of Parquet files, taken as one sequence, into chunks: from their footers."""
-    chunk: list[Source] = []
+def chunk_slices(paths: list[Path], chunk_rows: int) -> Iterator[list[ParquetSlice]]:
+    """Cut the rows of Parquet files, as one sequence, into chunks by the footers alone."""
+    chunk: list[ParquetSlice] = []
     room = chunk_rows
     for path in paths:
         metadata = pq.read_metadata(path)
@@ -88,7 +88,7 @@ def chunk_sources(paths: list[Path], chunk_rows: int) -> Iterator[list[Source]]:
             rows = min(room, metadata.num_rows - at)
             first = int(np.searchsorted(starts, at, side="right")) - 1
             last = int(np.searchsorted(starts, at + rows, side="left"))
-            chunk.append(Source(str(path), (first, last), at - int(starts[first]), rows))
+            chunk.append(ParquetSlice(str(path), (first, last), at - int(starts[first]), rows))
             at += rows
             room -= rows
             if room == 0:
@@ -104,14 +104,14 @@ def _dictionaries(
     tasks = [
         {"relation": name, "path": str(path)} for name in RELATIONS if RELATIONS[name].codes for path in files[name]
     ]
-    found: dict[RelationName, dict[str, set[str]]] = {
+    codes: dict[RelationName, dict[str, set[str]]] = {
         name: {column: set() for column in RELATIONS[name].codes} for name in RELATIONS
     }
-    for task, values in zip(tasks, run_tasks(spark, "datagen.prebatch:distinct_codes", tasks), strict=True):
+    for task, values in zip(tasks, run_tasks(spark, distinct_codes, tasks), strict=True):
         for column, distinct in values.items():
-            found[task["relation"]][column].update(distinct)  # type: ignore[index]
+            codes[task["relation"]][column].update(distinct)  # type: ignore[index]
     # sorted() compares code points, which is the order of UTF-8 bytes
-    return {name: {column: sorted(values) for column, values in of.items()} for name, of in found.items()}
+    return {name: {column: sorted(values) for column, values in columns.items()} for name, columns in codes.items()}
 
 
 def distinct_codes(task: dict[str, Any]) -> dict[str, list[str]]:
@@ -119,22 +119,22 @@ def distinct_codes(task: dict[str, Any]) -> dict[str, list[str]]:
     relation = RELATIONS[task["relation"]]
     names = [relation.prefix + column for column in relation.codes]
     file = pq.ParquetFile(task["path"], read_dictionary=names)
-    found: dict[str, set[str]] = {column: set() for column in relation.codes}
+    codes: dict[str, set[str]] = {column: set() for column in relation.codes}
     for group in range(file.num_row_groups):
         table = file.read_row_group(group, columns=names, use_threads=False)
         for column, name in zip(relation.codes, names, strict=True):
             for piece in table.column(name).chunks:
-                found[column].update(piece.dictionary.to_pylist())
-    return {column: list(values) for column, values in found.items()}
+                codes[column].update(piece.dictionary.to_pylist())
+    return {column: list(values) for column, values in codes.items()}
 
 
 def write_chunk(task: dict[str, Any]) -> dict[str, Any]:
-    """Convert one chunk and write its Arrow file; return what the manifest says of it."""
+    """Convert one chunk and write its Arrow file; return its entry in the manifest."""
     relation = RELATIONS[task["relation"]]
-    sources = [Source(**{**source, "groups": tuple(source["groups"])}) for source in task["sources"]]
+    slices = [ParquetSlice(**{**part, "groups": tuple(part["groups"])}) for part in task["slices"]]
     arrays, bounds = [], {}
     for column in relation.columns:
-        arrays.append(_stored(column, _read(relation, column, sources), task["codes"].get(column.name)))
+        arrays.append(_stored(column, _read(relation, column, slices), task["codes"].get(column.name)))
         bounds[column.name] = _bounds(column, arrays[-1])
     batch = pa.RecordBatch.from_arrays(arrays, schema=relation.arrow_schema)
     name = chunk_name(relation.name, task["chunk"])
@@ -142,7 +142,7 @@ def write_chunk(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_arrow(into: Path, name: str, batch: pa.RecordBatch) -> Chunk:
-    """Write an Arrow file of one batch under its name, whole or not at all."""
+    """Write an Arrow file of one batch, and publish it by a rename."""
     target = into / name
     making = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     with pa.OSFile(str(making), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
@@ -154,13 +154,13 @@ def write_arrow(into: Path, name: str, batch: pa.RecordBatch) -> Chunk:
     return Chunk(name, batch.num_rows, stat.st_size, stat.st_mtime_ns, digest)
 
 
-def _read(relation: Relation, column: Column, sources: list[Source]) -> pa.ChunkedArray:
+def _read(relation: Relation, column: Column, slices: list[ParquetSlice]) -> pa.ChunkedArray:
     name = relation.prefix + column.name
     pieces = []
-    for source in sources:
-        file = pq.ParquetFile(source.path, read_dictionary=[name] if column.kind == "code" else None)
-        table = file.read_row_groups(range(*source.groups), columns=[name], use_threads=False)
-        pieces += table.column(0).slice(source.skip, source.rows).chunks
+    for part in slices:
+        file = pq.ParquetFile(part.path, read_dictionary=[name] if column.kind == "code" else None)
+        table = file.read_row_groups(range(*part.groups), columns=[name], use_threads=False)
+        pieces += table.column(0).slice(part.skip, part.rows).chunks
     return pa.chunked_array(pieces)
 
 
@@ -183,7 +183,7 @@ def _stored(column: Column, read: pa.ChunkedArray, values: list[str] | None) -> 
 
 
 def _cents(piece: pa.Array) -> np.ndarray:
-    """Take the low words of 128-bit decimals: with 15 digits the high words are only their sign."""
+    """Return the low words of 128-bit decimals: with 15 digits, the high words contain only the sign."""
     if piece.type != pa.decimal128(15, 2):
         raise DeltamarkError("not decimal(15,2)", piece.type, "the generator is not the pinned one")
     words = np.frombuffer(piece.buffers()[1], dtype=np.int64)
@@ -200,8 +200,8 @@ def _bounds(column: Column, array: pa.Array) -> tuple[Any, Any]:
         codes = array.indices.to_numpy()
         return array.dictionary[int(codes.min())].as_py(), array.dictionary[int(codes.max())].as_py()
     if column.kind == "text":
-        both = pc.min_max(array)
-        return both["min"].as_py(), both["max"].as_py()
+        bounds = pc.min_max(array).as_py()
+        return bounds["min"], bounds["max"]
     values = array.to_numpy()
     return int(values.min()), int(values.max())
 
@@ -209,12 +209,12 @@ def _bounds(column: Column, array: pa.Array) -> tuple[Any, Any]:
 def _gather(
     name: RelationName, tasks: list[dict[str, Any]], results: list[dict[str, Any]], codes: dict[str, list[str]]
 ) -> RelationFiles:
-    mine = [result for task, result in zip(tasks, results, strict=True) if task["relation"] == name]
-    chunks = sorted((Chunk(**result["chunk"]) for result in mine), key=lambda chunk: chunk.file)
+    entries = [result for task, result in zip(tasks, results, strict=True) if task["relation"] == name]
+    chunks = sorted((Chunk(**entry["chunk"]) for entry in entries), key=lambda chunk: chunk.file)
     bounds = {
         column.name: (
-            min(result["bounds"][column.name][0] for result in mine),
-            max(result["bounds"][column.name][1] for result in mine),
+            min(entry["bounds"][column.name][0] for entry in entries),
+            max(entry["bounds"][column.name][1] for entry in entries),
         )
         for column in RELATIONS[name].columns
     }

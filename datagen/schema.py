@@ -1,7 +1,7 @@
 """The eight relations: ranks, columns, and how each column is stored.
 
-Stored names drop the specification's prefix (`l_orderkey` is `orderkey` of `lineitem`); `Relation.prefix` brings
-it back. Whatever changes the bytes in the files, or what the manifest says of them, raises SCHEMA_VERSION.
+Stored names omit the specification's prefix, which is `Relation.prefix`: `l_orderkey` is `orderkey` of `lineitem`. A
+change of the bytes in the files, or of the manifest, must raise SCHEMA_VERSION.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import pyarrow as pa
 from deltamark.errors import DeltamarkError, shortened, unknown
 
 SCHEMA_VERSION = 2
-LEAST_SF, MOST_SF, SF_PLACES = Decimal("0.001"), 100_000, 6
-"""The largest scale factor is the specification's."""
+MIN_SF, MAX_SF, SF_PLACES = Decimal("0.001"), 100_000, 6
+"""The specification's largest scale factor; the smallest that gives every relation a row; decimal places."""
 
 CHUNK_ROWS = 1 << 20
-"""Rows of a file; a power of two, so that a position's file and place are a shift and a mask."""
+"""Rows of a file. It is a power of two, so a position is turned into a file and a row by a shift and a mask."""
 
 RelationName = Literal["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
 RELATION_NAMES: tuple[RelationName, ...] = get_args(RelationName)
-"""In the order of their ranks."""
+"""The relations in the order of their ranks."""
 
 Kind = Literal["int", "decimal", "date", "code", "text"]
 """int: int64. decimal: int64 hundredths. date: int32 days since 1970. code: int32 into a sorted dictionary.
@@ -40,7 +40,7 @@ ARROW_TYPES: dict[Kind, pa.DataType] = {
 
 
 ORDER_LINES_SCHEMA = pa.schema([pa.field("first", pa.int64(), nullable=False)])
-"""Of the files that say where each order's lines begin."""
+"""The schema of the files with the positions of the orders' first lines."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def scale_factor(text: str) -> Decimal:
         value = Decimal(text)
     except InvalidOperation:
         value = Decimal("NaN")
-    if not (value.is_finite() and LEAST_SF <= value <= MOST_SF and value == round(value, SF_PLACES)):
-        remedy = f"give a number from {LEAST_SF} to {MOST_SF} with at most {SF_PLACES} decimal places, such as SF=0.01"
+    if not (value.is_finite() and MIN_SF <= value <= MAX_SF and value == round(value, SF_PLACES)):
+        remedy = f"give a number from {MIN_SF} to {MAX_SF} with at most {SF_PLACES} decimal places, such as SF=0.01"
         raise DeltamarkError("not a scale factor", shortened(text), remedy)
     return Decimal(f"{value.normalize():f}")

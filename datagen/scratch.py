@@ -1,7 +1,7 @@
-"""Temporary directories that do not outlive their processes, however those end.
+"""Temporary directories that are removed even if their process is killed.
 
-A process locks each of its directories (`flock`, which dies with the process). A process that was killed cannot remove
-its directories: the next one that needs a directory, or makes data, removes all of them that nobody has locked.
+A process locks each of its directories by `flock`, which ends with the process. A killed process cannot remove its
+directories: the next process that needs a directory, or makes data, removes all unlocked ones.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "deltamark-run-"
-"""No other directories begin so: earlier versions locked none of theirs, which began with `deltamark-`."""
+"""The prefix of locked directories. Earlier versions did not lock theirs, which have the prefix `deltamark-`."""
 
 _LOCKS: dict[Path, int] = {}
-"""The open handles of this process's directories."""
+"""The locks of this process's directories."""
 
 
 def make(parent: Path | None = None, prefix: str = PREFIX) -> Path:
-    """Make a directory, by default among the temporary files, after removing those of dead processes there."""
+    """Make a directory, by default among the temporary files; first remove those of dead processes."""
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     sweep(parent, prefix)
     while True:
         directory = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         try:
             handle = _locked(directory)
-        except OSError:  # a file system without locks, where nothing is swept either
+        except OSError:  # a file system without locks, on which directories are not swept
             return directory
         if handle is not None:
             _LOCKS[directory] = handle
@@ -37,7 +37,7 @@ def make(parent: Path | None = None, prefix: str = PREFIX) -> Path:
 
 
 def remove(directory: Path) -> None:
-    """Remove a directory that `make` has made, also where it has another name by now."""
+    """Remove a directory that `make` has made, even if it was renamed."""
     shutil.rmtree(directory, ignore_errors=True)
     handle = _LOCKS.pop(directory, None)
     if handle is not None:
@@ -45,17 +45,17 @@ def remove(directory: Path) -> None:
 
 
 def empty(directory: Path) -> None:
-    """Remove what lies in a directory. It stays, and locked: somebody may write into it once more."""
-    for each in directory.iterdir():
-        if each.is_dir() and not each.is_symlink():
-            shutil.rmtree(each, ignore_errors=True)
+    """Remove the content of a directory, which stays locked: another process may still write into it."""
+    for path in directory.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
         else:
-            each.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Make a directory for the length of a block."""
+    """Make a directory, and remove it at the end of the block."""
     directory = make()
     try:
         yield directory
@@ -66,19 +66,19 @@ def scratch() -> Iterator[Path]:
 def sweep(parent: Path | None = None, prefix: str = PREFIX) -> None:
     """Remove the directories of dead processes."""
     parent = Path(tempfile.gettempdir()) if parent is None else parent
-    for each in parent.glob(f"{prefix}*"):
+    for directory in parent.glob(f"{prefix}*"):
         with suppress(OSError):
-            handle = _locked(each)
+            handle = _locked(directory)
             if handle is not None:
-                if not _in_use(each):
-                    shutil.rmtree(each, ignore_errors=True)
+                if not _in_use(directory):
+                    shutil.rmtree(directory, ignore_errors=True)
                 os.close(handle)
 
 
 def _in_use(directory: Path) -> bool:
-    """Has a live process a directory below this one, whose own process is dead?"""
-    for each in directory.rglob(f"{PREFIX}*"):
-        handle = _locked(each)
+    """Return whether a live process has a directory below that of a dead process."""
+    for below in directory.rglob(f"{PREFIX}*"):
+        handle = _locked(below)
         if handle is None:
             return True
         os.close(handle)
@@ -86,7 +86,7 @@ def _in_use(directory: Path) -> bool:
 
 
 def _locked(directory: Path) -> int | None:
-    """Open and lock a directory; None if another process has it, or has swept it before it was locked."""
+    """Open and lock a directory; return None if another process has locked or already removed it."""
     try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:

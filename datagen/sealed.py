@@ -1,6 +1,6 @@
 """Sealed JSON files: an object whose key `digest` holds the BLAKE2 digest of all its other keys.
 
-A sealed file that was edited is refused as a whole. The functions below then check the structure of its content; each
+A sealed file that was edited is refused. The functions below then check the structure of the content; each of them
 takes `at`, the place of a value in the file, and raises a ValueError that names it.
 """
 
@@ -15,16 +15,16 @@ from typing import Any
 from deltamark.errors import refused
 
 DIGEST = "digest"
-LONGEST = 100
-"""Characters of a value that an error quotes."""
+MAX_QUOTED = 100
+"""The number of characters of a value that an error quotes."""
 
 
 class UnsealedError(ValueError):
-    """The content of a file does not have the digest that the file states."""
+    """Raised if the content of a file does not have the digest in the file."""
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Return the digest of an object's canonical JSON, its own digest left out."""
+    """Return the digest of an object's canonical JSON without the key of the digest."""
     rest = {name: value for name, value in content.items() if name != DIGEST}
     canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
@@ -36,7 +36,7 @@ def write_sealed(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; raise a ValueError if it is none, and FileNotFoundError if nothing lies there."""
+    """Read a JSON object; raise FileNotFoundError without a file, and ValueError for other content."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
@@ -46,22 +46,22 @@ def read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise refused(error, path) or error from error
     if not isinstance(raw, dict):
-        raise ValueError(_not("the whole", raw, "an object"))  # noqa: TRY004 (one class for all that can be wrong)
+        raise ValueError(_not("the whole", raw, "an object"))  # noqa: TRY004 (one class for all malformed content)
     return raw
 
 
 def check_seal(raw: Mapping[str, Any]) -> None:
-    """Raise UnsealedError unless the digest of an object is the one that it states."""
-    stated, found = raw.get(DIGEST), digest_of(raw)
-    if stated != found:
-        raise UnsealedError(f"its digest is {found}, not {_quoted(stated)}")
+    """Raise UnsealedError unless an object has the digest that it contains."""
+    expected, actual = raw.get(DIGEST), digest_of(raw)
+    if expected != actual:
+        raise UnsealedError(f"its digest is {actual}, not {_quoted(expected)}")
 
 
 def keyed(raw: Any, keys: Sequence[str], at: str) -> dict[str, Any]:
     """Check that a value is an object with exactly these keys; return it."""
     if not isinstance(raw, dict) or set(raw) != set(keys):
-        found = sorted(raw) if isinstance(raw, dict) else raw
-        raise ValueError(_not(at, found, f"an object with the keys {', '.join(sorted(keys)) or '(none)'}"))
+        actual = sorted(raw) if isinstance(raw, dict) else raw
+        raise ValueError(_not(at, actual, f"an object with the keys {', '.join(sorted(keys)) or '(none)'}"))
     return raw
 
 
@@ -87,7 +87,7 @@ def text(raw: Any, at: str) -> str:
 
 
 def exactly(raw: Any, expected: object, at: str) -> None:
-    """Check that a value is the only one possible at its place."""
+    """Check that a value has the expected type and is equal to the expected value."""
     if type(raw) is not type(expected) or raw != expected:
         raise ValueError(_not(at, raw, repr(expected)))
 
@@ -97,5 +97,5 @@ def _not(at: str, raw: object, expected: str) -> str:
 
 
 def _quoted(raw: object) -> str:
-    said = repr(raw)
-    return said if len(said) <= LONGEST else f"{said[:LONGEST]}..."
+    text = repr(raw)
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."

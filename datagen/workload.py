@@ -1,10 +1,10 @@
-"""Workloads: in which round each row arrives or leaves. Positions over the stored files, never copies of them.
+"""Workloads: the rounds in which rows are inserted and retracted, as positions in the stored files.
 
 insert      row i of every relation arrives in round i and stays
 window:N    everything but orders and their lines arrives in round 0; round r >= 1 inserts order r-1 and, from
             r = N+1 on, retracts order r-1-N, each with its lines: never more than N orders are live
 refresh:K   TPC-H's refresh functions: a load as in `insert` without the last K*S orders (S = max(1, floor(SF*1500))),
-            which takes R rounds; then round R+2k inserts the next S of them, and round R+2k+1 retracts the S oldest
+            for R rounds; then round R+2k inserts the next S of them, and round R+2k+1 retracts the S oldest ones
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from deltamark.errors import DeltamarkError, unknown, whole_number
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Consecutive rows of a relation, `start` to `stop` - 1, that arrive (diff 1) or leave (diff -1).
+    """Consecutive rows of a relation, `start` to `stop` - 1, that are inserted (diff 1) or retracted (diff -1).
 
-    Row start+i does so in round first+i, or in rounds[i] where `rounds` is given (non-decreasing).
+    The round of row start+i is first+i, or rounds[i] if `rounds` is given, which is non-decreasing.
     """
 
     start: int
@@ -34,7 +34,7 @@ class Piece:
     rounds: np.ndarray | None = None
 
     def share(self, worker: int, workers: int) -> Piece:
-        """Return one worker's part, which is consecutive too."""
+        """Return the share of one worker, which is consecutive too."""
         size = self.stop - self.start
         low, high = size * worker // workers, size * (worker + 1) // workers
         rounds = None if self.rounds is None else self.rounds[low:high]
@@ -42,21 +42,21 @@ class Piece:
 
 
 class Workload(ABC):
-    """Rows as a function of rounds: `rounds` of them, whatever a query uses."""
+    """Insertions and retractions by rounds. The number of rounds does not depend on the query."""
 
     name: str
     rounds: int
 
     @abstractmethod
     def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
-        """Return the changes of a relation in the rounds start..stop-1, as non-empty pieces."""
+        """Return the changes of a relation in the rounds start to stop - 1, as pieces that are not empty."""
 
     @abstractmethod
     def most_live(self, name: RelationName) -> int:
-        """Return how many rows of a relation are live at most, at the end of a round."""
+        """Return the largest number of live rows of a relation at the end of a round."""
 
     def check_end(self, rounds: int, logical: int) -> int:
-        """Return `rounds` if a stream in logical batches can be asked for its state after so many."""
+        """Return `rounds` if it is a boundary of logical batches, after which a stream has a state."""
         if 0 <= rounds <= self.rounds and (rounds % logical == 0 or rounds == self.rounds):
             return rounds
         below = min(max(rounds, 0), self.rounds) // logical * logical
@@ -102,7 +102,7 @@ class Window(Workload):
             rows = self._dataset.rows(name)
             return [Piece(0, rows, 1, 0, np.zeros(rows, dtype=np.int64))] if start == 0 and rows else []
         pieces = []
-        for diff, age in ((1, 1), (-1, 1 + self._size)):  # order o arrives in round o+1, leaves in o+1+size
+        for diff, age in ((1, 1), (-1, 1 + self._size)):  # order o is inserted in round o+1, retracted in o+1+size
             first, last = max(start, age), max(min(stop, self.rounds), age)
             if first < last:
                 pieces.append(self._orders(name, first - age, last - age, diff, first))
@@ -124,8 +124,8 @@ class Refresh(Workload):
         orders = dataset.rows("orders")
         self._loaded = orders - steps * self._size
         if self._loaded < 0:
-            most = orders // self._size
-            raise DeltamarkError("not enough orders to hold back", self.name, f"at this scale at most refresh:{most}")
+            steps = orders // self._size
+            raise DeltamarkError("not enough orders to hold back", self.name, f"at this scale at most refresh:{steps}")
         self._load = {name: dataset.rows(name) for name in RELATION_NAMES}
         self._load["orders"] = self._loaded
         self._load["lineitem"] = self._line(self._loaded)
@@ -156,8 +156,8 @@ class Refresh(Workload):
         return int(self._dataset.first_lines(order, order + 1)[0])
 
 
-MOST_SIZE = 10**12
-"""More orders than any data has."""
+MAX_SIZE = 10**12
+"""The largest N and K: more orders than any data has."""
 
 SIZED: dict[str, Callable[[Dataset, int], Workload]] = {"window": Window, "refresh": Refresh}
 
@@ -169,11 +169,11 @@ def workload(dataset: Dataset, text: str) -> Workload:
 
 
 def known_workload(text: str) -> str:
-    """Return a workload's name if it is well formed; this needs no data."""
+    """Return the name of a workload if it is well formed, which needs no data."""
     kind, colon, size = text.partition(":")
     if kind == "insert" and not colon:
         return text
     if kind not in SIZED:
         raise unknown("workload", text, ["insert", *(f"{name}:N" for name in SIZED)])
-    whole_number(size, 1, MOST_SIZE, f"{kind}:N needs a whole number N")
+    whole_number(size, 1, MAX_SIZE, f"{kind}:N needs a whole number N")
     return text

@@ -132,9 +132,7 @@ class LivePlans:
             slices = []
             for read, where in inputs.items():
                 columns = added.read[read]
-                rows = where
-                if isinstance(where, SharedArrangement):
-                    rows = rows_of(self.compiled.program.memory, where, columns, time)
+                rows = self._rows(where, columns, time)
                 slices.append(self.worker.bindings[read].slices(rows, columns, time, counted=read in known))
             return Backfill(
                 name, plan, added, worker=self.worker, holds=self._holds, time=time, inputs=slices, shared=shared
@@ -180,6 +178,12 @@ class LivePlans:
                     actual = f"{name}: {', '.join(lost) or 'its rows'}, in the feed up to time {fed.last}"
                     remedy = "keep a plan that reads them from the held time on, or attach without since="
                     raise DeltamarkError("changes that no plan read since then", actual, remedy)
+
+    def _rows(self, source: Rows, columns: Sequence[str], time: int) -> Iterable[Batch]:
+        """Return the rows of an input as batches."""
+        if isinstance(source, SharedArrangement):
+            return rows_of(self.compiled.program.memory, source, columns, time)
+        return source
 
     def _inputs(self, added: Added, history: History, kept: Sequence[SharedArrangement]) -> dict[str, Rows]:
         """Return for each input an arrangement that has its rows, or the batches that are given."""

@@ -1,8 +1,7 @@
-"""Edges from a file of the user's own: text (one `src dst` a line), Parquet or Arrow.
+"""Edges from a file of the user: text (one `src dst` on each line), Parquet or Arrow.
 
-Every line or row is an edge. One that is there twice is there twice: graphs are multisets. One from a vertex to itself
-is an edge like any other. Text may begin with lines of comment (# or %); its numbers stand apart by one tab, comma,
-semicolon or space.
+Every line or row is an edge. Graphs are multisets, so an edge that occurs twice has the multiplicity 2; loops are
+allowed. Text may begin with comment lines (# or %); its numbers are separated by one tab, comma, semicolon or space.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def _text(path: Path) -> pa.Table:
         first = next((line for number, line in enumerate(lines) if number >= comments), "")
     if not first:
         raise _unreadable(path, "it has no edges")
-    delimiter = next((each for each in DELIMITERS if each in first.strip()), " ")
+    delimiter = next((delimiter for delimiter in DELIMITERS if delimiter in first.strip()), " ")
     return pc.read_csv(
         path,
         read_options=pc.ReadOptions(column_names=["src", "dst"], skip_rows=comments),
@@ -56,12 +55,12 @@ def _text(path: Path) -> pa.Table:
 
 
 def _picked(path: Path, table: pa.Table) -> pa.Table:
-    """Take the columns src and dst, or the only two there are."""
+    """Return the columns src and dst, or the only two columns."""
     names = ["src", "dst"] if {"src", "dst"} <= set(table.column_names) else table.column_names
     types = [table.schema.field(name).type for name in names]
     if len(names) != 2 or not all(map(pa.types.is_integer, types)):
-        found = ", ".join(f"{name} {type_}" for name, type_ in zip(names, types, strict=True))
-        raise _unreadable(path, f"its columns are {found}")
+        columns = ", ".join(f"{name} {type_}" for name, type_ in zip(names, types, strict=True))
+        raise _unreadable(path, f"its columns are {columns}")
     picked = table.select(names).rename_columns(["src", "dst"])
     if any(column.null_count for column in picked.columns):
         raise _unreadable(path, "a vertex is missing")
@@ -69,5 +68,5 @@ def _picked(path: Path, table: pa.Table) -> pa.Table:
 
 
 def _unreadable(path: Path, actual: str) -> DeltamarkError:
-    remedy = "give a text with two whole numbers a line, or Parquet or Arrow with columns src and dst of integers"
+    remedy = "give a text with two whole numbers on each line, or Parquet or Arrow with columns src and dst of integers"
     return DeltamarkError("not a list of edges", f"{path}: {actual}", remedy)

@@ -1,14 +1,15 @@
-"""Graphs that are generated: what they are, and how a piece of each is drawn.
+"""Generated graphs: their definitions, and the drawing of blocks of edges.
 
-rmat:S      R-MAT with Graph500's probabilities: 2^S vertices, 16 * 2^S edges are drawn, vertices have random labels
-rmat-hubs:S the same without labels, so that vertices of many edges come first
-zipf:S      2^S vertices, 16 * 2^S edges are drawn: sources by Zipf's law (exponent 1), targets uniformly
-hub:D       vertex 87 has D edges, to vertices that have one or two among each other
+rmat:S      R-MAT with Graph500's probabilities: 2^S vertices with random labels, 16 * 2^S drawn edges
+rmat-hubs:S the same without labels, so the vertices with many edges come first
+zipf:S      2^S vertices, 16 * 2^S drawn edges: sources by Zipf's law (exponent 1), uniform targets
+hub:D       vertex 87 has D edges to vertices that have one or two edges among each other
 star:N      N triangles through one vertex, and no others
 grid:N      three sets of N vertices, and all edges from the first to the others and from the second to the third:
-            triangles are as many as 3 N^2 edges can have (the AGM bound)
+            the largest number of triangles that 3 N^2 edges can have (the AGM bound)
 
-An edge is there once, and none leads from a vertex to itself. What is drawn does not depend on who draws it.
+Each edge occurs once, and there are no loops. Every block has its own random state, so a graph does not depend on the
+number of tasks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from deltamark.errors import unknown, whole_number
 
 BLOCK = 1 << 20
-"""Edges that are drawn together, from one state of the random generator."""
+"""The number of edges that are drawn from one random state."""
 
 FACTOR = 16
 SEED = 20260101
@@ -38,12 +39,12 @@ class Graph:
 
     @property
     def nodes(self) -> int:
-        """Vertices are numbers below this."""
+        """The number of vertices, which are 0 to nodes - 1."""
         return KINDS[self.kind].nodes(self.size)
 
     @property
     def drawn(self) -> int:
-        """How many edges are drawn, some of them more than once."""
+        """The number of edges to draw, with repetitions."""
         return KINDS[self.kind].edges(self.size)
 
     def edges(self, block: int) -> tuple[np.ndarray, np.ndarray]:
@@ -57,15 +58,17 @@ Draw = Callable[[int, np.ndarray, np.random.Generator], tuple[np.ndarray, np.nda
 
 
 @dataclass(frozen=True)
-class Kind:
+class GraphKind:
+    """A family of graphs: the numbers of vertices and of drawn edges, and how to draw edges, by size."""
+
     nodes: Callable[[int], int]
     edges: Callable[[int], int]
     draw: Draw
-    most: int
+    max_size: int
 
 
 def _rmat_hubs(scale: int, places: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Choose a quadrant of the matrix at each level."""
+    """Draw a quadrant of the adjacency matrix at each level."""
     src, dst = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
     for _ in range(scale):
         quadrant = np.searchsorted([0.57, 0.76, 0.95], random.random(len(places)), side="right")
@@ -79,7 +82,7 @@ def _rmat(scale: int, places: np.ndarray, random: np.random.Generator) -> tuple[
 
 
 def _labelled(vertices: np.ndarray, scale: int) -> np.ndarray:
-    """Permute 0 .. 2^scale - 1: each step is one to one."""
+    """Permute 0 to 2^scale - 1: each step is a bijection."""
     mask, half = (1 << scale) - 1, max(scale // 2, 1)
     for factor in (ODD, SHIFTED, ODD):
         vertices = (vertices * (factor & mask | 1)) & mask
@@ -113,13 +116,13 @@ def _grid(side: int, places: np.ndarray, _: np.random.Generator) -> tuple[np.nda
     return src + side * (which == 2), dst + side * np.where(which == 0, 1, 2)
 
 
-KINDS: Mapping[str, Kind] = {
-    "rmat": Kind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _rmat, 30),
-    "rmat-hubs": Kind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _rmat_hubs, 30),
-    "zipf": Kind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _zipf, 26),
-    "hub": Kind(lambda degree: HUB + 1 + degree, lambda degree: 2 * degree, _hub, 10**8),
-    "star": Kind(lambda triangles: 2 * triangles + 1, lambda triangles: 3 * triangles, _star, 10**8),
-    "grid": Kind(lambda side: 3 * side, lambda side: 3 * side**2, _grid, 10**4),
+KINDS: Mapping[str, GraphKind] = {
+    "rmat": GraphKind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _rmat, 30),
+    "rmat-hubs": GraphKind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _rmat_hubs, 30),
+    "zipf": GraphKind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _zipf, 26),
+    "hub": GraphKind(lambda degree: HUB + 1 + degree, lambda degree: 2 * degree, _hub, 10**8),
+    "star": GraphKind(lambda triangles: 2 * triangles + 1, lambda triangles: 3 * triangles, _star, 10**8),
+    "grid": GraphKind(lambda side: 3 * side, lambda side: 3 * side**2, _grid, 10**4),
 }
 
 
@@ -128,4 +131,4 @@ def graph(text: str) -> Graph:
     kind, _, size = text.partition(":")
     if kind not in KINDS:
         raise unknown("graph", kind, KINDS)
-    return Graph(kind, whole_number(size, 1, KINDS[kind].most, f"the graph {kind}:N needs a whole number N"))
+    return Graph(kind, whole_number(size, 1, KINDS[kind].max_size, f"the graph {kind}:N needs a whole number N"))

@@ -1,8 +1,10 @@
-"""Make a graph, once, as Spark jobs, and store it as the relations of TPC-H are.
+"""The making of a graph as Spark jobs. It is stored like the relations of TPC-H; an existing graph is only opened.
 
-A task draws a block of edges and deals them out by a hash; a second one takes what all blocks have for a range of
-hashes, keeps each edge once, and writes an Arrow file. The hash can be inverted, so it is all that is handed over;
-files are in the order of hashes, which is as good as random, and is the same however many tasks there were.
+A task of the first job draws a block of edges and partitions them by a hash. A task of the second job merges one
+partition of all blocks, keeps each edge once, and writes an Arrow file. Only hashes are exchanged, because the hash can
+be inverted. The edges are in the order of their hashes, a pseudo-random order that the number of tasks does not change.
+
+The regression gate calls `make_graph` and `Graph` in trees of other commits (harness/compare/data.py).
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ from deltamark.datagen.spark.session import run_tasks, session
 from deltamark.errors import DeltamarkError
 
 VERSION = 2
-"""Of the files and of the manifest."""
+"""The version of the files and of the manifest."""
 
 FILE_BITS = 20
-"""Files have about 2^20 edges."""
+"""The binary logarithm of the approximate number of edges in a file."""
 
 EDGES = "edges"
 MULTIPLIER = 0xD6E8FEB86659FD93
@@ -41,8 +43,8 @@ SCHEMA = pa.schema([pa.field("src", pa.int32(), nullable=False), pa.field("dst",
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A graph as it is stored: its edges are in `files`, in order."""
+class StoredGraph:
+    """The manifest of a graph, whose edges are in `files`, in order."""
 
     graph: str
     nodes: int
@@ -55,47 +57,45 @@ def directory_of(data: Path, graph: Graph) -> Path:
 
 
 def make_graph(data: Path, graph: Graph, master: str, report: Callable[[str, int, int], None]) -> Path:
-    """Return where a graph lies, making it first if it is not there."""
+    """Return the directory of a graph, and make the graph first if necessary."""
     target = directory_of(data, graph)
     if target.exists():
         return target
     data.mkdir(parents=True, exist_ok=True)
     making = scratch.make(data, f".making-{target.name}-")
-    making.chmod(0o755)  # executors may be somebody else's
+    making.chmod(0o755)  # executors may run as another user
     try:
-        made = making / target.name
-        made.mkdir()
-        _make(made, graph, master, report)
+        directory = making / target.name
+        directory.mkdir()
+        _make(directory, graph, master, report)
         try:
-            made.rename(target)
+            directory.rename(target)
         except OSError:
-            if not target.exists():  # else another process has made it meanwhile
+            if not target.exists():  # otherwise another process has made the graph
                 raise
     finally:
         scratch.remove(making)
     return target
 
 
-def _make(making: Path, graph: Graph, master: str, report: Callable[[str, int, int], None]) -> None:
+def _make(directory: Path, graph: Graph, master: str, report: Callable[[str, int, int], None]) -> None:
     report("starting Spark", 0, 0)
     blocks = -(-graph.drawn // BLOCK)
     bits = max((graph.drawn >> FILE_BITS).bit_length() - 1, 0)
-    where = {"kind": graph.kind, "size": graph.size, "bits": bits, "into": str(making)}
+    task = {"kind": graph.kind, "size": graph.size, "bits": bits, "into": str(directory)}
     with session(master) as spark:
-        drawn = [{**where, "block": block} for block in range(blocks)]
-        run_tasks(spark, "deltamark.datagen.graphs.make:draw", drawn, lambda: report("drawing edges", 0, blocks))
-        files = [{**where, "file": file, "blocks": blocks} for file in range(1 << bits)]
-        chunks = run_tasks(
-            spark, "deltamark.datagen.graphs.make:write", files, lambda: report("writing edges", 0, 1 << bits)
-        )
-    shutil.rmtree(making / "drawn")
-    made = tuple(Chunk(**each) for each in chunks)
-    stored = Stored(str(graph), graph.nodes, sum(each.rows for each in made), made)
-    write_sealed(making / FILE, {"version": VERSION, **asdict(stored)})
+        drawn = [{**task, "block": block} for block in range(blocks)]
+        run_tasks(spark, draw, drawn, lambda: report("drawing edges", 0, blocks))
+        merged = [{**task, "file": file, "blocks": blocks} for file in range(1 << bits)]
+        written = run_tasks(spark, write, merged, lambda: report("writing edges", 0, 1 << bits))
+    shutil.rmtree(directory / "drawn")
+    files = tuple(Chunk(**chunk) for chunk in written)
+    stored = StoredGraph(str(graph), graph.nodes, sum(file.rows for file in files), files)
+    write_sealed(directory / FILE, {"version": VERSION, **asdict(stored)})
 
 
 def draw(task: dict[str, Any]) -> None:
-    """Draw a block of edges, and write their hashes by the files that they will be in."""
+    """Draw a block of edges, and write their hashes, one file for each partition."""
     src, dst = Graph(task["kind"], task["size"]).edges(task["block"])
     kept = src != dst
     hashes = np.unique(_mixed(src[kept].astype(np.uint64) << HALF | dst[kept].astype(np.uint64)))
@@ -108,17 +108,17 @@ def draw(task: dict[str, Any]) -> None:
     try:
         into.rename(into.with_name(str(task["block"])))
     except OSError:
-        shutil.rmtree(into)  # an earlier attempt at the same task came first
+        shutil.rmtree(into)  # an earlier attempt of the same task has finished
 
 
 def write(task: dict[str, Any]) -> dict[str, Any]:
-    """Write the edges of one file; return what the manifest says of it."""
+    """Write the edges of one partition; return their entry in the manifest."""
     into = Path(task["into"])
     parts = [np.load(into / "drawn" / str(block) / f"{task['file']}.npy") for block in range(task["blocks"])]
     packed = _unmixed(np.unique(np.concatenate(parts)))
     columns = [(packed >> HALF).astype(np.int32), (packed & np.uint64(0xFFFFFFFF)).astype(np.int32)]
     (into / EDGES).mkdir(exist_ok=True)
-    batch = pa.RecordBatch.from_arrays([pa.array(each) for each in columns], schema=SCHEMA)
+    batch = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=SCHEMA)
     return asdict(write_arrow(into, f"{EDGES}/{task['file']:05}.arrow", batch))
 
 
@@ -134,8 +134,8 @@ def _unmixed(values: np.ndarray) -> np.ndarray:
     return values ^ (values >> HALF)
 
 
-def read_graph(directory: Path) -> tuple[Stored, pa.Table]:
-    """Open a graph that was made: its manifest, and its edges over the mapped files."""
+def read_graph(directory: Path) -> tuple[StoredGraph, pa.Table]:
+    """Open a graph; return its manifest, and its edges as a table over the mapped files."""
     again = f"move {directory} away and run the command again"
     try:
         raw = read_json(directory / FILE)
@@ -150,25 +150,25 @@ def read_graph(directory: Path) -> tuple[Stored, pa.Table]:
     return stored, pa.Table.from_batches([_edges(directory, chunk, stored.nodes) for chunk in stored.files])
 
 
-def _parsed(raw: dict[str, Any]) -> Stored:
-    keyed(raw, ["version", *(each.name for each in fields(Stored)), DIGEST], "the whole")
+def _parsed(raw: dict[str, Any]) -> StoredGraph:
+    keyed(raw, ["version", *(field.name for field in fields(StoredGraph)), DIGEST], "the whole")
     try:
-        of = graph(text(raw["graph"], "graph"))
+        parsed = graph(text(raw["graph"], "graph"))
     except DeltamarkError as error:
         raise ValueError(f"graph is {error.cause}") from error
     files = chunks_of(raw["files"], EDGES)
-    exactly(raw["nodes"], of.nodes, "nodes")
+    exactly(raw["nodes"], parsed.nodes, "nodes")
     exactly(raw["edges"], sum(chunk.rows for chunk in files), "edges")
-    return Stored(raw["graph"], of.nodes, raw["edges"], files)
+    return StoredGraph(raw["graph"], parsed.nodes, raw["edges"], files)
 
 
 def _edges(directory: Path, chunk: Chunk, nodes: int) -> pa.RecordBatch:
-    """Map the edges of a file, whose vertices must be those of the graph."""
+    """Map the edges of a file, and check that their vertices are those of the graph."""
     batch = map_batch(directory, chunk, SCHEMA)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        found = pc.min_max(column).as_py()
-        if chunk.rows and not 0 <= found["min"] <= found["max"] < nodes:
+        bounds = pc.min_max(column).as_py()
+        if chunk.rows and not 0 <= bounds["min"] <= bounds["max"] < nodes:
             path, remedy = directory / chunk.file, f"move {directory} away and run the command again"
-            actual = f"{path}: {name} has values from {found['min']} to {found['max']}, outside 0 to {nodes - 1}"
+            actual = f"{path}: {name} has values from {bounds['min']} to {bounds['max']}, outside 0 to {nodes - 1}"
             raise DeltamarkError("a data file is not the one that was made", actual, remedy)
     return batch

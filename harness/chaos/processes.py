@@ -1,5 +1,6 @@
-"""The processes of a run, found by the directory of their temporary files: it is in the environment of each of them,
-also where its parent has died or it leads a session of its own.
+"""The processes of a run, found by the directory of their temporary files.
+
+That directory is in the environment of each of them, even if its parent has died or it leads its own session.
 """
 
 from __future__ import annotations
@@ -11,63 +12,65 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE = 30.0
-"""Seconds in which all processes of a run should have ended after it: a JVM takes a few."""
-POLL = 0.1
+SHUTDOWN_TIMEOUT_S, POLL_S = 30.0, 0.1
+"""The time in which all processes of a run must end after it, of which a JVM needs a few seconds; the poll interval."""
 
-SHARED = Path("/dev/shm")  # noqa: S108 (nothing is written there)
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (nothing is written there)
+MODULES = ("org.apache", "deltamark", "harness", "datagen", "pyspark")
 
 
 def of_run(temporary: Path) -> list[int]:
-    """List the live processes that were started with temporary files in a directory, or below it."""
-    return [each for each in _all() if each != os.getpid() and _is_of(each, f"TMPDIR={temporary}".encode())]
+    """List the live processes whose temporary files go into a directory, or below it."""
+    return [pid for pid in _all() if pid != os.getpid() and _has_variable(pid, f"TMPDIR={temporary}".encode())]
 
 
 def left_over(temporary: Path) -> list[str]:
-    """Wait for the end of a run's processes; name and kill those that do not end."""
-    until = time.monotonic() + PATIENCE
-    while (found := of_run(temporary)) and time.monotonic() < until:
-        time.sleep(POLL)
-    names = [f"{each} ({name(each)})" for each in found]
-    for each in found:
+    """Wait for the end of a run's processes; kill those that do not end, and return their names."""
+    deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
+    while (live := of_run(temporary)) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    names = [f"{pid} ({name(pid)})" for pid in live]
+    for pid in live:
         with suppress(ProcessLookupError):
-            os.kill(each, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
     return names
 
 
-def name(process: int) -> str:
-    """Name a process by its program and what it was told to do; one that has ended has no name."""
-    words = [each.decode(errors="replace") for each in _read(process, "cmdline").split(b"\0") if each]
-    wanted = (each for each in words if each.startswith(("org.apache", "harness", "datagen", "deltamark", "pyspark")))
-    return " ".join([Path(words[0]).name, *list(wanted)[:2]]) if words else ""
+def name(pid: int) -> str:
+    """Name a process by its program and the modules in its command line; return nothing for one that has ended."""
+    words = [word.decode(errors="replace") for word in _read(pid, "cmdline").split(b"\0") if word]
+    modules = [word for word in words if word.startswith(MODULES)]
+    return " ".join([Path(words[0]).name, *modules[:2]]) if words else ""
 
 
 def shared_memory() -> set[str]:
-    """List the shared memory that has a name and that no process has open."""
-    names = {str(each) for each in SHARED.glob("*")}
+    """List the named segments of shared memory that no process has open."""
+    names = {str(path) for path in SHARED_MEMORY.glob("*")}
     if not names:
         return names
-    return names - {link for process in _all() for link in _opened(process)}
+    return names - {link for pid in _all() for link in _open_files(pid)}
 
 
-def _opened(process: int) -> Iterator[str]:
+def _open_files(pid: int) -> Iterator[str]:
     with suppress(OSError):
-        for link in Path(f"/proc/{process}/fd").iterdir():
+        for link in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
                 yield str(link.readlink())
-    for line in _read(process, "maps").splitlines():
+    for line in _read(pid, "maps").splitlines():
         yield line.split(maxsplit=5)[-1].decode(errors="replace")
 
 
 def _all() -> Iterator[int]:
-    return (int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal())
+    return (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
 
 
-def _is_of(process: int, word: bytes) -> bool:
-    return any(each == word or each.startswith(word + b"/") for each in _read(process, "environ").split(b"\0"))
+def _has_variable(pid: int, setting: bytes) -> bool:
+    """Return whether the environment of a process has a setting, or a path below it."""
+    variables = _read(pid, "environ").split(b"\0")
+    return any(variable == setting or variable.startswith(setting + b"/") for variable in variables)
 
 
-def _read(process: int, file: str) -> bytes:
+def _read(pid: int, file: str) -> bytes:
     with suppress(OSError):
-        return Path(f"/proc/{process}/{file}").read_bytes()
+        return Path(f"/proc/{pid}/{file}").read_bytes()
     return b""

@@ -1,4 +1,4 @@
-"""A run of a command in a process group of its own, with its temporary files in a directory of its own."""
+"""A run of a command in its own process group, with its temporary files in its own directory."""
 
 from __future__ import annotations
 
@@ -19,33 +19,35 @@ from deltamark.harness.chaos.strike import Strike
 
 @dataclass(frozen=True)
 class Command:
+    """A command, its working directory, and the directory of its temporary files."""
+
     words: Sequence[str]
     directory: Path
-    """Where it runs."""
     temporary: Path
 
 
 @dataclass(frozen=True)
-class Ran:
-    """How a run ended. code: its exit code, or minus the signal that ended it; None where it had to be killed."""
+class CommandRun:
+    """The end of a run. code: the exit code, or minus the signal that ended it; None if it had to be killed."""
 
     code: int | None
-    said: str
+    output: str
     errors: str
     seconds: float
-    hit: str = ""
-    """Whom the strike hit; empty where the run ended before it."""
+    target: str = ""
+    """The signal and its target; empty if the run ended first."""
     moment: float = 0.0
-    left: Sequence[str] = ()
+    """The seconds after which the signal was sent."""
+    remaining: Sequence[str] = ()
     """Processes that did not end."""
 
 
 @contextmanager
-def started(command: Command, said: int | IO[bytes], errors: int | IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command, and end it with the block. said, errors: where it prints to."""
+def started(command: Command, output: int | IO[bytes], errors: int | IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command, and end it with the block."""
     with subprocess.Popen(
         command.words, cwd=command.directory, env={**os.environ, "TMPDIR": str(command.temporary)},
-        stdin=subprocess.DEVNULL, stdout=said, stderr=errors, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True,
     ) as process:  # fmt: skip
         try:
             yield process
@@ -54,18 +56,18 @@ def started(command: Command, said: int | IO[bytes], errors: int | IO[bytes]) ->
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def run(command: Command, limit: float, strike: Strike | None = None, length: float = 0.0) -> Ran:
-    """Run a command to its end, for at most `limit` seconds. length: the seconds of an unharmed run."""
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
-        began, hit, moment = time.monotonic(), "", strike.share * length if strike else 0.0
-        with started(command, said, errors) as process:
-            if strike and _ended(process, moment) is None:
+def run(command: Command, limit: float, strike: Strike | None = None, length: float = 0.0) -> CommandRun:
+    """Run a command to its end, for at most `limit` seconds. length: the seconds of an undisturbed run."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        began, target, moment = time.monotonic(), "", strike.share * length if strike else 0.0
+        with started(command, output, errors) as process:
+            if strike and _exit_code(process, moment) is None:
                 moment = time.monotonic() - began
-                hit = strike.hit(process.pid)
-            code = _ended(process, limit)
+                target = strike.send(process.pid)
+            code = _exit_code(process, limit)
             seconds = time.monotonic() - began
-        left = processes.left_over(command.temporary)
-        return Ran(code, _text(said), _text(errors), seconds, hit, moment, left)
+        remaining = processes.left_over(command.temporary)
+        return CommandRun(code, _text(output), _text(errors), seconds, target, moment, remaining)
 
 
 def _text(file: IO[bytes]) -> str:
@@ -73,7 +75,7 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode(errors="replace")
 
 
-def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+def _exit_code(process: subprocess.Popen[bytes], seconds: float) -> int | None:
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:

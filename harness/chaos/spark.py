@@ -1,8 +1,8 @@
-"""Kill what runs a query on Spark, for real and at random moments, and see that its changes are those of one worker.
-Nothing is killed before the first batch is committed: there would be nothing to go on from.
+"""Kills of the processes of a query on Spark, at random moments. Its change stream must be that of one worker.
 
-The driver is started again, with its checkpoint, as often as it ends before its query; an executor or a Python worker
-is Spark's to replace, and where it gives up, that is an end of the driver like any other.
+No process is killed before the first batch is committed, because a query cannot continue without a commit. A driver
+that ends before its query is started again with its checkpoint. Spark itself replaces executors and Python workers; if
+it gives up, the driver ends and is started again too.
 """
 
 from __future__ import annotations
@@ -32,63 +32,68 @@ from deltamark.harness.results.machine import ROOT
 
 Victim = Literal["driver", "executor", "worker"]
 VICTIMS: tuple[Victim, ...] = ("driver", "executor", "worker")
-WORDS: dict[Victim, str] = {"driver": "", "executor": "CoarseGrainedExecutorBackend", "worker": "pyspark.daemon"}
-"""What is in the command lines of victims."""
+MARKERS: dict[Victim, str] = {"driver": "", "executor": "CoarseGrainedExecutorBackend", "worker": "pyspark.daemon"}
+"""Words in the command lines of the victims."""
 
-MOST_STARTS, POLL = 30, 0.05
-LONGEST = 1200.0
-"""Seconds that a start may take after the last kill."""
-NEVER = "nothing, for ever"
+MAX_STARTS = 30
+START_LIMIT_S = 1200.0
+"""The time limit of a start after the last kill."""
 
-
-@dataclass
-class Tale:
-    """What happened."""
-
-    kills: list[str] = field(default_factory=list)
-    """Whom each kill hit, and when."""
-    starts: int = 0
-    seconds: float = 0.0
-    committed: float = 0.0
-    """Seconds of the last start from the first commit that it saw to its end."""
-    wrong: str = ""
+POLL_S = 0.05
 
 
 @dataclass(frozen=True)
-class Danger:
-    """What is killed, how many times, and within how many seconds after a start has seen a commit."""
+class KillPlan:
+    """The victim, the number of kills, and the largest delay of a kill after the first commit, in seconds."""
 
     victim: Victim
     kills: int
-    within: float
+    max_delay: float
 
 
-def survive(cell: Cell, dataset: Dataset, danger: Danger, chance: Random) -> Tale:
-    """Run a query with its checkpoint, in danger."""
-    tale, began = Tale(), time.monotonic()
+@dataclass
+class SparkOutcome:
+    """The kills and starts of one query, and the laws that do not hold after them."""
+
+    kills: list[str] = field(default_factory=list)
+    """The victim and the moment of each kill."""
+    starts: int = 0
+    seconds: float = 0.0
+    committed: float = 0.0
+    """The seconds of the last start from its first commit to its end."""
+    problems: list[str] = field(default_factory=list)
+
+
+def survive(cell: Cell, dataset: Dataset, plan: KillPlan, chance: Random) -> SparkOutcome:
+    """Run a query with a checkpoint to its end, and kill its processes meanwhile."""
+    outcome, began = SparkOutcome(), time.monotonic()
     with scratch() as temporary:
         directory = temporary / "query"
         command = _command(cell, dataset, directory)
-        said = ""
-        while not said:
-            if tale.starts == MOST_STARTS:
-                tale.wrong = f"not done after {tale.starts} starts: {shlex.join(command.words)}"
-                return tale
-            tale.starts += 1
-            said = _run(command, directory, danger, tale, chance)
-        stray = [each.name for each in temporary.iterdir() if each != directory]
-    tale.seconds = time.monotonic() - began
-    if said != (wanted := _wanted(cell, dataset)):
-        tale.wrong += f"another stream: {said}, not {wanted}; "
-    if stray:
-        tale.wrong += f"temporary files were left: {', '.join(stray)}; "
-    return tale
+        digest = ""
+        while not digest:
+            if outcome.starts == MAX_STARTS:
+                outcome.problems.append(f"not done after {outcome.starts} starts: {shlex.join(command.words)}")
+                return outcome
+            outcome.starts += 1
+            try:
+                digest = _run(command, directory, plan, outcome, chance)
+            except subprocess.TimeoutExpired:
+                outcome.problems.append(f"a start did not end within {START_LIMIT_S:.0f} s")
+                digest = "none"
+        left = [path.name for path in temporary.iterdir() if path != directory]
+    outcome.seconds = time.monotonic() - began
+    if digest != (expected := _expected_digest(cell, dataset)):
+        outcome.problems.append(f"another stream: {digest}, not {expected}")
+    if left:
+        outcome.problems.append(f"temporary files were left: {', '.join(left)}")
+    return outcome
 
 
-def _wanted(cell: Cell, dataset: Dataset) -> str:
-    """Return the golden digest of a stream; that of one worker where it has none."""
-    known = read_golden().get(Cell(cell.query, cell.sf, cell.workload, cell.logical))
-    return known or verify.digest_of(cell.but(engine="embedded", workers=1, master=""), dataset)
+def _expected_digest(cell: Cell, dataset: Dataset) -> str:
+    """Return the golden digest of a stream, or that of one worker if there is none."""
+    golden = read_golden().get(Cell(cell.query, cell.sf, cell.workload, cell.logical))
+    return golden or verify.digest_of(cell.but(engine="embedded", workers=1, master=""), dataset)
 
 
 def _command(cell: Cell, dataset: Dataset, directory: Path) -> Command:
@@ -101,38 +106,34 @@ def _command(cell: Cell, dataset: Dataset, directory: Path) -> Command:
     return Command([*words, *(["--master", cell.master] if cell.master else [])], ROOT, directory.parent)
 
 
-def _run(command: Command, directory: Path, danger: Danger, tale: Tale, chance: Random) -> str:
-    """Run to the end of the process, or its death; return what it said, if it was done."""
+def _run(command: Command, directory: Path, plan: KillPlan, outcome: SparkOutcome, chance: Random) -> str:
+    """Run the driver until it ends or is killed; return the digest that it prints, or nothing if it failed."""
     with started(command, subprocess.PIPE, subprocess.DEVNULL) as process:
         while process.poll() is None and not any(directory.glob("checkpoint/commits/[0-9]*")):
-            time.sleep(POLL)
+            time.sleep(POLL_S)
         committed = time.monotonic()
-        while len(tale.kills) < danger.kills and process.poll() is None:
+        while len(outcome.kills) < plan.kills and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0, danger.within))
-            found = list(victims(process.pid, danger.victim))
-            if process.poll() is None and found:
-                mine = chance.choice(found)
+                process.wait(chance.uniform(0, plan.max_delay))
+            candidates = list(victims(process.pid, plan.victim))
+            if process.poll() is None and candidates:
+                victim = chance.choice(candidates)
                 with suppress(ProcessLookupError):
-                    os.kill(mine, signal.SIGKILL)
-                    tale.kills.append(f"{danger.victim} {mine} {time.monotonic() - committed:.2f} s after a commit")
-        try:
-            said, _ = process.communicate(timeout=LONGEST)
-        except subprocess.TimeoutExpired:
-            tale.wrong += f"a start did not end within {LONGEST:.0f} s; "
-            return NEVER
-        tale.committed = time.monotonic() - committed
-        for each in processes.left_over(directory.parent):
-            tale.wrong += f"process {each} was left; "
-        return said.decode().strip() if process.returncode == 0 else ""
+                    os.kill(victim, signal.SIGKILL)
+                    delay = time.monotonic() - committed
+                    outcome.kills.append(f"{plan.victim} {victim} {delay:.2f} s after a commit")
+        output, _ = process.communicate(timeout=START_LIMIT_S)
+        outcome.committed = time.monotonic() - committed
+        outcome.problems += [f"process {name} was left" for name in processes.left_over(directory.parent)]
+        return output.decode().strip() if process.returncode == 0 else ""
 
 
 def victims(driver: int, victim: Victim) -> Iterator[int]:
-    """List the processes that may be killed."""
+    """List the processes of a kind."""
     if victim == "driver":
         yield driver
         return
-    for each in descendants(driver):
+    for pid in descendants(driver):
         with suppress(OSError):
-            if WORDS[victim].encode() in Path(f"/proc/{each}/cmdline").read_bytes():
-                yield each
+            if MARKERS[victim].encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                yield pid

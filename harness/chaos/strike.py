@@ -1,4 +1,4 @@
-"""A strike: a signal, to a whole process group or to one process, at a random moment of a run."""
+"""A strike: a signal to a process group or to one process, at a random moment of a run."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from typing import Literal
 from deltamark.harness.chaos import processes
 from deltamark.harness.measure.resources import descendants
 
-Aim = Literal["group", "parent", "child"]
-AIMS: tuple[Aim, ...] = ("group", "parent", "child")
+Target = Literal["group", "parent", "child"]
+TARGETS: tuple[Target, ...] = ("group", "parent", "child")
 
 SIGNALS = (signal.SIGKILL,) * 3 + (signal.SIGTERM, signal.SIGINT)
-"""Each as often as it is drawn."""
+"""The signals, repeated by the frequency with which they are drawn."""
 
 
 @dataclass(frozen=True)
 class Strike:
+    """share: the moment as a share of an undisturbed run's length; child: a share of the number of children."""
+
     share: float
-    """When, as a share of the length of an unharmed run."""
     signal: Signals
-    aim: Aim
-    pick: float
-    """Which of the processes that the command has started, as a share of their number."""
+    target: Target
+    child: float
 
     @classmethod
     def drawn(cls, chance: Random) -> Strike:
-        return cls(chance.random(), chance.choice(SIGNALS), chance.choice(AIMS), chance.random())
+        return cls(chance.random(), chance.choice(SIGNALS), chance.choice(TARGETS), chance.random())
 
-    def hit(self, command: int) -> str:
-        """Send the signal; return whom it was sent to, or nothing if the command has ended."""
+    def send(self, command: int) -> str:
+        """Send the signal; return a description of it, or nothing if the command has ended."""
         with suppress(ProcessLookupError):
-            if self.aim == "group":
+            if self.target == "group":
                 os.killpg(command, self.signal)
                 return f"{self.signal.name} to the process group"
-            found = sorted(filter(processes.name, descendants(command))) if self.aim == "child" else []
-            victim = found[int(self.pick * len(found))] if found else command
-            whom = f"child {processes.name(victim)}" if found else "the parent"
+            children = sorted(filter(processes.name, descendants(command))) if self.target == "child" else []
+            victim = children[int(self.child * len(children))] if children else command
+            description = f"child {processes.name(victim)}" if children else "the parent"
             os.kill(victim, self.signal)
-            return f"{self.signal.name} to {whom}"
+            return f"{self.signal.name} to {description}"
         return ""
 
     def __str__(self) -> str:
-        return f"{self.signal.name} to {self.aim} at {self.share:.4f} of the run, child {self.pick:.4f}"
+        return f"{self.signal.name} to {self.target} at {self.share:.4f} of the run, child {self.child:.4f}"

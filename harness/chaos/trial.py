@@ -1,4 +1,4 @@
-"""A trial: a command is struck, run again to its end, and the laws are checked."""
+"""A trial: a command is struck and run again to its end, and the laws are checked."""
 
 from __future__ import annotations
 
@@ -8,96 +8,99 @@ from pathlib import Path
 from typing import Protocol
 
 from deltamark.harness.chaos import processes
-from deltamark.harness.chaos.running import Command, Ran, run
+from deltamark.harness.chaos.running import Command, CommandRun, run
 from deltamark.harness.chaos.strike import Strike
 
-LONGER, LONGEST = 10, 120.0
-"""A run may take so many times as long as an unharmed one, and so many seconds more."""
+LIMIT_FACTOR, LIMIT_S = 10, 120.0
+"""The time limit of a run: a multiple of the length of an undisturbed run, and seconds in addition."""
 
-LAST_LINES = 3
+UNDISTURBED_LIMIT_S = 7200.0
+QUOTED_LINES = 3
 
 
 class Trial(Protocol):
-    """What is struck."""
+    """A command with a known initial state, and the laws of its result."""
 
     @property
     def command(self) -> Command: ...
 
-    def begin(self) -> None:
-        """Make the state that each run starts from."""
+    def prepare(self) -> None:
+        """Make the initial state of a run."""
         ...
 
-    def learn(self) -> None:
-        """Keep what an unharmed run has made."""
+    def keep_result(self) -> None:
+        """Keep the result of an undisturbed run."""
         ...
 
-    def wrong(self, struck: Ran, again: Ran) -> Iterator[str]:
-        """Compare what the second run has made with that; yield what differs."""
+    def violations(self, struck: CommandRun) -> Iterator[str]:
+        """Compare the result after the second run with that of an undisturbed run; yield the differences."""
         ...
 
 
 @dataclass(frozen=True)
-class Tale:
-    """What came of a strike."""
+class StrikeOutcome:
+    """The runs of a strike, and the laws that do not hold after them."""
 
     strike: Strike
-    struck: Ran
-    again: Ran
+    struck: CommandRun
+    rerun: CommandRun
     problems: list[str]
 
     def __str__(self) -> str:
-        ended = {None: "went on for ever", 0: "ended well"}.get(self.struck.code, f"ended with {self.struck.code}")
-        what = f"{self.struck.hit} after {self.struck.moment:.2f} s: it {ended}, the next run took"
-        return f"{what} {self.again.seconds:.1f} s; {'; '.join(self.problems) or 'all laws hold'}"
+        end = {None: "did not end", 0: "succeeded"}.get(self.struck.code, f"ended with {self.struck.code}")
+        struck = f"{self.struck.target} after {self.struck.moment:.2f} s: the run {end}"
+        laws = "; ".join(self.problems) or "all laws hold"
+        return f"{struck}, the next run took {self.rerun.seconds:.1f} s; {laws}"
 
 
 @dataclass(frozen=True)
-class Unharmed:
-    """An unharmed run: its seconds, and what was wrong even so."""
+class Undisturbed:
+    """The length of an undisturbed run, and the laws that do not hold even then."""
 
     seconds: float
     problems: list[str]
 
 
-def measure(trial: Trial) -> Unharmed:
-    """Run a command unharmed, twice: the first run may do what is done once on a machine."""
-    trial.begin()
-    run(trial.command, 60 * LONGEST)
-    trial.begin()
+def measure(trial: Trial) -> Undisturbed:
+    """Run a command twice without a strike: the first run may do work that is done once on a machine."""
+    trial.prepare()
+    run(trial.command, UNDISTURBED_LIMIT_S)
+    trial.prepare()
     shared = processes.shared_memory()
-    ran = run(trial.command, 60 * LONGEST)
-    trial.learn()
-    return Unharmed(ran.seconds, [*_unclean(trial.command.temporary, ran, shared), *_ended(ran, "an unharmed run")])
+    undisturbed = run(trial.command, UNDISTURBED_LIMIT_S)
+    trial.keep_result()
+    remains = _remains(trial.command.temporary, undisturbed, shared)
+    return Undisturbed(undisturbed.seconds, [*remains, *_failure(undisturbed, "an undisturbed run")])
 
 
-def attempt(trial: Trial, strike: Strike, length: float) -> Tale | None:
-    """Strike a command, and run it again; None if it ended before it was struck."""
-    trial.begin()
-    limit, shared = LONGER * length + LONGEST, processes.shared_memory()
+def attempt(trial: Trial, strike: Strike, length: float) -> StrikeOutcome | None:
+    """Strike a command and run it again; return None if it ended before the strike."""
+    trial.prepare()
+    limit, shared = LIMIT_FACTOR * length + LIMIT_S, processes.shared_memory()
     struck = run(trial.command, limit, strike, length)
-    if not struck.hit:
+    if not struck.target:
         return None
-    problems = [f"process {each} was left of the struck run" for each in struck.left]
+    problems = [f"process {name} of the struck run was left" for name in struck.remaining]
     if struck.code is None:
         problems.append(f"the struck run did not end within {limit:.0f} s")
     if "Traceback" in struck.errors:
-        problems.append(f"the struck run printed a traceback, ending in: {_last(struck.errors)}")
-    again = run(trial.command, limit)
-    problems += [*_ended(again, "the next run"), *_unclean(trial.command.temporary, again, shared)]
-    return Tale(strike, struck, again, [*problems, *trial.wrong(struck, again)])
+        problems.append(f"the struck run printed a traceback, ending in: {_last_lines(struck.errors)}")
+    rerun = run(trial.command, limit)
+    problems += [*_failure(rerun, "the next run"), *_remains(trial.command.temporary, rerun, shared)]
+    return StrikeOutcome(strike, struck, rerun, [*problems, *trial.violations(struck)])
 
 
-def _ended(ran: Ran, which: str) -> Iterator[str]:
-    if ran.code != 0:
-        yield f"{which} ended with {ran.code}: {_last(ran.errors or ran.said)}"
+def _failure(command_run: CommandRun, name: str) -> Iterator[str]:
+    if command_run.code != 0:
+        yield f"{name} ended with {command_run.code}: {_last_lines(command_run.errors or command_run.output)}"
 
 
-def _unclean(temporary: Path, ran: Ran, shared: set[str]) -> Iterator[str]:
-    """Yield what is left when a run has ended well."""
-    yield from (f"process {each} was left" for each in ran.left)
-    yield from (f"temporary {each.relative_to(temporary)} was left" for each in temporary.iterdir())
-    yield from (f"shared memory {each} was left" for each in processes.shared_memory() - shared)
+def _remains(temporary: Path, command_run: CommandRun, shared: set[str]) -> Iterator[str]:
+    """Yield the processes, files and shared memory that remain after a successful run."""
+    yield from (f"process {name} was left" for name in command_run.remaining)
+    yield from (f"temporary {path.relative_to(temporary)} was left" for path in temporary.iterdir())
+    yield from (f"shared memory {name} was left" for name in processes.shared_memory() - shared)
 
 
-def _last(text: str) -> str:
-    return " | ".join(text.strip().splitlines()[-LAST_LINES:])
+def _last_lines(text: str) -> str:
+    return " | ".join(text.strip().splitlines()[-QUOTED_LINES:])

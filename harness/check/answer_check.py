@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any, Protocol
 
-from deltamark.datagen.feed import TIMES_A_ROUND, Delta
+from deltamark.datagen.feed import TIMES_PER_ROUND, Delta
 from deltamark.harness.check import verify
 from deltamark.harness.check.checked_run import Answers, Row
 from deltamark.harness.measure.cell import Cell
@@ -36,7 +36,7 @@ class AnswerCheck:
 
     def prepare(self, deltas: list[Delta]) -> Any:
         first = min(int(delta.time[0]) for delta in deltas)
-        self._round = first // TIMES_A_ROUND * self._cell.logical
+        self._round = first // TIMES_PER_ROUND * self._cell.logical
         return self._engine.prepare(deltas)
 
     def push(self, batch: Any) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_A_ROUND, Feed
+from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
 from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workload import Workload, workload
 from deltamark.errors import DeltamarkError
@@ -42,11 +42,11 @@ def at(work: Workload, logical: int, time: int) -> End:
     last = _last(work.rounds, logical)
     if not 0 <= time <= last:
         raise DeltamarkError("no such time in this stream", time, f"ask for one from 0 to {last}")
-    return End(min((time // TIMES_A_ROUND + 1) * logical, work.rounds), time)
+    return End(min((time // TIMES_PER_ROUND + 1) * logical, work.rounds), time)
 
 
 def _last(rounds: int, logical: int) -> int:
-    return (rounds - 1) // logical * TIMES_A_ROUND + TIMES_A_ROUND - 1
+    return (rounds - 1) // logical * TIMES_PER_ROUND + TIMES_PER_ROUND - 1
 
 
 def wanted(engine: Engine) -> dict[RelationName, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_A_ROUND, Delta
+from deltamark.datagen.feed import TIMES_PER_ROUND, Delta
 from deltamark.datagen.workload import Workload
 from deltamark.harness.check import verify
 from deltamark.harness.check.change_csv import Digester, Lines
@@ -45,7 +45,7 @@ def ask(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequence[int]) -> 
     answers = {}
     with closing(Oracle(dataset, work, reads(cell.sql, query(cell.query).relations), 1)) as oracle:
         for each in rounds:
-            oracle.at(TIMES_A_ROUND * each - 1)
+            oracle.at(TIMES_PER_ROUND * each - 1)
             answers[each] = oracle.answer(cell.sql)
         return Asked(answers, oracle.seconds(cell.sql) if cell.workload == "insert" else 0.0)
 
@@ -163,4 +163,4 @@ class StoredCheck:
 
 
 def _last_time(rounds: int, logical: int) -> int:
-    return -(-rounds // logical) * TIMES_A_ROUND - 1
+    return -(-rounds // logical) * TIMES_PER_ROUND - 1

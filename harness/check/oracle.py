@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_A_ROUND
+from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workload import Workload
 from deltamark.harness.engines import duckdb_tables
@@ -66,7 +66,7 @@ class Live:
 
     def move(self, time: int) -> bool:
         """Move on to the end of a time; return if that changes anything."""
-        batch, rank = divmod(time, TIMES_A_ROUND)
+        batch, rank = divmod(time, TIMES_PER_ROUND)
         here = relation(self.name).rank <= rank
         before, stop = (self.first, self.last), min((batch + here) * self._logical, self._work.rounds)
         for piece in self._work.pieces(self.name, self._round, stop) if self._round < stop else ():

@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_A_ROUND, Feed
+from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
 from deltamark.datagen.schema import relation
 from deltamark.datagen.workload import Workload, workload
 from deltamark.harness.check import change_stream
@@ -44,11 +44,11 @@ def random_times(work: Workload, names: Iterable[str], logical: int, count: int,
     """Draw times: the first and the last, and of the others half at the end of a round and half in the middle."""
     ranks = sorted({relation(name).rank for name in names})
     last = (work.rounds - 1) // logical
-    times = {0, last * TIMES_A_ROUND + TIMES_A_ROUND - 1}
-    wanted = min(count, (last + 1) * len({*ranks, TIMES_A_ROUND - 1}))
+    times = {0, last * TIMES_PER_ROUND + TIMES_PER_ROUND - 1}
+    wanted = min(count, (last + 1) * len({*ranks, TIMES_PER_ROUND - 1}))
     while len(times) < wanted:
-        middle = chance.choice([TIMES_A_ROUND - 1, chance.choice(ranks)])
-        times.add(chance.randint(0, last) * TIMES_A_ROUND + middle)
+        middle = chance.choice([TIMES_PER_ROUND - 1, chance.choice(ranks)])
+        times.add(chance.randint(0, last) * TIMES_PER_ROUND + middle)
     return sorted(times)
 
 
@@ -71,7 +71,7 @@ def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Re
             oracle.at(time)
             wrong = difference(cursor.move(time).answer(asked.order), oracle.answer(cell.sql))
             if wrong:
-                return f"{cell}: wrong at time {time}, round {time // TIMES_A_ROUND * cell.logical}\n{wrong}\n  " + (
+                return f"{cell}: wrong at time {time}, round {time // TIMES_PER_ROUND * cell.logical}\n{wrong}\n  " + (
                     cell.command("answer", "--at", str(time))
                 )
             report(number + 1, len(times))
@@ -84,7 +84,7 @@ class _Cursor:
     def __init__(self, snapshot: Snapshot, changes: Iterable[Batch], cell: Cell) -> None:
         self._snapshot = snapshot
         self._changes = iter(changes)
-        self._span = TIMES_A_ROUND * cell.physical
+        self._span = TIMES_PER_ROUND * cell.physical
         self._time = -1
         self._known = -1 - self._span  # the stream begins with what is said before any input
         self._held: Batch | None = None
@@ -176,7 +176,7 @@ def check_logical(fine: Stream, coarse: Stream) -> str:
 
 def _rounds(each: Stream, logical: int) -> pa.Table:
     """Replace times by logical batches."""
-    batches = pa.array(each.table[TIME].to_numpy() // TIMES_A_ROUND // logical)
+    batches = pa.array(each.table[TIME].to_numpy() // TIMES_PER_ROUND // logical)
     return summed(each.table.drop_columns([TIME]).append_column(TIME, batches))
 
 

@@ -1,15 +1,15 @@
-"""Settings that several commands share."""
+"""Settings that several commands share, and the types of their values."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
 
 from deltamark.datagen.make import Wanted
-from deltamark.datagen.schema import LEAST_SF, MOST_SF, scale_factor
+from deltamark.datagen.schema import MAX_SF, MIN_SF, scale_factor
 from deltamark.datagen.workload import known_workload
 from deltamark.errors import DeltamarkError, shortened, whole_number
 from deltamark.harness.engines.embedded import ENGINES, known
@@ -18,96 +18,105 @@ from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import QUERIES, query
 from deltamark.queries.parameters import parameters
 
-MOST_BATCHES = 10**12
-"""Logical batches, their rounds, or timed ones: more than any stream has."""
+MAX_BATCHES = 10**12
+"""Logical batches, their rounds, or timed batches: more than any stream has."""
 
-MOST_WORKERS = 1024
+MAX_WORKERS = 1024
 """Shards on Spark; the embedded engine has a lower limit of its own."""
 
-MOST_SIZE = 10**10
+MAX_SIZE = 10**10
 """Nodes, edges and changes of a random graph."""
 
-MOST_SEED, MOST_TIMES = 10**18, 10**6
-LEAST_SECONDS, MOST_SECONDS = 0.001, 1_000_000
+MAX_SEED, MAX_TIMES = 10**18, 10**6
+MIN_SECONDS, MAX_SECONDS = 0.001, 1_000_000
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
+    """Add the settings of the data."""
     add_sf(parser)
-    add("--data", type=Path, default=Path("data"), metavar="DIR", help="where the data lies (default data)")
-    add("--master", default="", metavar="URL", help="Spark master (default local[*], and as an engine a cluster here)")
+    parser.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="directory of the data")
+    text = "Spark master (default: local[*], and for queries on Spark a cluster on this machine)"
+    parser.add_argument("--master", default="", metavar="URL", help=text)
 
 
 def add_sf(parser: argparse.ArgumentParser) -> None:
-    text = f"scale factor, from {LEAST_SF} to {MOST_SF} (default 0.01)"
+    text = f"scale factor, from {MIN_SF} to {MAX_SF}"
     parser.add_argument("--sf", type=scale_factor, default=Decimal("0.01"), help=text)
 
 
-def wanted(chosen: argparse.Namespace) -> Wanted:
-    return Wanted(chosen.data, chosen.sf, chosen.master or Wanted.master)
+def data_request(args: argparse.Namespace) -> Wanted:
+    return Wanted(args.data, args.sf, args.master or Wanted.master)
 
 
 def add_query(parser: argparse.ArgumentParser) -> None:
-    """Add what names a query's answer, wherever it is computed."""
+    """Add the query and its parameters."""
     add = parser.add_argument
-    add("query", help=f"{min(QUERIES)} to {max(QUERIES)}")
-    text = "draw the parameters from the specification's ranges, which the query must have (default: for validation)"
-    add("--seed", type=whole(0, MOST_SEED), help=text)
-    add("--param", action="append", default=[], metavar="NAME=VALUE", help="give a parameter; may be repeated")
+    add("query", help=f"query, from {min(QUERIES)} to {max(QUERIES)}")
+    text = "seed that draws the query's parameters from the specification's ranges (default: validation parameters)"
+    add("--seed", type=whole(0, MAX_SEED), help=text)
+    add("--param", action="append", default=[], metavar="NAME=VALUE", help="parameter of the query; may be repeated")
 
 
 def add_cell(parser: argparse.ArgumentParser) -> None:
-    """Add what names a cell."""
+    """Add the settings of a cell."""
     add = parser.add_argument
     add_data(parser)
     add_query(parser)
-    add("--workload", default="insert", help="insert, window:N or refresh:K (default insert)")
-    add("--logical", type=batch_size, default=1, metavar="L", help="rounds that share a time (default 1)")
-    add("--physical", type=physical, default=ALL, metavar="P", help="logical batches at once (default all)")
-    add("--variant", default="", help="which dataflow (default the fastest)")
-    add("--workers", type=worker_count, default=1, metavar="W", help="how many (default 1)")
-    add("--engine", default=ENGINES[0], help=f"{' or '.join(ENGINES)} (default {ENGINES[0]})")
-    add("--checkpoint", default="", metavar="DIR", help="of a query on Spark, to go on from (default: none is kept)")
+    add("--workload", default="insert", help="workload: insert, window:N or refresh:K")
+    add("--logical", type=batch_size, default=1, metavar="L", help="rounds that share a logical time")
+    add("--physical", type=physical, default="all", metavar="P", help="logical batches fed at once")
+    add("--variant", default="", help="variant of the query's dataflow (default: the fastest)")
+    add("--workers", type=worker_count, default=1, metavar="W", help="number of workers")
+    add("--engine", default=ENGINES[0], help=f"engine: {' or '.join(ENGINES)}")
+    text = "directory from which a query on Spark continues (default: no checkpoint is kept)"
+    add("--checkpoint", default="", metavar="DIR", help=text)
 
 
 def add_end(parser: argparse.ArgumentParser) -> None:
-    """Add where a stream is to end."""
+    """Add the end of the stream."""
     end = parser.add_mutually_exclusive_group()
-    end.add_argument("--rounds", type=int, metavar="N", help="stop after N rounds (default all)")
-    end.add_argument("--at", type=int, metavar="TIME", help="stop with a logical time")
+    end.add_argument("--rounds", type=int, metavar="N", help="stop after N rounds (default: after all)")
+    end.add_argument("--at", type=int, metavar="TIME", help="stop after a logical time")
 
 
-def cell_of(chosen: argparse.Namespace) -> Cell:
-    """Return the cell that a command asks for. A wrong setting is an error here, before any data is made."""
-    asked = query(chosen.query)
-    variant = chosen.variant and asked.known(chosen.variant)
+def cell_of(args: argparse.Namespace) -> Cell:
+    """Return the cell that a command names. A wrong setting is an error here, before any data is made."""
+    variant = args.variant and query(args.query).known(args.variant)
     cell = Cell(
-        chosen.query, str(chosen.sf), known_workload(chosen.workload), chosen.logical, chosen.physical, variant,
-        chosen.workers, known(chosen.engine), chosen.seed, given(chosen.param), chosen.master, chosen.checkpoint,
+        args.query, str(args.sf), known_workload(args.workload), args.logical, args.physical, variant,
+        args.workers, known(args.engine), args.seed, given(args.param), args.master, args.checkpoint,
     )  # fmt: skip
     if cell.checkpoint and cell.engine != SPARK:
         raise DeltamarkError(f"no checkpoints of the engine {cell.engine}", cell.checkpoint, f"add --engine {SPARK}")
-    parameters(cell.query, chosen.sf, cell.seed, dict(cell.given))
+    parameters(cell.query, args.sf, cell.seed, dict(cell.given))
     return cell
 
 
-def given(words: list[str]) -> tuple[tuple[str, str], ...]:
-    """Read NAME=VALUE words."""
-    pairs = [word.partition("=") for word in words]
-    for word, (name, equals, _) in zip(words, pairs, strict=True):
-        if not (name and equals):
-            raise DeltamarkError("not a parameter", repr(word), "write --param name=value")
-    return tuple((name, value) for name, _, value in pairs)
+def given(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Read words of the form NAME=VALUE."""
+    return tuple(map(_name_and_value, words))
+
+
+def _name_and_value(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not (name and equals):
+        raise DeltamarkError("not a parameter", repr(word), "write --param name=value")
+    return name, value
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """Return what reads a whole number from `low` to `high`."""
+    """Return a reader of a whole number from `low` to `high`."""
     return lambda text: whole_number(text, low, high)
 
 
 def several(low: int, high: int) -> Callable[[str], tuple[int, ...]]:
-    """Return what reads whole numbers from `low` to `high`, between commas."""
-    return lambda text: tuple(whole_number(each, low, high) for each in text.split(","))
+    """Return a reader of whole numbers from `low` to `high`, separated by commas."""
+    return lambda text: tuple(whole_number(number, low, high) for number in text.split(","))
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Read words that are separated by commas."""
+    return tuple(filter(None, text.split(",")))
 
 
 def seconds(text: str) -> float:
@@ -116,23 +125,24 @@ def seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not LEAST_SECONDS <= value <= MOST_SECONDS:
-        remedy = f"write a number from {LEAST_SECONDS} to {MOST_SECONDS}"
+    if not MIN_SECONDS <= value <= MAX_SECONDS:
+        remedy = f"write a number from {MIN_SECONDS} to {MAX_SECONDS}"
         raise DeltamarkError("not a number of seconds", shortened(text), remedy)
     return value
 
 
 def size(text: str) -> int:
     """Read a number such as 1000, 10K or 100M."""
-    for unit, worth in (("K", 1000), ("M", 1_000_000)):
+    for unit, factor in (("K", 1000), ("M", 1_000_000)):
         if text.endswith(unit):
-            return whole_number(text.removesuffix(unit), 1, MOST_SIZE // worth) * worth
-    return whole_number(text, 1, MOST_SIZE)
+            return whole_number(text.removesuffix(unit), 1, MAX_SIZE // factor) * factor
+    return whole_number(text, 1, MAX_SIZE)
 
 
 def physical(text: str) -> int:
+    """Read a number of logical batches, or `all`."""
     return ALL if text == "all" else batch_size(text)
 
 
-batch_size, worker_count = whole(1, MOST_BATCHES), whole(1, MOST_WORKERS)
-batch_sizes, worker_counts = several(1, MOST_BATCHES), several(1, MOST_WORKERS)
+batch_size, worker_count = whole(1, MAX_BATCHES), whole(1, MAX_WORKERS)
+batch_sizes, worker_counts = several(1, MAX_BATCHES), several(1, MAX_WORKERS)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from deltamark.datagen.graphs.generator import KINDS
 from deltamark.harness.cli.options import (
-    MOST_BATCHES,
+    MAX_BATCHES,
     add_data,
     batch_sizes,
+    data_request,
     seconds,
     size,
-    wanted,
     whole,
+    words,
     worker_counts,
 )
 from deltamark.harness.engines.registry import DUCKDB, known_engine
@@ -29,7 +30,7 @@ MOST_RUNS = 1000
 MOST_FUEL = 10**9
 """Pieces of work of 4,096 rows."""
 
-rmat_scale = whole(1, KINDS["rmat"].most)
+rmat_scale = whole(1, KINDS["rmat"].max_size)
 
 
 def add_sweep(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +46,7 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
     add("--engines", type=engines, default=("embedded", DUCKDB), metavar="E,E", help=text)
     add("--workload", type=words, default=(), metavar="W,W", help="insert, window:N, refresh:K")
     text = "time at most N batches, spread over the stream; 0: all (default 10000, and 15 where recomputed)"
-    add("--sample", type=whole(0, MOST_BATCHES), metavar="N", help=text)
+    add("--sample", type=whole(0, MAX_BATCHES), metavar="N", help=text)
     add_runs(parser)
     add_results(parser)
 
@@ -72,7 +73,13 @@ def add_suites(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("of the suite of graphs").add_argument
     add("--scale", type=rmat_scale, default=16, metavar="S", help="of the graph rmat:S (default 16)")
     add("--vertices", default="zipf:16", metavar="GRAPH", help="that comes vertex by vertex (default zipf:16)")
-    add("--hub", type=whole(1, KINDS["hub"].most), default=13_127, metavar="N", help="edges of the hub (default 13127)")
+    add(
+        "--hub",
+        type=whole(1, KINDS["hub"].max_size),
+        default=13_127,
+        metavar="N",
+        help="edges of the hub (default 13127)",
+    )
     add = parser.add_argument_group("of the suite of loops").add_argument
     add("--nodes", type=size, default=1_000_000, metavar="N", help="of a random graph (default 1M; the post has 10M)")
     add("--edges", type=size, default=10_000_000, metavar="N", help="of it (default 10M; the post has 100M)")
@@ -104,7 +111,7 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 def planned(chosen: argparse.Namespace, known: Sequence[Record], session: str = "") -> Plan:
     """Return what the settings ask for, and what of it is known."""
-    data = machine.data(wanted(chosen).directory)
+    data = machine.data(data_request(chosen).directory)
     origin = Origin(data, machine.code(), machine.versions(), machine.commit(), session)
     return Plan.of(tasks(chosen), known, origin, Effort(chosen.runs, chosen.timeout))
 
@@ -115,10 +122,6 @@ def tasks(chosen: argparse.Namespace) -> list[Task]:
         str(chosen.sf), chosen.queries, chosen.variants, chosen.logical, chosen.physical, chosen.product,
         chosen.workers, chosen.engines, chosen.workload, chosen.sample, chosen.master,
     ))  # fmt: skip
-
-
-def words(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split(",")))
 
 
 def engines(text: str) -> tuple[str, ...]:

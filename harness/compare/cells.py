@@ -1,5 +1,7 @@
-"""Which cells the gate measures: by default queries that together use most operators, over both kinds of streams, and
-at a scale factor that gives all of them enough to do; of the suite of graphs few motifs, by BiGJoin and delta queries.
+"""The cells that the gate measures.
+
+The default queries together use most operators, over insertions and over a sliding window; the default scale factor
+gives each of them enough work. The graph suite has few motifs, counted by BiGJoin and by delta queries.
 """
 
 from __future__ import annotations
@@ -17,20 +19,21 @@ WORKLOADS = ("insert", "window:1000")
 
 SCALE = 16
 MOTIFS = (("triangle", 0), ("triangle", 10_000), ("4-clique", 0))
-"""Counted in a graph that does not change, or while so many edges come and go at a time."""
+"""Motifs, and the number of edges that change in a batch: 0 for a graph that does not change."""
 
 
 def cells(
     sf: str, queries: tuple[str, ...], workloads: tuple[str, ...], logical: tuple[int, ...], physical: tuple[int, ...]
 ) -> list[Cell]:
-    """List the cells, of each query and workload in all batchings. This needs no data."""
+    """List the cells of all queries and workloads in all batchings, without opening any data."""
     for name in queries:
         query(name)
-    for work in workloads:
-        known_workload(work)
-    every = product(queries, workloads, logical, physical)
-    return [Cell(name, sf, work, each, size) for name, work, each, size in every]
+    for workload in workloads:
+        known_workload(workload)
+    batchings = product(queries, workloads, logical, physical)
+    return [Cell(name, sf, workload, rounds, batches) for name, workload, rounds, batches in batchings]
 
 
 def motif_cells(scale: int) -> list[MotifCell]:
+    """List the cells of the graph suite for an R-MAT graph of 2^scale vertices."""
     return [MotifCell(name, f"rmat:{scale}", batch) for name, batch in MOTIFS]

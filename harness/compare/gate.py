@@ -1,4 +1,4 @@
-"""The gate: checks, screens and confirms (harness/compare/__init__.py), whatever the sides are."""
+"""The gate: checks, screens and confirms cells (harness/compare/__init__.py) on any two sides."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal
 
 from deltamark.harness.compare import rule
-from deltamark.harness.compare.rule import QUANTITIES, SCREEN, TIME, Finding, Pair, Quantity
-from deltamark.harness.compare.side import Opened, SideError, Sides
-from deltamark.harness.compare.trees import Name
+from deltamark.harness.compare.rule import QUANTITIES, SCREEN_PAIRS, TIME, Change, Pair, Quantity
+from deltamark.harness.compare.side import OpenSides, SideError, Sides
+from deltamark.harness.compare.trees import SideName
 from deltamark.harness.measure.cell import AnyCell
-from deltamark.harness.measure.stats import median
 
 Report = Callable[[str, int, int], None]
 Unit = tuple[AnyCell, ...]
-"""What is judged as one: a cell, or the cells of a row."""
+"""A unit of judgement: a cell, or the cells of a row."""
 
-ORDERS: tuple[tuple[Name, Name], ...] = (("base", "head"), ("head", "base"))
-"""Of the sides, by turns."""
+Pairs = dict[AnyCell, list[Pair]]
+
+ORDERS: tuple[tuple[SideName, SideName], ...] = (("base", "head"), ("head", "base"))
+"""The order of the sides in even and in odd repetitions."""
 
 
 Verdict = Literal["wrong", "interrupted", "regression", "undecided", "improvement", "unchanged"]
@@ -30,42 +32,50 @@ EXIT_CODES: Mapping[Verdict, int] = {
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
+    """The change of one quantity of a unit."""
+
     cells: Unit
-    finding: Finding
+    change: Change
 
 
 @dataclass
 class Outcome:
-    judged: list[Judged] = field(default_factory=list)
+    """The result of a comparison."""
+
+    judgements: list[Judgement] = field(default_factory=list)
     broken: dict[AnyCell, str] = field(default_factory=dict)
-    """What head does wrong."""
+    """Cells that head cannot run or gets wrong, with the problem."""
     skipped: dict[AnyCell, str] = field(default_factory=dict)
-    """What base cannot do, so that there is nothing to compare with."""
+    """Cells that base cannot run or gets wrong, which leaves nothing to compare with."""
     controls: list[float] = field(default_factory=list)
+    """Seconds of the fixed work before each pair."""
     interrupted: bool = False
 
-    def of(self, verdict: rule.Verdict) -> list[Judged]:
-        return [each for each in self.judged if each.finding.verdict == verdict]
+    def judged(self, verdict: rule.Verdict) -> list[Judgement]:
+        """Return the judgements with a verdict."""
+        return [judgement for judgement in self.judgements if judgement.change.verdict == verdict]
 
     @property
     def undecided(self) -> bool:
-        """Is there a cell of which it is not known whether it changed?
+        """Whether some cell may have changed without a judgement.
 
-        Memory below the least that is judged is small in both commits, and is not counted here; a short time may
-        still have doubled.
+        A quantity of memory that is too small to be judged is small in both commits, and does not count here; a time
+        that is too short may still have doubled.
         """
-        short = any(each.finding.quantity == TIME and len(each.cells) == 1 for each in self.of("too small"))
-        return bool(short or not self.judged or self.skipped or self.of("inconclusive"))
+        too_short = any(
+            judgement.change.quantity == TIME and len(judgement.cells) == 1 for judgement in self.judged("too small")
+        )
+        return bool(too_short or not self.judgements or self.skipped or self.judged("inconclusive"))
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of what was found. `unchanged` says that every cell was judged, and that none has changed."""
-        found: dict[Verdict, bool] = {
-            "wrong": bool(self.broken), "interrupted": self.interrupted, "regression": bool(self.of("regression")),
-            "undecided": self.undecided, "improvement": bool(self.of("improvement")), "unchanged": True,
+        """The worst verdict that holds. `unchanged` means that every cell was judged and none has changed."""
+        verdicts: dict[Verdict, bool] = {
+            "wrong": bool(self.broken), "interrupted": self.interrupted, "regression": bool(self.judged("regression")),
+            "undecided": self.undecided, "improvement": bool(self.judged("improvement")), "unchanged": True,
         }  # fmt: skip
-        return next(verdict for verdict, holds in found.items() if holds)
+        return next(verdict for verdict, holds in verdicts.items() if holds)
 
     @property
     def exit_code(self) -> int:
@@ -74,32 +84,37 @@ class Outcome:
 
 @dataclass
 class Gate:
+    """One comparison. control: does fixed work and returns its seconds."""
+
     cells: Mapping[AnyCell, list[int]]
-    """With the numbers of rounds after which answers of each are compared with DuckDB's."""
-    opened: Opened
+    """The cells, each with the rounds after which its answers are compared with DuckDB's."""
+    open_sides: OpenSides
     control: Callable[[], float]
-    """Does fixed work, and returns its seconds."""
     report: Report
-    _screen: dict[AnyCell, list[Pair]] = field(default_factory=dict)
-    _fresh: dict[AnyCell, list[Pair]] = field(default_factory=dict)
-    _took: dict[AnyCell, list[float]] = field(default_factory=dict)
-    _found: Outcome = field(default_factory=Outcome)
+    _screen_pairs: Pairs = field(default_factory=dict)
+    _confirm_pairs: Pairs = field(default_factory=dict)
+    _pair_seconds: dict[AnyCell, list[float]] = field(default_factory=dict)
+    _outcome: Outcome = field(default_factory=Outcome)
 
     def run(self) -> Outcome:
+        """Check, screen and confirm; judge the pairs taken so far if interrupted."""
         try:
             self._check()
-            self._pairs("screening", self._screen, dict.fromkeys(self._left(self.cells), SCREEN))
-            self._pairs("confirming", self._fresh, self._doubtful())
+            self._take_pairs("screening", self._screen_pairs, dict.fromkeys(self._remaining(self.cells), SCREEN_PAIRS))
+            self._take_pairs("confirming", self._confirm_pairs, self._to_confirm())
         except KeyboardInterrupt:
-            self._found.interrupted = True
-        self._found.judged = [Judged(unit, self._judge(unit, each)) for unit in self._units() for each in QUANTITIES]
-        return self._found
+            self._outcome.interrupted = True
+        self._outcome.judgements = [
+            Judgement(unit, self._judge(unit, quantity)) for unit in self._units() for quantity in QUANTITIES
+        ]
+        return self._outcome
 
     def _check(self) -> None:
-        with self.opened() as sides, ThreadPoolExecutor() as both:
+        """Drop the cells with a wrong answer, and those whose change streams differ."""
+        with self.open_sides() as sides, ThreadPoolExecutor() as pool:
             for done, (cell, rounds) in enumerate(self.cells.items()):
                 self.report("checking", done, len(self.cells))
-                digests = {name: both.submit(side.check, cell, rounds) for name, side in sides.items()}
+                digests = {name: pool.submit(side.check, cell, rounds) for name, side in sides.items()}
                 wait(digests.values())
                 try:
                     head, base = digests["head"].result(), digests["base"].result()
@@ -107,39 +122,39 @@ class Gate:
                     self._drop(cell, error)
                     continue
                 if base != head:
-                    self._found.broken[cell] = f"another stream than base's: {head}, not {base}"
+                    self._outcome.broken[cell] = f"another stream than base's: {head}, not {base}"
         self.report("checking", len(self.cells), len(self.cells))
 
-    def _pairs(self, what: str, kept: dict[AnyCell, list[Pair]], wanted: Mapping[AnyCell, int]) -> None:
-        """Take so many pairs of each cell, a turn after another."""
-        total, done = sum(wanted.values()), 0
-        for turn in range(max(wanted.values(), default=0)):
-            with self.opened() as sides:
-                for cell in self._left(cell for cell, turns in wanted.items() if turn < turns):
-                    self._pair(cell, {name: sides[name] for name in ORDERS[turn % 2]}, kept)
-                    self.report(what, done := done + 1, total)
+    def _take_pairs(self, phase: str, pairs: Pairs, counts: Mapping[AnyCell, int]) -> None:
+        """Take a number of pairs of each cell, one of every cell in each repetition."""
+        total, done = sum(counts.values()), 0
+        for repetition in range(max(counts.values(), default=0)):
+            with self.open_sides() as sides:
+                for cell in self._remaining(cell for cell, count in counts.items() if repetition < count):
+                    self._take_pair(cell, {name: sides[name] for name in ORDERS[repetition % 2]}, pairs)
+                    self.report(phase, done := done + 1, total)
 
-    def _pair(self, cell: AnyCell, sides: Sides, kept: dict[AnyCell, list[Pair]]) -> None:
-        self._found.controls.append(self.control())
+    def _take_pair(self, cell: AnyCell, sides: Sides, pairs: Pairs) -> None:
+        self._outcome.controls.append(self.control())
         started = time.monotonic()
         try:
             samples = {name: side.sample(cell) for name, side in sides.items()}
         except SideError as error:
             self._drop(cell, error)
             return
-        kept.setdefault(cell, []).append(Pair(**samples))
-        self._took.setdefault(cell, []).append(time.monotonic() - started)
+        pairs.setdefault(cell, []).append(Pair(**samples))
+        self._pair_seconds.setdefault(cell, []).append(time.monotonic() - started)
 
     def _drop(self, cell: AnyCell, error: SideError) -> None:
-        (self._found.broken if error.side == "head" else self._found.skipped)[cell] = error.problem
+        (self._outcome.broken if error.side == "head" else self._outcome.skipped)[cell] = error.problem
 
-    def _left(self, cells: Iterable[AnyCell]) -> list[AnyCell]:
-        return [cell for cell in cells if cell not in self._found.broken and cell not in self._found.skipped]
+    def _remaining(self, cells: Iterable[AnyCell]) -> list[AnyCell]:
+        return [cell for cell in cells if cell not in self._outcome.broken and cell not in self._outcome.skipped]
 
     def _units(self) -> list[Unit]:
-        """List all that is judged: rows of several cells, each followed by those."""
+        """List all units: each row of several cells, followed by its cells."""
         rows: dict[str, list[AnyCell]] = {}
-        for cell in self._left(self._screen):
+        for cell in self._remaining(self._screen_pairs):
             rows.setdefault(cell.row, []).append(cell)
         units: list[Unit] = []
         for cells in rows.values():
@@ -147,22 +162,23 @@ class Gate:
             units += [(cell,) for cell in cells]
         return units
 
-    def _doubtful(self) -> dict[AnyCell, int]:
-        """Return which cells are to be confirmed, and by how many pairs."""
-        doubtful = {
+    def _to_confirm(self) -> dict[AnyCell, int]:
+        """Return the cells to confirm, and the number of pairs of each."""
+        inconclusive = {
             cell
             for unit in self._units()
-            if any(self._screened(unit, each).verdict == "inconclusive" for each in QUANTITIES)
+            if any(self._screen(unit, quantity).verdict == "inconclusive" for quantity in QUANTITIES)
             for cell in unit
         }
-        chosen = [cell for cell in self.cells if cell in doubtful]
-        return {cell: rule.confirming_pairs(median(self._took[cell])) for cell in chosen}
+        return {
+            cell: rule.confirming_pairs(median(self._pair_seconds[cell])) for cell in self.cells if cell in inconclusive
+        }
 
-    def _screened(self, unit: Unit, quantity: Quantity) -> Finding:
-        return rule.screen([self._screen[cell] for cell in unit], quantity)
+    def _screen(self, unit: Unit, quantity: Quantity) -> Change:
+        return rule.screen([self._screen_pairs[cell] for cell in unit], quantity)
 
-    def _judge(self, unit: Unit, quantity: Quantity) -> Finding:
-        first = self._screened(unit, quantity)
-        if first.verdict != "inconclusive" or any(cell not in self._fresh for cell in unit):
-            return first
-        return rule.confirm([self._fresh[cell] for cell in unit], quantity)
+    def _judge(self, unit: Unit, quantity: Quantity) -> Change:
+        screened = self._screen(unit, quantity)
+        if screened.verdict != "inconclusive" or any(cell not in self._confirm_pairs for cell in unit):
+            return screened
+        return rule.confirm([self._confirm_pairs[cell] for cell in unit], quantity)

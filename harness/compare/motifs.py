@@ -1,10 +1,9 @@
-"""The warm parent of motifs: it speaks as harness/measure/server.py does, and reads the cell and the limit of a
-request.
+"""The measuring server of motifs. It has the protocol of harness/measure/server.py, without rounds and batchings.
 
-    python -m harness.compare.motifs DIRECTORY      of a graph that was generated; it is oriented
-    (harness/suites/graphs/graph_data.py)
+    python -m deltamark.harness.compare.motifs DIRECTORY      the directory of a generated graph, which is oriented here
 
-A motif is counted by BiGJoin, and timed with the making of its indexes; while edges come and go, by delta queries.
+A motif in a graph that does not change is counted by BiGJoin, including the time to build its indexes; while edges
+change, it is counted by delta queries.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from deltamark.harness.compare.sample import Seen, sampled
+from deltamark.harness.compare.sample import SampledRun, sample
 from deltamark.harness.measure.cell import MotifCell
 from deltamark.harness.measure.server import Forking
 from deltamark.harness.results.record import MEASURING
@@ -27,66 +26,67 @@ from deltamark.harness.suites.graphs.motif_runs import Measured, bigjoin_of, cou
 from deltamark.queries.graph.motifs import motif
 
 
-class Motifs(Forking):
+class MotifServer(Forking):
     def __init__(self, edges: Edges, watched: int | None = None) -> None:
         super().__init__(watched)
         self._edges = edges
-        self._right: dict[MotifCell, int] = {}
+        self._expected: dict[MotifCell, int] = {}
 
     def warm(self) -> dict[str, Any]:
+        """Load the kernels."""
         warm()
-        gc.freeze()  # collecting what is here would copy it, in every child
+        gc.freeze()  # a collection would touch, and so copy, the parent's objects in every child
         return {"status": "ok", "measuring": MEASURING}
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Count what is there at the end by hand, and keep that."""
+        """Count a motif in the final graph by the independent algorithm, and keep the count."""
         cell = MotifCell(**request["cell"])
-        found = self._forked(request, lambda _: expected(cell, self._edges))
-        if isinstance(found, dict):
-            return found
-        self._right[cell] = found
+        count = self._forked(request, lambda _: expected_count(cell, self._edges))
+        if isinstance(count, dict):
+            return count
+        self._expected[cell] = count
         return {"status": "ok"}
 
     def cell(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Count, and compare with what was counted by hand."""
+        """Count a motif, and compare the final count with the expected one."""
         cell = MotifCell(**request["cell"])
-        found = self._forked(request, lambda _: seen(cell, self._edges).shown)
-        if isinstance(found, dict):
-            return found
-        if found[-1] != self._right[cell]:
-            return {"status": "wrong", "problem": f"{found[-1]:,}, by hand {self._right[cell]:,}"}
-        return {"status": "ok", "digest": " ".join(map(str, found))}
+        counts = self._forked(request, lambda _: run_once(cell, self._edges).output)
+        if isinstance(counts, dict):
+            return counts
+        if counts[-1] != self._expected[cell]:
+            return {"status": "wrong", "problem": f"{counts[-1]:,}, by hand {self._expected[cell]:,}"}
+        return {"status": "ok", "digest": " ".join(map(str, counts))}
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
-        cell = MotifCell(**request["cell"])
-        once = partial(seen, cell, self._edges)
-        found: dict[str, Any] = self._forked(request, lambda stage: sampled(once, stage))
-        return found
+        """Time a cell, and compare nothing."""
+        once = partial(run_once, MotifCell(**request["cell"]), self._edges)
+        reply: dict[str, Any] = self._forked(request, lambda stage: sample(once, stage))
+        return reply
 
 
-def expected(cell: MotifCell, edges: Edges) -> int:
-    """Count by hand what is there at the end."""
+def expected_count(cell: MotifCell, edges: Edges) -> int:
+    """Count a motif in the graph after the last batch, by the independent algorithm."""
     return by_hand(cell.motif, left(churn(edges, cell.batch)) if cell.batch else edges)()
 
 
-def seen(cell: MotifCell, edges: Edges) -> Seen:
-    """Run a cell once; it shows the counts after each batch."""
-    return _changing(cell, edges) if cell.batch else _static(cell, edges)
+def run_once(cell: MotifCell, edges: Edges) -> SampledRun:
+    """Run a cell once; the output is the count after each batch."""
+    return _run_changing(cell, edges) if cell.batch else _run_static(cell, edges)
 
 
-def _static(cell: MotifCell, edges: Edges) -> Seen:
-    with closing(bigjoin_of(motif(cell.motif), edges)) as found:
-        indexed, _ = timed(lambda: found.load({"e": edges.batch()}))
-        seconds, total = timed(found.count)
-        return Seen((indexed, seconds), (total,), found.index_bytes())
+def _run_static(cell: MotifCell, edges: Edges) -> SampledRun:
+    with closing(bigjoin_of(motif(cell.motif), edges)) as join:
+        index_seconds, _ = timed(lambda: join.load({"e": edges.batch()}))
+        count_seconds, total = timed(join.count)
+        return SampledRun((index_seconds, count_seconds), (total,), join.index_bytes())
 
 
-def _changing(cell: MotifCell, edges: Edges) -> Seen:
+def _run_changing(cell: MotifCell, edges: Edges) -> SampledRun:
     count = motif(cell.motif).dataflow({"e": edges.relation()}).count()
     measured = Measured()
-    changes = [counted(each) for each, _ in run(count, churn(edges, cell.batch), 1, measured)]
-    return Seen(measured.took, tuple(accumulate(changes)), measured.state_bytes or 0)
+    changes = [counted(delta) for delta, _ in run(count, churn(edges, cell.batch), 1, measured)]
+    return SampledRun(measured.took, tuple(accumulate(changes)), measured.state_bytes or 0)
 
 
 if __name__ == "__main__":
-    Motifs(oriented(stored(Path(sys.argv[1]))), sys.stdin.fileno()).serve()
+    MotifServer(oriented(stored(Path(sys.argv[1]))), sys.stdin.fileno()).serve()

@@ -1,120 +1,129 @@
-"""The rule of the gate, as arithmetic: what pairs say of a change. Nothing here has a clock or a file."""
+"""The rule of the gate: a pure function from pairs of samples to verdicts, without a clock or a file."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import Literal
 
-from deltamark.harness.measure.stats import interval, median
+from deltamark.harness.measure.stats import interval
 from deltamark.harness.tables.entry import Entry, brief, megabytes
 
-SCREEN, CONFIRM, FEWEST = 10, 20, 9
-"""Pairs: to screen, to confirm, and to confirm what is slow. 9 are the first to forgive one bad pair."""
+SCREEN_PAIRS, CONFIRM_PAIRS = 10, 20
+MIN_CONFIRM_PAIRS = 9
+"""Pairs that confirm a slow cell: the sign test forgives one bad pair from 9 pairs on."""
 
-SLOW = 120.0
-"""Seconds that the pairs of one cell may take before they become fewer."""
+MAX_CONFIRM_S = 120.0
+"""Time for confirming one cell; a cell that needs more gets fewer pairs."""
 
-UNCHANGED, WORSE = math.log(1.02), math.log(1.05)
+UNCHANGED_LOG_RATIO, REGRESSION_LOG_RATIO = math.log(1.02), math.log(1.05)
 
 Sample = Mapping[str, float]
-"""What was seen of a cell in one process, by the names of quantities."""
+"""The values of a cell's quantities in one process, by name."""
 
 Verdict = Literal["regression", "improvement", "unchanged", "inconclusive", "too small"]
 
 
 @dataclass(frozen=True)
 class Quantity:
+    """A measured quantity, and the limits below which it is not judged."""
+
     name: str
-    least: float
-    """Cells below are not judged: their work must grow first."""
-    difference: float
-    """A smaller difference is none."""
-    write: Callable[[float], Entry]
+    minimum: float
+    """A cell below this value on both sides is too small to be judged."""
+    min_difference: float
+    """A smaller difference between the sides counts as none."""
+    format: Callable[[float], Entry]
+
+
+def _bytes(value: float) -> Entry:
+    return Entry(f"{megabytes(value).text} MB", value)
 
 
 TIME = Quantity("time", 0.05, 0.005, brief)
-STATE = Quantity("state", 4e6, 1e6, lambda value: Entry(megabytes(value).text + " MB", value))
-PEAK = Quantity("peak", 4e6, 1e6, STATE.write)
+STATE = Quantity("state", 4e6, 1e6, _bytes)
+PEAK = Quantity("peak", 4e6, 1e6, _bytes)
 QUANTITIES = (TIME, STATE, PEAK)
 
 
 @dataclass(frozen=True)
 class Pair:
+    """One sample of each side, taken one after the other."""
+
     base: Sample
     head: Sample
 
-    def ratio(self, quantity: Quantity) -> float:
+    def log_ratio(self, quantity: Quantity) -> float:
         """Return ln(head / base)."""
         return math.log(max(self.head[quantity.name], 1e-9) / max(self.base[quantity.name], 1e-9))
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What is said of a cell or row in one quantity. base and head are medians, of a row their sums."""
+class Change:
+    """The change of one quantity of a cell or row. base and head: medians, summed over the cells of a row."""
 
     quantity: Quantity
     base: float
     head: float
     pairs: int
-    change: float
+    log_ratio: float
     """The median of ln(head / base)."""
     bounds: tuple[float, float] | None
+    """The interval of the median log ratio."""
     verdict: Verdict
 
 
 Decision = Callable[[float, float, float], Verdict]
-"""Of a median, and the bounds of its interval."""
+"""A verdict on a median log ratio and the two bounds of its interval."""
 
 
-def screen(cells: Sequence[Sequence[Pair]], quantity: Quantity) -> Finding:
-    """Say what the first pairs of a row's cells show: `inconclusive` is to be confirmed."""
-    return _find(cells, quantity, _screened)
+def screen(cells: Sequence[Sequence[Pair]], quantity: Quantity) -> Change:
+    """Judge a row by the screening pairs of its cells; `inconclusive` means that it must be confirmed."""
+    return _change(cells, quantity, _screening_verdict)
 
 
-def confirm(cells: Sequence[Sequence[Pair]], quantity: Quantity) -> Finding:
-    """Say what fresh pairs of a row's cells show."""
-    return _find(cells, quantity, _confirmed)
+def confirm(cells: Sequence[Sequence[Pair]], quantity: Quantity) -> Change:
+    """Judge a row by the confirming pairs of its cells."""
+    return _change(cells, quantity, _confirming_verdict)
 
 
-def confirming_pairs(seconds: float) -> int:
-    """Return how many pairs confirm, where one takes so long."""
-    return max(min(CONFIRM, int(SLOW / seconds)), FEWEST)
+def confirming_pairs(pair_seconds: float) -> int:
+    """Return the number of confirming pairs of a cell, given the duration of one pair."""
+    return max(min(CONFIRM_PAIRS, int(MAX_CONFIRM_S / pair_seconds)), MIN_CONFIRM_PAIRS)
 
 
-def _find(cells: Sequence[Sequence[Pair]], quantity: Quantity, decide: Decision) -> Finding:
-    medians = [_medians(pairs, quantity) for pairs in cells]
-    judged = [at for at, each in enumerate(medians) if max(each) >= quantity.least]
-    chosen = judged or range(len(cells))
-    base, head = (sum(medians[at][side] for at in chosen) for side in (0, 1))
-    turns = zip(*(cells[at] for at in chosen), strict=False)
-    ratios = [fmean(pair.ratio(quantity) for pair in turn) for turn in turns]
+def _change(cells: Sequence[Sequence[Pair]], quantity: Quantity, decide: Decision) -> Change:
+    large = [pairs for pairs in cells if max(_medians(pairs, quantity)) >= quantity.minimum]
+    judged = large or cells
+    base, head = map(sum, zip(*(_medians(pairs, quantity) for pairs in judged), strict=True))
+    ratios = [fmean(pair.log_ratio(quantity) for pair in pairs) for pairs in zip(*judged, strict=False)]
     bounds = interval(ratios)
     verdict: Verdict
-    if not judged:
+    if not large:
         verdict = "too small"
     elif bounds is None:
         verdict = "inconclusive"
-    elif abs(head - base) < quantity.difference:
+    elif abs(head - base) < quantity.min_difference:
         verdict = "unchanged"
     else:
         verdict = decide(median(ratios), *bounds)
-    return Finding(quantity, base, head, len(ratios), median(ratios), bounds, verdict)
+    return Change(quantity, base, head, len(ratios), median(ratios), bounds, verdict)
 
 
 def _medians(pairs: Sequence[Pair], quantity: Quantity) -> tuple[float, float]:
-    return median([pair.base[quantity.name] for pair in pairs]), median([pair.head[quantity.name] for pair in pairs])
+    """Return the medians of base and head."""
+    return median(pair.base[quantity.name] for pair in pairs), median(pair.head[quantity.name] for pair in pairs)
 
 
-def _screened(change: float, _low: float, _high: float) -> Verdict:
-    return "unchanged" if abs(change) <= UNCHANGED else "inconclusive"
+def _screening_verdict(log_ratio: float, _low: float, _high: float) -> Verdict:
+    return "unchanged" if abs(log_ratio) <= UNCHANGED_LOG_RATIO else "inconclusive"
 
 
-def _confirmed(_change: float, low: float, high: float) -> Verdict:
-    if low > WORSE:
+def _confirming_verdict(_log_ratio: float, low: float, high: float) -> Verdict:
+    if low > REGRESSION_LOG_RATIO:
         return "regression"
-    if high < -WORSE:
+    if high < -REGRESSION_LOG_RATIO:
         return "improvement"
-    return "unchanged" if -WORSE <= low <= high <= WORSE else "inconclusive"
+    return "unchanged" if -REGRESSION_LOG_RATIO <= low <= high <= REGRESSION_LOG_RATIO else "inconclusive"

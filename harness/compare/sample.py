@@ -1,7 +1,8 @@
-"""A sample: what one process sees of a cell. It runs the cell a few times and adds up the least time of every batch.
+"""A sample: one process runs a cell a few times and adds up, over all batches, the shortest time of each batch.
 
-Batches do the same work in every run, so whatever makes one of them slower came from outside: the first touch of a
-page, another program. A minimum a batch forgives that where a minimum a run would need a whole run without it.
+Every run does the same work in a batch, so a longer time of the same batch has an outside cause: the first touch of a
+page, or another program. The minimum of each batch removes a disturbance in one batch; the minimum of whole runs would
+need one run without any.
 """
 
 from __future__ import annotations
@@ -20,36 +21,37 @@ RUNS = 3
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A run: the seconds of each batch, what it has shown (every run must show the same), the bytes kept at its end."""
+class SampledRun:
+    """One run of a cell. latencies: seconds of each batch; output: equal in every run; state_bytes: at the end."""
 
     latencies: Sequence[float]
-    shown: Hashable
+    output: Hashable
     state_bytes: int
 
 
-def sampled(once: Callable[[], Seen], stage: Callable[[], None]) -> dict[str, Any]:
-    """Return a cell's time and memory: what it keeps at the end, and the most that it needed."""
+def sample(run_once: Callable[[], SampledRun], stage: Callable[[], None]) -> dict[str, Any]:
+    """Return a cell's time, its state at the end of a run and its peak memory."""
     resources.reset_peak()
     before = resources.peak()
-    runs: list[Seen] = []
+    runs: list[SampledRun] = []
     for _ in range(RUNS):
         stage()
-        runs.append(once())
-    if len({run.shown for run in runs}) > 1:
-        return {"status": "wrong", "problem": f"runs of one process show {', '.join(str(run.shown) for run in runs)}"}
+        runs.append(run_once())
+    if len({run.output for run in runs}) > 1:
+        outputs = ", ".join(str(run.output) for run in runs)
+        return {"status": "wrong", "problem": f"runs of one process differ: {outputs}"}
     return {
         "status": "ok", "time": sum(map(min, zip(*(run.latencies for run in runs), strict=True))),
         "state": max(run.state_bytes for run in runs), "peak": resources.peak() - before,
     }  # fmt: skip
 
 
-def seen(cell: Cell, dataset: Dataset) -> Callable[[], Seen]:
-    """Return what runs a query."""
+def query_run(cell: Cell, dataset: Dataset) -> Callable[[], SampledRun]:
+    """Return a function that runs a query once."""
     work = workload(dataset, cell.workload)
 
-    def once() -> Seen:
+    def run_once() -> SampledRun:
         run = timing.run(cell, 0, work, lambda: open_subject(cell, dataset, work))
-        return Seen(run.latencies, run.changes, run.state_bytes)
+        return SampledRun(run.latencies, run.changes, run.state_bytes)
 
-    return once
+    return run_once

@@ -1,4 +1,4 @@
-"""What the gate says: as text a headline and what changed; as Markdown, for a comment, all numbers too."""
+"""The summary of a comparison: as text, the headline and the changes; as Markdown for a comment, all numbers too."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deltamark.harness.compare.gate import Judged, Outcome, Unit
+from deltamark.harness.compare.gate import Judgement, Outcome, Unit
 from deltamark.harness.compare.rule import QUANTITIES
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, words
 from deltamark.harness.tables.render import markdown, text
 
-DRIFTING = 1.1
-"""From this ratio of the control's quartiles on, the machine is said to drift."""
+DRIFT_RATIO = 1.1
+"""The ratio of the control's quartiles from which on the summary warns of a drifting machine; not measured."""
 
-GROW = "SF or SCALE"
-"""The settings that give a cell more to do."""
+SIZE_SETTINGS = "SF or SCALE"
+"""The settings that give a cell more work."""
 
 HEADERS = ["cell", "quantity", "base", "head", "change", "95% interval", "pairs", "verdict"]
 
 
 @dataclass(frozen=True)
-class Said:
-    """What was asked for, in words."""
+class Header:
+    """The description of a comparison: both sides, the machine, and the command that repeats it."""
 
     base: str
     head: str
@@ -33,102 +33,103 @@ class Said:
     command: str
 
 
-def headline(found: Outcome) -> str:
-    """Count the judgements in one line. `no change` says that all of them were made, and are `unchanged`."""
+def headline(outcome: Outcome) -> str:
+    """Count the judgements in one line. `no change` means that every judgement is `unchanged`."""
     counts = {
-        "cells broken": len(found.broken), "regressions": len(found.of("regression")),
-        "improvements": len(found.of("improvement")), "unchanged": len(found.of("unchanged")),
-        "inconclusive": len(found.of("inconclusive")), "too small to be judged": len(found.of("too small")),
-        "not compared": len(found.skipped),
+        "cells broken": len(outcome.broken), "regressions": len(outcome.judged("regression")),
+        "improvements": len(outcome.judged("improvement")), "unchanged": len(outcome.judged("unchanged")),
+        "inconclusive": len(outcome.judged("inconclusive")), "too small to be judged": len(outcome.judged("too small")),
+        "not compared": len(outcome.skipped),
     }  # fmt: skip
-    counted = {what: number for what, number in counts.items() if number}
-    said = "no change" if [*counted] == ["unchanged"] else ", ".join(f"{each} {what}" for what, each in counted.items())
-    return ("interrupted; " if found.interrupted else "") + (said or "nothing was compared")
+    positive = {name: count for name, count in counts.items() if count}
+    listed = ", ".join(f"{count} {name}" for name, count in positive.items()) or "nothing was compared"
+    line = "no change" if [*positive] == ["unchanged"] else listed
+    return f"interrupted; {line}" if outcome.interrupted else line
 
 
-def verdict_line(found: Outcome, file: Path) -> str:
-    """Say the verdict, and where to read it: make ends with 2 whatever the exit code."""
-    return f"verdict: {found.verdict} (exit code {found.exit_code}; make turns 1 into 2, {file} has the word)"
+def verdict_line(outcome: Outcome, file: Path) -> str:
+    """State the verdict and the file that has it: make ends with 2 for every exit code except 0."""
+    return f"verdict: {outcome.verdict} (exit code {outcome.exit_code}; make turns 1 into 2, {file} has the word)"
 
 
-def as_text(found: Outcome) -> str:
-    table = [text(_table("What changed", changed))] if (changed := _changed(found)) else []
-    problems = [f"{name}: {why}" for name, why in _problems(found)]
-    return "\n".join([*table, *_remarks(found), *problems, headline(found)]) + "\n"
+def as_text(outcome: Outcome) -> str:
+    changed = _changed(outcome)
+    table = [text(_table("What changed", changed))] if changed else []
+    problems = [f"{name}: {problem}" for name, problem in _problems(outcome)]
+    return "\n".join([*table, *_remarks(outcome), *problems, headline(outcome)]) + "\n"
 
 
-def as_markdown(found: Outcome, said: Said) -> str:
-    changed = _changed(found)
-    problems = [f"{name}\n```\n{why}\n```\n" for name, why in _problems(found)]
+def as_markdown(outcome: Outcome, header: Header) -> str:
+    changed, everything = _changed(outcome), outcome.judgements
+    problems = [f"{name}\n```\n{problem}\n```\n" for name, problem in _problems(outcome)]
     return "\n".join([
-        f"### deltamark compare: {found.verdict}: {headline(found)}\n",
-        f"{said.base}; {said.head}\n",
+        f"### deltamark compare: {outcome.verdict}: {headline(outcome)}\n",
+        f"{header.base}; {header.head}\n",
         *problems,
         *([markdown(_table("What changed", changed))] if changed else []),
-        f"<details><summary>All {len(found.judged)} judgements</summary>\n\n{markdown(_table('All', found.judged))}\n",
-        f"{said.machine}. {' '.join(_remarks(found))} Again: `{said.command}`\n\n</details>\n",
+        f"<details><summary>All {len(everything)} judgements</summary>\n\n{markdown(_table('All', everything))}\n",
+        f"{header.machine}. {' '.join(_remarks(outcome))} Again: `{header.command}`\n\n</details>\n",
     ])  # fmt: skip
 
 
-def _changed(found: Outcome) -> list[Judged]:
-    return [each for each in found.judged if each.finding.verdict not in ("unchanged", "too small")]
+def _changed(outcome: Outcome) -> list[Judgement]:
+    return [one for one in outcome.judgements if one.change.verdict not in ("unchanged", "too small")]
 
 
-def _table(title: str, judged: Iterable[Judged]) -> Table:
-    return Table("compare", title, HEADERS, [_row(each) for each in judged])
+def _table(title: str, judgements: Iterable[Judgement]) -> Table:
+    return Table("compare", title, HEADERS, [_row(judgement) for judgement in judgements])
 
 
-def _row(judged: Judged) -> Row:
-    found = judged.finding
-    write = found.quantity.write
-    bounds = " to ".join(_percent(each).text for each in found.bounds) if found.bounds else "-"
+def _row(judgement: Judgement) -> Row:
+    change = judgement.change
+    entry = change.quantity.format
+    bounds = " to ".join(_percent(bound).text for bound in change.bounds) if change.bounds else "-"
+    loud = change.verdict in ("regression", "inconclusive")
     return [
-        words(unit_name(judged.cells)), words(found.quantity.name), write(found.base), write(found.head),
-        _percent(found.change), words(bounds), words(str(found.pairs)),
-        words(found.verdict.upper() if found.verdict in ("regression", "inconclusive") else found.verdict),
+        words(unit_name(judgement.cells)), words(change.quantity.name), entry(change.base), entry(change.head),
+        _percent(change.log_ratio), words(bounds), words(str(change.pairs)),
+        words(change.verdict.upper() if loud else change.verdict),
     ]  # fmt: skip
 
 
 def unit_name(cells: Unit) -> str:
-    """Name a cell, or a row by what its cells share."""
+    """Name a cell, or a row by the parts that its cells share."""
     return f"{cells[0].row} {cells[0].place if len(cells) == 1 else 'row'}"
 
 
-def _percent(change: float) -> Entry:
-    if math.isnan(change):
-        return NOTHING
-    return Entry(f"{100 * math.expm1(change):+.1f}%", change)
+def _percent(log_ratio: float) -> Entry:
+    return NOTHING if math.isnan(log_ratio) else Entry(f"{100 * math.expm1(log_ratio):+.1f}%", log_ratio)
 
 
-def _problems(found: Outcome) -> list[tuple[str, str]]:
-    """Return what could not be compared, and why, with a command that repeats it."""
-    broken = [(f"BROKEN {unit_name((cell,))}", _why(cell, problem)) for cell, problem in found.broken.items()]
-    skipped = [(f"not compared: {unit_name((cell,))}", _why(cell, problem)) for cell, problem in found.skipped.items()]
+def _problems(outcome: Outcome) -> list[tuple[str, str]]:
+    """Return the cells that could not be compared, each with its problem and a command that repeats it."""
+    broken = [(f"BROKEN {unit_name((cell,))}", _repeatable(cell, why)) for cell, why in outcome.broken.items()]
+    skipped = [(f"not compared: {unit_name((cell,))}", _repeatable(cell, why)) for cell, why in outcome.skipped.items()]
     return broken + skipped
 
 
-def _why(cell: AnyCell, problem: str) -> str:
+def _repeatable(cell: AnyCell, problem: str) -> str:
     return f"{problem}\n{cell.again}"
 
 
-def _remarks(found: Outcome) -> list[str]:
-    return [*_machine(found.controls), *_small(found)]
+def _remarks(outcome: Outcome) -> list[str]:
+    return [*_control(outcome.controls), *_too_small(outcome)]
 
 
-def _machine(controls: Sequence[float]) -> list[str]:
-    """Say how steady the machine was."""
-    if not controls:
+def _control(seconds: Sequence[float]) -> list[str]:
+    """Describe how steady the machine was."""
+    if not seconds:
         return []
-    low, middle, high = (percentile(sorted(controls), each) for each in (25, 50, 75))
-    said = f"Control of fixed work: {brief(middle).text}, half of the time {brief(low).text} to {brief(high).text}."
-    return [said] if high < DRIFTING * low else [said, "The machine drifted: read the changes, not the times."]
+    low, middle, high = (percentile(sorted(seconds), percent) for percent in (25, 50, 75))
+    line = f"Control of fixed work: {brief(middle).text}, half of the time {brief(low).text} to {brief(high).text}."
+    return [line] if high < DRIFT_RATIO * low else [line, "The machine drifted: read the changes, not the times."]
 
 
-def _small(found: Outcome) -> Iterator[str]:
-    """Name the cells that are too small to be judged by a quantity."""
+def _too_small(outcome: Outcome) -> Iterator[str]:
+    """Name, for each quantity, the cells that are too small to be judged."""
     for quantity in QUANTITIES:
-        small = [each.cells for each in found.of("too small") if each.finding.quantity == quantity]
-        names = ", ".join(unit_name(cells) for cells in small if len(cells) == 1)
+        cells = [one.cells for one in outcome.judged("too small") if one.change.quantity == quantity]
+        names = ", ".join(unit_name(unit) for unit in cells if len(unit) == 1)
         if names:
-            least = quantity.write(quantity.least).text
-            yield f"Not judged by {quantity.name}, since both sides are below {least}: {names}; a larger {GROW} helps."
+            limit = f"both sides are below {quantity.format(quantity.minimum).text}"
+            yield f"Not judged by {quantity.name}, since {limit}: {names}; a larger {SIZE_SETTINGS} helps."

@@ -30,7 +30,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.workload import workload
 from deltamark.harness.check.checked_run import Answers, Asked, StreamCheck, ask
-from deltamark.harness.compare.sample import sampled, seen
+from deltamark.harness.compare.sample import query_run, sample
 from deltamark.harness.engines.spark import SPARK
 from deltamark.harness.engines.spark_sql import SPARK_SQL
 from deltamark.harness.measure import child as fork
@@ -163,7 +163,7 @@ class Parent(Forking):
     def sample(self, request: dict[str, Any]) -> dict[str, Any]:
         """Time a cell, and compare nothing."""
         cell = _cell(request)
-        found: dict[str, Any] = self._forked(request, lambda stage: sampled(seen(cell, self._dataset), stage))
+        found: dict[str, Any] = self._forked(request, lambda stage: sample(query_run(cell, self._dataset), stage))
         return found
 
 

@@ -1,5 +1,5 @@
-"""The report: one HTML file, from records alone. It loads nothing; charts are drawn here, as SVG, and a small script
-sorts, filters, and shows what a point says.
+"""The report: one HTML file that is made from records alone and loads nothing.
 
-`page.py` puts it together; `charts.py` has what the charts are made of, and each section a file of its own.
+Charts are SVG; a small script sorts tables, filters, and shows the tooltip of a point. `page.py` assembles the page
+from `sections/`, whose charts are made of the parts in `charts/`.
 """

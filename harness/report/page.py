@@ -1,4 +1,4 @@
-"""The page: what was measured, in charts, in tables, and as every single point with the command that repeats it."""
+"""The page of the report: charts, tables, and every record with the command that measures it again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from deltamark.harness.console.sweep_lines import header
-from deltamark.harness.report.about import command, title
 from deltamark.harness.report.charts.marks import data, keys_of
 from deltamark.harness.report.charts.markup import Markup, tag
 from deltamark.harness.report.charts.tiles import tiles
-from deltamark.harness.report.section import Section, shown
+from deltamark.harness.report.section import Section, render
 from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
 from deltamark.harness.report.sections.latency import latency
@@ -20,6 +19,7 @@ from deltamark.harness.report.sections.state import state
 from deltamark.harness.report.sections.suites import graphs, loops, sharing
 from deltamark.harness.report.sections.throughput import throughput
 from deltamark.harness.report.sections.workers import workers
+from deltamark.harness.report.tooltip import command, title
 from deltamark.harness.results.finding import Finding
 from deltamark.harness.results.machine import warnings
 from deltamark.harness.results.record import Record
@@ -31,36 +31,36 @@ HERE = Path(__file__).parent
 
 UNFOLDED = ("physical", "product", "workers")
 
-CLOSED = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""The page may load nothing."""
+CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+"""The page must not load anything."""
 
 Headers = Mapping[str, Mapping[str, Any]]
-"""Of sessions, by their names."""
+"""The headers of sessions, by name."""
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a report is made of."""
+class ReportData:
+    """The records and findings of one machine and scale factor."""
 
     records: Sequence[Record]
     sessions: Headers
     machine: str
     sf: str
     findings: Sequence[Finding] = ()
-    """Of other suites than TPC-H."""
+    """Results of suites other than TPC-H."""
 
 
-def page(given: Given) -> str:
-    known = Lookup(given.records, given.sf)
-    sections = [each for each in _sections(given, known) if each is not None]
+def page(report: ReportData) -> str:
+    lookup = Lookup(report.records, report.sf)
+    sections = [section for section in _sections(report, lookup) if section is not None]
     body = [
-        _top(given, known), _bar(known, sections), tag("main", map(shown, sections)),
+        _top(report, lookup), _bar(lookup, sections), tag("main", map(render, sections)),
         tag("div", id="tip", role="status", hidden=True), tag("script", _asset("report.js")),
     ]  # fmt: skip
     head = [
         tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=CLOSED),
-        tag("title", f"deltamark, SF {given.sf}, {given.machine}"), tag("style", _asset("report.css")),
+        tag("meta", http_equiv="Content-Security-Policy", content=CONTENT_POLICY),
+        tag("title", f"deltamark, SF {report.sf}, {report.machine}"), tag("style", _asset("report.css")),
     ]  # fmt: skip
     return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
 
@@ -69,46 +69,46 @@ def _asset(name: str) -> Markup:
     return Markup((HERE / name).read_text(encoding="utf-8"))
 
 
-def _sections(given: Given, known: Lookup) -> list[Section | None]:
-    others = [sharing(given.findings), loops(given.findings), graphs(given.findings)]
-    if not known.records:
-        return [*others, _machine(given, known)]
+def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
+    others = [sharing(report.findings), loops(report.findings), graphs(report.findings)]
+    if not lookup.records:
+        return [*others, _machine(report, lookup)]
     return [
-        _problems(known), throughput(known), latency(known), workers(known), state(known), _tables(known), *others,
-        history(given.records, known.engines), _points(known), _machine(given, known),
+        _problems(lookup), throughput(lookup), latency(lookup), workers(lookup), state(lookup), _tables(lookup),
+        *others, history(report.records, lookup.engines), _points(lookup), _machine(report, lookup),
     ]  # fmt: skip
 
 
-def _top(given: Given, known: Lookup) -> Markup:
+def _top(report: ReportData, lookup: Lookup) -> Markup:
     return tag(
         "header",
         tag("h1", "deltamark"),
-        tag("p", f"Incremental view maintenance on TPC-H at scale factor {given.sf}", class_="subtitle"),
-        *_measured(_sessions(given, known)),
-        tiles(known) if known.records else "",
+        tag("p", f"Incremental view maintenance on TPC-H at scale factor {report.sf}", class_="subtitle"),
+        *_machine_facts(_sessions(report, lookup)),
+        tiles(lookup) if lookup.records else "",
     )
 
 
-def _measured(sessions: Sequence[Mapping[str, Any]]) -> list[Markup]:
-    """Say on what the latest session has measured, and what may have spoiled it."""
+def _machine_facts(sessions: Sequence[Mapping[str, Any]]) -> list[Markup]:
+    """Describe the machine of the latest session, with its warnings."""
     if not sessions:
         return []
     facts = sessions[0]["machine"]
     text = f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gb']} GB; commit {sessions[0]['commit']}"
-    warned = [tag("p", f"Warning at the time: {warning}", class_="warning") for warning in warnings(facts)]
-    return [tag("p", text, class_="machine"), *warned]
+    notes = [tag("p", f"Warning at the time: {warning}", class_="warning") for warning in warnings(facts)]
+    return [tag("p", text, class_="machine"), *notes]
 
 
-def _sessions(given: Given, known: Lookup) -> list[Mapping[str, Any]]:
-    """Return the headers of the sessions that made what is shown, the latest first."""
-    seen = {record.session for record in known.records} | {finding.session for finding in given.findings}
-    return [header for name, header in sorted(given.sessions.items(), reverse=True) if name in seen]
+def _sessions(report: ReportData, lookup: Lookup) -> list[Mapping[str, Any]]:
+    """Return the headers of the sessions with shown results, the latest first."""
+    shown = {record.session for record in lookup.records} | {finding.session for finding in report.findings}
+    return [header for name, header in sorted(report.sessions.items(), reverse=True) if name in shown]
 
 
-def _bar(known: Lookup, sections: Iterable[Section]) -> Markup:
+def _bar(lookup: Lookup, sections: Iterable[Section]) -> Markup:
     links = [tag("a", section.name.capitalize(), href=f"#{section.name}") for section in sections]
-    workloads = sorted({record.workload for record in known.records})
-    choices = {"query": known.queries, "engine": known.engines, "workload": workloads}
+    workloads = sorted({record.workload for record in lookup.records})
+    choices = {"query": lookup.queries, "engine": lookup.engines, "workload": workloads}
     form = tag(
         "form", [_choice(name, values) for name, values in choices.items()],
         tag("button", "Show all", type="reset"), id="filters",
@@ -125,56 +125,56 @@ def _choice(name: str, values: Sequence[str]) -> Markup:
     return tag("fieldset", tag("legend", name), tag("div", boxes, class_="chips"))
 
 
-def _problems(known: Lookup) -> Section | None:
-    bad = [record for record in known.records if record.status != "ok"]
+def _problems(lookup: Lookup) -> Section | None:
+    bad = [record for record in lookup.records if record.status != "ok"]
     if not bad:
         return None
-    listed = [
+    items = [
         tag(
             "li", f"{record.status}: {title(record)}", tag("pre", record.problem), tag("code", command(record)),
             **data(keys_of(record)),
         )
         for record in bad
     ]  # fmt: skip
-    text = "Cells without a number: nothing of theirs is shown but this."
-    return Section("problems", "What went wrong", text, [tag("ul", listed, class_="problems")])
+    text = "Cells without a number. They appear only in this list."
+    return Section("problems", "What went wrong", text, [tag("ul", items, class_="problems")])
 
 
-def _tables(known: Lookup) -> Section:
-    made = [
-        folded(table, lambda row: named(row, known.engines), unfolded=table.name in UNFOLDED)
-        for table in tables(known.records, known.sf)
+def _tables(lookup: Lookup) -> Section:
+    folded_tables = [
+        folded(table, lambda row: named(row, lookup.engines), unfolded=table.name in UNFOLDED)
+        for table in tables(lookup.records, lookup.sf)
     ]
-    text = "The same as make tables prints. A heading sorts."
-    return Section("tables", "Tables", text, made)
+    text = "The tables that make tables prints. Click a heading to sort."
+    return Section("tables", "Tables", text, folded_tables)
 
 
-def _points(known: Lookup) -> Section:
+def _points(lookup: Lookup) -> Section:
     headers = ["cell", "rate", "seconds", "p99", "state MB", "verified", "command"]
     rows = [
         [
-            words(title(each)), of(each, lambda it: rate(it.rate)), of(each, lambda it: brief(it.best)),
-            of(each, lambda it: brief(it.latency["p99"])), of(each, lambda it: megabytes(it.state_bytes)),
-            words(each.verified or "-"), words(command(each)),
+            words(title(record)), of(record, lambda it: rate(it.rate)), of(record, lambda it: brief(it.best)),
+            of(record, lambda it: brief(it.latency["p99"])), of(record, lambda it: megabytes(it.state_bytes)),
+            words(record.verified or "-"), words(command(record)),
         ]
-        for each in known.records
+        for record in lookup.records
     ]  # fmt: skip
     table = Table("points", f"{len(rows)} cells", headers, rows)
-    keys = dict(zip(map(id, rows), map(keys_of, known.records), strict=True))
+    keys = dict(zip(map(id, rows), map(keys_of, lookup.records), strict=True))
     text = (
-        "The latest of each, with the command that measures it again. RESULTS=again keeps what it finds apart from "
-        "what is here, where the cell would count as done."
+        "The latest record of each cell, with the command that measures it again. RESULTS=again writes to another "
+        "directory, because the cell is already done in this one."
     )
     return Section("points", "Every point", text, [folded(table, lambda row: keys[id(row)], unfolded=False)])
 
 
-def _machine(given: Given, known: Lookup) -> Section:
-    made = [
-        tag("li", tag("h3", each["started"]), tag("pre", header(dict(each))), tag("code", each["argv"]))
-        for each in _sessions(given, known)
+def _machine(report: ReportData, lookup: Lookup) -> Section:
+    sessions = [
+        tag("li", tag("h3", session["started"]), tag("pre", header(dict(session))), tag("code", session["argv"]))
+        for session in _sessions(report, lookup)
     ]
     text = (
-        "Where each number comes from, the latest session first. Times are the fastest of a few runs on a machine that "
-        "may have been shared; how they would differ on another is not known. make compare judges changes."
+        "The sessions that measured the numbers, the latest first. Times are the fastest of a few runs on a machine "
+        "that may have been shared; times on other machines are not known. make compare judges changes."
     )
-    return Section("machine", "Machine and versions", text, [tag("ul", made, class_="sessions")])
+    return Section("machine", "Machine and versions", text, [tag("ul", sessions, class_="sessions")])

@@ -10,14 +10,16 @@ from deltamark.harness.report.charts.markup import Markup, tag
 
 @dataclass(frozen=True)
 class Section:
+    """A section of the page. name: its id and the text of its link."""
+
     name: str
     title: str
     text: str
-    """What is seen, and how to read it."""
+    """The content of the section, and how to read it."""
     body: Sequence[Markup]
 
 
-def shown(section: Section) -> Markup:
+def render(section: Section) -> Markup:
     empty = tag("p", "These filters leave nothing here.", class_="empty", hidden=True)
     return tag(
         "section", tag("h2", section.title), tag("p", section.text, class_="lead"), section.body, empty,
@@ -25,11 +27,11 @@ def shown(section: Section) -> Markup:
     )  # fmt: skip
 
 
-def panels(made: Iterable[Markup]) -> Markup:
+def panels(children: Iterable[Markup]) -> Markup:
     """Put panels side by side."""
-    return tag("div", made, class_="panels")
+    return tag("div", children, class_="panels")
 
 
-def lists(made: Iterable[Markup]) -> Markup:
+def lists(children: Iterable[Markup]) -> Markup:
     """Put lists side by side."""
-    return tag("div", made, class_="lists")
+    return tag("div", children, class_="lists")

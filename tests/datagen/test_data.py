@@ -13,7 +13,7 @@ from support.tiny import tiny
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.generate import part_count
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.datagen.prebatch import chunk_sources, write_arrow
+from deltamark.datagen.prebatch import chunk_slices, write_arrow
 from deltamark.datagen.schema import RELATION_NAMES, RELATIONS, scale_factor
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.generated_data import check_source
@@ -116,7 +116,7 @@ def test_chunks_cover_the_parquet_files_in_order(tmp_path, chunk_rows):
         paths.append(tmp_path / f"{part}.parquet")
         pa.parquet.write_table(pa.table({"v": piece}), paths[-1], row_group_size=64)
     found = []
-    for chunk in chunk_sources(paths, chunk_rows):
+    for chunk in chunk_slices(paths, chunk_rows):
         read = [
             pa.parquet.ParquetFile(source.path).read_row_groups(range(*source.groups)).slice(source.skip, source.rows)
             for source in chunk

@@ -183,7 +183,7 @@ def texts(ends: list[int]) -> pa.Array:
 @pytest.mark.parametrize("ends", [[0, 5, 3, 9, 12], [0, 1, 2, 40, 20], [0, 1, -5, 3, 4]])
 def test_texts_that_lie_elsewhere_are_an_error(directory, ends):
     replace(directory, "part", with_column(first_file(directory, "part"), "comment", texts(ends)))
-    with pytest.raises(DeltamarkError, match=r"part/00000.arrow: texts of comment do not lie one behind the other"):
+    with pytest.raises(DeltamarkError, match=r"part/00000.arrow: the offsets of comment decrease or exceed"):
         rows(Dataset.open(directory))
 
 
@@ -196,7 +196,7 @@ def codes(indices: list[int], words: list[str]) -> pa.Array:
     [
         (codes([0, 1, 2, 3], ["ash", "birch", "cedar"]), "brand has the value 3, outside its bounds 0 to 2"),
         (codes([0, 1, -1, 2], ["ash", "birch", "cedar"]), "brand has the value -1, outside its bounds 0 to 2"),
-        (codes([0, 1, 2, 3], ["ash", "birch", "cedar", "elm"]), "the dictionary of brand is not that of 3 values"),
+        (codes([0, 1, 2, 3], ["ash", "birch", "cedar", "elm"]), "the dictionary of brand is not the one of 3 values"),
     ],
 )
 def test_codes_beyond_the_dictionary_are_an_error(directory, array, message):
@@ -209,7 +209,7 @@ def test_a_dictionary_that_differs_between_files_is_an_error(directory):
     replace(
         directory, "part", with_column(first_file(directory, "part"), "brand", codes([0, 1, 2, 0], ["a", "b", "c"]))
     )
-    with pytest.raises(DeltamarkError, match=r"part/00001.arrow: the dictionary of brand is not that"):
+    with pytest.raises(DeltamarkError, match=r"part/00001.arrow: the dictionary of brand is not the one"):
         rows(Dataset.open(directory))
 
 

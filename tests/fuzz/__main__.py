@@ -17,8 +17,8 @@ from support.driving import at_once
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.cli.main import Parser, with_options
 from deltamark.harness.cli.options import whole
+from deltamark.harness.cli.parser import Parser
 from fuzz.kinds import KINDS
 from fuzz.watch import Asked, explore
 
@@ -28,14 +28,14 @@ SEED_BITS = 40
 
 
 def asked(words: Sequence[str]) -> Asked:
-    parser = Parser(prog="make fuzz", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="make fuzz", description=__doc__)
     add = parser.add_argument
     add("--seconds", type=whole(1, MOST_SECONDS), metavar="N", help=f"how long (default {SECONDS}, without EXAMPLES)")
     add("--examples", type=whole(1, MOST_EXAMPLES), metavar="N", help="how many (default: as many as the time allows)")
     add("--seed", type=whole(0, MOST_EXAMPLES), metavar="N", help="seed of the first example (default: any)")
     add("--kinds", type=kinds, default=list(KINDS), metavar="NAMES", help=f"of {','.join(KINDS)} (default all)")
     add("--processes", type=whole(1, MOST_PROCESSES), default=2, metavar="N", help="how many at once (default 2)")
-    chosen = parser.parse_args(with_options(words, parser.settings))
+    chosen = parser.parse_settings(words)
     seconds = chosen.seconds or (inf if chosen.examples else SECONDS)
     seed = random.getrandbits(SEED_BITS) if chosen.seed is None else chosen.seed
     return Asked(seed, chosen.examples or MOST_EXAMPLES, seconds, chosen.kinds, chosen.processes)

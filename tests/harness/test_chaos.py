@@ -1,4 +1,4 @@
-"""Kills at random moments: `make chaos` does more of them. A failure names the strike that it came of."""
+"""Kills at random moments, of which `make chaos` does more. A failure names its strike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deltamark.harness.chaos import processes
 from deltamark.harness.chaos.bench import BenchTrial
 from deltamark.harness.chaos.data import differences, digests
 from deltamark.harness.chaos.running import Command, run
-from deltamark.harness.chaos.strike import AIMS, SIGNALS, Strike
+from deltamark.harness.chaos.strike import SIGNALS, TARGETS, Strike
 from deltamark.harness.chaos.trial import attempt
 from deltamark.harness.cli.main import main
 
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.waits(15)
 def test_the_same_seed_draws_the_same_strikes():
     drawn = [[Strike.drawn(chance) for _ in range(200)] for chance in (Random(7), Random(7))]
     assert drawn[0] == drawn[1]
-    assert {each.signal for each in drawn[0]} == {*SIGNALS}
-    assert {each.aim for each in drawn[0]} == {*AIMS}
-    shares = [each.share for each in drawn[0]]
+    assert {strike.signal for strike in drawn[0]} == {*SIGNALS}
+    assert {strike.target for strike in drawn[0]} == {*TARGETS}
+    shares = [strike.share for strike in drawn[0]]
     assert min(shares) < 0.05
     assert max(shares) > 0.95
 
@@ -37,41 +37,41 @@ def test_the_same_seed_draws_the_same_strikes():
 STAYS = "import os, time; os.fork() or os.setsid(); time.sleep(60)"
 
 
-def test_a_process_that_is_left_is_found_wherever_it_went(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "PATIENCE", 0.3)
+def test_a_remaining_process_is_found_in_any_session(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "SHUTDOWN_TIMEOUT_S", 0.3)
     strike = Strike(0.5, signal.SIGKILL, "parent", 0.0)
-    ran = run(Command(["python3", "-c", STAYS], tmp_path, tmp_path / "temporary"), 10.0, strike, 1.0)
-    assert ran.code == -signal.SIGKILL
-    assert ran.hit == "SIGKILL to the parent"
-    assert len(ran.left) == 1
+    outcome = run(Command(["python3", "-c", STAYS], tmp_path, tmp_path / "temporary"), 10.0, strike, 1.0)
+    assert outcome.code == -signal.SIGKILL
+    assert outcome.target == "SIGKILL to the parent"
+    assert len(outcome.remaining) == 1
     assert processes.left_over(tmp_path / "temporary") == []
 
 
-class Stale:
-    """A trial whose command leaves all that it can."""
+class LawBreaker:
+    """A trial whose command breaks several laws."""
 
     def __init__(self, directory):
         self.temporary = directory / "temporary"
         script = "import sys, time; open(sys.argv[1] + '/stray', 'w'); time.sleep(0.3); sys.exit('no')"
         self.command = Command(["python3", "-c", script, str(self.temporary)], directory, self.temporary)
 
-    def begin(self):
+    def prepare(self):
         self.temporary.mkdir(exist_ok=True)
 
-    def wrong(self, _struck, _again):
+    def violations(self, _struck):
         yield "another result"
 
 
-def test_what_breaks_a_law_is_said(tmp_path):
-    tale = attempt(Stale(tmp_path), Strike(0.0, signal.SIGKILL, "group", 0.0), 0.3)
-    assert tale.problems == ["the next run ended with 1: no", "temporary stray was left", "another result"]
-    assert str(tale).endswith("no; temporary stray was left; another result")
-    assert attempt(Stale(tmp_path), Strike(1.0, signal.SIGKILL, "group", 0.0), 5.0) is None
+def test_broken_laws_are_reported(tmp_path):
+    outcome = attempt(LawBreaker(tmp_path), Strike(0.0, signal.SIGKILL, "group", 0.0), 0.3)
+    assert outcome.problems == ["the next run ended with 1: no", "temporary stray was left", "another result"]
+    assert str(outcome).endswith("no; temporary stray was left; another result")
+    assert attempt(LawBreaker(tmp_path), Strike(1.0, signal.SIGKILL, "group", 0.0), 5.0) is None
 
 
 def test_differences_of_directories_are_named():
-    found = differences({"a": "1", "b": "2", ".making": "3"}, {"a": "1", "b": "1", "c": "1"})
-    assert [*found] == ["c is missing", ".making was left", "b has other bytes"]
+    listed = differences({"a": "1", "b": "2", ".making": "3"}, {"a": "1", "b": "1", "c": "1"})
+    assert [*listed] == ["c is missing", ".making was left", "b has other bytes"]
 
 
 @pytest.mark.parametrize("setting", ["KINDS=dta", "VICTIMS=drivers", "QUERIES=q77", "WORKLOAD=windov:9", "KINDS="])
@@ -84,8 +84,8 @@ def test_wrong_settings_are_found_before_data_is_made(setting, tmp_path, capsys)
 CELLS = ("QUERIES=q06", "PHYSICAL=1000", "WORKERS=1,2", "ENGINES=embedded", "RUNS=1")
 
 
-def in_child(work, lives):
-    """Do work in a child of this process, which is killed after so many seconds; return whether it was."""
+def in_child(work, seconds):
+    """Do work in a child of this process, which is killed after some seconds; return whether it was."""
     child = os.fork()
     if child == 0:
         try:
@@ -93,43 +93,43 @@ def in_child(work, lives):
             work()
         finally:
             os._exit(0)
-    time.sleep(lives)
+    time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     return os.waitpid(child, 0)[1] != 0
 
 
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_data_that_is_killed_at_random_moments_is_made_as_if_it_were_not(tmp_path):
-    """Generating and pre-batching without Spark, which test_faults.py has, and `make chaos`."""
+def test_data_is_the_same_after_kills_at_random_moments(tmp_path):
+    """Generate and pre-batch without Spark; test_faults.py and `make chaos` do it with Spark."""
 
-    def made(where):
+    def make(name):
         with tasks_in_turn():
-            make_data(Wanted(tmp_path / where, Decimal("0.001"), chunk_rows=128), lambda *_: None)
+            make_data(Wanted(tmp_path / name, Decimal("0.001"), chunk_rows=128), lambda *_: None)
 
     began = time.monotonic()
-    made("unharmed")
+    make("undisturbed")
     length, chance, moments = time.monotonic() - began, SystemRandom(), []
     for _ in range(3):
         moments.append(chance.uniform(0, length))
-        in_child(lambda: made("killed"), moments[-1])
-    made("killed")
-    assert [*differences(digests(tmp_path / "killed"), digests(tmp_path / "unharmed"))] == [], moments
+        in_child(lambda: make("killed"), moments[-1])
+    make("killed")
+    assert [*differences(digests(tmp_path / "killed"), digests(tmp_path / "undisturbed"))] == [], moments
 
 
 @pytest.fixture(scope="module")
 def bench(data, tmp_path_factory):
-    """The trial of a few cells, and the seconds of an unharmed run."""
+    """The trial of a few cells, and the seconds of an undisturbed run."""
     trial = BenchTrial("0.001", data, tmp_path_factory.mktemp("bench"), CELLS)
-    trial.begin()
-    ran = run(trial.command, 120.0)
-    assert (ran.code, ran.left) == (0, [])
-    trial.learn()
-    return trial, ran.seconds
+    trial.prepare()
+    undisturbed = run(trial.command, 120.0)
+    assert (undisturbed.code, undisturbed.remaining) == (0, [])
+    trial.keep_result()
+    return trial, undisturbed.seconds
 
 
-@pytest.mark.parametrize("aim", ["group", "child"])
-def test_a_sweep_that_is_struck_at_a_random_moment_goes_on(bench, aim):
+@pytest.mark.parametrize("target", ["group", "child"])
+def test_a_sweep_that_is_struck_at_a_random_moment_goes_on(bench, target):
     trial, length = bench
-    strike = Strike(SystemRandom().random(), SystemRandom().choice(SIGNALS), aim, SystemRandom().random())
-    tale = attempt(trial, strike, length)
-    assert tale is None or tale.problems == [], f"{strike}: {tale}"
+    strike = Strike(SystemRandom().random(), SystemRandom().choice(SIGNALS), target, SystemRandom().random())
+    outcome = attempt(trial, strike, length)
+    assert outcome is None or outcome.problems == [], f"{strike}: {outcome}"

@@ -1,4 +1,7 @@
-"""Measure what cutting a batch costs, for each workload and batch size: all relations that q05 reads."""
+"""Measure the cost of cutting batches.
+
+The batches have the columns that q05 reads, for several workloads and batch sizes.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,13 @@ COLUMNS: dict[RelationName, list[str]] = {
 }
 WORKLOADS = ("insert", "window:500", "refresh:10")
 BATCHES = ((1, 1), (1, 1000), (1, 100_000), (100_000, 1))
-MOST_BATCHES = 20_000
+MAX_BATCHES = 20_000
+"""Batches that are timed of one workload and batch size."""
 
 
-def run(chosen: argparse.Namespace) -> int:
-    dataset = ensure(chosen)
-    rows = [_measure(dataset, name, *batch) for name in WORKLOADS for batch in BATCHES]
+def run(args: argparse.Namespace) -> int:
+    dataset = ensure(args)
+    rows = [_measure(dataset, name, *sizes) for name in WORKLOADS for sizes in BATCHES]
     headers = ["workload", "L", "P", "batches", "rows", "p50 us/batch", "p99 us/batch", "ns/row"]
     print(tabulate(rows, headers, floatfmt=".1f", intfmt=","))
     return 0
@@ -41,15 +45,15 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> list[Any]:
     feed = Feed(dataset, workload(dataset, name), COLUMNS, logical=logical)
-    took: list[int] = []
+    nanoseconds: list[int] = []
     rows = 0
-    while not feed.done and len(took) < MOST_BATCHES:
+    while not feed.done and len(nanoseconds) < MAX_BATCHES:
         started = time.perf_counter_ns()
         deltas = feed.take(physical)
-        took.append(time.perf_counter_ns() - started)
+        nanoseconds.append(time.perf_counter_ns() - started)
         rows += sum(len(delta.time) for delta in deltas)
-    p99 = sorted(took)[len(took) * 99 // 100]
+    p99 = sorted(nanoseconds)[len(nanoseconds) * 99 // 100]
     return [
-        name, logical, physical, len(took), rows,
-        statistics.median(took) / 1e3, p99 / 1e3, sum(took) / rows,
+        name, logical, physical, len(nanoseconds), rows,
+        statistics.median(nanoseconds) / 1e3, p99 / 1e3, sum(nanoseconds) / rows,
     ]  # fmt: skip

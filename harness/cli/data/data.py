@@ -1,4 +1,7 @@
-"""Generate TPC-H and pre-batch it into Arrow files, once: data that is there and whole is used."""
+"""Generate TPC-H and pre-batch it into Arrow files, unless the directory has the data already.
+
+Example: make data SF=0.01
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,32 @@ import time
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import make_data
 from deltamark.harness.cli.options import add_data as options
-from deltamark.harness.cli.options import wanted
+from deltamark.harness.cli.options import data_request
 from deltamark.harness.console.progress import ProgressLine
 
 __all__ = ["options", "run"]
 
 
-def run(chosen: argparse.Namespace) -> int:
-    ensure(chosen)
+def run(args: argparse.Namespace) -> int:
+    ensure(args)
     return 0
 
 
-def quietly(chosen: argparse.Namespace) -> Dataset:
-    """Open the data that a command asks for, making it if need be; what the command prints is its own."""
+def quietly(args: argparse.Namespace) -> Dataset:
+    """Open the data of a command, and make it if necessary, without printing anything on standard output."""
     with ProgressLine() as progress:
-        return make_data(wanted(chosen), progress.report)[0]
+        return make_data(data_request(args), progress.report)[0]
 
 
-def ensure(chosen: argparse.Namespace) -> Dataset:
-    """Open the data that a command asks for, making it if need be, and say what it is."""
+def ensure(args: argparse.Namespace) -> Dataset:
+    """Open the data of a command, make it if necessary, and print its size."""
     started = time.monotonic()
     with ProgressLine() as progress:
-        dataset, made = make_data(wanted(chosen), progress.report)
+        dataset, is_new = make_data(data_request(args), progress.report)
     manifest = dataset.manifest
     rows = sum(relation.rows for relation in manifest.relations.values())
-    size = sum(chunk.bytes for chunk in manifest.files) / 1e6
-    steps = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in progress.took.items() if seconds)
-    how = f"made in {time.monotonic() - started:.1f} s ({steps})" if made else "already there"
-    print(f"{dataset.directory}: SF {manifest.sf}, {rows:,} rows, {size:,.1f} MB, {how}")
+    megabytes = sum(chunk.bytes for chunk in manifest.files) / 1e6
+    phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in progress.took.items() if seconds)
+    origin = f"made in {time.monotonic() - started:.1f} s ({phases})" if is_new else "already there"
+    print(f"{dataset.directory}: SF {manifest.sf}, {rows:,} rows, {megabytes:,.1f} MB, {origin}")
     return dataset

@@ -1,4 +1,7 @@
-"""Read every byte of the data again and compare digests; with --source, generate the rows again and compare each."""
+"""Read every byte of the data again and compare its digests.
+
+With SOURCE=yes, the rows are also generated again and compared one by one, in DuckDB.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,22 @@ import argparse
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.harness.check.generated_data import check_source
-from deltamark.harness.cli.options import add_data, wanted
+from deltamark.harness.cli.options import add_data, data_request
 from deltamark.harness.console.progress import ProgressLine
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
-    text = "also generate the rows again and compare each, in DuckDB (default no)"
+    text = "also generate the rows again and compare each"
     parser.add_argument("--source", nargs="?", choices=("yes", "no"), const="yes", default="no", help=text)
 
 
-def run(chosen: argparse.Namespace) -> int:
-    dataset = Dataset.open(wanted(chosen).directory)
+def run(args: argparse.Namespace) -> int:
+    dataset = Dataset.open(data_request(args).directory)
     with ProgressLine() as progress:
         dataset.verify(lambda done, total: progress.report("comparing digests, bytes", done, total))
-        if chosen.source == "yes":
+        if args.source == "yes":
             check_source(dataset, progress.report)
-    compared = ", and every row as the generator makes it" if chosen.source == "yes" else ""
-    print(f"{dataset.directory}: {len(dataset.manifest.files)} files as they were made{compared}")
+    generated = ", and every row as the generator makes it" if args.source == "yes" else ""
+    print(f"{dataset.directory}: {len(dataset.manifest.files)} files as they were made{generated}")
     return 0

@@ -1,4 +1,6 @@
-"""Measure the benchmark: by default all of the post's tables and ours, or another suite. Cells that are done are not
+"""Run the benchmark.
+
+By default it measures all of the post's tables and ours, with SUITE another suite. Cells that are done are not
 measured again; a file results/STOP or Ctrl-C ends it after, or at, a cell, and the same command goes on from there.
 
 Exit code 2: an answer was wrong, or a cell failed.

@@ -1,13 +1,15 @@
-"""Kill commands at random moments, run them again to their end, and check that nothing was lost, doubled or left.
+"""Kill commands at random moments, and check the laws that must hold after the next run.
 
-data, bench and compare are struck at a moment drawn from the length of an unharmed run: by SIGKILL, and now and then by
-SIGTERM or SIGINT, in their process group, their first process or one of its children. spark kills the driver, an
-executor or a Python worker of a query after its first commit. The seed is printed, and SEED= draws the same moments
-again. Exit code 1: a law does not hold.
+data, bench and compare are struck at a moment drawn from the length of an undisturbed run, mostly by SIGKILL, sometimes
+by SIGTERM or SIGINT, in their process group, their first process or one of its children. spark kills the driver, an
+executor or a Python worker of a query after its first commit. The seed is printed; SEED= draws the same moments again.
+Exit code 1 means that a law does not hold.
 
-data: every file is byte for byte that of an unharmed run. bench: each planned cell has one verified record. compare:
-the next run gives a verdict, and no work tree or lock hinders it. spark: the change stream is the golden one. All: no
-process, temporary file or shared memory is left.
+The laws of data: every file is byte for byte that of an undisturbed run. Of bench: each planned cell has one verified
+record. Of compare: the next run has a verdict, and no work tree or lock hinders it. Of spark: the change stream is the
+golden one. Of all: no process, temporary file or shared memory is left.
+
+Example: make chaos KINDS=data,bench TIMES=5
 """
 
 from __future__ import annotations
@@ -26,12 +28,11 @@ from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.chaos.bench import BenchTrial
 from deltamark.harness.chaos.compare import CompareTrial
 from deltamark.harness.chaos.data import DataTrial
-from deltamark.harness.chaos.spark import VICTIMS, Danger, Tale, survive
+from deltamark.harness.chaos.spark import VICTIMS, KillPlan, survive
 from deltamark.harness.chaos.strike import Strike
 from deltamark.harness.chaos.trial import Trial, attempt, measure
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import MOST_SEED, MOST_TIMES, add_data, batch_size, whole, worker_counts
-from deltamark.harness.cli.sweep_options import words
+from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
@@ -39,113 +40,108 @@ SPARK = "spark"
 KINDS = ("data", "bench", "compare", SPARK)
 QUERIES = ("q03", "q09", "q18")
 
-MOST_MISSES = 3
-"""Strikes a time, at most: a run may end before it is struck."""
+MAX_ATTEMPTS = 3
+"""Attempts for each strike, on average: a run may end before its strike."""
 
-Problems = Iterator[bool]
-"""Of each kill, whether a law does not hold after it."""
+Violations = Iterator[bool]
+"""For each strike, whether a law does not hold after it."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     add = parser.add_argument
-    add("--kinds", type=words, default=KINDS, metavar="K,K", help=f"what is struck (default {','.join(KINDS)})")
-    add("--times", type=whole(1, MOST_TIMES), default=20, help="how many times each (default 20)")
-    add("--seed", type=whole(0, MOST_SEED), help="of the moments (default: drawn, and printed)")
-    add = parser.add_argument_group("of spark").add_argument
-    add("--queries", type=words, default=QUERIES, metavar="Q,Q", help=f"which (default {','.join(QUERIES)})")
-    add("--workload", default="window:500", help="insert, window:N or refresh:K (default window:500)")
-    add("--physical", type=batch_size, default=1000, metavar="P", help="logical batches at once (default 1000)")
-    add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards (default 2)")
-    add("--victims", type=words, default=VICTIMS, metavar="V,V", help=f"which (default {','.join(VICTIMS)})")
-    add("--kills", type=whole(1, MOST_TIMES), default=1, help="kills in each run (default 1)")
+    add("--kinds", type=words, default=KINDS, metavar="K,K", help="commands to strike")
+    add("--times", type=whole(1, MAX_TIMES), default=20, help="number of strikes of each command")
+    add("--seed", type=whole(0, MAX_SEED), help="seed of the moments (default: drawn, and printed)")
+    add = parser.add_argument_group("settings of spark").add_argument
+    add("--queries", type=words, default=QUERIES, metavar="Q,Q", help="queries to run")
+    add("--workload", default="window:500", help="workload: insert, window:N or refresh:K")
+    add("--physical", type=batch_size, default=1000, metavar="P", help="logical batches fed at once")
+    add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards")
+    add("--victims", type=words, default=VICTIMS, metavar="V,V", help="processes to kill")
+    add("--kills", type=whole(1, MAX_TIMES), default=1, help="number of kills in each run")
 
 
-def run(chosen: argparse.Namespace) -> int:
-    _check(chosen)
-    seed = secrets.randbelow(1 << 32) if chosen.seed is None else chosen.seed
+def run(args: argparse.Namespace) -> int:
+    _check(args)
+    seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
     print(f"SEED={seed}", flush=True)
-    # what a shell runs in the background ignores Ctrl-C, and so would all that it starts
+    # a shell's background process ignores SIGINT, and so would all processes that it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    outcomes = {kind: list(_struck(kind, chosen, Random(f"{seed} {kind}"))) for kind in chosen.kinds}  # noqa: S311
-    for kind, found in outcomes.items():
-        short = f" of {chosen.times}" if len(found) < chosen.times else ""
-        print(f"{kind}: {len(found)}{short} struck, {sum(found)} broke a law")
-    return int(any(sum(found) or len(found) < chosen.times for found in outcomes.values()))
+    violations = {kind: list(_strike(kind, args, Random(f"{seed} {kind}"))) for kind in args.kinds}  # noqa: S311
+    for kind, results in violations.items():
+        planned = f" of {args.times}" if len(results) < args.times else ""
+        print(f"{kind}: {len(results)}{planned} struck, {sum(results)} broke a law")
+    return int(any(sum(results) or len(results) < args.times for results in violations.values()))
 
 
-def _check(chosen: argparse.Namespace) -> None:
-    """Refuse wrong names, before any data is made."""
-    for kind, names, known in (("kind of chaos", chosen.kinds, KINDS), ("victim", chosen.victims, VICTIMS)):
+def _check(args: argparse.Namespace) -> None:
+    """Refuse wrong names before any data is made."""
+    for kind, names, known in (("kind of chaos", args.kinds, KINDS), ("victim", args.victims, VICTIMS)):
         for name in {*names} - {*known}:
             raise unknown(kind, name, known)
-    for name in chosen.queries:
+    for name in args.queries:
         query(name)
-    known_workload(chosen.workload)
-    if not (chosen.kinds and chosen.victims and chosen.queries):
+    known_workload(args.workload)
+    if not (args.kinds and args.victims and args.queries):
         raise DeltamarkError("nothing to strike", "an empty list", "leave KINDS, VICTIMS and QUERIES out")
 
 
-def _struck(kind: str, chosen: argparse.Namespace, chance: Random) -> Problems:
+def _strike(kind: str, args: argparse.Namespace, chance: Random) -> Violations:
     if kind == SPARK:
-        yield from _on_spark(chosen, chance)
+        yield from _strike_spark(args, chance)
         return
     makers: dict[str, Callable[[Path], Trial]] = {
-        "data": lambda apart: DataTrial(str(chosen.sf), chosen.master, apart),
-        "bench": lambda apart: BenchTrial(str(chosen.sf), chosen.data, apart),
-        "compare": lambda apart: CompareTrial(str(chosen.sf), chosen.data, apart),
+        "data": lambda directory: DataTrial(str(args.sf), args.master, directory),
+        "bench": lambda directory: BenchTrial(str(args.sf), args.data, directory),
+        "compare": lambda directory: CompareTrial(str(args.sf), args.data, directory),
     }
     if kind != "data":
-        ensure(chosen)
-    with scratch() as apart:
-        yield from _tried(kind, makers[kind](apart), chosen.times, chance)
+        ensure(args)
+    with scratch() as directory:
+        yield from _try(kind, makers[kind](directory), args.times, chance)
 
 
-def _tried(kind: str, trial: Trial, times: int, chance: Random) -> Problems:
-    unharmed = measure(trial)
-    print(f"{kind}: an unharmed run takes {unharmed.seconds:.2f} s{_listed(unharmed.problems)}", flush=True)
-    if unharmed.problems:
+def _try(kind: str, trial: Trial, times: int, chance: Random) -> Violations:
+    undisturbed = measure(trial)
+    problems = f", but {'; '.join(undisturbed.problems)}" if undisturbed.problems else ""
+    print(f"{kind}: an undisturbed run takes {undisturbed.seconds:.2f} s{problems}", flush=True)
+    if undisturbed.problems:
         yield True
         return
     done = 0
-    for _ in range(MOST_MISSES * times):
+    for _ in range(MAX_ATTEMPTS * times):
         if done == times:
             return
-        tale = attempt(trial, Strike.drawn(chance), unharmed.seconds)
-        if tale is not None:
+        outcome = attempt(trial, Strike.drawn(chance), undisturbed.seconds)
+        if outcome is not None:
             done += 1
-            print(f"{kind} {done}/{times}: {tale}", flush=True)
-            yield bool(tale.problems)
+            print(f"{kind} {done}/{times}: {outcome}", flush=True)
+            yield bool(outcome.problems)
 
 
-def _listed(problems: list[str]) -> str:
-    return f", but {'; '.join(problems)}" if problems else ""
-
-
-def _on_spark(chosen: argparse.Namespace, chance: Random) -> Problems:
-    dataset, lengths = ensure(chosen), dict[tuple[str, int], float]()
-    runs = islice(cycle(product(chosen.queries, chosen.workers, chosen.victims)), MOST_MISSES * chosen.times)
+def _strike_spark(args: argparse.Namespace, chance: Random) -> Violations:
+    dataset, lengths = ensure(args), dict[tuple[str, int], float]()
+    runs = islice(cycle(product(args.queries, args.workers, args.victims)), MAX_ATTEMPTS * args.times)
     done = 0
     for name, workers, victim in runs:
-        if done == chosen.times:
+        if done == args.times:
             return
         cell = Cell(
-            name, str(chosen.sf), chosen.workload, 1, chosen.physical, workers=workers, engine=SPARK,
-            master=chosen.master,
-        )  # fmt: skip
+            name, str(args.sf), args.workload, 1, args.physical, workers=workers, engine=SPARK, master=args.master
+        )
         if (name, workers) not in lengths:
-            unharmed = survive(cell, dataset, Danger("driver", 0, 0.0), chance)
-            print(
-                f"{SPARK}: {cell} takes {unharmed.committed:.2f} s after its first commit{_told(unharmed)}", flush=True
-            )
-            lengths[name, workers] = unharmed.committed
-        tale = survive(cell, dataset, Danger(victim, chosen.kills, lengths[name, workers]), chance)
-        if tale.kills or tale.wrong:
+            undisturbed = survive(cell, dataset, KillPlan("driver", 0, 0.0), chance)
+            lengths[name, workers] = undisturbed.committed
+            problems = "".join(f"; {problem}" for problem in undisturbed.problems)
+            print(f"{SPARK}: {cell} takes {undisturbed.committed:.2f} s after its first commit{problems}", flush=True)
+        outcome = survive(cell, dataset, KillPlan(victim, args.kills, lengths[name, workers]), chance)
+        if outcome.kills or outcome.problems:
             done += 1
-            told = f"{', '.join(tale.kills)}; {tale.starts} starts, {tale.seconds:.0f} s"
-            print(f"{SPARK} {done}/{chosen.times}: {cell}: {told}{_told(tale) or '; all laws hold'}", flush=True)
-            yield bool(tale.wrong)
+            kills = f"{', '.join(outcome.kills)}; {outcome.starts} starts, {outcome.seconds:.0f} s"
+            print(f"{SPARK} {done}/{args.times}: {cell}: {kills}; {_laws(outcome.problems)}", flush=True)
+            yield bool(outcome.problems)
 
 
-def _told(tale: Tale) -> str:
-    return f"; {tale.wrong.removesuffix('; ')}" if tale.wrong else ""
+def _laws(problems: list[str]) -> str:
+    return "; ".join(problems) or "all laws hold"

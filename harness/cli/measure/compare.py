@@ -1,14 +1,18 @@
-"""Compare two commits, measured together by turns: is head slower than base, does it need more memory, is it wrong?
-Base and head (the work tree as it is, by default) run in `.compare/`, with the packages of this environment.
+"""Compare the speed, the memory and the answers of two commits.
 
-Exit code 1: a regression, 2: a wrong answer or a crash of head, or an error; 0: neither, also where nothing could be
-judged. The last line and `.compare/verdict-tpch.txt` (`.compare/verdict-graph.txt` for SUITE=graph) have the verdict in
-one word: wrong, interrupted, regression, undecided, improvement or unchanged. `undecided` means that a time was too
+Base and head (by default the current work tree) are measured together, in `.compare/`, with the packages of this
+environment. Each side makes its own data, so base may also be a commit with another version of the data.
+
+Exit code 1 means a regression, 2 a wrong answer or a crash of head, or an error; 0 means neither, also if nothing could
+be judged. The last line and `.compare/verdict-tpch.txt` (`.compare/verdict-graph.txt` for SUITE=graph) have the verdict
+as one word: wrong, interrupted, regression, undecided, improvement or unchanged. `undecided` means that a time was too
 short to be judged, or that an interval was too wide; it never counts as `unchanged`. make ends with 2 whenever its
 target fails: read the file, or run `.venv/bin/python -m harness compare BASE=main` for the exit code itself.
 
-The summary also goes to `.compare/summary-tpch.md` or `.compare/summary-graph.md`, and to the file that
+The summary is also written to `.compare/summary-tpch.md` or `.compare/summary-graph.md`, and appended to the file that
 GITHUB_STEP_SUMMARY names.
+
+Example: make compare BASE=main
 """
 
 from __future__ import annotations
@@ -20,74 +24,74 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from deltamark.datagen.graphs.generator import graph
-from deltamark.datagen.graphs.make import make_graph
 from deltamark.datagen.workload import workload
 from deltamark.errors import naming
 from deltamark.harness import suites
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import add_data, batch_sizes, seconds, wanted
-from deltamark.harness.cli.sweep_options import rmat_scale, words
+from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words
+from deltamark.harness.cli.sweep_options import rmat_scale
 from deltamark.harness.compare.cells import PHYSICAL, QUERIES, SCALE, SF, WORKLOADS, cells, motif_cells
+from deltamark.harness.compare.data import SideData
 from deltamark.harness.compare.gate import Gate
+from deltamark.harness.compare.layouts import Suite
 from deltamark.harness.compare.side import opener
-from deltamark.harness.compare.summary import Said, as_markdown, as_text, verdict_line
+from deltamark.harness.compare.summary import Header, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.trees import DIRECTORY, Tree, trees
 from deltamark.harness.console import sweep_lines
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.registry import checkpoints
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import AnyCell
-from deltamark.harness.measure.client import Measuring
 from deltamark.harness.results import machine
 
-GRAPH = "graph"
-MOTIFS = "deltamark.harness.compare.motifs"
-"""The module that measures motifs."""
-
-SETTINGS = {suites.TPCH: ("sf", "queries", "workload", "logical", "physical"), GRAPH: ("scale",)}
+SETTINGS: Mapping[Suite, tuple[str, ...]] = {
+    "tpch": ("sf", "queries", "workload", "logical", "physical"),
+    "graph": ("scale",),
+}
+"""The settings of each suite, beside those of both."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    text = f"queries of {suites.TPCH}, or motifs in a graph (default {suites.TPCH})"
-    add("--suite", choices=SETTINGS, default=suites.TPCH, help=text)
+    add("--suite", choices=SETTINGS, default="tpch", help="queries of TPC-H, or motifs in a graph (default: tpch)")
     add_data(parser)
     parser.set_defaults(sf=Decimal(SF))
-    add("--base", default="main", metavar="COMMIT", help="what to compare with (default main)")
-    add("--head", default="", metavar="COMMIT", help="what to compare (default the work tree as it is)")
-    add("--queries", type=words, default=QUERIES, metavar="Q,Q", help=f"which (default {','.join(QUERIES)})")
-    add("--workload", type=words, default=WORKLOADS, metavar="W,W", help=f"which (default {','.join(WORKLOADS)})")
-    add("--logical", type=batch_sizes, default=(1,), metavar="L,L", help="rounds that share a time (default 1)")
-    text = f"logical batches at once (default {','.join(map(str, PHYSICAL))})"
+    add("--base", default="main", metavar="COMMIT", help="commit to compare with (default: main)")
+    add("--head", default="", metavar="COMMIT", help="commit to judge (default: the current work tree)")
+    queries, workloads, physical = (",".join(map(str, usual)) for usual in (QUERIES, WORKLOADS, PHYSICAL))
+    add("--queries", type=words, default=QUERIES, metavar="Q,Q", help=f"queries to run (default: {queries})")
+    add("--workload", type=words, default=WORKLOADS, metavar="W,W", help=f"workloads to run (default: {workloads})")
+    add("--logical", type=batch_sizes, default=(1,), metavar="L,L", help="rounds that share a time (default: 1)")
+    text = f"logical batches fed at once (default: {physical})"
     add("--physical", type=batch_sizes, default=PHYSICAL, metavar="P,P", help=text)
-    add("--scale", type=rmat_scale, default=SCALE, metavar="S", help=f"of the graph rmat:S (default {SCALE})")
-    add("--timeout", type=seconds, default=60.0, metavar="S", help="seconds that a run may take (default 60)")
+    text = f"scale of the R-MAT graph, which has 2^S vertices (default: {SCALE})"
+    add("--scale", type=rmat_scale, default=SCALE, metavar="S", help=text)
+    add("--timeout", type=seconds, default=60.0, metavar="S", help="time limit of a run, in seconds (default: 60)")
     parser.set_defaults(usual=vars(parser.parse_args([])))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is compared: cells, with the rounds after which answers are checked, and what measures them."""
+class CompareRequest:
+    """The cells to compare, each with the rounds after which its answers are checked, and their data."""
 
     cells: Mapping[AnyCell, list[int]]
-    measuring: Measuring
+    data: SideData
 
 
 @dataclass(frozen=True)
-class Written:
-    """The files that a comparison leaves."""
+class OutputFiles:
+    """The files that a comparison of a suite writes."""
 
     summary: Path
     verdict: Path
 
     @classmethod
-    def of(cls, suite: str) -> Written:
+    def of(cls, suite: Suite) -> OutputFiles:
         directory = machine.ROOT / DIRECTORY
         return cls(directory / f"summary-{suite}.md", directory / f"verdict-{suite}.txt")
 
     def remove(self) -> None:
-        """Remove those of an earlier comparison, whose verdict must not be read as that of one that failed."""
+        """Remove the files of an earlier comparison: if this one fails, its verdict must not be read as the result."""
         for file in (self.verdict, self.summary):
             file.unlink(missing_ok=True)
 
@@ -96,39 +100,37 @@ class Written:
         self.verdict.write_text(f"{verdict}\n", encoding="utf-8")
 
 
-def run(chosen: argparse.Namespace) -> int:
-    others = {name for suite, names in SETTINGS.items() if suite != chosen.suite for name in names}
-    suites.only({*chosen.usual} - others, chosen, chosen.usual)
-    written, facts = Written.of(chosen.suite), machine.facts()
-    written.remove()
-    ask, module = (_motifs, MOTIFS) if chosen.suite == GRAPH else (_queries, Measuring.module)
-    with trees(machine.ROOT, chosen.base, chosen.head, module=module) as both:
-        asked = ask(chosen)
-        print(f"{len(asked.cells)} cells\n" + "\n".join(tree.label for tree in both), flush=True)
+def run(args: argparse.Namespace) -> int:
+    other_settings = {name for suite, names in SETTINGS.items() if suite != args.suite for name in names}
+    suites.only({*args.usual} - other_settings, args, args.usual)
+    files, facts = OutputFiles.of(args.suite), machine.facts()
+    files.remove()
+    with trees(machine.ROOT, args.base, args.head, suite=args.suite) as both:
+        request = _motifs(args) if args.suite == "graph" else _queries(args)
+        print(f"{len(request.cells)} cells\n" + "\n".join(tree.label for tree in both), flush=True)
         for warning in [*machine.warnings(facts), *_packages(both)]:
             print(f"warning: {warning}", flush=True)
         with ProgressLine() as progress:
-            sides = opener(both, asked.measuring, chosen.timeout)
-            found = Gate(asked.cells, sides, control_work.seconds, progress.report).run()
-        said = Said(both[0].label, both[1].label, sweep_lines.machine_words(facts), _command(chosen))
-        markdown = as_markdown(found, said)
-        written.write(markdown, found.verdict)
+            data = request.data.make(both, progress.report)
+            outcome = Gate(request.cells, opener(data, args.timeout), control_work.seconds, progress.report).run()
+        header = Header(both[0].label, both[1].label, sweep_lines.machine_words(facts), _command(args))
+        markdown = as_markdown(outcome, header)
+        files.write(markdown, outcome.verdict)
         _publish(markdown)
-        print(f"{as_text(found)}all numbers: {written.summary}\n{verdict_line(found, written.verdict)}")
-    return found.exit_code
+        print(f"{as_text(outcome)}all numbers: {files.summary}\n{verdict_line(outcome, files.verdict)}")
+    return outcome.exit_code
 
 
-def _queries(chosen: argparse.Namespace) -> Asked:
-    listed = cells(str(chosen.sf), chosen.queries, chosen.workload, chosen.logical, chosen.physical)
-    dataset = ensure(chosen)
-    rounds: dict[AnyCell, list[int]] = {each: checkpoints(each, 0, workload(dataset, each.workload)) for each in listed}
-    return Asked(rounds, Measuring(dataset.directory))
+def _queries(args: argparse.Namespace) -> CompareRequest:
+    listed = cells(str(args.sf), args.queries, args.workload, args.logical, args.physical)
+    dataset = ensure(args)
+    rounds: dict[AnyCell, list[int]] = {cell: checkpoints(cell, 0, workload(dataset, cell.workload)) for cell in listed}
+    return CompareRequest(rounds, SideData("tpch", args.data, str(args.sf), data_request(args).master))
 
 
-def _motifs(chosen: argparse.Namespace) -> Asked:
-    with ProgressLine() as progress:
-        made = make_graph(chosen.data, graph(f"rmat:{chosen.scale}"), wanted(chosen).master, progress.report)
-    return Asked({cell: [] for cell in motif_cells(chosen.scale)}, Measuring(made, MOTIFS))
+def _motifs(args: argparse.Namespace) -> CompareRequest:
+    data = SideData("graph", args.data, str(args.scale), data_request(args).master)
+    return CompareRequest({cell: [] for cell in motif_cells(args.scale)}, data)
 
 
 def _packages(both: tuple[Tree, Tree]) -> Iterator[str]:
@@ -137,8 +139,8 @@ def _packages(both: tuple[Tree, Tree]) -> Iterator[str]:
         yield "the sides pin other packages, but both run with those that are installed here"
 
 
-def _command(chosen: argparse.Namespace) -> str:
-    settings = {name.upper(): _word(vars(chosen)[name]) for name in ("suite", "base", "head", *SETTINGS[chosen.suite])}
+def _command(args: argparse.Namespace) -> str:
+    settings = {name.upper(): _word(vars(args)[name]) for name in ("suite", "base", "head", *SETTINGS[args.suite])}
     return " ".join(["make compare", *(f"{name}={value}" for name, value in settings.items() if value)])
 
 
@@ -147,7 +149,7 @@ def _word(value: object) -> str:
 
 
 def _publish(markdown: str) -> None:
-    """Append the summary to the file that a workflow names, if one does."""
+    """Append the summary to the file that a workflow names in the environment."""
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         with naming(path), Path(path).open("a", encoding="utf-8") as file:
             file.write(markdown)

@@ -1,4 +1,7 @@
-"""Print what bench would measure with the same settings, how much of it is done, and about how long the rest takes."""
+"""Print the cells that bench would measure.
+
+It also prints how many of them are done, and an estimate of the time for the rest.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Run a query through a long sliding window, and watch the memory: it must follow the live rows, not those that were.
+"""Run a query over a long sliding window and watch its memory.
 
-One line a window's worth of orders: what was fed so far, rows of state, private memory of this process, and the cost of
-an update.
+The memory must follow the number of live rows, not the number of rows so far. One line is printed whenever the window
+has moved by its own length: updates so far, rows of state, private memory of this process, and time for an update.
+
+Example: make soak QUERY=q18 SF=1 WORKLOAD=window:100000
 """
 
 from __future__ import annotations
@@ -27,32 +29,33 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(workload="window:10000", logical=1000, physical=1)
 
 
-def run(chosen: argparse.Namespace) -> int:
-    cell = cell_of(chosen)
+def run(args: argparse.Namespace) -> int:
+    cell = cell_of(args)
     kind, _, size = cell.workload.partition(":")
     if kind != "window":
         raise DeltamarkError("a soak slides a window", cell.workload, "write --workload window:10000")
-    dataset = ensure(chosen)
+    dataset = ensure(args)
     work = workload(dataset, cell.workload)
     print(f"{cell}\n{'updates':>12} {'state rows':>12} {'private MB':>11} {'ns/update':>10}")
     with closing(open_engine(cell, dataset, work)) as engine:
         feed = Feed(dataset, work, wanted(engine), logical=cell.logical)
-        updates, mark = 0, int(size)
+        updates, end = 0, int(size)
         while not feed.done:
             seconds, before = 0.0, updates
-            while not feed.done and feed.round < mark:
-                taken = batches(feed.take(cell.physical))
+            while not feed.done and feed.round < end:
+                fed = batches(feed.take(cell.physical))
                 started = time.perf_counter()
-                engine.push(taken)
+                engine.push(fed)
                 seconds += time.perf_counter() - started
-                updates += sum(len(each.time) for each in taken.values())
-            mark += int(size)
-            cost = seconds / max(updates - before, 1) * 1e9
-            print(f"{updates:>12,} {engine.state_rows():>12,} {private_memory():>11.1f} {cost:>10.0f}", flush=True)
+                updates += sum(len(batch.time) for batch in fed.values())
+            end += int(size)
+            nanoseconds = seconds / max(updates - before, 1) * 1e9
+            memory = private_megabytes()
+            print(f"{updates:>12,} {engine.state_rows():>12,} {memory:>11.1f} {nanoseconds:>10.0f}", flush=True)
     return 0
 
 
-def private_memory() -> float:
-    """Return the megabytes of this process that nobody shares and no file backs."""
+def private_megabytes() -> float:
+    """Return the memory of this process that is not shared and not backed by a file, in megabytes."""
     text = Path("/proc/self/smaps_rollup").read_text()
     return sum(int(size) for size in re.findall(r"^(?:Private_Dirty|Swap): +(\d+)", text, re.MULTILINE)) / 1e3

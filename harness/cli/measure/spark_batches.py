@@ -1,5 +1,7 @@
-"""Run a query on Spark batch by batch, maintained and recomputed: what each batch takes as rows are loaded, from which
-one on maintaining takes less, and where a micro-batch spends its time.
+"""Compare maintaining and recomputing a query on Spark, batch by batch.
+
+The output shows the time for each batch while rows are loaded, the first batch from which maintaining is faster, and
+the parts of a micro-batch's time.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import quietly
-from deltamark.harness.cli.options import MOST_BATCHES, add_cell, cell_of, whole
+from deltamark.harness.cli.options import MAX_BATCHES, add_cell, cell_of, whole
 from deltamark.harness.engines.embedded import collection
 from deltamark.harness.engines.spark import SPARK, Streamed
 from deltamark.harness.engines.spark_sql import SPARK_SQL, SparkRecompute
@@ -25,53 +27,53 @@ from deltamark.harness.measure import child
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.timing import Drive, Handed
 
-LONGEST = 86_400.0
-"""Seconds that all batches may take."""
+TIMEOUT_S = 86_400.0
+"""The time limit for all batches."""
 
-Times = list[tuple[int, float]]
-"""Rows that have come with each batch, and what it took."""
+Timings = list[tuple[int, float]]
+"""For each batch, the rows loaded so far and its seconds."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_cell(parser)
     parser.set_defaults(physical=1_000_000, workers=2, engine=SPARK)
-    parser.add_argument("--batches", type=whole(2, MOST_BATCHES), default=4, metavar="N", help="how many (default 4)")
+    parser.add_argument("--batches", type=whole(2, MAX_BATCHES), default=4, metavar="N", help="number of batches")
 
 
-def run(chosen: argparse.Namespace) -> int:
-    cell = cell_of(chosen)
+def run(args: argparse.Namespace) -> int:
+    cell = cell_of(args)
     if cell.engine != SPARK or cell.checkpoint:
         actual = f"--engine {cell.engine}{' --checkpoint' if cell.checkpoint else ''}"
         raise DeltamarkError("spark-batches runs on Spark and keeps no checkpoint", actual, "leave that setting out")
-    dataset = quietly(chosen)
-    stages, reports, maintained = child.forked(lambda _: _maintaining(cell, dataset, chosen.batches), LONGEST)
-    again = child.forked(lambda _: _recomputing(cell, dataset, chosen.batches), LONGEST)
-    lines = [
-        (number, rows, f"{mine:.2f}", f"{theirs:.2f}", f"{theirs / mine:.2f}")
-        for number, ((rows, mine), (_, theirs)) in enumerate(zip(maintained, again, strict=True), 1)
+    dataset = quietly(args)
+    stages, reports, maintained = child.forked(lambda _: _maintain(cell, dataset, args.batches), TIMEOUT_S)
+    recomputed = child.forked(lambda _: _recompute(cell, dataset, args.batches), TIMEOUT_S)
+    rows = [
+        (number, loaded, f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.2f}")
+        for number, ((loaded, ours), (_, theirs)) in enumerate(zip(maintained, recomputed, strict=True), 1)
     ]
     print(f"{cell}: {stages} stages; seconds of a batch\n")
-    print(tabulate(lines, ["batch", "rows loaded", "maintained", "recomputed", "gain"], intfmt=","))
-    won = next((number for number, *_, gain in lines if float(gain) >= 1), None)
-    print(f"\nmaintaining takes less from batch {won} on" if won else "\nrecomputing takes less in all of them")
-    print(f"\nwhere a micro-batch spends its time, median ms\n\n{tabulate(_spent(reports[1:]))}")
+    print(tabulate(rows, ["batch", "rows loaded", "maintained", "recomputed", "gain"], intfmt=","))
+    first = next((number for number, *_, gain in rows if float(gain) >= 1), None)
+    print(f"\nmaintaining is faster from batch {first} on" if first else "\nrecomputing is faster in all batches")
+    print(f"\nparts of a micro-batch's time, median ms\n\n{tabulate(_parts(reports[1:]))}")
     return 0
 
 
-def _maintaining(cell: Cell, dataset: Dataset, batches: int) -> tuple[int, list[dict[str, Any]], Times]:
-    """Return how many stages there are, what Spark reports of batches, and their times."""
+def _maintain(cell: Cell, dataset: Dataset, batches: int) -> tuple[int, list[dict[str, Any]], Timings]:
+    """Return the number of stages, Spark's reports of the micro-batches, and the timings."""
     with closing(Streamed(cell, dataset, collection(cell, dataset, workload(dataset, cell.workload)))) as streamed:
         return streamed.stages, streamed.reports, list(_timed(streamed, cell, batches))
 
 
-def _recomputing(cell: Cell, dataset: Dataset, batches: int) -> Times:
+def _recompute(cell: Cell, dataset: Dataset, batches: int) -> Timings:
     subject = SparkRecompute(cell.but(engine=SPARK_SQL), dataset)
     with closing(Handed(subject, cell, dataset, workload(dataset, cell.workload))) as drive:
         return list(_timed(drive, cell, batches))
 
 
 def _timed(drive: Drive, cell: Cell, batches: int) -> Iterator[tuple[int, float]]:
-    """Yield how many rows there are after each batch, and what it took."""
+    """Feed batches; yield for each the rows loaded so far and its seconds."""
     loaded = 0
     while batches > 0 and not drive.feed.done:
         loaded += drive.take(cell.physical)
@@ -81,21 +83,21 @@ def _timed(drive: Drive, cell: Cell, batches: int) -> Iterator[tuple[int, float]
         yield loaded, time.perf_counter() - started
 
 
-def _spent(reports: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Divide the time of micro-batches. What tasks do at once counts as often as they are."""
+def _parts(reports: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the parts of a micro-batch's time. The times of concurrent tasks are added up."""
 
-    def over(*names: str) -> float:
+    def duration(*names: str) -> float:
         return median(sum(report["durationMs"].get(name, 0) for name in names) for report in reports)
 
-    def of_state(name: str) -> float:
-        return median(sum(each[name] for each in report["stateOperators"]) for report in reports)
+    def state_duration(name: str) -> float:
+        return median(sum(operator[name] for operator in report["stateOperators"]) for report in reports)
 
-    found = {
-        "planning": over("latestOffset", "getBatch", "queryPlanning"),
-        "offset and commit logs": over("walCommit", "commitOffsets"),
-        "jobs (the rest of these lines, tasks side by side)": over("addBatch"),
-        "  stages: Python, and what it asks of the state": of_state("allUpdatesTimeMs"),
-        "  state: commit of the changelog": of_state("commitTimeMs"),
-        "all": over("triggerExecution"),
+    parts = {
+        "planning": duration("latestOffset", "getBatch", "queryPlanning"),
+        "offset and commit logs": duration("walCommit", "commitOffsets"),
+        "jobs (the two lines below add up concurrent tasks)": duration("addBatch"),
+        "  stages: Python, and its requests to the state": state_duration("allUpdatesTimeMs"),
+        "  state: commit of the changelog": state_duration("commitTimeMs"),
+        "all": duration("triggerExecution"),
     }
-    return [(name, f"{value:,.0f}") for name, value in found.items()]
+    return [(name, f"{milliseconds:,.0f}") for name, milliseconds in parts.items()]

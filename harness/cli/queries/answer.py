@@ -1,4 +1,9 @@
-"""Print a query's maintained answer, after some rounds or at a logical time: columns, order and limit as in its SQL."""
+"""Print a query's maintained answer.
+
+The answer is that after a number of rounds, or at a logical time, with the columns, the order and the limit of its SQL.
+
+Example: make answer QUERY=q05 SF=0.01
+"""
 
 from __future__ import annotations
 
@@ -27,24 +32,24 @@ Rows = Sequence[tuple[Value, ...]]
 def options(parser: argparse.ArgumentParser) -> None:
     add_cell(parser)
     add_end(parser)
-    parser.add_argument("--format", choices=FORMATS, default="table", help="how to print it (default table)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="format of the answer")
 
 
-def run(chosen: argparse.Namespace) -> int:
-    cell, dataset = cell_of(chosen), quietly(chosen)
+def run(args: argparse.Namespace) -> int:
+    cell, dataset = cell_of(args), quietly(args)
     work = workload(dataset, cell.workload)
-    end = change_stream.asked(work, cell.logical, chosen.rounds, chosen.at)
+    end = change_stream.asked(work, cell.logical, args.rounds, args.at)
     with closing(open_answer(cell, dataset, work)) as engine:
         snapshot = Snapshot(engine.schema)
         for changes in change_stream.changes(cell, dataset, engine, end):
             snapshot.add(changes)
-        names = [each.name for each in shown(engine.schema)]
-        FORMATS[chosen.format](names, snapshot.answer(query(cell.query).order))
+        names = [column.name for column in shown(engine.schema)]
+        FORMATS[args.format](names, snapshot.answer(query(cell.query).order))
     return 0
 
 
 def text(value: Value) -> str:
-    """Write a value as CSV does: a missing one is empty."""
+    """Write a value as in CSV: NULL is empty."""
     return "" if value is None else f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
@@ -55,7 +60,7 @@ def _csv(names: Sequence[str], rows: Rows) -> None:
 
 
 def _json(names: Sequence[str], rows: Rows) -> None:
-    """Write an object a row; decimals are numbers with all their places."""
+    """Write one object for each row; decimals are numbers with all their places."""
     lines = []
     for row in rows:
         pairs = (f"{json.dumps(name)}: {_json_value(value)}" for name, value in zip(names, row, strict=True))
@@ -70,11 +75,10 @@ def _json_value(value: Value) -> str:
 
 
 def _table(names: Sequence[str], rows: Rows) -> None:
-    numbers = [all(isinstance(row[at], Decimal | int | float | None) for row in rows) for at in range(len(names))]
-    align = ["right" if each else "left" for each in numbers]
-    print(
-        tabulate([list(map(text, row)) for row in rows], names, disable_numparse=True, colalign=align if rows else None)
-    )
+    columns = zip(*rows, strict=True)
+    numeric = [all(isinstance(value, Decimal | int | float | None) for value in column) for column in columns]
+    align = ["right" if is_number else "left" for is_number in numeric] or None
+    print(tabulate([list(map(text, row)) for row in rows], names, disable_numparse=True, colalign=align))
     print(f"({len(rows):,} row{'s' if len(rows) != 1 else ''})")
 
 

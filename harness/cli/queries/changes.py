@@ -1,5 +1,9 @@
-"""Print how a query's answer changes, as CSV: one line a row and logical time, ordered. With --digest, how many lines
-there are and one 128-bit digest of them, which does not depend on their order (README has it in plain Python).
+"""Print the changes of a query's answer as CSV, or their digest.
+
+Each line is one changed row at one logical time; the lines are ordered. With --digest, only their number and a 128-bit
+digest are printed. The digest does not depend on the order of the lines; README computes it in plain Python.
+
+Example: make changes QUERY=q05 SF=0.01
 """
 
 from __future__ import annotations
@@ -15,29 +19,30 @@ from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
 from deltamark.harness.engines.embedded import open_stream
 
-GATHERED = 1 << 16
+BLOCK_ROWS = 1 << 16
+"""Changes that are written at once; not measured."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_cell(parser)
     add_end(parser)
-    parser.add_argument("--digest", action="store_true", help="print the number of changes and their digest alone")
+    parser.add_argument("--digest", action="store_true", help="print only the number of changes and their digest")
 
 
-def run(chosen: argparse.Namespace) -> int:
-    cell, dataset = cell_of(chosen), quietly(chosen)
+def run(args: argparse.Namespace) -> int:
+    cell, dataset = cell_of(args), quietly(args)
     work = workload(dataset, cell.workload)
-    end = change_stream.asked(work, cell.logical, chosen.rounds, chosen.at)
+    end = change_stream.asked(work, cell.logical, args.rounds, args.at)
     with closing(open_stream(cell, dataset, work)) as engine:
         lines, digest = Lines(engine.schema), Digest()
-        if not chosen.digest:
+        if not args.digest:
             print(lines.header, flush=True)
-        for changes in change_stream.gathered(change_stream.changes(cell, dataset, engine, end), GATHERED):
-            if chosen.digest:
+        for changes in change_stream.gathered(change_stream.changes(cell, dataset, engine, end), BLOCK_ROWS):
+            if args.digest:
                 lines.digest(changes, digest)
                 continue
             for block in lines.blocks(lines.ordered(changes)):
                 sys.stdout.buffer.write(block)
-    if chosen.digest:
+    if args.digest:
         print(digest)
     return 0

@@ -1,4 +1,7 @@
-"""Print a query's plan as it runs: operators, arrangements, who shares them, what is kept; or its stages on Spark."""
+"""Print a query's plan.
+
+It lists operators, arrangements, who shares them, what is kept; or its stages on Spark.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Compute the digests of all queries' change streams at SF 0.01, and compare them with those in results/golden; exit 2
-where one differs. --write yes writes them there instead, which is right only when a change of the streams is meant.
+"""Compare the digests of all change streams with those in results/golden.
+
+The digests are computed at SF 0.01. Exit code 2 means that one differs. WRITE=yes writes them to results/golden
+instead, which is right only if a change of the streams is intended.
 """
 
 from __future__ import annotations
@@ -18,19 +20,19 @@ from deltamark.harness.measure.cell import Cell
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
-    parser.add_argument("--write", choices=("yes", "no"), default="no", help="write them (default no)")
+    parser.add_argument("--write", choices=("yes", "no"), default="no", help="write the digests to results/golden")
 
 
-def run(chosen: argparse.Namespace) -> int:
-    if chosen.sf != Decimal(SF):
-        raise DeltamarkError("golden digests are those of one scale factor", chosen.sf, f"leave it at {SF}")
-    dataset, cells = quietly(chosen), golden_cells()
+def run(args: argparse.Namespace) -> int:
+    if args.sf != Decimal(SF):
+        raise DeltamarkError("golden digests exist for one scale factor", args.sf, f"leave it at {SF}")
+    dataset, cells = quietly(args), golden_cells()
     digests: dict[Cell, str] = {}
     with ProgressLine() as progress:
         for cell in cells:
             progress.report("digests", len(digests), len(cells))
             digests[cell] = digest_of(cell, dataset)
-    if chosen.write == "yes":
+    if args.write == "yes":
         write_golden(digests)
         print(f"{FILE}: {len(digests)} digests")
         return 0

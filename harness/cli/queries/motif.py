@@ -1,4 +1,6 @@
-"""Count a motif in a graph, or list it, while edges come and go; say what that takes, and check it against DuckDB.
+"""Count or list a motif in a graph while edges change.
+
+The time of each batch is printed, and counts can be checked against DuckDB.
 
 A motif is a name (triangle, cyclic-triangle, 4-clique, 5-clique, 6-clique, diamond, house) or words such as
 "e(a,b), e(b,c), e(a,c), a<b". A graph is generated (such as rmat:16) or a file of edges. Edges that are
@@ -27,7 +29,7 @@ from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.datagen.graphs.generator import KINDS
 from deltamark.datagen.make import Wanted
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.cli.options import MOST_BATCHES, batch_size, whole, worker_count
+from deltamark.harness.cli.options import MAX_BATCHES, batch_size, whole, worker_count
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.embedded import ENGINES
 from deltamark.harness.engines.spark import SPARK, on_master
@@ -101,7 +103,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--show", choices=SHOWN, default=SHOWN[0], help=f"what to print (default {SHOWN[0]}); lists: with --static")
     add(
         "--check",
-        type=whole(0, MOST_BATCHES),
+        type=whole(0, MAX_BATCHES),
         default=0,
         metavar="N",
         help="after how many batches to ask DuckDB too (default none)",

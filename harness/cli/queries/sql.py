@@ -1,4 +1,7 @@
-"""Print a query's SQL as DuckDB answers it, with the parameters filled in."""
+"""Print a query's SQL.
+
+It is the text that DuckDB runs, with the parameters filled in.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from deltamark.queries.catalogue import query
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_query(parser)
-    text = "scale factor, which q11 depends on (default 0.01)"
+    text = "scale factor, on which q11 depends"
     parser.add_argument("--sf", type=scale_factor, default=Decimal("0.01"), help=text)
 
 
-def run(chosen: argparse.Namespace) -> int:
-    query(chosen.query)
-    print(Cell(chosen.query, str(chosen.sf), seed=chosen.seed, given=given(chosen.param)).sql)
+def run(args: argparse.Namespace) -> int:
+    query(args.query)
+    print(Cell(args.query, str(args.sf), seed=args.seed, given=given(args.param)).sql)
     return 0

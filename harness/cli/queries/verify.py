@@ -1,6 +1,11 @@
-"""Check maintained answers: against DuckDB over exactly the rows that are live, at random logical times, half of them
-in the middle of a round; that larger logical batches say the same in larger steps; and that neither physical batches,
-nor workers, nor variants change what is said. What is wrong is printed with the command that repeats it, and exits 2.
+"""Check maintained answers against DuckDB, and that batching, workers and variants do not change them.
+
+DuckDB computes the answers over exactly the live rows, at random logical times, half of them in the middle of a round.
+The change stream in larger logical batches must be the stream in single rounds, in larger steps. Physical batches, the
+number of workers and the variant must not change the stream. Every violation is printed with the command that repeats
+it; exit code 2 means that there was one.
+
+Example: make verify SF=0.01 QUERIES=q05,q18
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from deltamark.datagen.workload import known_workload, workload
 from deltamark.errors import whole_number
 from deltamark.harness.check import verify
 from deltamark.harness.cli.data.data import quietly
-from deltamark.harness.cli.options import MOST_SEED, MOST_TIMES, add_data, batch_sizes, physical, whole, worker_counts
+from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_sizes, physical, whole, worker_counts
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.embedded import ENGINES, known
 from deltamark.harness.measure.cell import Cell
@@ -30,25 +35,21 @@ WORKLOADS = "insert,window:500,refresh:5"
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_data(parser)
-    add("queries", nargs="*", help="which (default all)")
-    add("--workload", default=WORKLOADS, help=f"which, between commas (default {WORKLOADS})")
-    add("--logical", default="1,7,1000", help="logical batches, between commas (default 1,7,1000)")
-    add("--physical", default="1,13,1000,all", help="physical batches, between commas (default 1,13,1000,all)")
-    add("--workers", default="1", help="numbers of workers, between commas (default 1)")
-    add("--engine", default=ENGINES[0], help=f"{' or '.join(ENGINES)}, with whose streams all is compared")
-    add("--times", default="40", metavar="K", help="how many times, or every (default 40)")
-    add("--seed", type=whole(0, MOST_SEED), default=0, help="of the times and of how batches are cut (default 0)")
-    add(
-        "--parameters",
-        type=whole(0, MOST_SEED),
-        metavar="SEED",
-        help="draw the queries' parameters (default: those for validation)",
-    )
+    add("queries", nargs="*", help="queries to check (default: all)")
+    add("--workload", default=WORKLOADS, help="workloads, separated by commas")
+    add("--logical", default="1,7,1000", help="rounds that share a logical time, separated by commas")
+    add("--physical", default="1,13,1000,all", help="logical batches fed at once, separated by commas")
+    add("--workers", default="1", help="numbers of workers, separated by commas")
+    add("--engine", default=ENGINES[0], help=f"engine whose streams are compared: {' or '.join(ENGINES)}")
+    add("--times", default="40", metavar="K", help="number of logical times to check, or every")
+    add("--seed", type=whole(0, MAX_SEED), default=0, help="seed of the times and of the batch sizes")
+    text = "seed that draws the queries' parameters (default: validation parameters)"
+    add("--parameters", type=whole(0, MAX_SEED), metavar="SEED", help=text)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a run is to check."""
+class VerifyRequest:
+    """The settings of one run of this command. times: 0 for every logical time."""
 
     queries: tuple[str, ...]
     workloads: tuple[str, ...]
@@ -56,26 +57,25 @@ class Asked:
     physical: tuple[int, ...]
     workers: tuple[int, ...]
     times: int
-    """0 for every one."""
     seed: int
     parameters: int | None
     engine: str
     master: str
 
 
-def run(chosen: argparse.Namespace) -> int:
-    asked = _asked(chosen)
-    dataset = quietly(chosen)
-    cells = list(_cells(asked, dataset))
+def run(args: argparse.Namespace) -> int:
+    request = _request(args)
+    dataset = quietly(args)
+    cells = list(_cells(request, dataset))
     wrong = done = 0
     try:
         with ProgressLine() as progress:
             for cell in cells:
                 progress.report("checking", done, len(cells))
                 started = time.monotonic()
-                found = list(_check(cell, asked, dataset))
-                done, wrong = done + 1, wrong + bool(found)
-                _say(cell, found, time.monotonic() - started)
+                problems = list(filter(None, _violations(cell, request, dataset)))
+                done, wrong = done + 1, wrong + bool(problems)
+                _print_result(cell, problems, time.monotonic() - started)
     except KeyboardInterrupt:
         print(f"interrupted: {done} of {len(cells)} checked, {wrong} wrong", file=sys.stderr)
         return 130
@@ -83,68 +83,61 @@ def run(chosen: argparse.Namespace) -> int:
     return 2 if wrong else 0
 
 
-def _asked(chosen: argparse.Namespace) -> Asked:
-    queries, workloads = chosen.queries or list(QUERIES), tuple(chosen.workload.split(","))
+def _request(args: argparse.Namespace) -> VerifyRequest:
+    queries, workloads = args.queries or list(QUERIES), tuple(args.workload.split(","))
     for name in queries:
         query(name)
-        parameters(name, chosen.sf, chosen.parameters)
+        parameters(name, args.sf, args.parameters)
     for name in workloads:
         known_workload(name)
-    times = 0 if chosen.times == "every" else whole_number(chosen.times, 1, MOST_TIMES)
-    return Asked(
-        tuple(queries), workloads, batch_sizes(chosen.logical),
-        tuple(map(physical, chosen.physical.split(","))), worker_counts(chosen.workers), times, chosen.seed,
-        chosen.parameters, known(chosen.engine), chosen.master,
+    times = 0 if args.times == "every" else whole_number(args.times, 1, MAX_TIMES)
+    return VerifyRequest(
+        tuple(queries), workloads, batch_sizes(args.logical), tuple(map(physical, args.physical.split(","))),
+        worker_counts(args.workers), times, args.seed, args.parameters, known(args.engine), args.master,
     )  # fmt: skip
 
 
-def _cells(asked: Asked, dataset: Dataset) -> Iterator[Cell]:
-    for name in asked.queries:
-        for work in asked.workloads:
-            for logical in asked.logical:
-                yield Cell(name, dataset.manifest.sf, work, logical, seed=asked.parameters)
+def _cells(request: VerifyRequest, dataset: Dataset) -> Iterator[Cell]:
+    for name in request.queries:
+        for work in request.workloads:
+            for logical in request.logical:
+                yield Cell(name, dataset.manifest.sf, work, logical, seed=request.parameters)
 
 
-def _check(cell: Cell, asked: Asked, dataset: Dataset) -> Iterator[str]:
-    """Check a query over a workload in logical batches of one size; yield what is wrong."""
-    chance = Random(f"{asked.seed} {cell}")  # noqa: S311 (no secret)
-    work, relations = workload(dataset, cell.workload), query(cell.query).relations
+def _violations(cell: Cell, request: VerifyRequest, dataset: Dataset) -> Iterator[str]:
+    """Check a query over a workload in logical batches of one size; yield each result, which is empty if it holds."""
+    chance = Random(f"{request.seed} {cell}")  # noqa: S311 (no secret)
+    work, answers = workload(dataset, cell.workload), query(cell.query)
     times = (
-        verify.random_times(work, relations, cell.logical, asked.times, chance)
-        if asked.times
-        else verify.every_time(dataset, work, relations, cell.logical)
+        verify.random_times(work, answers.relations, cell.logical, request.times, chance)
+        if request.times
+        else verify.every_time(dataset, work, answers.relations, cell.logical)
     )
-    answers = query(cell.query)
-    for variant in (answers.default, *answers.accumulated):  # the others have the same stream, or are found below
-        each = cell.but(variant=variant, physical=chance.choice(asked.physical), workers=chance.choice(asked.workers))
-        yield from _problem(verify.check_answers(each, dataset, times))
+    for variant in (answers.default, *answers.accumulated):  # the other variants are compared by their streams below
+        size, workers = chance.choice(request.physical), chance.choice(request.workers)
+        yield verify.check_answers(cell.but(variant=variant, physical=size, workers=workers), dataset, times)
     reference = verify.run_stream(cell, dataset)
     if cell.logical > 1:
-        yield from _problem(verify.check_logical(verify.run_stream(cell.but(logical=1), dataset), reference))
-    for each in _grid(cell, asked):
-        if each != cell:
-            yield from _problem(verify.check_digest(reference, each, dataset))
+        yield verify.check_logical(verify.run_stream(cell.but(logical=1), dataset), reference)
+    for other in _equivalent_cells(cell, request):
+        if other != cell:
+            yield verify.check_digest(reference, other, dataset)
 
 
-def _grid(cell: Cell, asked: Asked) -> Iterator[Cell]:
-    """Yield the cells that must have one and the same stream."""
+def _equivalent_cells(cell: Cell, request: VerifyRequest) -> Iterator[Cell]:
+    """Yield the cells whose streams must equal the cell's."""
     answers = query(cell.query)
-    cell = cell.but(engine=asked.engine, master=asked.master if asked.engine != cell.engine else "")
+    cell = cell.but(engine=request.engine, master=request.master if request.engine != cell.engine else "")
     for variant in answers.variants:
         if variant not in answers.accumulated:
-            for size in asked.physical:
-                for workers in asked.workers:
-                    shown = "" if variant == answers.default else variant
-                    yield cell.but(variant=shown, physical=size, workers=workers)
+            for size in request.physical:
+                for workers in request.workers:
+                    name = "" if variant == answers.default else variant
+                    yield cell.but(variant=name, physical=size, workers=workers)
 
 
-def _problem(found: str) -> Iterator[str]:
-    if found:
-        yield found
-
-
-def _say(cell: Cell, found: list[str], seconds: float) -> None:
-    verdict = "WRONG" if found else "right"
+def _print_result(cell: Cell, problems: list[str], seconds: float) -> None:
+    verdict = "WRONG" if problems else "right"
     print(f"{cell.query} {cell.workload} L={cell.logical}: {verdict} ({seconds:.1f} s)", flush=True)
-    for each in found:
-        print(each, flush=True)
+    for problem in problems:
+        print(problem, flush=True)

@@ -1,4 +1,6 @@
-"""Write the tables of the reference records, results/reference, into the README, between its markers.
+"""Write the tables of the reference records into the README.
+
+The records lie in results/reference; the tables go between the markers of the README.
 
 `make readme MACHINE=...` makes the last records of that directory of results the reference first, those of one suite.
 """

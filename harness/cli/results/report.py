@@ -1,4 +1,7 @@
-"""Make the report: one HTML file with charts and tables, from records alone."""
+"""Write the report: one HTML file with charts and tables.
+
+It is made from records alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from deltamark.errors import naming
 from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.results.tables import add_machine, comparable, directory, records
 from deltamark.harness.cli.sweep_options import add_results
-from deltamark.harness.report.page import Given, page
+from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results import store
 
 FILE = "report.html"
@@ -27,7 +30,7 @@ def run(chosen: argparse.Namespace) -> int:
     where = directory(chosen)
     found = store.findings(where)
     known = comparable(where, str(chosen.sf)) if found else records(chosen)
-    made = page(Given(known, store.sessions(where), where.name, str(chosen.sf), found))
+    made = page(ReportData(known, store.sessions(where), where.name, str(chosen.sf), found))
     path = chosen.output or where / FILE
     with naming(path):
         path.write_text(made, encoding="utf-8")

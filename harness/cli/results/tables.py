@@ -1,4 +1,7 @@
-"""Print the tables of what is measured, from records alone."""
+"""Print the tables of the results.
+
+They are made from records alone.
+"""
 
 from __future__ import annotations
 

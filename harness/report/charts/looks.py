@@ -1,48 +1,50 @@
-"""Which records charts draw, and how engines and workloads look, in all charts alike."""
+"""The records that charts draw, and the colors and outlines of engines and workloads in all charts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from deltamark.harness.report.charts.marks import LOOKS, Explained, Look, look
+from deltamark.harness.report.charts.marks import LOOKS, LegendEntry, Look, look
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import DUCKDB, SPARK, SPARK_SQL, Lookup
 
 ON_SPARK = (SPARK, SPARK_SQL)
 
 Runner = tuple[str, int]
-"""What charts tell apart: an engine, and its number of workers, which on Spark are shards."""
+"""An engine and its number of workers, or of shards on Spark. Each runner has a look of its own."""
 
 
-def drawn(known: Lookup) -> list[Record]:
-    """Return the records that charts draw: right answers of default dataflows, by one runner or several an engine.
+def chart_records(lookup: Lookup) -> list[Record]:
+    """Return the records that charts draw: right answers of default dataflows.
 
-    An engine is drawn with one worker, since more have a chart of their own, unless it was only measured with more.
-    Spark has no records of one worker to stand for the others: it is drawn with each number of shards.
+    An engine is drawn with one worker, because more workers have their own chart, unless it was only measured with
+    several. Spark has no records with one worker, so it is drawn with each number of shards.
     """
-    records = [record for record in known.records if record.shown and record.default]
-    alone = {record.engine for record in records if record.workers == 1} - {*ON_SPARK}
-    return [record for record in records if record.workers == 1 or record.engine not in alone]
+    records = [record for record in lookup.records if record.shown and record.default]
+    single = {record.engine for record in records if record.workers == 1} - {*ON_SPARK}
+    return [record for record in records if record.workers == 1 or record.engine not in single]
 
 
 def runner(record: Record) -> Runner:
     return record.engine, record.workers
 
 
-def in_order(known: Lookup, records: Iterable[Record]) -> list[Record]:
-    """Sort records by runner, our engine's first; stable."""
-    return sorted(records, key=lambda each: (known.engines.index(each.engine), each.workers))
+def in_order(lookup: Lookup, records: Iterable[Record]) -> list[Record]:
+    """Sort records by runner, those of our engine first. The sort is stable."""
+    return sorted(records, key=lambda record: (lookup.engines.index(record.engine), record.workers))
 
 
-def look_of(known: Lookup, record: Record) -> Look:
-    """Return the look of a runner: the color of its engine, and another outline for each number of workers."""
-    own = look(known.engines.index(record.engine))
-    numbers = sorted({each.workers for each in drawn(known) if each.engine == record.engine} | {record.workers})
+def look_of(lookup: Lookup, record: Record) -> Look:
+    """Return the look of a runner: the color of its engine, and an outline for each number of workers."""
+    own = look(lookup.engines.index(record.engine))
+    numbers = sorted(
+        {other.workers for other in chart_records(lookup) if other.engine == record.engine} | {record.workers}
+    )
     outline = (own.outline + numbers.index(record.workers)) % LOOKS
     if record.workload == "insert":
         return Look(own.color, outline)
-    leaving = sorted({each.workload for each in known.records} - {"insert"}, reverse=True)
-    return Look(own.color, LOOKS - 1 - leaving.index(record.workload) % 2)
+    workloads = sorted({other.workload for other in lookup.records} - {"insert"}, reverse=True)
+    return Look(own.color, LOOKS - 1 - workloads.index(record.workload) % 2)
 
 
 def runner_words(engine: str, workers: int) -> str:
@@ -52,14 +54,14 @@ def runner_words(engine: str, workers: int) -> str:
     return f"{name}, {workers} workers" if workers > 1 else name
 
 
-def runners_explained(known: Lookup, records: Iterable[Record]) -> Iterator[Explained]:
-    """Explain the runners of those records in which rows only arrive."""
-    found = {runner(each): each for each in in_order(known, records) if each.workload == "insert"}
-    return (Explained(look_of(known, each), "solid", runner_words(*of)) for of, each in found.items())
+def runner_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
+    """Return legend entries for the runners of records without retractions."""
+    runners = {runner(record): record for record in in_order(lookup, records) if record.workload == "insert"}
+    return (LegendEntry(look_of(lookup, record), "solid", runner_words(*key)) for key, record in runners.items())
 
 
-def leaving_explained(known: Lookup, records: Iterable[Record]) -> Iterator[Explained]:
-    """Explain the workloads in which rows leave."""
-    found = {(runner(each), each.workload): each for each in in_order(known, records) if each.workload != "insert"}
-    for (of, workload), each in found.items():
-        yield Explained(look_of(known, each), "hollow", f"{runner_words(*of)}: {workload}")
+def retraction_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
+    """Return legend entries for the runners and workloads with retractions."""
+    retracting = [record for record in in_order(lookup, records) if record.workload != "insert"]
+    for (key, workload), record in {(runner(record), record.workload): record for record in retracting}.items():
+        yield LegendEntry(look_of(lookup, record), "hollow", f"{runner_words(*key)}: {workload}")

@@ -1,5 +1,6 @@
-"""What is drawn in charts: marks that tell what they are. A look is a color and a shape, of an engine mostly; a kind
-tells apart what it does.
+"""The marks of charts, their tooltips, and legends.
+
+A look is a color and an outline, mostly of an engine. The kind of a line distinguishes batchings and workloads.
 """
 
 from __future__ import annotations
@@ -8,15 +9,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from deltamark.harness.report.about import About
 from deltamark.harness.report.charts.markup import Attribute, Child, Markup, tag
+from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import Record
 
 Kind = Literal["solid", "hollow", "dotted"]
 Keys = Mapping[str, str]
-"""What filters go by: query, engine, workload."""
+"""The values of the filters: query, engine, workload."""
 
 SIZE = 3.5
+"""Half the width of a mark, in pixels."""
 
 
 def keys_of(record: Record) -> dict[str, str]:
@@ -42,45 +44,49 @@ LOOKS = len(OUTLINES)
 
 @dataclass(frozen=True)
 class Look:
+    """The numbers of a color and of an outline."""
+
     color: int
     outline: int
 
 
 def look(number: int) -> Look:
-    """Return a color with its own outline."""
+    """Return the look of an engine: a color with an outline of its own."""
     return Look(number % LOOKS, number % LOOKS)
 
 
-def shape(of: Look, x: str | float, y: float) -> Markup:
-    """Draw a mark at a place, which may be a share of the width (`12%`)."""
-    if of.outline == 0:
+def shape(look: Look, x: str | float, y: float) -> Markup:
+    """Draw a mark at a position; x may be a share of the width (`12%`)."""
+    if look.outline == 0:
         return tag("circle", cx=x, cy=y, r=SIZE + 0.3)
-    return tag("svg", tag("path", d=OUTLINES[of.outline]), x=x, y=y, width=1, height=1, overflow="visible")
+    return tag("svg", tag("path", d=OUTLINES[look.outline]), x=x, y=y, width=1, height=1, overflow="visible")
 
 
-def point(drawn: Iterable[Markup], told: About) -> Markup:
-    """Make something drawn tell what it is."""
-    lines = "\n".join(told.lines)
-    return tag("g", drawn, class_="point", data_title=told.title, data_lines=lines, data_command=told.command)
+def point(marks: Iterable[Markup], tooltip: Tooltip) -> Markup:
+    """Give marks a tooltip."""
+    lines = "\n".join(tooltip.lines)
+    return tag("g", marks, class_="point", data_title=tooltip.title, data_lines=lines, data_command=tooltip.command)
 
 
-def series(of: Look, kind: Kind, keys: Keys, drawn: Child) -> Markup:
-    """Put together what filters show and hide."""
-    return tag("g", drawn, class_=f"series look{of.color} {kind}", **data(keys))
+def series(look: Look, kind: Kind, keys: Keys, marks: Child) -> Markup:
+    """Group marks that filters show and hide together."""
+    return tag("g", marks, class_=f"series look{look.color} {kind}", **data(keys))
 
 
 @dataclass(frozen=True)
-class Explained:
+class LegendEntry:
+    """A line and a mark with their meaning."""
+
     look: Look
     kind: Kind
     text: str
 
 
-def legend(entries: Iterable[Explained]) -> Markup:
-    return tag("ul", (_explained(entry) for entry in entries), class_="legend")
+def legend(entries: Iterable[LegendEntry]) -> Markup:
+    return tag("ul", (_entry(entry) for entry in entries), class_="legend")
 
 
-def _explained(entry: Explained) -> Markup:
+def _entry(entry: LegendEntry) -> Markup:
     line = tag("line", class_="line", x1=1, x2=27, y1=8, y2=8)
-    drawn = series(entry.look, entry.kind, {}, [line, shape(entry.look, 14, 8)])
-    return tag("li", tag("svg", drawn, width=28, height=16, aria_hidden="true"), entry.text)
+    sample = series(entry.look, entry.kind, {}, [line, shape(entry.look, 14, 8)])
+    return tag("li", tag("svg", sample, width=28, height=16, aria_hidden="true"), entry.text)

@@ -1,4 +1,4 @@
-"""HTML and SVG as text, which escapes whatever it is given unless that is markup already."""
+"""HTML and SVG as text. Strings are escaped, except those that are markup already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VOID = ("input", "meta")
 
 
 class Markup(str):
-    """Text that is markup, and is not escaped again."""
+    """Text that is markup and must not be escaped again."""
 
     __slots__ = ()
 
@@ -19,13 +19,13 @@ Attribute = str | float | bool | None
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
-    """Make an element. `data_query` is written `data-query`, `class_` `class`; None and False are left out."""
-    opening = f"<{name}{''.join(_attribute(*each) for each in attributes.items())}>"
+    """Make an element. `data_query` stands for `data-query`, and `class_` for `class`; None and False are omitted."""
+    opening = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
     return Markup(opening if name in VOID else f"{opening}{joined(children)}</{name}>")
 
 
 def joined(children: Iterable[Child]) -> Markup:
-    """Put children one after the other."""
+    """Concatenate children."""
     return Markup("".join(_child(child) for child in children))
 
 
@@ -36,10 +36,10 @@ def _child(child: Child) -> str:
 
 
 def _attribute(name: str, value: Attribute) -> str:
-    spelled = name.rstrip("_").replace("_", "-")
+    key = name.rstrip("_").replace("_", "-")
     if value is None or value is False:
         return ""
     if value is True:
-        return f" {spelled}"
+        return f" {key}"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return f' {spelled}="{html.escape(text)}"'
+    return f' {key}="{html.escape(text)}"'

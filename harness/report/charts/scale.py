@@ -1,4 +1,4 @@
-"""Scales: where between the ends of an axis a value lies, and which values are written there."""
+"""Scales: the positions of values on an axis, and its ticks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-Write = Callable[[float], str]
+Format = Callable[[float], str]
 
 
 @dataclass(frozen=True)
 class Log:
-    """Whole decades."""
+    """A logarithmic scale over whole decades, from 10^low to 10^high."""
 
     low: int
     high: int
 
     @classmethod
     def over(cls, values: Iterable[float]) -> Log:
-        """Take the decades that hold all positive values."""
-        known = [math.log10(value) for value in values if value > 0] or [0.0]
-        low, high = math.floor(min(known) + 1e-9), math.ceil(max(known) - 1e-9)
+        """Return the scale of the decades with all positive values."""
+        powers = [math.log10(value) for value in values if value > 0] or [0.0]
+        low, high = math.floor(min(powers) + 1e-9), math.ceil(max(powers) - 1e-9)
         return cls(low, max(high, low + 1))
 
     def share(self, value: float) -> float:
@@ -34,7 +34,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Linear:
-    """From `low` on, so many steps."""
+    """A linear scale from `low`, with a number of steps."""
 
     low: float
     step: float
@@ -45,14 +45,14 @@ class Linear:
 
     @property
     def ticks(self) -> list[float]:
-        return [self.low + self.step * at for at in range(self.steps + 1)]
+        return [self.low + self.step * number for number in range(self.steps + 1)]
 
 
 Scale = Log | Linear
 
 
 def tick(value: float) -> str:
-    """Write a power of ten of seconds, with its unit where one begins."""
+    """Format a power of ten of seconds, with its unit where one begins."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
         if value >= size * (1 - 1e-9):
             times = round(value / size)
@@ -61,7 +61,7 @@ def tick(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """Write a power of ten, or a small number."""
+    """Format a power of ten, or a small number."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("K", 1e3)):
         if value >= size:
             return f"{value / size:g}{unit}"

@@ -1,4 +1,4 @@
-"""The few numbers that stand first."""
+"""The most important numbers, at the top of the page."""
 
 from __future__ import annotations
 
@@ -10,40 +10,43 @@ from deltamark.harness.results.record import Record
 from deltamark.harness.tables.entry import Entry, brief, rate, ratio
 from deltamark.harness.tables.lookup import Lookup
 
-AGAINST = 1000
-"""Rounds after which it is recomputed, in the number that compares."""
+RECOMPUTED_ROUNDS = 1000
+"""The batch size, in rounds, of the comparison with recomputing."""
 
 
-def tiles(known: Lookup) -> Markup:
-    good = [record for record in known.records if record.shown]
+def tiles(lookup: Lookup) -> Markup:
+    good = [record for record in lookup.records if record.shown]
     verified = sum(bool(record.verified) for record in good)
-    text = f"of {len(known.records):,} cells have a verified answer"
-    said = [(f"{verified:,}", text), *((entry.text, text) for entry, text in _numbers(known) if entry.value > 0)]
-    made = [tag("div", tag("dt", text), tag("dd", number)) for number, text in said]
-    note = tag("p", "* geometric, over the queries that were measured so", class_="star")
-    return joined([tag("dl", made, class_="tiles"), note])
+    text = f"of {len(lookup.records):,} cells have a verified answer"
+    numbers = [(f"{verified:,}", text), *((entry.text, text) for entry, text in _numbers(lookup) if entry.value > 0)]
+    entries = [tag("div", tag("dt", text), tag("dd", number)) for number, text in numbers]
+    note = tag("p", "* geometric mean over the measured queries", class_="star")
+    return joined([tag("dl", entries, class_="tiles"), note])
 
 
-def _numbers(known: Lookup) -> Iterable[tuple[Entry, str]]:
-    """Yield geometric means over the queries that have the number."""
-    peaks = [max(rates) for query in known.queries if (rates := _rates(known, query))]
+def _numbers(lookup: Lookup) -> Iterable[tuple[Entry, str]]:
+    """Yield geometric means over the queries for which the number was measured."""
+    peaks = [max(rates) for query in lookup.queries if (rates := _rates(lookup, query))]
     yield rate(geomean(peaks)), f"tuples at the best batch size, mean* of {len(peaks)} queries"
-    ones = _found(known, 1)
-    yield rate(geomean(record.rate for record in ones)), "tuples, one at a time, mean*"
-    yield brief(geomean(record.latency["p99"] for record in ones)), "99th percentile for one row, mean*"
-    pairs = [(known.find(query, AGAINST, 1), known.recomputed(query, AGAINST)) for query in known.queries]
-    gains = [one.rate / other.rate for one, other in pairs if one and other and one.shown and other.shown]
-    yield ratio(geomean(gains)), f"as fast as recomputing every {AGAINST:,} rounds, mean*"
+    single = _shown(lookup, 1)
+    yield rate(geomean(record.rate for record in single)), "tuples, one at a time, mean*"
+    yield brief(geomean(record.latency["p99"] for record in single)), "99th percentile for one row, mean*"
+    pairs = [
+        (lookup.find(query, RECOMPUTED_ROUNDS, 1), lookup.recomputed(query, RECOMPUTED_ROUNDS))
+        for query in lookup.queries
+    ]
+    gains = [ours.rate / theirs.rate for ours, theirs in pairs if ours and theirs and ours.shown and theirs.shown]
+    yield ratio(geomean(gains)), f"as fast as recomputing every {RECOMPUTED_ROUNDS:,} rounds, mean*"
 
 
-def _rates(known: Lookup, query: str) -> list[float]:
+def _rates(lookup: Lookup, query: str) -> list[float]:
     return [
         record.rate
-        for record in known.records
-        if record.query == query and record.engine == known.engines[0] and record.workload == "insert" and record.shown
+        for record in lookup.records
+        if record.query == query and record.engine == lookup.engines[0] and record.workload == "insert" and record.shown
     ]
 
 
-def _found(known: Lookup, physical: int) -> list[Record]:
-    found = [known.find(query, 1, physical) for query in known.queries]
-    return [record for record in found if record is not None and record.shown]
+def _shown(lookup: Lookup, physical: int) -> list[Record]:
+    records = [lookup.find(query, 1, physical) for query in lookup.queries]
+    return [record for record in records if record is not None and record.shown]

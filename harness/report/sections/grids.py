@@ -1,4 +1,4 @@
-"""Tables as HTML: the same that a terminal and the README show, and sorted by the numbers behind their text."""
+"""The tables of the terminal and the README as HTML, sortable by the numbers of their entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BAD = ("WRONG", "failed")
 
 
 def folded(table: Table, keys: Callable[[Row], Keys], *, unfolded: bool) -> Markup:
-    """Make a table below its title, which unfolds it. keys: what filters go by in a row."""
+    """Make a table that its title unfolds. keys: the filter values of a row."""
     notes = [tag("li", note) for note in table.notes]
     return tag(
         "details", tag("summary", table.title), grid(table, [keys(row) for row in table.rows]),
@@ -24,10 +24,10 @@ def folded(table: Table, keys: Callable[[Row], Keys], *, unfolded: bool) -> Mark
 
 def grid(table: Table, keys: Sequence[Keys]) -> Markup:
     head = tag("tr", [tag("th", tag("button", name, type="button"), scope="col") for name in table.headers])
-    rows = [tag("tr", _cells(row), **data(of)) for row, of in zip(table.rows, keys, strict=True)]
+    rows = [tag("tr", _cells(row), **data(row_keys)) for row, row_keys in zip(table.rows, keys, strict=True)]
     foot = tag("tfoot", tag("tr", _cells(table.foot))) if table.foot else ""
-    made = tag("table", tag("thead", head), tag("tbody", rows), foot)
-    return tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=table.title)
+    element = tag("table", tag("thead", head), tag("tbody", rows), foot)
+    return tag("div", element, class_="scroll", tabindex=0, role="region", aria_label=table.title)
 
 
 def _cells(row: Row) -> list[Markup]:
@@ -36,11 +36,11 @@ def _cells(row: Row) -> list[Markup]:
 
 
 def _attributes(entry: Entry) -> dict[str, Attribute]:
-    known = None if math.isnan(entry.value) else repr(entry.value).replace("inf", "Infinity")
-    return {"data_value": known, "class_": "bad" if entry.text in BAD else None}
+    value = None if math.isnan(entry.value) else repr(entry.value).replace("inf", "Infinity")
+    return {"data_value": value, "class_": "bad" if entry.text in BAD else None}
 
 
 def named(row: Row, engines: Collection[str]) -> Keys:
-    """Read what a row is of from its name: a query, and an engine if it is not ours."""
+    """Return the filter values in a row's name: a query, and an engine if it is not ours."""
     query, _, rest = row[0].text.partition(" ")
     return {"query": query, "engine": rest if rest in engines else EMBEDDED}

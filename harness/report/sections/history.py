@@ -1,4 +1,4 @@
-"""How rates of the same cells changed from session to session. It is looked at, and never gated on."""
+"""The rates of the same cells in several sessions. They are shown for reading; the gate does not use them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import ceil
 
-from deltamark.harness.report.about import About, about
 from deltamark.harness.report.charts.marks import keys_of, look
 from deltamark.harness.report.charts.markup import Markup
-from deltamark.harness.report.charts.panel import Axes, Line, Place, panel
+from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
 from deltamark.harness.report.charts.scale import Linear
 from deltamark.harness.report.section import Section, panels
+from deltamark.harness.report.tooltip import Tooltip, tooltip
 from deltamark.harness.results.record import MEASURING, Record
 from deltamark.harness.tables.entry import ratio
 
@@ -19,38 +19,40 @@ TICKS = 4
 
 
 def history(records: Iterable[Record], engines: Sequence[str]) -> Section | None:
-    """Draw the cells that were measured in several sessions, relative to the first."""
+    """Draw the rates of cells with several sessions, relative to the first session."""
     cells = _cells(records)
     if not cells:
         return None
     sessions = sorted({record.session for cell in cells for record in cell})
-    most = max(record.rate / cell[0].rate for cell in cells for record in cell)
-    step = max(0.5, ceil(most / TICKS))
-    every = max(1, ceil((len(sessions) - 1) / TICKS))
+    highest = max(record.rate / cell[0].rate for cell in cells for record in cell)
+    step = max(0.5, ceil(highest / TICKS))
+    spacing = max(1, ceil((len(sessions) - 1) / TICKS))
     axes = Axes(
-        Linear(0, every, ceil((len(sessions) - 1) / every)), Linear(0, step, ceil((most + 0.01) / step)),
-        lambda at: sessions[min(int(at), len(sessions) - 1)][5:10], lambda value: f"{value:g}x",
+        Linear(0, spacing, ceil((len(sessions) - 1) / spacing)), Linear(0, step, ceil((highest + 0.01) / step)),
+        lambda number: sessions[min(int(number), len(sessions) - 1)][5:10], lambda value: f"{value:g}x",
         "rate relative to the first session",
     )  # fmt: skip
     by_query: dict[str, list[list[Record]]] = defaultdict(list)
     for cell in cells:
         by_query[cell[0].query].append(cell)
-    made = [_panel(query, axes, by_query[query], sessions, engines) for query in sorted(by_query)]
+    charts = [_panel(query, axes, by_query[query], sessions, engines) for query in sorted(by_query)]
     return Section(
         "history", "History",
-        "Rates of cells that were measured in several sessions, relative to the first of them: a line a cell. The "
-        "machine has a part in it; whether a change is slower is for make compare to say.",
-        [panels(made)],
+        "Rates of cells that were measured in several sessions, relative to the first of them, one line for each cell. "
+        "They also depend on the state of the machine; make compare judges whether a change is slower.",
+        [panels(charts)],
     )  # fmt: skip
 
 
 def _cells(records: Iterable[Record]) -> list[list[Record]]:
-    """Return the records of each cell that several sessions have measured, the last of a session each."""
-    found: dict[str, dict[str, Record]] = defaultdict(dict)
+    """Return the last record of each session, for each cell with several sessions."""
+    cells: dict[str, dict[str, Record]] = defaultdict(dict)
     for record in records:
         if record.shown and record.measuring == MEASURING:
-            found[record.cell][record.session] = record
-    return [[by[session] for session in sorted(by)] for by in found.values() if len(by) > 1]
+            cells[record.cell][record.session] = record
+    return [
+        [by_session[session] for session in sorted(by_session)] for by_session in cells.values() if len(by_session) > 1
+    ]
 
 
 def _panel(
@@ -59,14 +61,15 @@ def _panel(
     lines = [
         Line(
             look(engines.index(cell[0].engine)), "solid", keys_of(cell[0]),
-            [Place(sessions.index(each.session), each.rate / cell[0].rate, _told(each, cell[0])) for each in cell],
+            [_point(record, cell[0], sessions) for record in cell],
         )
         for cell in cells
     ]  # fmt: skip
     return panel(query, axes, {"query": query}, lines)
 
 
-def _told(record: Record, first: Record) -> About:
-    told = about(record)
+def _point(record: Record, first: Record, sessions: Sequence[str]) -> DataPoint:
+    usual = tooltip(record)
     change = f"{ratio(record.rate / first.rate).text} of the first session; commit {record.commit}, {record.at[:16]}"
-    return About(told.title, (change, *told.lines), told.command)
+    text = Tooltip(usual.title, (change, *usual.lines), usual.command)
+    return DataPoint(sessions.index(record.session), record.rate / first.rate, text)

@@ -1,68 +1,69 @@
-"""What is kept at the end of a stream, a strip a query."""
+"""The state at the end of a stream, one strip for each query."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from deltamark.harness.report.about import about
 from deltamark.harness.report.charts.looks import (
     Runner,
-    drawn,
+    chart_records,
     in_order,
-    leaving_explained,
     look_of,
+    retraction_legend,
     runner,
-    runners_explained,
+    runner_legend,
 )
 from deltamark.harness.report.charts.marks import Kind, keys_of, legend, series
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.scale import Log
 from deltamark.harness.report.charts.strips import Strip, dot, strips
 from deltamark.harness.report.section import Section, lists
+from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.entry import megabytes
 from deltamark.harness.tables.lookup import Lookup
 
 MEGABYTE = 1e6
-USUAL = 100_000
-"""The batch size that is shown where several are there: how a stream is cut hardly matters at its end."""
+PREFERRED_ROUNDS = 100_000
+"""The batch size to show if several were measured: it hardly changes the state at the end of a stream."""
 
 
-def state(known: Lookup) -> Section | None:
-    found = {query: _of_query(known, query) for query in known.queries}
-    every = [record for records in found.values() for record in records]
-    if not every:
+def state(lookup: Lookup) -> Section | None:
+    by_query = {query: _query_records(lookup, query) for query in lookup.queries}
+    everything = [record for records in by_query.values() for record in records]
+    if not everything:
         return None
-    scale = Log.over(record.state_bytes / MEGABYTE for record in every)
+    scale = Log.over(record.state_bytes / MEGABYTE for record in everything)
     rows = [
-        Strip(query, [_drawn(known, scale, record) for record in records], _said(records[0]), {"query": query})
-        for query, records in found.items() if records
+        Strip(query, [_mark(lookup, scale, record) for record in records], _megabytes(records[0]), {"query": query})
+        for query, records in by_query.items() if records
     ]  # fmt: skip
-    explained = [*runners_explained(known, every), *leaving_explained(known, every)]
+    entries = [*runner_legend(lookup, everything), *retraction_legend(lookup, everything)]
     return Section(
         "state", "State at the end of the stream",
-        "Memory that a run has added, in megabytes; the number is that of the first engine where all rows stay.",
-        [legend(explained), lists([strips(scale, lambda value: f"{value:g} MB", rows, label="state")])],
+        "Memory that a run adds, in megabytes; the number is that of the first engine without retractions.",
+        [legend(entries), lists([strips(scale, lambda value: f"{value:g} MB", rows, label="state")])],
     )  # fmt: skip
 
 
-def _of_query(known: Lookup, query: str) -> list[Record]:
-    """Return a record for each runner and workload of a query, our engine's first."""
-    found: dict[tuple[Runner, str], list[Record]] = defaultdict(list)
-    for record in drawn(known):
+def _query_records(lookup: Lookup, query: str) -> list[Record]:
+    """Return one record for each runner and workload of a query, those of our engine first."""
+    groups: dict[tuple[Runner, str], list[Record]] = defaultdict(list)
+    for record in chart_records(lookup):
         if record.query == query and record.state_bytes:
-            found[runner(record), record.workload].append(record)
-    chosen = [max(each, key=lambda one: (one.batch_rows == USUAL, one.physical)) for each in found.values()]
-    chosen.sort(key=lambda each: (each.workload != "insert", each.workload))
-    return in_order(known, chosen)
+            groups[runner(record), record.workload].append(record)
+    preference = lambda record: (record.batch_rows == PREFERRED_ROUNDS, record.physical)  # noqa: E731
+    records = [max(group, key=preference) for group in groups.values()]
+    records.sort(key=lambda record: (record.workload != "insert", record.workload))
+    return in_order(lookup, records)
 
 
-def _drawn(known: Lookup, scale: Log, record: Record) -> Markup:
-    of = look_of(known, record)
+def _mark(lookup: Lookup, scale: Log, record: Record) -> Markup:
+    look = look_of(lookup, record)
     kind: Kind = "solid" if record.workload == "insert" else "hollow"
     value = record.state_bytes / MEGABYTE
-    return series(of, kind, keys_of(record), dot(of, scale, value, about(record)))
+    return series(look, kind, keys_of(record), dot(look, scale, value, tooltip(record)))
 
 
-def _said(record: Record) -> str:
+def _megabytes(record: Record) -> str:
     return f"{megabytes(record.state_bytes).text} MB"

@@ -1,4 +1,4 @@
-"""Throughput against the size of a batch, a panel a query."""
+"""Throughput by batch size, one panel for each query."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from deltamark.harness.engines.registry import has_stream
-from deltamark.harness.report.about import about
-from deltamark.harness.report.charts.looks import Runner, drawn, look_of, runner, runner_words
-from deltamark.harness.report.charts.marks import Explained, Kind, keys_of, legend
+from deltamark.harness.report.charts.looks import Runner, chart_records, look_of, runner, runner_words
+from deltamark.harness.report.charts.marks import Kind, LegendEntry, keys_of, legend
 from deltamark.harness.report.charts.markup import Markup
-from deltamark.harness.report.charts.panel import Axes, Line, Place, panel
+from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
 from deltamark.harness.report.charts.scale import Log, short
 from deltamark.harness.report.section import Section, panels
+from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
-Name = tuple[Runner, str, Kind]
-"""A runner, a workload, and how batches are made."""
+LineName = tuple[Runner, str, Kind]
+"""A line of a panel: a runner, a workload, and the kind of batches."""
 
 
-def throughput(known: Lookup) -> Section | None:
-    found = {query: _lines(known, query) for query in known.queries}
-    every = [record for lines in found.values() for records in lines.values() for record in records]
-    if not every:
+def throughput(lookup: Lookup) -> Section | None:
+    panel_lines = {query: _lines(lookup, query) for query in lookup.queries}
+    everything = [record for lines in panel_lines.values() for records in lines.values() for record in records]
+    if not everything:
         return None
     axes = Axes(
-        Log.over(float(record.batch_rows) for record in every), Log.over(record.rate for record in every), short, short,
-        "tuples a second by rounds in a batch",
+        Log.over(float(record.batch_rows) for record in everything), Log.over(record.rate for record in everything),
+        short, short, "tuples a second by rounds in a batch",
     )  # fmt: skip
-    made = [_panel(known, query, axes, lines) for query, lines in found.items() if lines]
-    names = {name: records[0] for lines in found.values() for name, records in lines.items()}
+    charts = [_panel(lookup, query, axes, lines) for query, lines in panel_lines.items() if lines]
+    names = {name: records[0] for lines in panel_lines.values() for name, records in lines.items()}
     return Section(
         "throughput", "Throughput against batch size",
-        "Tuples a second over rounds in a batch, both in powers of ten, with the same axes for every query. Where the "
-        "line of recomputing lies above, it is better to run the query again than to maintain its answer.",
-        [legend(_explained(known, name, record) for name, record in names.items()), panels(made)],
+        "Tuples a second by rounds in a batch, in powers of ten, with the same axes for every query. If the line of "
+        "recomputing is above, running the query again is faster than maintaining its answer.",
+        [legend(_legend_entry(lookup, name, record) for name, record in names.items()), panels(charts)],
     )  # fmt: skip
 
 
-def _lines(known: Lookup, query: str) -> dict[Name, list[Record]]:
-    """Return what a query's panel shows, in order of size."""
+def _lines(lookup: Lookup, query: str) -> dict[LineName, list[Record]]:
+    """Return the records of each line of a query, ordered by batch size."""
     lines = defaultdict(list)
-    for record in sorted(drawn(known), key=lambda each: each.batch_rows):
+    for record in sorted(chart_records(lookup), key=lambda record: record.batch_rows):
         kind = _kind(record)
         if kind and record.query == query:
             lines[runner(record), record.workload, kind].append(record)
@@ -50,7 +50,7 @@ def _lines(known: Lookup, query: str) -> dict[Name, list[Record]]:
 
 
 def _kind(record: Record) -> Kind | None:
-    """Return how a record's batches are made; None where of both L and P."""
+    """Return the kind of a record's batches; None if neither L nor P is 1."""
     if record.workload != "insert":
         return "dotted"
     if record.logical == 1 or not has_stream(record.engine):
@@ -58,20 +58,20 @@ def _kind(record: Record) -> Kind | None:
     return "hollow" if record.physical == 1 else None
 
 
-def _panel(known: Lookup, query: str, axes: Axes, lines: dict[Name, list[Record]]) -> Markup:
-    made = [
-        Line(look_of(known, records[0]), kind, keys_of(records[0]), list(_places(records)))
+def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[Record]]) -> Markup:
+    drawn = [
+        Line(look_of(lookup, records[0]), kind, keys_of(records[0]), list(_points(records)))
         for (_, _, kind), records in lines.items()
     ]
-    return panel(query, axes, {"query": query}, made)
+    return panel(query, axes, {"query": query}, drawn)
 
 
-def _places(records: Iterable[Record]) -> Iterable[Place]:
-    return (Place(record.batch_rows, record.rate, about(record)) for record in records)
+def _points(records: Iterable[Record]) -> Iterable[DataPoint]:
+    return (DataPoint(record.batch_rows, record.rate, tooltip(record)) for record in records)
 
 
-def _explained(known: Lookup, name: Name, record: Record) -> Explained:
-    of, workload, kind = name
+def _legend_entry(lookup: Lookup, name: LineName, record: Record) -> LegendEntry:
+    runner_key, workload, kind = name
     batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
-    text = f"{runner_words(*of)}: {batches}" if has_stream(record.engine) else runner_words(*of)
-    return Explained(look_of(known, record), kind, text)
+    text = f"{runner_words(*runner_key)}: {batches}" if has_stream(record.engine) else runner_words(*runner_key)
+    return LegendEntry(look_of(lookup, record), kind, text)

@@ -1,60 +1,61 @@
-"""What several workers gain over one, a strip a query."""
+"""The speed-up of several workers, one strip for each cell."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from math import ceil
 
-from deltamark.harness.report.about import about
-from deltamark.harness.report.charts.marks import Explained, keys_of, legend, look, series
+from deltamark.harness.report.charts.marks import LegendEntry, keys_of, legend, look, series
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.scale import Linear
 from deltamark.harness.report.charts.strips import Strip, dot, strips
 from deltamark.harness.report.section import Section, lists
+from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.entry import ratio
 from deltamark.harness.tables.lookup import Lookup
 
-Compared = tuple[str, str, str, int, int]
+CellKey = tuple[str, str, str, int, int]
+"""Query, engine, workload, L and P."""
 
 
-def workers(known: Lookup) -> Section | None:
-    found = {key: gained for key, records in _groups(known).items() if (gained := _gains(records))}
-    if not found:
+def workers(lookup: Lookup) -> Section | None:
+    speedups = {key: gains for key, records in _groups(lookup).items() if (gains := _gains(records))}
+    if not speedups:
         return None
-    numbers = sorted({record.workers for gained in found.values() for record, _ in gained})
-    most = max(numbers[-1], ceil(max(gain for gained in found.values() for _, gain in gained)))
-    scale = Linear(0, 0.5, 2 * most) if most <= 4 else Linear(0, ceil(most / 8), 8)
-    rows = [_strip(key, gained, numbers, scale) for key, gained in sorted(found.items())]
-    explained = [Explained(look(at), "solid", f"{number} workers") for at, number in enumerate(numbers)]
-    drawn = strips(scale, lambda value: f"{value:g}x", rows, label="speed against one worker")
+    numbers = sorted({record.workers for gains in speedups.values() for record, _ in gains})
+    highest = max(numbers[-1], ceil(max(gain for gains in speedups.values() for _, gain in gains)))
+    scale = Linear(0, 0.5, 2 * highest) if highest <= 4 else Linear(0, ceil(highest / 8), 8)
+    rows = [_strip(key, gains, numbers, scale) for key, gains in sorted(speedups.items())]
+    entries = [LegendEntry(look(color), "solid", f"{number} workers") for color, number in enumerate(numbers)]
+    chart = strips(scale, lambda value: f"{value:g}x", rows, label="speed against one worker")
     return Section(
         "workers", "What more workers gain",
-        "How many times as fast as one worker, for the same cell; left of 1x they lose. The number is the best.",
-        [legend(explained), lists([drawn])],
+        "The speed of the same cell relative to one worker; below 1x it is slower. The number is the best speed.",
+        [legend(entries), lists([chart])],
     )  # fmt: skip
 
 
-def _groups(known: Lookup) -> dict[Compared, dict[int, Record]]:
-    groups: dict[Compared, dict[int, Record]] = defaultdict(dict)
-    for record in known.records:
+def _groups(lookup: Lookup) -> dict[CellKey, dict[int, Record]]:
+    groups: dict[CellKey, dict[int, Record]] = defaultdict(dict)
+    for record in lookup.records:
         if record.shown and record.default:
-            of = (record.query, record.engine, record.workload, record.logical, record.physical)
-            groups[of][record.workers] = record
+            key = (record.query, record.engine, record.workload, record.logical, record.physical)
+            groups[key][record.workers] = record
     return groups
 
 
 def _gains(records: dict[int, Record]) -> list[tuple[Record, float]]:
-    """Return the records of several workers, and how much faster they are than one."""
+    """Return the records of several workers, and their speed relative to one worker."""
     one = records.get(1)
     return [(record, record.rate / one.rate) for number, record in sorted(records.items()) if one and number > 1]
 
 
-def _strip(of: Compared, gained: list[tuple[Record, float]], numbers: list[int], scale: Linear) -> Strip:
-    query, _, _, logical, physical = of
-    drawn: list[Markup] = []
-    for record, gain in gained:
-        own = look(numbers.index(record.workers))
-        drawn.append(series(own, "solid", {}, dot(own, scale, gain, about(record))))
-    best = max(gain for _, gain in gained)
-    return Strip(f"{query} {logical} x {physical}", drawn, ratio(best).text, keys_of(gained[0][0]))
+def _strip(key: CellKey, gains: list[tuple[Record, float]], numbers: list[int], scale: Linear) -> Strip:
+    query, _, _, logical, physical = key
+    marks: list[Markup] = []
+    for record, gain in gains:
+        style = look(numbers.index(record.workers))
+        marks.append(series(style, "solid", {}, dot(style, scale, gain, tooltip(record))))
+    best = max(gain for _, gain in gains)
+    return Strip(f"{query} {logical} x {physical}", marks, ratio(best).text, keys_of(gains[0][0]))

@@ -219,7 +219,7 @@ class Counting:
         """Count, a share of the first atom's rows a task."""
         parts = TASKS * shards
         tasks = [{**asdict(self), "part": part, "parts": parts} for part in range(parts)]
-        return sum(run_tasks(spark, f"{__name__}:count_part", tasks))
+        return sum(run_tasks(spark, count_part, tasks))
 
     def indexed(self) -> StaticMotif:
         pattern, edges = motif(self.motif), self.place.edges()

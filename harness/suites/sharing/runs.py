@@ -16,7 +16,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.sharing import Choice
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_A_ROUND, Feed
+from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
 from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workload import Workload
 from deltamark.harness.check import verify
@@ -146,7 +146,7 @@ def coming(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> Itera
     """Let each query come to all others: a second time, and when it had left."""
     chosen = plans(cells, dataset, work)
     with closing(_loaded(chosen, dataset, work)) as engine, closing(_oracle(cells, dataset, work)) as oracle:
-        oracle.at(TIMES_A_ROUND * work.rounds - 1)
+        oracle.at(TIMES_PER_ROUND * work.rounds - 1)
         for name, plan in chosen.items():
             history, wrong = _history(plan, dataset, work), []
             again = _fastest(engine, f"{name} again", plan, history)
@@ -238,7 +238,7 @@ def check(  # noqa: PLR0913, PLR0917 (what is loaded, how, and where it is looke
                 taken = batches(feed.take(min(physical, -(-(stop - feed.round) // logical))))
                 for name, changes in engine.feed(taken).items():
                     snapshots[name].add(changes)
-            oracle.at(TIMES_A_ROUND * min(feed.round, work.rounds) - 1)
+            oracle.at(TIMES_PER_ROUND * min(feed.round, work.rounds) - 1)
             for name, cell in cells.items():
                 wrong = _difference(cell, snapshots[name], oracle)
                 if wrong:

@@ -14,7 +14,7 @@ from random import Random
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import Workload, workload
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import wanted
+from deltamark.harness.cli.options import data_request
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results import machine
@@ -119,7 +119,7 @@ def make(chosen: argparse.Namespace) -> None:
 def tasks(chosen: argparse.Namespace) -> list[Task]:
     """List the cells of the suite."""
     _check(chosen.queries)
-    directory = wanted(chosen).directory
+    directory = data_request(chosen).directory
     names = chosen.queries or tuple(QUERIES)
     of = " ".join([f"SF {chosen.sf}", *(chosen.queries and names)])
     data = machine.data(directory)

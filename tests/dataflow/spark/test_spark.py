@@ -19,7 +19,7 @@ from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type
 from deltamark.datagen import scratch
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.chaos.spark import Danger, survive, victims
+from deltamark.harness.chaos.spark import KillPlan, survive, victims
 from deltamark.harness.check import verify
 from deltamark.harness.check.checked_run import StoredCheck, Told, ask
 from deltamark.harness.engines.embedded import collection
@@ -166,8 +166,8 @@ def kill_one(order):
 @pytest.mark.waits(60)
 def test_a_driver_that_is_killed_goes_on(chunked):
     cell = CELL.but(query="q04", physical=2000)
-    tale = survive(cell, chunked, Danger("driver", kills=1, within=1.0), Random(1))
-    assert (tale.wrong, len(tale.kills)) == ("", 1)
+    outcome = survive(cell, chunked, KillPlan("driver", kills=1, max_delay=1.0), Random(1))
+    assert (outcome.problems, len(outcome.kills)) == ([], 1)
 
 
 def test_what_a_jvm_writes_in_its_next_session_is_not_swept():

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from deltamark.datagen.feed import TIMES_A_ROUND, Feed
+from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
 from deltamark.datagen.schema import RELATION_NAMES, RELATIONS
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
@@ -37,7 +37,7 @@ def wrong(monkeypatch):
 @pytest.mark.usefixtures("wrong")
 def test_a_wrong_answer_is_found_with_both_rows_and_the_command(chunked):
     cell = Cell("q06", "0.001", "refresh:3", variant="wrong")
-    last = (workload(chunked, cell.workload).rounds - 1) * TIMES_A_ROUND + 7
+    last = (workload(chunked, cell.workload).rounds - 1) * TIMES_PER_ROUND + 7
     assert verify.check_answers(cell.but(variant=""), chunked, [0, last]) == ""
     said = verify.check_answers(cell, chunked, [0, last]).splitlines()
     assert said[0].startswith("q06 (wrong), refresh:3, L=1, P=all, 1 worker, embedded: wrong at time ")
@@ -87,7 +87,7 @@ def test_random_times_end_where_there_are_few(chunked, name):
 def test_the_oracle_has_the_rows_that_are_live(chunked, name, logical):
     work = workload(chunked, name)
     deltas = Feed(chunked, work, dict.fromkeys(RELATION_NAMES, ()), logical=logical).take(ALL)
-    last = (work.rounds - 1) // logical * TIMES_A_ROUND
+    last = (work.rounds - 1) // logical * TIMES_PER_ROUND
     keys = {name: (RELATIONS[name].columns[0].name,) for name in RELATION_NAMES}
     with closing(Oracle(chunked, work, keys, logical)) as oracle:
         for time in (0, 1, last // 3, last // 2 + 1, last - 4, last + 7):

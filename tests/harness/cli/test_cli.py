@@ -12,18 +12,43 @@ from support.paths import ROOT
 from deltamark.errors import DeltamarkError
 from deltamark.harness.__main__ import run
 from deltamark.harness.bootstrap.makehelp import help_text
-from deltamark.harness.cli.main import COMMANDS, main, with_options
+from deltamark.harness.cli.commands import NAMES, load
+from deltamark.harness.cli.main import main
+from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.progress import line
 from deltamark.queries.catalogue import QUERIES
 
 
+def parser() -> Parser:
+    parser = Parser()
+    parser.add_argument("queries", nargs="*")
+    parser.add_argument("--sf", default=7, help="scale factor")
+    parser.add_argument("--physical", default=(1, 2), help="batch sizes")
+    parser.add_argument("--seed", default=0, help="seed")
+    parser.add_argument("--data", help="directory (default: data)")
+    return parser
+
+
 def test_settings_are_options():
-    assert with_options(["SF=1", "--data", "x", "PYTHON=python3.12"], ["SF"]) == ["--sf=1", "--data", "x"]
+    args = parser().parse_settings(["SF=1", "--data", "x", "PYTHON=python3.12", "QUERIES=q01,q02"])
+    assert (args.sf, args.data, args.queries) == ("1", "x", ["q01", "q02"])
 
 
 def test_unknown_settings_are_named():
     with pytest.raises(DeltamarkError, match="unknown setting: SFF; did you mean SF"):
-        with_options(["SFF=1"], ["SF", "DATA"])
+        parser().parse_settings(["SFF=1"])
+
+
+def test_the_help_has_the_defaults():
+    lines = parser().format_help().splitlines()
+    for words in (
+        "scale factor (default: 7)",
+        "batch sizes (default: 1,2)",
+        "seed (default: 0)",
+        "directory (default: data)",
+    ):
+        assert any(line.endswith(words) for line in lines)
+    assert not any("SUPPRESS" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +101,7 @@ def test_debug_shows_where_an_error_comes_from(capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", NAMES)
 def test_every_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as done:
         main([command, "--help"])
@@ -96,14 +121,26 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(capsys, monkeypatch
 
 def test_the_program_alone_prints_its_commands():
     ran = subprocess.run([sys.executable, "-m", "harness"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert all(command in ran.stdout for command in COMMANDS)
+    assert all(f"\n  {command} " in ran.stdout for command in NAMES)
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_the_help_of_a_command_begins_with_a_line_of_its_own(command):
+    summary, *rest = load(command).__doc__.strip().splitlines()
+    assert summary.endswith(".")
+    assert not rest or rest[0] == ""
 
 
 def test_make_help_has_every_target():
     makefile = (ROOT / "Makefile").read_text()
     targets = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
     shown = help_text(makefile)
-    assert all(f"  make {target} " in shown for target in targets)
+    assert all(f"\n  {target} " in shown for target in [*targets, *NAMES] if target != "$(COMMANDS)")
+
+
+def test_make_has_every_command():
+    database = subprocess.run(["make", "-pn", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert all(re.search(rf"^{command}: ", database, re.MULTILINE) for command in NAMES)
 
 
 @pytest.mark.parametrize(

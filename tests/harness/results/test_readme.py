@@ -15,6 +15,7 @@ from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
+from deltamark.harness.cli.commands import NAMES
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results.readme import REFERENCE, section, with_tables
 from deltamark.queries import catalogue
@@ -102,4 +103,4 @@ def test_the_files_that_it_names_are_there():
 def test_the_targets_that_it_names_are_there():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"(?:`| {4})make ([a-z][\w-]*)", README):
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+        assert target in NAMES or re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -1,4 +1,4 @@
-"""What is said of a record where it is a point: what it is of, its numbers, and the command that measures it again."""
+"""The tooltip of a point: the name of the cell, its numbers, and the command that measures it again."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as
 
 
 @dataclass(frozen=True)
-class About:
+class Tooltip:
+    """The text that the script shows for a point."""
+
     title: str
     lines: tuple[str, ...]
     command: str
 
 
-def about(record: Record) -> About:
-    p50, p99, most = (brief(record.latency[part]).text for part in ("p50", "p99", "max"))
+def tooltip(record: Record) -> Tooltip:
+    p50, p99, slowest = (brief(record.latency[part]).text for part in ("p50", "p99", "max"))
     lines = (
         f"{rate(record.rate).text}: {count(record.tuples).text} tuples in {brief(record.best).text}",
-        f"the fastest of {_runs(record)}; a batch p50 {p50}, p99 {p99}, at most {most}",
+        f"the fastest of {_runs(record)}; a batch p50 {p50}, p99 {p99}, at most {slowest}",
         f"state {count(record.state_rows).text} rows, {megabytes(record.state_bytes).text} MB",
         VERIFIED.get(record.verified, "not verified"),
     )
-    return About(title(record), lines, command(record))
+    return Tooltip(title(record), lines, command(record))
 
 
 def _runs(record: Record) -> str:
@@ -43,13 +45,13 @@ def title(record: Record) -> str:
 
 
 def command(record: Record) -> str:
-    """Return what measures a cell again; in a directory of its own, or it would be done already."""
+    """Return the command that measures a cell again, in another directory: in the same one the cell is done."""
     settings = {
         "SF": record.sf, "QUERIES": record.query, "VARIANTS": "" if record.default else record.variant,
         "WORKLOAD": record.workload, "LOGICAL": record.logical, "PHYSICAL": record.physical,
         "WORKERS": record.workers, "ENGINES": shlex.quote(record.engine), "SAMPLE": record.sample,
         "RESULTS": "again",
     }  # fmt: skip
-    usual = {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1}
-    said = (f"{name}={value}" for name, value in settings.items() if value != usual.get(name))
-    return " ".join(["make bench", *said])
+    defaults = {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1}
+    words = (f"{name}={value}" for name, value in settings.items() if value != defaults.get(name))
+    return " ".join(["make bench", *words])

@@ -1,0 +1,63 @@
+"""The data of a side, made by the side's own code: another commit may store the same rows in other files.
+
+The side also reports the directory of its data. The directory's name contains the version of the files, so sides with
+different versions share one DATA directory.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.compare.layouts import Suite
+from deltamark.harness.compare.trees import Tree
+
+Report = Callable[[str, int, int], None]
+
+SCRIPT = """
+import importlib, sys
+from decimal import Decimal
+from pathlib import Path
+data_maker, data, size, master = sys.argv[1:]
+make = importlib.import_module(data_maker)
+print({directory})
+"""
+DIRECTORIES: Mapping[Suite, str] = {
+    "tpch": "make.make_data(make.Wanted(Path(data), Decimal(size), master), lambda *_: None)[0].directory",
+    "graph": "make.make_graph(Path(data), make.Graph('rmat', int(size)), master, lambda *_: None)",
+}
+"""Expressions that make data unless it exists, and return its directory. All layouts have the names in them."""
+
+
+@dataclass(frozen=True)
+class SideData:
+    """The data that both sides need, below a directory. size: a scale factor, or the scale of an R-MAT graph."""
+
+    suite: Suite
+    directory: Path
+    size: str
+    master: str
+
+    def make(self, trees: Sequence[Tree], report: Report) -> dict[Tree, Path]:
+        """Have each tree make the data unless it exists; return the directories."""
+        directories: dict[Tree, Path] = {}
+        for number, tree in enumerate(trees):
+            report("data of both sides", number, len(trees))
+            directories[tree] = self._made_by(tree)
+        return directories
+
+    def _made_by(self, tree: Tree) -> Path:
+        script = SCRIPT.format(directory=DIRECTORIES[self.suite])
+        data_maker, directory = tree.layout.data_maker, str(self.directory.resolve())
+        process = subprocess.run(
+            [sys.executable, "-c", script, data_maker, directory, self.size, self.master],
+            cwd=tree.root, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if process.returncode:
+            reason = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+            raise DeltamarkError(f"{tree.label} cannot make its data", reason, "name another commit")
+        return Path(process.stdout.splitlines()[-1])

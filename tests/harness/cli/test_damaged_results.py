@@ -1,0 +1,71 @@
+"""Damaged files of results: each is an error in one line, or can still be shown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from support.command_line import error_line
+from support.mutants import mutants, same
+from support.paths import ROOT
+
+from deltamark.harness.cli.main import main
+from deltamark.harness.results import store
+
+REFERENCE = ROOT / "results" / "reference"
+
+BROKEN = [
+    b"\xff\xfe\x00\n",
+    b"[" * 100_000 + b"\n",
+    b"1" * 5000 + b"\n",
+    b"{\n",
+    b"null\n",
+    b"[]\n",
+    b'{"version":1}\n',
+]
+
+
+@pytest.mark.parametrize("name", [store.RECORDS, store.FINDINGS, store.SESSIONS])
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_file_of_results_that_has_other_lines(tmp_path, capsys, name, content):
+    shutil.copytree(REFERENCE, tmp_path / "m")
+    (tmp_path / "m" / name).write_bytes(content)
+    errors = error_line(capsys, ["report", f"RESULTS={tmp_path}", "MACHINE=m"])
+    assert f"not a record: {tmp_path / 'm' / name}, line 1: " in errors
+
+
+@pytest.mark.parametrize("name", [store.RECORDS, store.FINDINGS, store.SESSIONS])
+@pytest.mark.parametrize("tail", [b'{"version', b"\xc3", b"{}", b"\x00\x00"])
+def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path, name, tail):
+    (tmp_path / name).write_bytes((REFERENCE / name).read_bytes() + tail)
+    for read in (store.findings, store.sessions, lambda where: store.read(where).records):
+        assert read(tmp_path) == read(REFERENCE) or not read(tmp_path)
+
+
+def lines(name: str, **of: str) -> list[dict[str, object]]:
+    contents = [json.loads(line) for line in (REFERENCE / name).read_text().splitlines()]
+    return [content for content in contents if content.items() >= of.items()]
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "command"),
+    [
+        (store.RECORDS, {"query": "q01", "workload": "insert"}, ["tables"]),
+        (store.SESSIONS, {}, ["report"]),
+        *((store.FINDINGS, {"suite": suite}, ["tables", f"SUITE={suite}"]) for suite in ("graph", "loops", "shared")),
+    ],
+)
+def test_a_changed_line_of_results_is_an_error_or_can_be_shown(tmp_path, capsys, name, of, command):
+    first, *others = lines(name, **of)
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / store.RECORDS).write_text("".join(json.dumps(line) + "\n" for line in lines(store.RECORDS)[:3]))
+    words = [*command, f"RESULTS={tmp_path}", "MACHINE=m", f"SF={lines(store.RECORDS)[0]['sf']}"]
+    for what, mutant in mutants(first):
+        text = "".join(json.dumps(line) + "\n" for line in (mutant, *others[:3]))
+        (tmp_path / "m" / name).write_text(text)
+        code = main(words)
+        assert code == 0 or not same(mutant, first), what
+        assert code in (0, 2), what
+        errors = capsys.readouterr().err
+        assert code == 0 or (errors.startswith("error: ") and errors.count("\n") == 1), what

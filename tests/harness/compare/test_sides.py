@@ -1,0 +1,135 @@
+"""The sides of a comparison: each measures in its own layout, over the data that it makes itself."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.cli.main import main
+from deltamark.harness.compare.data import SideData
+from deltamark.harness.compare.layouts import LAYOUTS
+from deltamark.harness.compare.rule import QUANTITIES
+from deltamark.harness.compare.side import SideError, TreeSide, opener
+from deltamark.harness.compare.trees import Tree, trees
+from deltamark.harness.measure.cell import Cell, MotifCell
+from deltamark.harness.results.record import MEASURING
+
+NEW, OLD = LAYOUTS["tpch"]
+
+
+def test_a_side_checks_and_samples(chunked):
+    both = [Tree(name, "", name, ROOT, NEW) for name in ("base", "head")]
+    cell = Cell("q04", "0.001", physical=500)
+    rounds = chunked.rows("lineitem")
+    with opener(dict.fromkeys(both, chunked.directory), 60.0)() as sides:
+        digests = {side.check(cell, [rounds]) for side in sides.values()}
+        samples = [side.sample(cell) for side in sides.values()]
+        with pytest.raises(SideError, match=r"failed: .*none"):
+            sides["head"].sample(cell.but(variant="none"))
+    assert len(digests) == 1
+    assert all(sample[quantity.name] > 0 for sample in samples for quantity in QUANTITIES)
+
+
+def test_sides_that_measure_in_other_ways_do_not_compare():
+    class OldServer:
+        def warm(self):
+            return {"status": "ok"}
+
+    side = TreeSide(Tree("base", "", "base (old)", ROOT, OLD), OldServer(), 1.0)
+    with pytest.raises(DeltamarkError, match=r"base \(old\) does not compare: .*number None"):
+        side.open()
+
+
+SERVER = f"""
+import json, pathlib, sys
+REPLIES = {{
+    "warm": {{"measuring": {MEASURING}}}, "ask": {{}}, "cell": {{"digest": pathlib.Path(sys.argv[1]).name}},
+    "sample": {{"time": 1.0, "state": 2.0, "peak": 3.0}},
+}}
+for line in sys.stdin:
+    print(json.dumps({{"status": "ok", **REPLIES[json.loads(line)["do"]]}}), flush=True)
+"""
+DATA_MAKER = """
+class Wanted:
+    def __init__(self, data, sf, master):
+        self.directory = data / f"tpch-{sf}-vVERSION"
+
+class Dataset:
+    def __init__(self, directory):
+        self.directory = directory
+
+class Graph:
+    def __init__(self, kind, size):
+        self.name = f"graph-{kind}-{size}-vVERSION"
+
+def make_data(wanted, report):
+    report("generating", 0, 1)
+    wanted.directory.mkdir(parents=True)
+    return Dataset(wanted.directory), True
+
+def make_graph(data, graph, master, report):
+    report("drawing", 0, 1)
+    (data / graph.name).mkdir(parents=True)
+    return data / graph.name
+"""
+
+
+def write_module(root: Path, name: str, text: str) -> None:
+    file = root.joinpath(*name.split(".")).with_suffix(".py")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for folder in file.relative_to(root).parents[:-1]:
+        (root / folder / "__init__.py").touch()
+    file.write_text(text)
+
+
+def fake_repository(root: Path, suite: str) -> Path:
+    """Make a repository whose first commit has the oldest layout and data, and the second the newest."""
+    git = ["git", "-c", "user.name=test", "-c", "user.email=test"]
+    root.mkdir()
+    (root / ".gitignore").write_text(".compare/\n")
+    subprocess.run([*git, "init", "--quiet", "--initial-branch=main"], cwd=root, check=True)
+    for version, layout in enumerate(reversed(LAYOUTS[suite]), 1):
+        subprocess.run([*git, "rm", "-r", "--quiet", "--ignore-unmatch", "."], cwd=root, check=True)
+        write_module(root, layout.server, SERVER)
+        write_module(root, layout.data_maker, DATA_MAKER.replace("VERSION", str(version)))
+        subprocess.run([*git, "add", "--all"], cwd=root, check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message", f"layout {version}"], cwd=root, check=True)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("suite", "size", "cell", "directories"),
+    [
+        ("tpch", "0.01", Cell("q01", "0.01"), ("tpch-0.01-v1", "tpch-0.01-v2")),
+        ("graph", "10", MotifCell("triangle", "rmat:10"), ("graph-rmat-10-v1", "graph-rmat-10-v2")),
+    ],
+)
+def test_a_commit_with_the_oldest_layout_and_data_is_measured(tmp_path, suite, size, cell, directories):
+    repository = fake_repository(tmp_path / "repository", suite)
+    data = SideData(suite, tmp_path / "data", size, "local[1]")
+    with trees(repository, "main~1", "main", suite=suite) as both:
+        assert [tree.layout for tree in both] == [*reversed(LAYOUTS[suite])]
+        made = data.make(both, lambda *_: None)
+        assert [directory.name for directory in made.values()] == [*directories]
+        with opener(made, 10.0)() as sides:
+            assert [side.check(cell, [1]) for side in sides.values()] == [*directories]
+            assert all(side.sample(cell)["time"] == 1.0 for side in sides.values())
+
+
+def test_a_commit_that_cannot_make_its_data_is_named(tmp_path):
+    write_module(tmp_path, OLD.data_maker, "raise SystemExit('no room')")
+    data = SideData("tpch", tmp_path / "data", "0.01", "local[1]")
+    tree = Tree("base", "", "base (old)", tmp_path, OLD)
+    with pytest.raises(DeltamarkError, match=r"base \(old\) cannot make its data: no room; name another commit"):
+        data.make([tree], lambda *_: None)
+
+
+@pytest.mark.parametrize("words", [["SUITE=graph", "SF=1"], ["SUITE=graph", "QUERIES=q01"], ["SCALE=12"]])
+def test_settings_of_another_suite_are_refused(words, capsys):
+    assert main(["compare", *words]) == 2
+    suite = "graph" if "SUITE=graph" in words else "tpch"
+    assert f"no setting of the suite {suite}: {words[-1].partition('=')[0]}" in capsys.readouterr().err

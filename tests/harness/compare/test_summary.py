@@ -1,0 +1,71 @@
+"""The summary of a comparison: changes first, and `no change` only if everything was judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.fake_sides import CELLS, fake_gate
+
+from deltamark.harness.compare.gate import EXIT_CODES, Judgement, Outcome
+from deltamark.harness.compare.rule import QUANTITIES, TIME, Change
+from deltamark.harness.compare.summary import Header, as_markdown, as_text, headline, verdict_line
+
+HEADER = Header("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
+
+
+def test_the_comment_begins_with_the_changes():
+    outcome = fake_gate(head={"time": 1.1}).run()
+    comment = as_markdown(outcome, HEADER)
+    assert comment.startswith("### deltamark compare: ")
+    assert comment.index("REGRESSION") < comment.index("<details>")
+    assert "Control of fixed work" in comment
+    assert "`make compare`" in comment
+
+
+def test_cells_with_too_little_to_do_are_named():
+    outcome = fake_gate(CELLS[:1], base={"time": 0.1}, head={"time": 0.1}).run()
+    assert outcome.exit_code == 0
+    assert "Not judged by time, since both sides are below 50 ms: q01 1x3000; a larger SF or SCALE" in as_text(outcome)
+
+
+def outcome_of(*verdicts, **more):
+    """Return an outcome of one cell whose time, state and peak have these verdicts."""
+    judgements = [
+        Judgement((CELLS[0],), Change(quantity, 1, 1, 9, 0.0, (0.0, 0.0), verdict))
+        for quantity, verdict in zip(QUANTITIES, verdicts, strict=False)
+    ]
+    return Outcome(judgements, **more)
+
+
+@pytest.mark.parametrize("unknown", ["too small", "inconclusive"])
+@pytest.mark.parametrize("at", range(len(QUANTITIES)))
+def test_an_unjudged_quantity_never_reads_as_no_change(unknown, at):
+    verdicts = ["unchanged"] * len(QUANTITIES)
+    verdicts[at] = unknown
+    outcome = outcome_of(*verdicts)
+    assert headline(outcome) == f"2 unchanged, 1 {'too small to be judged' if unknown == 'too small' else unknown}"
+    assert "no change" not in as_text(outcome) + as_markdown(outcome, HEADER)
+    judged_by_memory_alone = unknown == "too small" and QUANTITIES[at] != TIME
+    assert outcome.verdict == ("unchanged" if judged_by_memory_alone else "undecided")
+
+
+def test_no_change_means_that_everything_was_judged():
+    assert headline(outcome_of("unchanged", "unchanged", "unchanged")) == "no change"
+    assert headline(outcome_of(skipped={CELLS[1]: "failed"})) == "1 not compared"
+    assert outcome_of().verdict == outcome_of("unchanged", skipped={CELLS[1]: "failed"}).verdict == "undecided"
+
+
+def test_each_verdict_has_its_word_and_make_cannot_hide_it():
+    everything = ["regression", "improvement", "inconclusive"]
+    outcomes = (
+        outcome_of(*everything, broken={CELLS[1]: "wrong"}, interrupted=True),
+        outcome_of(*everything, interrupted=True),
+        outcome_of(*everything),
+        outcome_of(*everything[1:]),
+        outcome_of("improvement"),
+        outcome_of("unchanged"),
+    )
+    assert [outcome.verdict for outcome in outcomes] == [*EXIT_CODES]
+    line = verdict_line(outcome_of("regression"), Path(".compare", "verdict-tpch.txt"))
+    assert line == "verdict: regression (exit code 1; make turns 1 into 2, .compare/verdict-tpch.txt has the word)"

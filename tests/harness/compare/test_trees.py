@@ -1,0 +1,168 @@
+"""The sides as git work trees: the current work tree, reuse after a kill, and the lock."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.cli.main import main
+from deltamark.harness.compare.trees import COMMITTER, trees
+
+SERVER = Path("deltamark", "harness", "measure", "server.py")
+
+
+def git(directory, *words):
+    subprocess.run(["git", *words], cwd=directory, env=os.environ | COMMITTER, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    (tmp_path / SERVER).parent.mkdir(parents=True)
+    for name, text in {SERVER: "first", "other": "one", ".gitignore": ".compare/\nignored"}.items():
+        (tmp_path / name).write_text(text)
+    git(tmp_path, "init", "--initial-branch=main")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--message=first")
+    return tmp_path
+
+
+def test_head_is_the_current_work_tree(repository):
+    (repository / "other").write_text("two")
+    (repository / "new").write_text("new")
+    (repository / "ignored").write_text("secret")
+    with trees(repository, "main", "", suite="tpch") as (base, head):
+        (repository / "other").write_text("three")
+        assert [(tree.root / "other").read_text() for tree in (base, head)] == ["one", "two"]
+        assert (head.root / "new").exists()
+        assert not (head.root / "ignored").exists()
+        assert head.label == f"head (work tree, {head.commit[:12]})"
+    git(repository, "diff", "--cached", "--quiet")
+
+
+def test_an_unedited_work_tree_is_the_last_commit_and_trees_are_reused(repository):
+    with trees(repository, "main", "", suite="tpch") as (base, head):
+        assert base.commit == head.commit
+    git(repository, "commit", "--allow-empty", "--message=second")
+    with trees(repository, "main~1", "main", suite="tpch") as (base, head):
+        assert base.commit != head.commit
+
+
+def test_unknown_commits_and_unknown_layouts_are_named(repository):
+    with (
+        pytest.raises(DeltamarkError, match="no such commit: mian; did you mean main"),
+        trees(repository, "mian", "", suite="tpch"),
+    ):
+        pass
+    git(repository, "rm", str(SERVER))
+    git(repository, "commit", "--message=second")
+    cause = r"base \(main, .*cannot be measured: it has neither deltamark.harness.measure.server nor harness.warm"
+    with pytest.raises(DeltamarkError, match=cause), trees(repository, "main", "main~1", suite="tpch"):
+        pass
+
+
+def test_commits_from_before_motifs_were_compared_are_named(repository):
+    cause = r"base \(main, .*cannot be measured: it has neither deltamark.harness.compare.motifs nor"
+    with pytest.raises(DeltamarkError, match=cause), trees(repository, "main", "", suite="graph"):
+        pass
+
+
+def _is_locked(_root, admin):
+    (admin / "index.lock").touch()
+
+
+def _is_half_made(root, admin):
+    (root / ".git").unlink()
+    (admin / "locked").write_text("initializing")
+
+
+def _has_lost_its_record(_root, admin):
+    shutil.rmtree(admin)
+
+
+def _has_an_unreadable_index(_root, admin):
+    (admin / "index").write_bytes(b"DIRC")
+
+
+def _has_files_of_another_commit(root, _admin):
+    (root / SERVER).with_name("later.py").write_text("raise SystemExit")
+    (root / "other").unlink()
+
+
+@pytest.mark.parametrize(
+    "killed",
+    [_is_locked, _is_half_made, _has_lost_its_record, _has_an_unreadable_index, _has_files_of_another_commit],
+)
+@pytest.mark.parametrize("side", ["base", "head"])
+def test_a_work_tree_that_a_killed_comparison_left_is_made_whole(repository, killed, side):
+    with trees(repository, "main", "main", suite="tpch"):
+        pass
+    killed(repository / ".compare" / side, repository / ".git" / "worktrees" / side)
+    git(repository, "commit", "--allow-empty", "--message=second")
+    with trees(repository, "main", "main", suite="tpch") as both:
+        for tree in both:
+            files = {str(path.relative_to(tree.root)) for path in tree.root.rglob("*") if path.is_file()}
+            assert files == {".git", ".gitignore", "other", str(SERVER)}
+            assert (tree.root / "other").read_text() == "one"
+    listed = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True, text=True, check=True)
+    assert len(listed.stdout.splitlines()) == 3
+
+
+def test_git_that_outlives_a_killed_comparison_has_its_lock(repository):
+    """git still writes to the work trees, so the next comparison waits for it."""
+    (repository / ".compare").mkdir()
+    script = "import fcntl, subprocess; lock = open('.compare/lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX); "
+    script += "subprocess.Popen(['sleep', '0.5'], pass_fds=[lock.fileno()], stdout=subprocess.DEVNULL)"
+    subprocess.run(["python3", "-c", script], cwd=repository, check=True)
+    began = time.monotonic()
+    with trees(repository, "main", "", suite="tpch") as (base, _):
+        assert time.monotonic() - began > 0.4
+        assert (base.root / SERVER).exists()
+
+
+def test_two_comparisons_do_not_disturb_each_other(repository, monkeypatch):
+    monkeypatch.setattr("deltamark.harness.compare.trees.LOCK_TIMEOUT_S", 0.1)
+    with (
+        trees(repository, "main", "", suite="tpch"),
+        pytest.raises(DeltamarkError, match="a comparison is running"),
+        trees(repository, "main", "", suite="tpch"),
+    ):
+        pass
+
+
+def test_a_directory_without_a_repository_is_not_a_missing_commit(tmp_path):
+    with (
+        pytest.raises(DeltamarkError, match="git rev-parse stopped: fatal: not a git repository"),
+        trees(tmp_path, "main", "", suite="tpch"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["BASE=mian"], "no such commit: mian; did you mean main"),
+        (["QUERIES=q77"], "unknown query: q77"),
+        (["WORKLOAD=windov:9"], "unknown workload: windov:9"),
+        (["SUITE=graph", "BASE=mian"], "no such commit: mian; did you mean main"),
+    ],
+)
+def test_a_wrong_setting_is_found_before_data_is_made_and_leaves_no_verdict(
+    repository, words, message, capsys, monkeypatch
+):
+    motifs = repository / "deltamark" / "harness" / "compare" / "motifs.py"
+    motifs.parent.mkdir()
+    motifs.touch()
+    monkeypatch.setattr("deltamark.harness.results.machine.ROOT", repository)
+    stale = repository / ".compare" / f"verdict-{'graph' if 'SUITE=graph' in words else 'tpch'}.txt"
+    stale.parent.mkdir()
+    stale.write_text("unchanged\n")
+    assert main(["compare", f"DATA={repository / 'data'}", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (repository / "data").exists()
+    assert not stale.exists()

@@ -1,0 +1,44 @@
+"""The parts of the report: markup, scales and tooltips."""
+
+from __future__ import annotations
+
+import pytest
+from support.report_records import HOSTILE, record
+
+from deltamark.harness.report.charts.markup import Markup, joined, tag
+from deltamark.harness.report.charts.scale import Linear, Log, short, tick
+from deltamark.harness.report.tooltip import command, tooltip
+
+
+def test_markup_escapes_all_but_markup():
+    element = tag("p", HOSTILE, tag("b", "<"), data_said=HOSTILE, hidden=True, title=None)
+    assert "<script" not in element
+    assert element.startswith('<p data-said="&lt;script&gt;')
+    assert element.endswith("<b>&lt;</b></p>")
+    assert " hidden>" in element
+    assert "title" not in element
+    assert joined([Markup("<br>"), ["<"]]) == "<br>&lt;"
+
+
+def test_scales_contain_their_values():
+    scale = Log.over([0.2, 30, 0])
+    assert scale.ticks == pytest.approx([0.1, 1, 10, 100])
+    assert [scale.share(value) for value in (0.1, 1, 100, 0)] == pytest.approx([0, 1 / 3, 1, 0])
+    assert Log.over([1000.0]).ticks == [1000, 10_000]
+    assert Linear(0, 0.5, 4).ticks == [0, 0.5, 1, 1.5, 2]
+    assert Linear(0, 0.5, 4).share(0.5) == 0.25
+
+
+def test_ticks_are_short():
+    assert [short(10.0**power) for power in (0, 3, 5, 9)] == ["1", "1K", "100K", "1G"]
+    assert [tick(10.0**power) for power in range(-6, 1)] == ["1 us", "10", "100", "1 ms", "10", "100", "1 s"]
+
+
+def test_a_tooltip_has_the_command_that_repeats_the_cell():
+    repeats = "make bench SF=1 QUERIES=q01 LOGICAL=1 PHYSICAL=1000 ENGINES=embedded SAMPLE=20000 RESULTS=again"
+    assert command(record()) == repeats
+    other = record("q15", variant="flat", workload="window:5", workers=2, engine="exec:a b", sample=7)
+    assert command(other).endswith(
+        "VARIANTS=flat WORKLOAD=window:5 LOGICAL=1 PHYSICAL=1000 WORKERS=2 ENGINES='exec:a b' SAMPLE=7 RESULTS=again"
+    )
+    assert tooltip(record()).lines[0] == "12.00M/s: 6,000,000 tuples in 500 ms"

@@ -14,9 +14,13 @@ from typing import Any, Protocol
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement, row_lookup
 from deltamark.dataflow.kernels.arrangements import consolidate as consolidate_kernel
+from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
+from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core import hash_map, interner, sorted_lists
 from deltamark.dataflow.kernels.core import text as text_kernel
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
 from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
+from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.groups import garbage as sweep_kernel
 from deltamark.dataflow.kernels.groups import grouped_rows as rows_kernel
@@ -39,6 +43,9 @@ WORDS = 1 << 18
 DIRECT_SHARE, DIRECT_FREE = 4, 1 << 16
 """Keys index an array directly while their range is at most 4 times the rows that may be live, plus 64K: enough for
 TPC-H's order keys, of which a quarter is used, and little enough for memory to follow the rows of a window."""
+
+LEAST_KEYS = 1024
+"""Entries of a new hashed map."""
 
 DIRECT_MOST = 1 << 33
 """A larger range of keys is hashed whatever the rows: the address space is bounded, too."""
@@ -321,6 +328,16 @@ class Program:
         """Append an operator that runs when all others have, and return its block."""
         return self._append(code, fields, late=True)
 
+    def block(self, kind: type[Block], **fields: int) -> int:
+        """Make a block, and return its address."""
+        return self.words(kind.size_in_words, kind.words(**fields))
+
+    def add(self, code: int, kind: type[Operator], **fields: int) -> int:
+        """Append an operator and return the address of its block."""
+        block = self.block(kind, opcode=code, **fields)
+        self.ops.append(Op(block, self.part, late=False))
+        return block
+
     def _append(self, code: int, fields: Sequence[int], *, late: bool) -> int:
         block = self.words(1 + len(fields), [code, *fields])
         self.ops.append(Op(block, self.part, late))
@@ -334,12 +351,12 @@ class Program:
         """Make a map for keys of a range, and see to its room before `coming` (a cell) rows are added."""
         direct = key.high - key.low < min(DIRECT_SHARE * rows + DIRECT_FREE, DIRECT_MOST) and not key.texts
         if key.form == "interned" or direct:
-            fields = [0, key.low, key.high, 0, 0, 0, key.given]
-            return Keys(self.words(hash_map.WORDS, fields), key.high - key.low + 1)
-        mask = 1023
-        fields = [1, key.low, key.high, mask, self.memory.reserve(2 * (mask + 1)), 0, 0]
-        free, names = self.memory.reserve(LOOSE), self.memory.reserve(LOOSE)
-        block = self.words(hash_map.WORDS, [*fields, free, 0, names])
+            block = self.block(KeyMap, hashed=0, low=key.low, high=key.high, interned=key.given)
+            return Keys(block, key.high - key.low + 1)
+        table, free, names = (self.memory.reserve(words) for words in (2 * LEAST_KEYS, LOOSE, LOOSE))
+        block = self.block(
+            KeyMap, hashed=1, low=key.low, high=key.high, mask=LEAST_KEYS - 1, table=table, free=free, keys=names
+        )
         self.op(vm.ROOM, block, coming)
         for digit in key.texts:
             self.holds_texts(partial(_mark_keys, block, digit))
@@ -370,17 +387,17 @@ class Program:
 
     def grow_found(self, block: int) -> None:
         """Make room for finding the rows of an arrangement, or let them be found from now on."""
-        words = view(block, arrangement.SLOW + 1)
-        need = 4 * (int(words[arrangement.LIVE]) + int(view(int(words[arrangement.SIZE]), 1)[0]))
-        slots = 1 << max(need, 1024).bit_length()
-        new, found = self.memory.reserve(slots), int(words[arrangement.FOUND])
-        if found == 0:
-            fields = [new, slots - 1, 0, self.memory.reserve(LOOSE)]
-            arrangement.index(block, self.words(row_lookup.WORDS, fields))
+        rows = Arrangement(block)
+        slots = 1 << max(4 * (rows.live + rows.size), 1024).bit_length()
+        table, lookup = self.memory.reserve(slots), rows.lookup
+        if lookup.address == 0:
+            links = self.memory.reserve(LOOSE)
+            new = self.block(RowLookup, table=table, mask=slots - 1, used=0, links=links)
+            arrangement.build_lookup(rows, RowLookup(new))
             return
-        old = int(view(found, row_lookup.WORDS)[row_lookup.TABLE])
-        row_lookup.rehash(found, new, slots - 1)
-        self.memory.replace(old, new)
+        old = lookup.table.address
+        row_lookup.rehash(lookup, Array(table), slots - 1)
+        self.memory.replace(old, table)
 
     def pack_indexes(self) -> None:
         """Move the lists of every index together."""
@@ -392,8 +409,8 @@ class Program:
         """Move the lists of an index together, into new memory."""
         block = int(view(op, vm.INDEXED + 1)[vm.INDEXED])
         words = view(block, index_kernel.WORDS)
-        keys = view(int(words[index_kernel.KEYS]), hash_map.WORDS)
-        ids = keys[hash_map.NEXT] if keys[hash_map.HASHED] else keys[hash_map.HIGH] - keys[hash_map.LOW] + 1
+        keys = KeyMap(int(words[index_kernel.KEYS]))
+        ids = keys.next_id if keys.hashed else keys.high - keys.low + 1
         old = int(words[sorted_lists.POOL]), int(words[sorted_lists.WEIGHTS])
         new = self.memory.reserve(LOOSE), self.memory.reserve(2 * LOOSE)
         sorted_lists.pack(block, int(ids), *new)
@@ -403,14 +420,14 @@ class Program:
     def _grow_keys(self, op: int) -> None:
         """Make room for the keys of a ROOM operator."""
         _, block, coming = view(op, 3)
-        words = view(int(block), hash_map.WORDS)
-        need = 2 * (int(words[hash_map.USED]) + int(view(int(coming), 1)[0]))
-        slots = int(words[hash_map.MASK]) + 1
+        keys = KeyMap(int(block))
+        need = 2 * (keys.used + int(view(int(coming), 1)[0]))
+        slots = keys.mask + 1
         while slots < need:
             slots *= 2
-        old = int(words[hash_map.TABLE])
+        old = keys.table.address
         new = self.memory.reserve(4 * slots)
-        hash_map.rehash(int(block), new, 2 * slots - 1)
+        hash_map.rehash(keys, Array(new), 2 * slots - 1)
         self.memory.replace(old, new)
 
     def _grow_interner(self, op: int) -> None:

@@ -8,12 +8,12 @@ time waits until FRONTIER has passed it.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.arrangements.arrangement import insert, settle
+from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement, insert, settle
 from deltamark.dataflow.kernels.arrangements.consolidate import consolidate
-from deltamark.dataflow.kernels.arrangements.join import join
+from deltamark.dataflow.kernels.arrangements.join import Join, join
 from deltamark.dataflow.kernels.arrangements.merge import merge
 from deltamark.dataflow.kernels.core import text
-from deltamark.dataflow.kernels.core.hash_map import crowded
+from deltamark.dataflow.kernels.core.hash_map import needs_rehash
 from deltamark.dataflow.kernels.core.interner import intern
 from deltamark.dataflow.kernels.core.memory import heed_signals, inline, kernel, load, store
 from deltamark.dataflow.kernels.groups.aggregate import aggregate
@@ -264,15 +264,15 @@ def _step(op: int) -> int:
     elif code == HASH:
         text.hashes(op)
     elif code == ROOM:
-        return GROW if crowded(load(op, KEYS), load(load(op, COMING), 0)) else 0
+        return GROW if needs_rehash(load(op, KEYS), load(load(op, COMING), 0)) else 0
     elif code == INTERN:
         return GROW if intern(op) != 0 else 0
     elif code == INSERT:
-        insert(op)
+        insert(Arrangement(op))
     elif code == SETTLE:
-        return settle(load(op, ARRANGEMENT))
+        return settle(Arrangement(load(op, ARRANGEMENT)))
     elif code == JOIN:
-        return FAILED if join(op) != 0 else 0
+        return FAILED if join(Join(op)) != 0 else 0
     elif code == AGGREGATE:
         return FAILED if aggregate(op) != 0 else 0
     elif code == THRESHOLD:

@@ -37,42 +37,44 @@ class Log:
         size, time, diff, key, bases, widths, cells, self.input = (own + 8 * at for at in (0, 1, 2, 3, 4, 6, 8, 10))
         self._cells = [size, time, diff, key]
         """What an arrangement has of a slice; here of what is settled, or seen again."""
-        first = kept.arrangement.block + 8 * kernel.FIRST
+        first = kept.arrangement.block + kernel.Arrangement.fields["first"].offset
         words = [0, times, diffs, keys, keys, 0, 8, 1, key, first, times, diffs, 0, 0, size, time, diff, 2, bases]
         view(own, OWN_WORDS)[: len(words) + 2] = [*words, widths, cells]
-        self._words = view(kept.arrangement.block, kernel.LOG_KEY + 1)
-        self._words[kernel.SEEN_TIME : kernel.FIRST] = self.input + 8 * vm.TIMES, self.input + 8 * vm.DIFFS
-        self._words[kernel.LOG_TIME :] = times, diffs, keys
+        self._block = kernel.Arrangement(kept.arrangement.block)
+        self._block.set_raw(
+            visible_time=self.input + 8 * vm.TIMES, visible_diff=self.input + 8 * vm.DIFFS,
+            log_time=times, log_diff=diffs, log_key=keys,
+        )  # fmt: skip
 
     def settle(self, time: int) -> None:
         """Settle what is not later than a time."""
         self.since = max(self.since, time)
-        count, mark = self._before(time), int(self._words[kernel.MARK])
+        count, mark = self._before(time), self._block.mark
         if count == 0:
             return
-        log_kernel.unlink(self._state.block, count)
-        left = int(self._words[kernel.FIRST]) - count
+        log_kernel.unlink(self._block, count)
+        left = self._block.first - count
         self._aim(0)
         view(self._own, 1)[0] = count
         with self._instead():
-            self._words[[kernel.FIRST, kernel.LOG_TIME]] = 0
-            self._words[kernel.PLAIN] = int((view(self._logs[1], count) == 1).all())
+            self._block.set_raw(first=0, log_time=0)
+            self._block.unit_inserts = int((view(self._logs[1], count) == 1).all())
             self._settle(time + 1)
-        self._words[[kernel.FIRST, kernel.LOG_TIME]] = left, self._logs[0]
+        self._block.set_raw(first=left, log_time=self._logs[0])
         for address in self._logs:
             view(address, left)[:] = view(address + 8 * count, left).copy()
         for cell in self._state.stored.values():
-            stored, end = int(view(cell, 1)[0]), int(self._words[kernel.MARK])
+            stored, end = int(view(cell, 1)[0]), self._block.mark
             view(stored + 8 * end, left)[:] = view(stored + 8 * (mark + count), left).copy()
-        log_kernel.link(self._state.block)
+        log_kernel.link(self._block)
 
     def _before(self, time: int) -> int:
         """Count the updates that are not later than a time."""
-        return int(np.searchsorted(view(self._logs[0], int(self._words[kernel.FIRST])), time, "right"))
+        return int(np.searchsorted(view(self._logs[0], self._block.first), time, "right"))
 
     def _settle(self, frontier: int) -> None:
         view(self._program.frontier, 1)[0] = frontier
-        while status := kernel.settle(self._state.block):
+        while status := kernel.settle(self._block):
             if status == kernel.FAILED:
                 raise self._state.problem()
             self._program.grow_found(self._state.block)
@@ -80,13 +82,13 @@ class Log:
     @contextmanager
     def again(self, after: int, until: int) -> Iterator[None]:
         """Have the arrangement's slices be those of the input, which is what came after a time, up to another."""
-        first = int(self._words[kernel.FIRST])
+        first = self._block.first
         view(self.input, vm.POSITION + 1)[vm.ROWS :] = self._before(until), self._before(after)
         try:
             with self._instead():
                 yield
         finally:
-            self._words[kernel.FIRST] = first
+            self._block.first = first
             self._aim(0)
 
     def _aim(self, first: int) -> None:
@@ -96,26 +98,26 @@ class Log:
     @contextmanager
     def _instead(self) -> Iterator[None]:
         """Let the arrangement's slice be in our cells."""
-        names = [kernel.SIZE, kernel.TIME, kernel.DIFF, kernel.KEY]
-        before = self._words[names]
-        self._words[names] = self._cells
+        names = ("size", "time", "diff", "key")
+        before = self._block.raw(*names)
+        self._block.set_raw(**dict(zip(names, self._cells, strict=True)))
         try:
             yield
         finally:
-            self._words[names] = before
+            self._block.set_raw(**dict(zip(names, before, strict=True)))
 
     def close(self) -> None:
         """Settle everything, and keep no log."""
         self.settle(vm.FOREVER)
-        self._words[kernel.SEEN_TIME : kernel.FIRST] = self._words[[kernel.TIME, kernel.DIFF]]
-        self._words[kernel.LOG_TIME :] = 0
+        time, diff = self._block.raw("time", "diff")
+        self._block.set_raw(visible_time=time, visible_diff=diff, log_time=0, log_diff=0, log_key=0)
         for address in (*self._logs, self._own):
             self._program.memory.release(address)
 
 
 def is_logged(kept: Kept) -> bool:
     """Has an arrangement updates that are not settled?"""
-    return bool(view(kept.arrangement.block, kernel.FIRST + 1)[kernel.FIRST])
+    return bool(kernel.Arrangement(kept.arrangement.block).first)
 
 
 @dataclass(frozen=True)

@@ -376,7 +376,7 @@ class _Compiler:
             keys = self._program.keys(key, base_rows(of), stream.size)
             terms = [*self._stored[of, names], *told(tuple(self._told[of, names]))]
             made = arrange(stream, key.cell, keys, terms)
-            self._program.late_op(vm.SETTLE, made.block)
+            self._program.add_late(vm.SETTLE, vm.Late, block=made.block)
             self._program.keep(made)
         self._compiled.built.append(part)
         return Kept(what, made, part)
@@ -436,7 +436,9 @@ class _Compiler:
         table = program.table(list(vectors[0]))
         for place in range(len(inputs)):
             program.differ(table + 8 * place, [mine[place] for mine in vectors])
-        block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), table, 0)
+        block = program.add(
+            vm.COLLECT, vm.Collect, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=table
+        )
         texts = tuple(name for name in names if plan.schema[name].kind == "text")
         return Root(names, tuple(arrays), texts, block, vectors, program.part)
 

@@ -12,7 +12,7 @@ from math import prod
 from typing import Literal
 
 from deltamark.dataflow.codegen.program import key_range
-from deltamark.dataflow.kernels.parallel.key_partition import MOST_KEYS, WIDE
+from deltamark.dataflow.kernels.parallel.key_partition import MAX_KEYS, MIN_RANGE
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.types import Type, spanning
 
@@ -140,7 +140,7 @@ def _owner(names: Sequence[str], types: Sequence[Type]) -> Delivery:
 
 def _in_blocks(type_: Type) -> bool:
     """Are keys of a type dealt in blocks? Texts have other numbers at every worker: they are dealt by their bytes."""
-    return type_.kind != "text" and not type_.nullable and WIDE <= type_.high - type_.low < MOST_KEYS
+    return type_.kind != "text" and not type_.nullable and MIN_RANGE <= type_.high - type_.low < MAX_KEYS
 
 
 def _gathered(placement: Placement, names: Sequence[str], types: Sequence[Type]) -> Layout:
@@ -193,7 +193,7 @@ def _deals(placement: Placement, types: Sequence[Type]) -> bool:
     if placement.low is None:
         return True
     (type_,) = types
-    return _in_blocks(type_) and type_.low >= placement.low and type_.high - placement.low < MOST_KEYS
+    return _in_blocks(type_) and type_.low >= placement.low and type_.high - placement.low < MAX_KEYS
 
 
 def _met(node: Node, placed: Sequence[Placement], owed: Owed, key_types: Sequence[Type]) -> Layout:

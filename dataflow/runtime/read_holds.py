@@ -18,7 +18,7 @@ from deltamark.dataflow.codegen.program import LOOSE, Program
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
-from deltamark.dataflow.kernels.core import interner as intern
+from deltamark.dataflow.kernels.core.interner import Interner as InternerBlock
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.errors import DeltamarkError
 
@@ -38,11 +38,23 @@ class Log:
         self._cells = [size, time, diff, key]
         """What an arrangement has of a slice; here of what is settled, or seen again."""
         first = kept.arrangement.block + kernel.Arrangement.fields["first"].offset
-        words = [0, times, diffs, keys, keys, 0, 8, 1, key, first, times, diffs, 0, 0, size, time, diff, 2, bases]
-        view(own, OWN_WORDS)[: len(words) + 2] = [*words, widths, cells]
+        block = vm.InputBlock.words(
+            times=times,
+            diffs=diffs,
+            size=size,
+            time=time,
+            diff=diff,
+            columns=2,
+            bases=bases,
+            widths=widths,
+            cells=cells,
+        )
+        words = [0, times, diffs, keys, keys, 0, 8, 1, key, first, *block]
+        view(own, len(words))[:] = words
         self._block = kernel.Arrangement(kept.arrangement.block)
         self._block.set_raw(
-            visible_time=self.input + 8 * vm.TIMES, visible_diff=self.input + 8 * vm.DIFFS,
+            visible_time=self.input + vm.InputBlock.fields["times"].offset,
+            visible_diff=self.input + vm.InputBlock.fields["diffs"].offset,
             log_time=times, log_diff=diffs, log_key=keys,
         )  # fmt: skip
 
@@ -83,7 +95,8 @@ class Log:
     def again(self, after: int, until: int) -> Iterator[None]:
         """Have the arrangement's slices be those of the input, which is what came after a time, up to another."""
         first = self._block.first
-        view(self.input, vm.POSITION + 1)[vm.ROWS :] = self._before(until), self._before(after)
+        block = vm.InputBlock(self.input)
+        block.rows, block.position = self._before(until), self._before(after)
         try:
             with self._instead():
                 yield
@@ -137,7 +150,7 @@ class Past:
         self._compiled = compiled
         self._holds: list[Hold] = []
         self._logs: dict[int, Log] = {}
-        self._flags: list[tuple[int, int]] = []
+        self._flags: list[InternerBlock] = []
         """Words that are set for numbers of rows to keep their meaning."""
         self.fed: list[Fed] = []
         self.pinned = False
@@ -151,10 +164,10 @@ class Past:
                 self._logs[each.arrangement.block] = Log(self._compiled.program, each, time)
         self._compiled.program.keeps_texts = True
         for interner in self._compiled.interners.values():
-            words = view(interner.block, intern.KEEP + 1)
-            if words[intern.KEEP] == 0:
-                words[intern.KEEP] = 1
-                self._flags.append((interner.block, intern.KEEP))
+            block = InternerBlock(interner.block)
+            if block.keeps_ids == 0:
+                block.keeps_ids = 1
+                self._flags.append(block)
         self._holds.append(Hold(self, time))
         return self._holds[-1]
 
@@ -189,8 +202,8 @@ class Past:
         for log in self._logs.values():
             log.close()
         self._compiled.program.keeps_texts = False
-        for block, word in self._flags:
-            view(block, word + 1)[word] = 0
+        for block in self._flags:
+            block.keeps_ids = 0
         self._logs, self._flags, self.fed = {}, [], []
 
     def _drop(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.codegen.program import Op, nobody
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core.memory import view, words
+from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.motifs.extend import Extend
 from deltamark.dataflow.operators.text import texts_at
@@ -54,7 +54,7 @@ class Shard:
         self.inputs = {name: self.inputs.get(name) or Aim(block) for name, block in compiled.inputs.items()}
         for each in self.inputs.values():
             each.refresh()
-        self._all = {name: words(root.block, vm.DROP + 1) for name, root in compiled.roots.items()}
+        self._all = {name: vm.Collect(root.block).as_words for name, root in compiled.roots.items()}
         self._collected = {name: each for name, each in self._all.items() if name not in behind}
         self._seen = {}
         self._program.memory.release(self._loop.block)
@@ -88,7 +88,7 @@ class Shard:
         """Run the program over batches; return how many changes of each answer it has collected, or only counted."""
         self._program.sweep_if_due()
         for collected in self._collected.values():
-            collected[vm.DROP] = drop
+            collected.drop = drop
         for name, each in pointers.items():
             self.inputs[name].aim(each)
         try:
@@ -101,9 +101,9 @@ class Shard:
                 self.inputs[name].nowhere()
         return {answer: self._counted(collected) for answer, collected in self._collected.items()}
 
-    def _counted(self, collected: ctypes.Array[ctypes.c_int64]) -> int:
-        changes, collected[vm.COLLECTED] = collected[vm.COLLECTED], 0
-        return changes
+    def _counted(self, collected: Any) -> int:
+        changes, collected.collected = collected.collected, 0
+        return int(changes)
 
     def state_rows(self) -> int:
         """Count what is kept between feeds: rows, groups, keys and texts."""

@@ -1,7 +1,7 @@
 """The numba types of arrays, tables and blocks: how kernels load and store what `blocks` declares.
 
-A value of such a type is an address. Element and field accesses compile to the loads and stores that they stand for, each
-of them checked in checked kernels.
+A value of such a type is an address. An access to an element or a field compiles to the loads and stores that it stands
+for, each of them checked in checked kernels.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-decorators
@@ -109,7 +109,7 @@ def _store(context: Any, builder: Any, base: Any, index: Any, value: Any, bits: 
 class _Attributes(AttributeTemplate):
     key = AddressType
 
-    def generic_resolve(self, kind: Any, name: str) -> Any:
+    def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
         if name == "address":
             return types.int64
         if isinstance(kind, BlockType) and name in kind.cls.fields:

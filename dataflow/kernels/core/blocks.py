@@ -21,6 +21,8 @@ from __future__ import annotations
 import ctypes
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints, overload
 
+from numba.extending import register_jitable
+
 from deltamark.dataflow.kernels.core.block_types import declare
 from deltamark.dataflow.kernels.core.guard import check_view
 
@@ -121,6 +123,13 @@ Int32 = Annotated[int, HALF]
 Inline = Annotated[Array, INLINE]
 
 
+def vector_at(cell: int) -> Array:
+    """Return the array whose address a cell holds."""
+    return Array(Array(cell)[0])
+
+
+register_jitable(vector_at)
+
 for _kind in (Array, Array32, Array8, Arrays, Cells, Vectors):
     declare(_kind)
 
@@ -165,6 +174,7 @@ class Block:
     fields: ClassVar[dict[str, Field]] = {}
     defaults: ClassVar[dict[str, int]] = {}
     size_in_words: ClassVar[int] = 0
+    _structure: ClassVar[Any] = ctypes.Structure
 
     def __init__(self, address: int) -> None:
         self.address = address
@@ -180,7 +190,22 @@ class Block:
             setattr(cls, name, cls.fields[name])
             offset += cls.fields[name].size
         cls.size_in_words = -(-offset // 8)
+        layout = [(field.name, ctypes.c_int32 if field.bits == 32 else ctypes.c_int64) for field in cls._stored()]
+        cls._structure = type(cls.__name__, (ctypes.Structure,), {"_fields_": layout})
         declare(cls)
+
+    @classmethod
+    def _stored(cls) -> list[Field]:
+        return [field for field in cls.fields.values() if not field.inline]
+
+    @property
+    def as_words(self) -> Any:
+        """The words as they lie in memory, by name: the addresses of cells and arrays, not what these hold.
+
+        Python reads and writes them faster than the fields.
+        """
+        check_view(self.address, 8 * self.size_in_words)
+        return self._structure.from_address(self.address)
 
     def raw(self, *names: str) -> list[int]:
         """Return the words of fields as they lie in memory: the addresses of cells, not what these hold."""

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.kernels.core import text as kernel
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.language.collection import Collection, source, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.worker import Worker
@@ -89,8 +88,8 @@ def test_the_pool_follows_the_live_rows(monkeypatch):
             texts = [f"{time}-{number}-{'x' * (number * time % 90)}" for number in range(10)]
             worker.feed(batch(texts, 2 * time))
             worker.feed(batch(texts, 2 * time + 1, -1))
-            pool = view(worker._shard.compiled.program.pool.block, kernel.POOL_WORDS)
-            sizes.append((pool[kernel.NEXT], pool[kernel.HEAP]))
+            pool = TextPool(worker._shard.compiled.program.pool.block)
+            sizes.append((pool.next_number, pool.heap))
         assert worker.state_rows() == 0
     assert sizes[-1][0] <= 40
     assert sizes[-1][1] == sizes[200][1]

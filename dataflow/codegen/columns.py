@@ -12,11 +12,14 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from deltamark.dataflow.codegen.program import LOOSE, Part, Program, key_range
+from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core import interner as intern
+from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.parallel import key_partition as deal
+from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.text import Fed, Places, matched, numbered, places_of_numbers, substring
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import NULL, Type
@@ -26,6 +29,8 @@ MOST_LOOKED_UP = 1 << 14
 """Keys of a range that is unpacked by a table instead of by division, which is ten times slower."""
 
 MOST_PACKED = 1 << 62
+LEAST_IDS = 1024
+"""Entries of a new interner."""
 MOST_INTERNED = 1 << 28
 
 
@@ -50,13 +55,12 @@ class Interner:
     def _made(cls, program: Program, columns: int) -> Interner:
         stored = tuple(program.cell(program.memory.reserve(LOOSE)) for _ in range(columns))
         addresses = program.table([int(view(cell, 1)[0]) for cell in stored])
-        mask = 1023
         free, count, since, waiting = (program.memory.reserve(LOOSE) for _ in range(4))
-        fields = [
-            columns, program.memory.reserve(mask + 1), mask, 0, 0, free, 0, addresses, count, since, waiting, 0, 0,
-            program.frontier, 0, 0,
-        ]  # fmt: skip
-        return cls(program.table(fields), stored, program.part)
+        block = program.block(
+            intern.Interner, columns=columns, table=program.memory.reserve(LEAST_IDS), mask=LEAST_IDS - 1, free=free,
+            stored=addresses, count=count, empty_since=since, waiting=waiting, frontier=program.frontier,
+        )  # fmt: skip
+        return cls(block, stored, program.part)
 
     def ids(self, stream: Stream, names: Sequence[str]) -> int:
         """Number the rows of a stream; return the cell of the ids."""
@@ -64,28 +68,31 @@ class Interner:
         program.part.uses.add(self.part)
         inputs = program.table([stream.column(name) for name in names])
         leads = self not in program.states.values()
-        program.op(vm.INTERN, self.block, stream.size, stream.time, stream.diff, inputs, result, leads)
+        program.add(
+            vm.INTERN, intern.Intern, interner=self.block, size=stream.size, time=stream.time, diff=stream.diff,
+            inputs=inputs, result=result, leads=leads,
+        )  # fmt: skip
         program.keep(self)
         return result
 
     def keep_for(self, program: Program, state: int, words: int) -> None:
         """Give numbers back in sweeps alone, when the records of an aggregate are zero: sums may outlive their rows."""
-        view(self.block, intern.KEEP + 1)[intern.KEEP] = 1
-        program.swept(self, lambda: garbage.free_ids(self.block, state, words))
+        intern.Interner(self.block).keeps_ids = 1
+        program.swept(self, lambda: garbage.free_ids(intern.Interner(self.block), Array(state), words))
 
     def used(self) -> int:
         """Count the numbers that were not given back."""
-        return int(view(self.block, intern.USED + 1)[intern.USED])
+        return intern.Interner(self.block).used
 
     def rows(self) -> int:
-        return int(view(self.block, intern.KEEP + 1)[intern.LIVE])
+        return intern.Interner(self.block).live
 
     def problem(self) -> DeltamarkError:
         raise AssertionError("an interner does not fail")
 
 
 def _mark_interned(shared: int, column: int, pool: int) -> None:
-    garbage.mark_interned(pool, shared, column)
+    garbage.mark_interned(TextPool(pool), intern.Interner(shared), column)
 
 
 @dataclass(frozen=True)
@@ -101,13 +108,18 @@ class Deal:
         """Return the cell of the places of a stream's keys."""
         result, inverse = stream.program.vector(), deal.reciprocal(self.workers)
         cell = stream.column(self.column)
-        stream.program.op(vm.COMPACT, stream.size, cell, result, self.low, self.workers, inverse)
+        stream.program.add(
+            vm.COMPACT, deal.Compact, size=stream.size, keys=cell, low=self.low, reciprocal=inverse, result=result
+        )
         return result
 
     def expand(self, stream: Stream, cell: int) -> int:
         """Return the cell of the keys at places that a stream has in a cell."""
         result = stream.program.vector()
-        stream.program.op(vm.EXPAND, stream.size, cell, result, self.low, self.workers, 0, self.worker)
+        stream.program.add(
+            vm.EXPAND, deal.Expand, size=stream.size, places=cell, low=self.low, workers=self.workers,
+            worker=self.worker, result=result,
+        )  # fmt: skip
         return result
 
     def key(self, place: int) -> int:
@@ -116,7 +128,7 @@ class Deal:
 
     def largest(self, high: int) -> int:
         """Return the largest place of a key up to `high`."""
-        return ((high - self.low >> deal.BLOCK) // self.workers + 1 << deal.BLOCK) - 1
+        return ((high - self.low >> deal.BLOCK_BITS) // self.workers + 1 << deal.BLOCK_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,7 @@ class Key:
     @property
     def given(self) -> int:
         """The word that says how many ids an interner has given, if one does."""
-        return 0 if self.interner is None else self.interner.block + 8 * intern.NEXT
+        return 0 if self.interner is None else self.interner.block + intern.Interner.fields["next_id"].offset
 
     deal: Deal | None = None
     texts: tuple[Digit, ...] = ()
@@ -185,7 +197,9 @@ class Stream:
     def take(self, source: int, selection: int, width: int = 8) -> int:
         """Return the cell of a source's values at a selection (0: all) as large as this stream."""
         result = self.program.vector()
-        self.program.op(vm.TAKE, self.size, source, selection, width, result)
+        self.program.add(
+            vm.TAKE, expressions.Take, size=self.size, source=source, width=width, selected=selection, result=result
+        )
         return result
 
     def evaluate(self, term: Term) -> int:
@@ -209,14 +223,17 @@ class Stream:
         cell = self._fill(0)
         for name, (low, radix) in zip(names, key_range(types), strict=True):
             result = self.program.vector()
-            self.program.op(vm.PACK, self.size, cell, self.column(name), low, result, radix)
+            self.program.add(
+                vm.PACK, expressions.Pack, size=self.size, number=cell, value=self.column(name), low=low, radix=radix,
+                result=result,
+            )  # fmt: skip
             cell = result
         texts = tuple(digit for digit, type_ in zip(_digits(types), types, strict=True) if type_.kind == "text")
         return Key(cell, 0, size - 1, "packed", texts=texts)
 
     def _fill(self, value: int) -> int:
         result = self.program.vector()
-        self.program.op(vm.FILL, self.size, 0, 0, value, result)
+        self.program.add(vm.FILL, expressions.Fill, size=self.size, value=value, result=result)
         return result
 
 
@@ -265,14 +282,16 @@ def _digits(types: Sequence[Type]) -> list[Digit]:
 
 def _lookup(stream: Stream, key: int, digit: Digit, keys: int) -> int:
     result, table = stream.program.vector(), stream.program.table([digit.of(each) for each in range(keys)])
-    stream.program.op(vm.LOOKUP, stream.size, key, table, 0, result, 0)
+    stream.program.add(vm.LOOKUP, expressions.Lookup, size=stream.size, values=key, table=table, low=0, result=result)
     return result
 
 
 def _divide(stream: Stream, key: int, digit: Digit, _keys: int) -> int:
     result = stream.program.vector()
-    fields = (digit.divisor, digit.low, result, digit.radix, int(digit.nullable))
-    stream.program.op(vm.UNPACK, stream.size, key, *fields)
+    stream.program.add(
+        vm.UNPACK, expressions.Unpack, size=stream.size, number=key, divisor=digit.divisor, radix=digit.radix,
+        low=digit.low, nullable=digit.nullable, result=result,
+    )  # fmt: skip
     return result
 
 
@@ -301,24 +320,24 @@ class Evaluator:
         program, size, result = self._program, self._stream.size, self._program.vector()
         match term.op:
             case "literal":
-                program.op(vm.FILL, size, 0, 0, term.value, result)
+                program.add(vm.FILL, expressions.Fill, size=size, value=term.value, result=result)
             case "not":
-                program.op(vm.NEGATION, size, self.cell(term.args[0]), 0, 1, result)
+                self._apply(vm.NEGATION, self.cell(term.args[0]), result, constant=1)
             case "is_null":
-                program.op(vm.EQUAL, size, self.cell(term.args[0]), 0, NULL, result)
+                self._apply(vm.EQUAL, self.cell(term.args[0]), result, constant=NULL)
             case "lookup":
-                program.op(
-                    vm.LOOKUP, size, self.cell(term.args[0]), program.table([int(v) for v in term.value]), 0, result, 0
-                )
+                self._look_up(term.args[0], [int(value) for value in term.value], 0, result)
             case "table":
                 low, values = term.value
-                program.op(vm.LOOKUP, size, self.cell(term.args[0]), program.table(values), 0, result, low)
+                self._look_up(term.args[0], values, low, result)
             case "member":
-                values = program.table(term.value)
-                program.op(vm.MEMBER, size, self.cell(term.args[0]), values, 0, result, len(term.value))
+                program.add(
+                    vm.MEMBER, expressions.Member, size=size, values=self.cell(term.args[0]),
+                    members=program.table(term.value), count=len(term.value), result=result,
+                )  # fmt: skip
             case "when":
                 test, yes, no = map(self.cell, term.args)
-                program.op(vm.CHOOSE, size, yes, no, 0, result, test)
+                program.add(vm.CHOOSE, expressions.Choose, size=size, condition=test, yes=yes, no=no, result=result)
             case "match" | "substring":
                 return self._of_text(term)
             case op if op in self.BINARY:
@@ -334,13 +353,22 @@ class Evaluator:
         return substring(self._program, size, places, *term.value)
 
     def _binary(self, term: Term, result: int) -> None:
-        program, size = self._program, self._stream.size
         left, right = term.args
         if left.op == "literal" and term.op in self.COMMUTES:
             left, right = right, left
         if right.op == "literal":
-            program.op(self.BINARY[term.op], size, self.cell(left), 0, right.value, result)
+            self._apply(self.BINARY[term.op], self.cell(left), result, constant=right.value)
         elif left.op == "literal" and term.op == "subtract":
-            program.op(vm.NEGATION, size, self.cell(right), 0, left.value, result)
+            self._apply(vm.NEGATION, self.cell(right), result, constant=left.value)
         else:
-            program.op(self.BINARY[term.op], size, self.cell(left), self.cell(right), 0, result)
+            self._apply(self.BINARY[term.op], self.cell(left), result, b=self.cell(right))
+
+    def _apply(self, code: int, a: int, result: int, *, b: int = 0, constant: int = 0) -> None:
+        """Append a function of a vector and another one, or a constant."""
+        self._program.add(code, expressions.Binary, size=self._stream.size, a=a, b=b, constant=constant, result=result)
+
+    def _look_up(self, term: Term, table: Sequence[int], low: int, result: int) -> None:
+        self._program.add(
+            vm.LOOKUP, expressions.Lookup, size=self._stream.size, values=self.cell(term),
+            table=self._program.table(table), low=low, result=result,
+        )  # fmt: skip

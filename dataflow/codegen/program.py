@@ -5,7 +5,7 @@ Nothing here knows what an operator does. A cell is a word that holds an address
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,13 +14,17 @@ from typing import Any, Protocol
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement, row_lookup
 from deltamark.dataflow.kernels.arrangements import consolidate as consolidate_kernel
+from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
+from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core import hash_map, interner, sorted_lists
-from deltamark.dataflow.kernels.core import text as text_kernel
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
 from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
+from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.groups import garbage as sweep_kernel
 from deltamark.dataflow.kernels.groups import grouped_rows as rows_kernel
 from deltamark.dataflow.kernels.motifs import index as index_kernel
+from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.types import Type
 
 SLICE_ROWS, LONGER = 4096, 4
@@ -39,6 +43,9 @@ WORDS = 1 << 18
 DIRECT_SHARE, DIRECT_FREE = 4, 1 << 16
 """Keys index an array directly while their range is at most 4 times the rows that may be live, plus 64K: enough for
 TPC-H's order keys, of which a quarter is used, and little enough for memory to follow the rows of a window."""
+
+LEAST_KEYS = 1024
+"""Entries of a new hashed map."""
 
 DIRECT_MOST = 1 << 33
 """A larger range of keys is hashed whatever the rows: the address space is bounded, too."""
@@ -126,9 +133,6 @@ class Loop:
 
     block: int
     ops: Sequence[int]
-
-
-LOOP_WORDS = 16
 
 
 class Program:
@@ -231,7 +235,7 @@ class Program:
         if self.pool is not None:
             for _, mark in self._holders:
                 mark(self.pool.block)
-            sweep_kernel.sweep(self.pool.block)
+            sweep_kernel.sweep(text_pool.TextPool(self.pool.block))
         self._left = max(self._used(), LEAST_SWEPT)
 
     def drop(self, parts: set[object]) -> None:
@@ -264,7 +268,7 @@ class Program:
         try:
             stopped: int = vm.run(loop.block, start)
         except OutOfBoundsError:
-            at = int(view(loop.block, LOOP_WORDS)[vm.AT])
+            at = vm.ProgramBlock(loop.block).running
             code = int(view(loop.ops[at], 1)[0])
             actual = f"operator {at}, {vm.NAMES[code]} at {loop.ops[at]:#x}: {REGISTRY.fault() if REGISTRY else ''}"
             raise OutOfBoundsError(actual) from None
@@ -321,6 +325,23 @@ class Program:
         """Append an operator that runs when all others have, and return its block."""
         return self._append(code, fields, late=True)
 
+    def block(self, kind: type[Block], **fields: int) -> int:
+        """Make a block, and return its address."""
+        return self.words(kind.size_in_words, kind.words(**fields))
+
+    def add(self, code: int, kind: type[Operator], **fields: int) -> int:
+        """Append an operator and return the address of its block."""
+        return self._add(code, kind, fields, late=False)
+
+    def add_late(self, code: int, kind: type[Operator], **fields: int) -> int:
+        """Append an operator that runs when all others have, and return the address of its block."""
+        return self._add(code, kind, fields, late=True)
+
+    def _add(self, code: int, kind: type[Operator], fields: Mapping[str, int], *, late: bool) -> int:
+        block = self.block(kind, opcode=code, **fields)
+        self.ops.append(Op(block, self.part, late))
+        return block
+
     def _append(self, code: int, fields: Sequence[int], *, late: bool) -> int:
         block = self.words(1 + len(fields), [code, *fields])
         self.ops.append(Op(block, self.part, late))
@@ -334,13 +355,13 @@ class Program:
         """Make a map for keys of a range, and see to its room before `coming` (a cell) rows are added."""
         direct = key.high - key.low < min(DIRECT_SHARE * rows + DIRECT_FREE, DIRECT_MOST) and not key.texts
         if key.form == "interned" or direct:
-            fields = [0, key.low, key.high, 0, 0, 0, key.given]
-            return Keys(self.words(hash_map.WORDS, fields), key.high - key.low + 1)
-        mask = 1023
-        fields = [1, key.low, key.high, mask, self.memory.reserve(2 * (mask + 1)), 0, 0]
-        free, names = self.memory.reserve(LOOSE), self.memory.reserve(LOOSE)
-        block = self.words(hash_map.WORDS, [*fields, free, 0, names])
-        self.op(vm.ROOM, block, coming)
+            block = self.block(KeyMap, hashed=0, low=key.low, high=key.high, interned=key.given)
+            return Keys(block, key.high - key.low + 1)
+        table, free, names = (self.memory.reserve(words) for words in (2 * LEAST_KEYS, LOOSE, LOOSE))
+        block = self.block(
+            KeyMap, hashed=1, low=key.low, high=key.high, mask=LEAST_KEYS - 1, table=table, free=free, keys=names
+        )
+        self.add(vm.ROOM, vm.Room, keys=block, coming=coming)
         for digit in key.texts:
             self.holds_texts(partial(_mark_keys, block, digit))
         return Keys(block, LOOSE)
@@ -366,21 +387,21 @@ class Program:
         words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = new, slots - 1
 
     def _grow_settling(self, op: int) -> None:
-        self.grow_found(int(view(op, vm.ARRANGEMENT + 1)[vm.ARRANGEMENT]))
+        self.grow_found(vm.Late(op).block)
 
     def grow_found(self, block: int) -> None:
         """Make room for finding the rows of an arrangement, or let them be found from now on."""
-        words = view(block, arrangement.SLOW + 1)
-        need = 4 * (int(words[arrangement.LIVE]) + int(view(int(words[arrangement.SIZE]), 1)[0]))
-        slots = 1 << max(need, 1024).bit_length()
-        new, found = self.memory.reserve(slots), int(words[arrangement.FOUND])
-        if found == 0:
-            fields = [new, slots - 1, 0, self.memory.reserve(LOOSE)]
-            arrangement.index(block, self.words(row_lookup.WORDS, fields))
+        rows = Arrangement(block)
+        slots = 1 << max(4 * (rows.live + rows.size), 1024).bit_length()
+        table, lookup = self.memory.reserve(slots), rows.lookup
+        if lookup.address == 0:
+            links = self.memory.reserve(LOOSE)
+            new = self.block(RowLookup, table=table, mask=slots - 1, used=0, links=links)
+            arrangement.build_lookup(rows, RowLookup(new))
             return
-        old = int(view(found, row_lookup.WORDS)[row_lookup.TABLE])
-        row_lookup.rehash(found, new, slots - 1)
-        self.memory.replace(old, new)
+        old = lookup.table.address
+        row_lookup.rehash(lookup, Array(table), slots - 1)
+        self.memory.replace(old, table)
 
     def pack_indexes(self) -> None:
         """Move the lists of every index together."""
@@ -390,10 +411,10 @@ class Program:
 
     def _pack_index(self, op: int) -> None:
         """Move the lists of an index together, into new memory."""
-        block = int(view(op, vm.INDEXED + 1)[vm.INDEXED])
+        block = vm.Late(op).block
         words = view(block, index_kernel.WORDS)
-        keys = view(int(words[index_kernel.KEYS]), hash_map.WORDS)
-        ids = keys[hash_map.NEXT] if keys[hash_map.HASHED] else keys[hash_map.HIGH] - keys[hash_map.LOW] + 1
+        keys = KeyMap(int(words[index_kernel.KEYS]))
+        ids = keys.next_id if keys.hashed else keys.high - keys.low + 1
         old = int(words[sorted_lists.POOL]), int(words[sorted_lists.WEIGHTS])
         new = self.memory.reserve(LOOSE), self.memory.reserve(2 * LOOSE)
         sorted_lists.pack(block, int(ids), *new)
@@ -402,41 +423,36 @@ class Program:
 
     def _grow_keys(self, op: int) -> None:
         """Make room for the keys of a ROOM operator."""
-        _, block, coming = view(op, 3)
-        words = view(int(block), hash_map.WORDS)
-        need = 2 * (int(words[hash_map.USED]) + int(view(int(coming), 1)[0]))
-        slots = int(words[hash_map.MASK]) + 1
+        keys, coming = vm.Room(op).keys, vm.Room(op).coming
+        need = 2 * (keys.used + coming)
+        slots = keys.mask + 1
         while slots < need:
             slots *= 2
-        old = int(words[hash_map.TABLE])
+        old = keys.table.address
         new = self.memory.reserve(4 * slots)
-        hash_map.rehash(int(block), new, 2 * slots - 1)
+        hash_map.rehash(keys, Array(new), 2 * slots - 1)
         self.memory.replace(old, new)
 
     def _grow_interner(self, op: int) -> None:
         """Make room for the rows of an INTERN operator."""
-        words = view(op, interner.SIZE + 1)
-        shared = int(words[interner.SHARED])
-        table = view(shared, interner.KEEP + 1)
-        need = 2 * (int(table[interner.USED]) + int(view(int(words[interner.SIZE]), 1)[0]))
-        slots, old = int(table[interner.MASK]) + 1, int(table[interner.TABLE])
+        shared = interner.Intern(op).interner
+        need = 2 * (shared.used + interner.Intern(op).size)
+        slots, old = shared.mask + 1, shared.table.address
         while slots < need:
             slots *= 2
         new = self.memory.reserve(slots)
-        interner.rehash(shared, new, slots - 1)
+        interner.rehash(shared, Array(new), slots - 1)
         self.memory.replace(old, new)
 
     def _grow_texts(self, op: int) -> None:
         """Make room for the texts of a NUMBER operator."""
-        words = view(op, text_kernel.POOL + 1)
-        block = int(words[text_kernel.POOL])
-        pool = view(block, text_kernel.POOL_WORDS)
-        need = 2 * (int(pool[text_kernel.USED]) + int(view(int(words[text_kernel.SIZE]), 1)[0]))
-        slots, old = int(pool[text_kernel.MASK]) + 1, int(pool[text_kernel.TABLE])
+        pool = text_pool.NumberTexts(op).pool
+        need = 2 * (pool.used + text_pool.NumberTexts(op).size)
+        slots, old = pool.mask + 1, pool.table.address
         while slots < need:
             slots *= 2
         new = self.memory.reserve(2 * slots)
-        text_kernel.rehash(block, new, 2 * slots - 1)
+        text_pool.rehash(pool, Array(new), 2 * slots - 1)
         self.memory.replace(old, new)
 
     def _grow_rows(self, op: int) -> None:
@@ -457,13 +473,14 @@ class Program:
         """Make the loop that runs operators over inputs."""
         blocks = [each.block for each in in_order(ops)]
         with self.building(self.base):
-            memory = self.memory.reserve(LOOP_WORDS + len(inputs) + len(blocks))
-        table = memory + 8 * LOOP_WORDS
+            memory = self.memory.reserve(vm.ProgramBlock.size_in_words + len(inputs) + len(blocks))
+        table = memory + 8 * vm.ProgramBlock.size_in_words
         rows = self.slice_rows or SLICE_ROWS * (1 if self.workers == 1 else LONGER)
-        words = [
-            len(inputs), table, len(blocks), table + 8 * len(inputs), self.frontier,
-            rows, 0, self.workers, self.worker, self.crowd, rows, 0,
-        ]  # fmt: skip
+        words = vm.ProgramBlock.words(
+            inputs=len(inputs), input_blocks=table, ops=len(blocks), op_blocks=table + 8 * len(inputs),
+            frontier=self.frontier, slice_rows=rows, workers=self.workers, worker=self.worker, fan_out=self.crowd,
+            max_slice_rows=rows,
+        )  # fmt: skip
         view(memory, len(words))[:] = words
         view(table, len(inputs) + len(blocks))[:] = [*inputs, *blocks]
         return Loop(memory, blocks)
@@ -484,4 +501,4 @@ def key_range(types: Sequence[Type]) -> list[tuple[int, int]]:
 
 
 def _mark_keys(keys: int, digit: TextDigit, pool: int) -> None:
-    sweep_kernel.mark_keys(pool, keys, digit.divisor, digit.radix, digit.low)
+    sweep_kernel.mark_keys(text_pool.TextPool(pool), KeyMap(keys), digit.divisor, digit.radix, digit.low)

@@ -1,107 +1,203 @@
-"""Vectors: what where and select are made of. Each kernel is one loop over at most a slice of rows.
+"""Expressions over vectors, of which filters and projections are made. Each kernel is one loop over a slice of rows.
 
-A cell is a word that holds an address or a size; operators know their vectors by cells, because where a column of an
-input lies changes from slice to slice. A selection is a vector of row numbers, ascending; cell 0 stands for all rows.
+Operators know their vectors by cells, which hold addresses, because the address of an input's column changes from slice
+to slice. A selection is a vector of row numbers in ascending order; the cell 0 stands for all rows.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, load32, store
+from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, Operator, Vector, vector_at
+from deltamark.dataflow.kernels.core.memory import inline, kernel
 from deltamark.dataflow.types import NULL
 
-# filter_range: a column's values in LOW..HIGH, of the selection IN -> the selection OUT and its size
-SIZE, VALUES, WIDTH, LOW, HIGH, SELECTED, OUT, OUT_SIZE = range(1, 9)
+
+class FilterRange(Operator):
+    """Narrows a selection to the rows whose value lies in `low..high`."""
+
+    size: Cell
+    values: Vector
+    width: int
+    """Bytes of a value: 8 or 4."""
+    low: int
+    high: int
+    selected: int
+    out: Vector
+    out_size: Cell
 
 
-@inline
-def _value(values: int, width: int, at: int) -> int:
-    return load(values, at) if width == 8 else load32(values, at)
+class FilterTrue(Operator):
+    """Narrows a selection to the rows that meet a condition, which is aligned with the selection."""
+
+    size: Cell
+    condition: Vector
+    selected: int
+    out: Vector
+    out_size: Cell
+
+
+class Take(Operator):
+    """Copies the selected values of a column to a vector of int64."""
+
+    size: Cell
+    source: Vector
+    width: int
+    selected: int
+    result: Vector
+
+
+class Binary(Operator):
+    """Applies a function to two vectors, or to a vector and a constant if the cell `b` is 0."""
+
+    size: Cell
+    a: Vector
+    b: int = 0
+    constant: int = 0
+    result: Vector
+
+
+class Lookup(Operator):
+    """Looks values up in a table whose first entry is that of `low`."""
+
+    size: Cell
+    values: Vector
+    table: Array
+    low: int
+    result: Vector
+
+
+class Member(Operator):
+    """Tests whether values are among `count` sorted ones."""
+
+    size: Cell
+    values: Vector
+    members: Array
+    count: int
+    result: Vector
+
+
+class Choose(Operator):
+    """Chooses between two values by a condition."""
+
+    size: Cell
+    condition: Vector
+    yes: Vector
+    no: Vector
+    result: Vector
+
+
+class Fill(Operator):
+    """Repeats a value."""
+
+    size: Cell
+    value: int
+    result: Vector
+
+
+class SetBit(Operator):
+    """Sets a bit of the values at a selection."""
+
+    size: Cell
+    selected: Vector
+    bit: int
+    result: Vector
+
+
+class Pack(Operator):
+    """Appends a digit to a number in mixed radix; a missing value is the digit 0."""
+
+    size: Cell
+    number: Vector
+    value: Vector
+    low: int
+    radix: int
+    result: Vector
+
+
+class Unpack(Operator):
+    """Extracts a digit of a number in mixed radix; the digit 0 is a missing value if `nullable` is set."""
+
+    size: Cell
+    number: Vector
+    divisor: int
+    radix: int
+    low: int
+    nullable: int
+    result: Vector
 
 
 @kernel
-def filter_range(op: int) -> int:
-    """Branch-free: a row number is always written, and kept by moving on."""
-    size, width = load(load(op, SIZE), 0), load(op, WIDTH)
-    values, low, high = load(load(op, VALUES), 0), load(op, LOW), load(op, HIGH)
-    out, kept = load(load(op, OUT), 0), 0
-    if load(op, SELECTED) == 0:
-        if width == 8:
-            for at in range(size):
-                value = load(values, at)
-                store(out, kept, at)
-                kept += (value >= low) & (value <= high)
-        else:
-            for at in range(size):
-                value = load32(values, at)
-                store(out, kept, at)
-                kept += (value >= low) & (value <= high)
-    else:
-        selected = load(load(op, SELECTED), 0)
-        for index in range(size):
-            at = load(selected, index)
-            value = _value(values, width, at)
-            store(out, kept, at)
+def filter_range(op: FilterRange) -> None:
+    """Narrow a selection without branches: every row number is written, and only the end moves."""
+    size, values, low, high, out, kept = op.size, op.values, op.low, op.high, op.out, 0
+    narrow = Array32(values)
+    if op.selected == 0 and op.width == 8:
+        for at in range(size):
+            value = values[at]
+            out[kept] = at
             kept += (value >= low) & (value <= high)
-    store(load(op, OUT_SIZE), 0, kept)
-    return 0
-
-
-@kernel
-def filter_true(op: int) -> int:
-    """VALUES is a condition, aligned with the selection."""
-    size, values = load(load(op, SIZE), 0), load(load(op, VALUES), 0)
-    out, kept = load(load(op, OUT), 0), 0
-    if load(op, SELECTED) == 0:
+    elif op.selected == 0:
         for at in range(size):
-            store(out, kept, at)
-            kept += load(values, at)
+            value = narrow[at]
+            out[kept] = at
+            kept += (value >= low) & (value <= high)
     else:
-        selected = load(load(op, SELECTED), 0)
+        selected, wide = vector_at(op.selected), op.width == 8
         for index in range(size):
-            store(out, kept, load(selected, index))
-            kept += load(values, index)
-    store(load(op, OUT_SIZE), 0, kept)
-    return 0
-
-
-# the others: A and B are cells of vectors, or B is a CONSTANT itself where B_CELL is 0
-A, B, B_CONSTANT, RESULT, C, NULLABLE = range(2, 8)
+            at = selected[index]
+            value = values[at] if wide else narrow[at]
+            out[kept] = at
+            kept += (value >= low) & (value <= high)
+    op.out_size = kept
 
 
 @kernel
-def take(op: int) -> int:
-    """A, of width B_CONSTANT, at the selection B -> a vector of int64."""
-    size, source = load(load(op, SIZE), 0), load(load(op, A), 0)
-    width, result = load(op, B_CONSTANT), load(load(op, RESULT), 0)
-    if load(op, B) == 0:
-        for at in range(size):
-            store(result, at, _value(source, width, at))
-    elif width == 8:
-        selected = load(load(op, B), 0)
-        for at in range(size):
-            store(result, at, load(source, load(selected, at)))
+def filter_true(op: FilterTrue) -> None:
+    """Narrow a selection by a condition."""
+    condition, out, kept = op.condition, op.out, 0
+    if op.selected == 0:
+        for at in range(op.size):
+            out[kept] = at
+            kept += condition[at]
     else:
-        selected = load(load(op, B), 0)
+        selected = vector_at(op.selected)
+        for index in range(op.size):
+            out[kept] = selected[index]
+            kept += condition[index]
+    op.out_size = kept
+
+
+@kernel
+def take(op: Take) -> None:
+    """Copy the selected values of a column."""
+    size, source, result, wide = op.size, op.source, op.result, op.width == 8
+    narrow = Array32(source)
+    if op.selected == 0:
         for at in range(size):
-            store(result, at, load32(source, load(selected, at)))
-    return 0
+            result[at] = source[at] if wide else narrow[at]
+    elif wide:
+        selected = vector_at(op.selected)
+        for at in range(size):
+            result[at] = source[selected[at]]
+    else:
+        selected = vector_at(op.selected)
+        for at in range(size):
+            result[at] = narrow[selected[at]]
 
 
 def _binary(function: Any) -> Any:
     @kernel
-    def over_vectors(op: int) -> int:
-        size, a, result = load(load(op, SIZE), 0), load(load(op, A), 0), load(load(op, RESULT), 0)
-        if load(op, B) == 0:
-            constant = load(op, B_CONSTANT)
-            for at in range(size):
-                store(result, at, function(load(a, at), constant))
+    def over_vectors(op: Binary) -> None:
+        a, result = op.a, op.result
+        if op.b == 0:
+            constant = op.constant
+            for at in range(op.size):
+                result[at] = function(a[at], constant)
         else:
-            b = load(load(op, B), 0)
-            for at in range(size):
-                store(result, at, function(load(a, at), load(b, at)))
-        return 0
+            b = vector_at(op.b)
+            for at in range(op.size):
+                result[at] = function(a[at], b[at])
 
     return over_vectors
 
@@ -113,83 +209,72 @@ equal = _binary(inline(lambda a, b: 1 if a == b else 0))
 less = _binary(inline(lambda a, b: 1 if a < b else 0))
 both = _binary(inline(lambda a, b: a & b))
 either = _binary(inline(lambda a, b: a | b))
-negation = _binary(inline(lambda a, b: b - a))
+subtract_from = _binary(inline(lambda a, b: b - a))
 coalesce = _binary(inline(lambda a, b: b if a == NULL else a))
 
 
 @kernel
-def lookup(op: int) -> int:
-    """The words at B, indexed by A less C: a table of conditions or numbers."""
-    size, a, result = load(load(op, SIZE), 0), load(load(op, A), 0), load(load(op, RESULT), 0)
-    table, low = load(op, B), load(op, C)
-    for at in range(size):
-        store(result, at, load(table, load(a, at) - low))
-    return 0
+def lookup(op: Lookup) -> None:
+    """Look values up in a table of conditions or numbers."""
+    values, table, low, result = op.values, op.table, op.low, op.result
+    for at in range(op.size):
+        result[at] = table[values[at] - low]
 
 
 @kernel
-def member(op: int) -> int:
-    """Is A one of the C sorted words at B?"""
-    size, a, result = load(load(op, SIZE), 0), load(load(op, A), 0), load(load(op, RESULT), 0)
-    values, count = load(op, B), load(op, C)
-    for at in range(size):
-        value, low, high = load(a, at), 0, count
+def member(op: Member) -> None:
+    """Test by binary search whether values are among the members."""
+    values, members, count, result = op.values, op.members, op.count, op.result
+    for at in range(op.size):
+        value, low, high = values[at], 0, count
         while low < high:
             middle = (low + high) >> 1
-            if load(values, middle) < value:
+            if members[middle] < value:
                 low = middle + 1
             else:
                 high = middle
-        store(result, at, 1 if low < count and load(values, low) == value else 0)
-    return 0
+        result[at] = 1 if low < count and members[low] == value else 0
 
 
 @kernel
-def choose(op: int) -> int:
-    """A where C is true, else B."""
-    size, result = load(load(op, SIZE), 0), load(load(op, RESULT), 0)
-    a, b, c = load(load(op, A), 0), load(load(op, B), 0), load(load(op, C), 0)
-    for at in range(size):
-        store(result, at, load(a, at) if load(c, at) != 0 else load(b, at))
-    return 0
+def choose(op: Choose) -> None:
+    """Choose between two values by a condition."""
+    condition, yes, no, result = op.condition, op.yes, op.no, op.result
+    for at in range(op.size):
+        result[at] = yes[at] if condition[at] != 0 else no[at]
 
 
 @kernel
-def fill(op: int) -> int:
-    """B_CONSTANT everywhere."""
-    result, constant = load(load(op, RESULT), 0), load(op, B_CONSTANT)
-    for at in range(load(load(op, SIZE), 0)):
-        store(result, at, constant)
-    return 0
+def fill(op: Fill) -> None:
+    """Repeat a value."""
+    value, result = op.value, op.result
+    for at in range(op.size):
+        result[at] = value
 
 
 @kernel
-def mark(op: int) -> int:
-    """Set bit B_CONSTANT of the RESULT's values at a selection A."""
-    selected, result, bit = load(load(op, A), 0), load(load(op, RESULT), 0), 1 << load(op, B_CONSTANT)
-    for index in range(load(load(op, SIZE), 0)):
-        at = load(selected, index)
-        store(result, at, load(result, at) | bit)
-    return 0
+def set_bit(op: SetBit) -> None:
+    """Set a bit of the values at a selection."""
+    selected, result, bit = op.selected, op.result, 1 << op.bit
+    for index in range(op.size):
+        at = selected[index]
+        result[at] = result[at] | bit
 
 
 @kernel
-def pack(op: int) -> int:
-    """A number in mixed radix: A * C + (B's value - B_CONSTANT), a missing value counting as 0."""
-    size, result, radix = load(load(op, SIZE), 0), load(load(op, RESULT), 0), load(op, C)
-    a, b, low = load(load(op, A), 0), load(load(op, B), 0), load(op, B_CONSTANT)
-    for at in range(size):
-        value = load(b, at)
-        store(result, at, load(a, at) * radix + (0 if value == NULL else value - low))
-    return 0
+def pack(op: Pack) -> None:
+    """Append a digit to a number."""
+    number, values, low, radix, result = op.number, op.value, op.low, op.radix, op.result
+    for at in range(op.size):
+        value = values[at]
+        result[at] = number[at] * radix + (0 if value == NULL else value - low)
 
 
 @kernel
-def unpack(op: int) -> int:
-    """The digit of A that B divides out and C is the radix of; plus B_CONSTANT; NULL for 0 where NULLABLE is set."""
-    size, a, result = load(load(op, SIZE), 0), load(load(op, A), 0), load(load(op, RESULT), 0)
-    divisor, radix, low, nullable = load(op, B), load(op, C), load(op, B_CONSTANT), load(op, NULLABLE)
-    for at in range(size):
-        digit = load(a, at) // divisor % radix
-        store(result, at, NULL if nullable != 0 and digit == 0 else digit + low)
-    return 0
+def unpack(op: Unpack) -> None:
+    """Extract a digit of a number."""
+    number, divisor, radix, low, result = op.number, op.divisor, op.radix, op.low, op.result
+    nullable = op.nullable != 0
+    for at in range(op.size):
+        digit = number[at] // divisor % radix
+        result[at] = NULL if nullable and digit == 0 else digit + low

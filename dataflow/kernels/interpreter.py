@@ -1,21 +1,34 @@
-"""The one loop over a compiled plan: cut the feed into slices, and run every operator on each.
+"""The interpreter of programs: it divides the feed into slices, and runs every operator on each of them.
 
-A slice is what keeps the vectors between operators in the cache. It ends between two times where it can; a time of
-more rows than a slice goes through in pieces, and FRONTIER says that it is still open: what looks at the end of a
-time waits until FRONTIER has passed it.
+Slices are small, so that the vectors between operators stay in the cache. A slice ends between two times if it can. A
+time with more rows than a slice passes in pieces, and the frontier says that it is still open: operators that look at
+the end of a time wait until the frontier has passed it.
 """
 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.arrangements.arrangement import insert, settle
+from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement, insert, settle
 from deltamark.dataflow.kernels.arrangements.consolidate import consolidate
-from deltamark.dataflow.kernels.arrangements.join import join
+from deltamark.dataflow.kernels.arrangements.join import Join, join
 from deltamark.dataflow.kernels.arrangements.merge import merge
-from deltamark.dataflow.kernels.core import text
-from deltamark.dataflow.kernels.core.hash_map import crowded
-from deltamark.dataflow.kernels.core.interner import intern
-from deltamark.dataflow.kernels.core.memory import heed_signals, inline, kernel, load, store
+from deltamark.dataflow.kernels.core.blocks import NONE, Array, Arrays, Block, Cell, Cells, Operator, Vectors
+from deltamark.dataflow.kernels.core.hash_map import KeyMap, needs_rehash
+from deltamark.dataflow.kernels.core.interner import Intern, intern
+from deltamark.dataflow.kernels.core.memory import heed_signals, inline, kernel, load
+from deltamark.dataflow.kernels.expressions import (
+    Binary,
+    Choose,
+    Fill,
+    FilterRange,
+    FilterTrue,
+    Lookup,
+    Member,
+    Pack,
+    SetBit,
+    Take,
+    Unpack,
+)
 from deltamark.dataflow.kernels.groups.aggregate import aggregate
 from deltamark.dataflow.kernels.groups.group_changes import watch
 from deltamark.dataflow.kernels.groups.grouped_rows import bucket
@@ -26,9 +39,13 @@ from deltamark.dataflow.kernels.loops.reduce import take_in
 from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs.extend import extend
 from deltamark.dataflow.kernels.parallel import prefix_aggregate as scan_kernel
-from deltamark.dataflow.kernels.parallel.exchange import receive, send
-from deltamark.dataflow.kernels.parallel.key_partition import compact, expand
+from deltamark.dataflow.kernels.parallel.exchange import Exchange, receive, send
+from deltamark.dataflow.kernels.parallel.key_partition import Compact, Expand, compact, expand
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import scan
+from deltamark.dataflow.kernels.text import functions as text
+from deltamark.dataflow.kernels.text import pool as text_pool
+from deltamark.dataflow.kernels.text.functions import InputTexts, Match, Substring, TextFunction
+from deltamark.dataflow.kernels.text.pool import NumberedTexts, NumberTexts
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
@@ -39,32 +56,85 @@ from deltamark.dataflow.kernels.parallel.prefix_aggregate import scan
 NAMES = {code: name for name, code in list(globals().items()) if name.isupper() and isinstance(code, int)}
 """The name of each opcode."""
 
-# the program's block
-INPUTS, INPUT_BLOCKS, OPS, OP_BLOCKS, FRONTIER, SLICE, MORE, WORKERS, WORKER, CROWD, MOST_SLICE, AT = range(12)
-"""FRONTIER, WORKER, CROWD: cells. MORE: whether rows are left after this slice. Of WORKERS that run the same program
-over the same feed, number WORKER takes every WORKERS-th slice; together such slices are a round; FRONTIER is where it
-ends. CROWD: the most rows that an operator has made of the slice, where it may make many of one. AT: which operator
-runs.
-"""
 
-# an input's block
-TIMES, DIFFS, ROWS, POSITION, SIZE, TIME, DIFF, COLUMNS, BASES, WIDTHS, CELLS = range(11)
-"""Where the feed's rows lie, how many, how far we are; the cells of the slice; and the same for each column."""
+class InputBlock(Block):
+    """An input of the program: the rows of the feed, and the cells of the current slice."""
 
-# the blocks of operators that are only here
-POOL = 1
-KEYS, COMING = 1, 2
-"""ROOM: a map of keys, and the cell of how many may come."""
-ARRANGEMENT = EXCHANGE = INDEXED = 1
-REPEATED = 1
-"""REPEAT: how many operators back ITERATE is."""
-COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT, DROP = range(1, 7)
-"""COLLECT: counts the answer's changes, and keeps them unless DROP is set."""
+    times: Array = NONE
+    diffs: Array = NONE
+    rows: int = 0
+    position: int = 0
+    """The first row behind the current slice."""
+    size: Cell
+    time: Cell
+    diff: Cell
+    columns: int = 0
+    bases: Array = NONE
+    """Where the rows of each column lie."""
+    widths: Array = NONE
+    """The bytes of a value of each column."""
+    cells: Cells = NONE
+    """The cell of each column, which holds the address of its values in the current slice."""
+
+
+class ProgramBlock(Block):
+    """A program: its inputs, and its operators in the order in which they run."""
+
+    inputs: int
+    input_blocks: Array
+    ops: int
+    op_blocks: Array
+    frontier: Cell
+    """The end of the round."""
+    slice_rows: int
+    more: int = 0
+    """Whether rows are left after this slice."""
+    workers: int
+    """Workers run the same program over the same feed; each takes every `workers`-th slice. Together such slices are a
+    round.
+    """
+    worker: Cell
+    fan_out: Cell
+    """The most rows that an operator has made of the slice, where it may make many of one."""
+    max_slice_rows: int
+    running: int = 0
+    """The number of the operator that runs."""
+
+
+class Room(Operator):
+    """Makes room in a map for as many keys as `coming`."""
+
+    keys: KeyMap
+    coming: Cell
+
+
+class Late(Operator):
+    """Refers to the block of another operator, of which it is a second half."""
+
+    block: int
+
+
+class Repeat(Operator):
+    """Goes back to the head of a loop, `length` operators before."""
+
+    length: int
+
+
+class Collect(Operator):
+    """Counts the changes of an answer, and keeps them unless `drop` is set."""
+
+    collected: int = 0
+    size: Cell
+    columns: int
+    inputs: Vectors
+    out: Arrays
+    drop: int = 0
+
 
 STEPS = 8
 """Operators that run between two looks for signals."""
 
-CROWDED_ROWS = 1 << 18
+MAX_FAN_OUT = 1 << 18
 """Rows that an operator may make of a slice before slices become smaller."""
 
 DONE, GROW, FAILED, WAIT = 0, 1, 2, 3
@@ -72,20 +142,21 @@ FOREVER = 2**62
 
 
 @kernel
-def run(program: int, start: int) -> int:
+def run(address: int, start: int) -> int:
     """Run from an operator, or from the next slice (start -1), to the end of the feed; return DONE.
 
-    Or return 4 * operator + a reason why it stopped there; with room made, start there again.
+    If an operator cannot go on, return 4 * its number + the reason. Once the reason is removed, start there again.
     """
+    program = ProgramBlock(address)
     at, steps = start, 0
     while True:
         heed_signals()
         if at < 0:
             _cut(program)
             at = 0
-        while at < load(program, OPS):
-            op = load(load(program, OP_BLOCKS), at)
-            store(program, AT, at)
+        while at < program.ops:
+            op = program.op_blocks[at]
+            program.running = at
             reason = _step(op)
             steps += 1
             if steps & (STEPS - 1) == 0:
@@ -93,83 +164,79 @@ def run(program: int, start: int) -> int:
             if reason == FORWARD:
                 at += load(op, LENGTH)
             elif reason == BACK:
-                at -= load(op, REPEATED) + 1
+                at -= Repeat(op).length + 1
             elif reason != 0:
                 return 4 * at + reason
             at += 1
-        _fit(program)
-        if load(program, MORE) == 0:
+        _adapt_slice(program)
+        if program.more == 0:
             return DONE
         at = -1
 
 
 @kernel
-def _fit(program: int) -> None:
-    """Let slices be smaller while operators make too many rows of them, so that memory does not follow a motif's size.
+def _adapt_slice(program: ProgramBlock) -> None:
+    """Make slices smaller while operators make too many rows of them, so that memory does not follow a motif's size.
 
-    Several workers must cut alike without asking each other, so theirs stay as they are.
+    Several workers must cut alike without communication, so their slices keep their size.
     """
-    rows, size = load(load(program, CROWD), 0), load(program, SLICE)
-    store(load(program, CROWD), 0, 0)
-    if load(program, WORKERS) == 1 and rows > CROWDED_ROWS:
-        store(program, SLICE, max(size >> 1, 1))
-    elif 8 * rows < CROWDED_ROWS and size < load(program, MOST_SLICE):
-        store(program, SLICE, min(2 * size, load(program, MOST_SLICE)))
+    rows, size = program.fan_out, program.slice_rows
+    program.fan_out = 0
+    if program.workers == 1 and rows > MAX_FAN_OUT:
+        program.slice_rows = max(size >> 1, 1)
+    elif 8 * rows < MAX_FAN_OUT and size < program.max_slice_rows:
+        program.slice_rows = min(2 * size, program.max_slice_rows)
 
 
 @kernel
-def _cut(program: int) -> None:
-    """Take the next round: a slice for each worker, of which ours is the one that is run."""
-    workers, worker = load(program, WORKERS), load(load(program, WORKER), 0)
-    most = load(program, SLICE) if workers == 1 else _share(program, workers)
-    for turn in range(workers):
-        _cut_slice(program, most, turn == worker)
+def _cut(program: ProgramBlock) -> None:
+    """Take the next round: a slice for each worker, of which this worker runs its own."""
+    limit = program.slice_rows if program.workers == 1 else _rows_per_worker(program)
+    for turn in range(program.workers):
+        _cut_slice(program, limit, turn == program.worker)
 
 
 @kernel
-def _share(program: int, workers: int) -> int:
-    """Return how many rows of an input a slice may have for the last round to occupy all workers."""
+def _rows_per_worker(program: ProgramBlock) -> int:
+    """Return how many rows of an input a slice may have so that the last round occupies all workers."""
     longest = 1
-    for index in range(load(program, INPUTS)):
-        block = load(load(program, INPUT_BLOCKS), index)
-        longest = max(longest, load(block, ROWS) - load(block, POSITION))
-    return min(load(program, SLICE), -(-longest // workers))
+    for index in range(program.inputs):
+        block = InputBlock(program.input_blocks[index])
+        longest = max(longest, block.rows - block.position)
+    return min(program.slice_rows, -(-longest // program.workers))
 
 
 @kernel
-def _cut_slice(program: int, most: int, mine: bool) -> None:
-    """Take the next slice of every input, or pass it: all rows before a horizon that keeps each to `most` rows."""
-    inputs, horizon, first = load(program, INPUTS), FOREVER, FOREVER
-    for index in range(inputs):
-        block = load(load(program, INPUT_BLOCKS), index)
-        position, rows, times = load(block, POSITION), load(block, ROWS), load(block, TIMES)
-        if position + most < rows:
-            horizon = min(horizon, load(times, position + most))
-        if position < rows:
-            first = min(first, load(times, position))
-    whole, more = first < horizon, 0
-    frontier = horizon
-    if not whole:  # one time alone is more than a slice
+def _cut_slice(program: ProgramBlock, limit: int, mine: bool) -> None:
+    """Take or pass the next slice: the rows of all inputs before a horizon that keeps each to `limit` rows."""
+    horizon = first = FOREVER
+    for index in range(program.inputs):
+        block = InputBlock(program.input_blocks[index])
+        if block.position + limit < block.rows:
+            horizon = min(horizon, block.times[block.position + limit])
+        if block.position < block.rows:
+            first = min(first, block.times[block.position])
+    more, frontier = 0, horizon
+    if first >= horizon:  # one time alone is more than a slice
         horizon += 1
-    for index in range(inputs):
-        block = load(load(program, INPUT_BLOCKS), index)
-        position, rows, times = load(block, POSITION), load(block, ROWS), load(block, TIMES)
-        size = _before(times, position, rows, horizon) - position
-        size = min(size, most)
+    for index in range(program.inputs):
+        block = InputBlock(program.input_blocks[index])
+        position, rows = block.position, block.rows
+        size = min(_count_before(block.times, position, rows, horizon) - position, limit)
         if mine:
-            _aim(block, position, size)
-        store(block, POSITION, position + size)
+            _bind(block, position, size)
+        block.position = position + size
         more |= position + size < rows
-    store(load(program, FRONTIER), 0, frontier if more != 0 else FOREVER)
-    store(program, MORE, more)
+    program.frontier = frontier if more != 0 else FOREVER
+    program.more = more
 
 
 @kernel
-def _before(times: int, low: int, high: int, horizon: int) -> int:
-    """Return how many times are less than the horizon; they are in order."""
+def _count_before(times: Array, low: int, high: int, horizon: int) -> int:
+    """Return how many times, which are in order, are less than the horizon."""
     while low < high:
         middle = (low + high) >> 1
-        if load(times, middle) < horizon:
+        if times[middle] < horizon:
             low = middle + 1
         else:
             high = middle
@@ -177,27 +244,24 @@ def _before(times: int, low: int, high: int, horizon: int) -> int:
 
 
 @kernel
-def _aim(block: int, position: int, size: int) -> None:
-    """Point an input's cells at its rows from `position` on."""
-    store(load(block, SIZE), 0, size)
-    store(load(block, TIME), 0, load(block, TIMES) + 8 * position)
-    store(load(block, DIFF), 0, load(block, DIFFS) + 8 * position)
-    for column in range(load(block, COLUMNS)):
-        cell = load(load(block, CELLS), column)
-        store(cell, 0, load(load(block, BASES), column) + load(load(block, WIDTHS), column) * position)
+def _bind(block: InputBlock, position: int, size: int) -> None:
+    """Bind an input's cells to its rows from `position` on."""
+    block.size = size
+    block.time = block.times[position:].address
+    block.diff = block.diffs[position:].address
+    for column in range(block.columns):
+        block.cells[column] = block.bases[column] + block.widths[column] * position
 
 
 @kernel
-def _collect(op: int) -> int:
-    """Append the slice's answer to what the feed hands out."""
-    size, collected = load(load(op, COLLECT_SIZE), 0), load(op, COLLECTED)
-    for column in range(0 if load(op, DROP) != 0 else load(op, COLLECT_COLUMNS)):
-        source = load(load(load(op, COLLECT_INPUTS), column), 0)
-        target = load(load(op, COLLECT_OUT), column) + 8 * collected
+def _collect(op: Collect) -> None:
+    """Append the changes of the slice to those of the feed."""
+    size, collected = op.size, op.collected
+    for column in range(0 if op.drop != 0 else op.columns):
+        source, target = op.inputs[column], op.out[column][collected:]
         for at in range(size):
-            store(target, at, load(source, at))
-    store(op, COLLECTED, collected + size)
-    return 0
+            target[at] = source[at]
+    op.collected = collected + size
 
 
 @inline
@@ -210,69 +274,69 @@ def _scanned(status: int) -> int:
 @kernel
 def _step(op: int) -> int:
     """Run one operator."""
-    code = load(op, 0)
+    code = Operator(op).opcode
     if code == FILTER_RANGE:
-        expressions.filter_range(op)
+        expressions.filter_range(FilterRange(op))
     elif code == FILTER_TRUE:
-        expressions.filter_true(op)
+        expressions.filter_true(FilterTrue(op))
     elif code == TAKE:
-        expressions.take(op)
+        expressions.take(Take(op))
     elif code == ADD:
-        expressions.add(op)
+        expressions.add(Binary(op))
     elif code == SUBTRACT:
-        expressions.subtract(op)
+        expressions.subtract(Binary(op))
     elif code == MULTIPLY:
-        expressions.multiply(op)
+        expressions.multiply(Binary(op))
     elif code == EQUAL:
-        expressions.equal(op)
+        expressions.equal(Binary(op))
     elif code == LESS:
-        expressions.less(op)
+        expressions.less(Binary(op))
     elif code == AND:
-        expressions.both(op)
+        expressions.both(Binary(op))
     elif code == OR:
-        expressions.either(op)
+        expressions.either(Binary(op))
     elif code == NEGATION:
-        expressions.negation(op)
+        expressions.subtract_from(Binary(op))
     elif code == COALESCE:
-        expressions.coalesce(op)
+        expressions.coalesce(Binary(op))
     elif code == LOOKUP:
-        expressions.lookup(op)
+        expressions.lookup(Lookup(op))
     elif code == MEMBER:
-        expressions.member(op)
+        expressions.member(Member(op))
     elif code == CHOOSE:
-        expressions.choose(op)
+        expressions.choose(Choose(op))
     elif code == FILL:
-        expressions.fill(op)
+        expressions.fill(Fill(op))
     elif code == MARK:
-        expressions.mark(op)
+        expressions.set_bit(SetBit(op))
     elif code == PACK:
-        expressions.pack(op)
+        expressions.pack(Pack(op))
     elif code == UNPACK:
-        expressions.unpack(op)
+        expressions.unpack(Unpack(op))
     elif code == REFER:
-        text.refer(op)
+        text.input_texts(InputTexts(op))
     elif code == REFER_NUMBERS:
-        text.refer_numbers(op)
+        text_pool.numbered_texts(NumberedTexts(op))
     elif code == NUMBER:
-        return GROW if text.number(op) != 0 else 0
+        return GROW if text_pool.number(NumberTexts(op)) != 0 else 0
     elif code == MATCH:
-        text.match(op)
+        text.match(Match(op))
     elif code == SUBSTRING:
-        return FAILED if text.substring(op) != 0 else 0
+        return FAILED if text.substring(Substring(op)) != 0 else 0
     elif code == PREFIX:
-        text.prefix(op)
+        text.prefix(TextFunction(op))
     elif code == HASH:
-        text.hashes(op)
+        text.hashes(TextFunction(op))
     elif code == ROOM:
-        return GROW if crowded(load(op, KEYS), load(load(op, COMING), 0)) else 0
+        return GROW if needs_rehash(Room(op).keys, Room(op).coming) else 0
     elif code == INTERN:
-        return GROW if intern(op) != 0 else 0
+        return GROW if intern(Intern(op)) != 0 else 0
     elif code == INSERT:
-        insert(op)
+        insert(Arrangement(op))
     elif code == SETTLE:
-        return settle(load(op, ARRANGEMENT))
+        return settle(Arrangement(Late(op).block))
     elif code == JOIN:
-        return FAILED if join(op) != 0 else 0
+        return FAILED if join(Join(op)) != 0 else 0
     elif code == AGGREGATE:
         return FAILED if aggregate(op) != 0 else 0
     elif code == THRESHOLD:
@@ -286,15 +350,15 @@ def _step(op: int) -> int:
     elif code == BUCKET:
         bucket(op)
     elif code == COLLECT:
-        _collect(op)
+        _collect(Collect(op))
     elif code == SEND:
-        return WAIT if send(op) != 0 else 0
+        return WAIT if send(Exchange(op)) != 0 else 0
     elif code == RECEIVE:
-        return WAIT if receive(load(op, EXCHANGE)) != 0 else 0
+        return WAIT if receive(Exchange(Late(op).block)) != 0 else 0
     elif code == COMPACT:
-        compact(op)
+        compact(Compact(op))
     elif code == EXPAND:
-        expand(op)
+        expand(Expand(op))
     elif code == SCAN:
         return _scanned(scan(op))
     elif code == ENTER:
@@ -310,7 +374,7 @@ def _step(op: int) -> int:
     elif code == INDEX:
         index_kernel.insert(op)
     elif code == SETTLE_INDEX:
-        return index_kernel.settle(load(op, INDEXED))
+        return index_kernel.settle(Late(op).block)
     elif code == EXTEND:
         return FAILED if extend(op) != 0 else 0
     return 0

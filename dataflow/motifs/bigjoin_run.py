@@ -9,7 +9,7 @@ import numpy as np
 
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.program import key_range
-from deltamark.dataflow.kernels.core import hash_map
+from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.motifs import bigjoin
 from deltamark.dataflow.kernels.motifs import index as index_kernel
@@ -87,8 +87,8 @@ class BigJoinRun:
         self._levels, self._batch = levels, batch
         self._width = len((levels or [seed])[-1].after) + 1
         (_, of) = seed.parts[0]
-        ids = view(int(view(of.block, index_kernel.WORDS)[index_kernel.KEYS]), hash_map.WORDS)
-        self._keys = int(ids[hash_map.NEXT] if ids[hash_map.HASHED] else ids[hash_map.HIGH] - ids[hash_map.LOW] + 1)
+        keys = KeyMap(int(view(of.block, index_kernel.WORDS)[index_kernel.KEYS]))
+        self._keys = keys.next_id if keys.hashed else keys.high - keys.low + 1
         stamps = max(each.numbers() for level in levels for _, each in level.parts) if levels else 0
         words = {
             kernel.BATCH: batch, kernel.LEVELS: len(levels), kernel.TAIL: tail, kernel.SEED: self._parts(seed),

@@ -10,8 +10,10 @@ from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
+from deltamark.dataflow.kernels.core.blocks import Array8
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.linear import passing
 from deltamark.dataflow.plan.terms import Term
 from deltamark.errors import DeltamarkError
@@ -25,13 +27,13 @@ class Arrangement:
     stored: Mapping[Term, int]
 
     def rows(self) -> int:
-        words = view(self.block, kernel.FIRST + 1)
-        return int(words[kernel.LIVE] + words[kernel.FIRST])
+        block = kernel.Arrangement(self.block)
+        return block.live + block.first
 
     def slots(self) -> int:
         """Count the slots in which there may be a row."""
-        words = view(self.block, kernel.FIRST + 1)
-        return int(words[kernel.MARK] + words[kernel.FIRST])
+        block = kernel.Arrangement(self.block)
+        return block.mark + block.first
 
     def has_bitmap(self, condition: Term) -> bool:
         """Return whether the arrangement has a bitmap that says which rows satisfy a condition."""
@@ -45,8 +47,8 @@ class Arrangement:
         return 0, 0
 
     def problem(self) -> DeltamarkError:
-        words = view(self.block, kernel.STAMP + 1)
-        slot, time = int(words[kernel.DEBT]), int(words[kernel.DEBT_TIME])
+        block = kernel.Arrangement(self.block)
+        slot, time = block.negative_slot, block.negative_time
         cells = {str(term): cell for term, cell in self.stored.items() if term.op != "passes"}
         row = {name: int(view(int(view(cell, 1)[0]) + 8 * slot, 1)[0]) for name, cell in cells.items()}
         return negative(row, time)
@@ -81,12 +83,12 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
     )
     stored = {term: program.cell(program.memory.reserve(LOOSE)) for term in terms}
     addresses = program.table([int(view(cell, 1)[0]) for cell in stored.values()])
-    lists, following = program.memory.reserve(keys.capacity), program.memory.reserve(LOOSE)
-    block = program.op(
-        vm.INSERT, stream.size, stream.time, stream.diff, key, keys.block, program.frontier, lists, following,
-        0, 0, 0, 0, program.memory.reserve(LOOSE), 0, 0, 0, 0, program.memory.reserve(LOOSE),
-        program.memory.reserve(LOOSE), len(terms), inputs, addresses, program.memory.reserve(LOOSE), 0, 0, 0,
-        stream.time, stream.diff, 0, 0, 0, 0,
+    reserve = program.memory.reserve
+    block = program.add(
+        vm.INSERT, kernel.Arrangement, size=stream.size, time=stream.time, diff=stream.diff, key=key, keys=keys.block,
+        frontier=program.frontier, lists=reserve(keys.capacity), next=reserve(LOOSE), weight=reserve(LOOSE),
+        scratch=reserve(LOOSE), holes=reserve(LOOSE), settled=reserve(LOOSE), columns=len(terms), inputs=inputs,
+        stored=addresses, visible_time=stream.time, visible_diff=stream.diff,
     )  # fmt: skip
     made = Arrangement(block, stored)
     program.keep(made)
@@ -97,4 +99,4 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
 
 
 def _mark(program: Program, block: int, column: int, pool: int) -> None:
-    garbage.mark_arranged(pool, block, column, program.pool.free)
+    garbage.mark_arranged(TextPool(pool), kernel.Arrangement(block), column, Array8(program.pool.free))

@@ -65,23 +65,25 @@ def _append(  # noqa: PLR0913, PLR0917 (the fields of a block)
     receivers = 1 if delivery.to == "first" else workers
     inverse = 0 if delivery.low is None else reciprocal(workers)
     mails = tuple(program.memory.share(LOOSE) for _ in range(kernel.SLOTS * workers))
-    block = program.op(
-        vm.SEND, rows, len(inputs), program.table(inputs), len(keys) if delivery.to == "owner" else 0,
-        program.table(keys), delivery.low or 0, inverse, program.worker, workers, senders, receivers,
-        int(origin.in_order), 0, program.memory.share(kernel.LINE * workers), program.table(mails), reserve(LOOSE),
-        program.words(workers), reserve(LOOSE), reserve(LOOSE), program.words(2 * workers), program.words(2 * workers),
-        size, program.table(out), program.spins, 0,
+    block = program.add(
+        vm.SEND, kernel.Exchange, size=rows, columns=len(inputs), inputs=program.table(inputs),
+        keys=len(keys) if delivery.to == "owner" else 0, key_columns=program.table(keys), low=delivery.low or 0,
+        reciprocal=inverse, worker=program.worker, workers=workers, senders=senders, receivers=receivers,
+        in_order=int(origin.in_order), rounds=program.memory.share(kernel.LINE * workers),
+        messages=program.table(mails), rows=reserve(LOOSE), counts=program.words(workers), owners=reserve(LOOSE),
+        joined=reserve(LOOSE), parts=program.words(2 * workers), places=program.words(2 * workers), out_size=size,
+        out=program.table(out), spins=program.spins,
     )  # fmt: skip
-    program.op(vm.RECEIVE, block)
+    program.add(vm.RECEIVE, vm.Late, block=block)
     return block, mails
 
 
 def trim(program: Program, made: Mailboxes, limit: int) -> None:
     """Give back what a worker's mails have grown to beyond a limit in bytes. Nobody may still read them."""
-    words = view(made.block, kernel.MOST + 1)
-    if words[kernel.MOST] <= limit:
+    block = kernel.Exchange(made.block)
+    if block.largest <= limit:
         return
     worker = int(view(program.worker, 1)[0])
     for mail in made.mails[kernel.SLOTS * worker : kernel.SLOTS * (worker + 1)]:
-        program.memory.clear(mail, int(words[kernel.MOST]))
-    words[kernel.MOST] = 0
+        program.memory.clear(mail, block.largest)
+    block.largest = 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import Program
+from deltamark.dataflow.codegen.program import LOOSE, Program
 from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.arrangements import join as kernel
 from deltamark.dataflow.operators.arrangement import Arrangement, Weights
 from deltamark.dataflow.plan.terms import Term
 
@@ -20,10 +21,12 @@ def join(
     sides: for each column of the output, is it a left one, and what it is there.
     """
     left, right = arranged
-    passes = [word for each, condition in zip(arranged, conditions, strict=True) for word in each.bitmap(condition)]
     size, time, diff, lefts, rights = program.cell(), *(program.vector() for _ in range(4))
-    hits = program.memory.reserve(1 << 31), program.memory.reserve(1 << 31)
-    program.op(vm.JOIN, left.block, right.block, size, time, diff, lefts, rights, *hits, 0, *passes)
+    blocks = [
+        _side(program, each, slots, condition)
+        for each, slots, condition in zip(arranged, (lefts, rights), conditions, strict=True)
+    ]
+    program.add(vm.JOIN, kernel.Join, left=blocks[0], right=blocks[1], size=size, time=time, diff=diff)
     program.keep(Weights())
 
     def make(name: str) -> int:
@@ -33,3 +36,10 @@ def join(
 
     stream = Stream(program, size, time, diff, make)
     return stream
+
+
+def _side(program: Program, arrangement: Arrangement, slots: int, condition: Term | None) -> int:
+    """Make the block of a side of a join."""
+    passes, bit = arrangement.bitmap(condition)
+    hits = program.memory.reserve(LOOSE)
+    return program.block(kernel.JoinSide, rows=arrangement.block, slots=slots, hits=hits, filter=passes, filter_bit=bit)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from deltamark.dataflow.batch import BYTES, MISSING
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import Program
+from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.operators.text import Fed
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
@@ -30,7 +30,7 @@ class InputReader:
         self.bases = 0
         self._program = program
         self._size, self._time, self._diff = program.cell(), program.cell(), program.cell()
-        self.block = program.words(11, [0, 0, 0, 0, self._size, self._time, self._diff])
+        self.block = program.block(vm.InputBlock, size=self._size, time=self._time, diff=self._diff)
 
     def stream(self, names: Iterable[str]) -> Stream:
         """Read columns: their cells are aimed at each slice, so they cost nothing."""
@@ -55,9 +55,9 @@ class InputReader:
                 self.arrays[array] = program.cell(), width
         cells, widths = ([each[place] for each in self.arrays.values()] for place in (0, 1))
         self.bases = program.words(max(len(self.arrays), 1))
-        view(self.block, vm.CELLS + 1)[vm.COLUMNS :] = [
-            len(self.arrays), self.bases, program.table(widths), program.table(cells)
-        ]  # fmt: skip
+        words = vm.InputBlock(self.block).as_words
+        words.columns, words.bases = len(self.arrays), self.bases
+        words.widths, words.cells = program.table(widths), program.table(cells)
 
 
 def _is_text(node: nodes.Input, name: str) -> bool:
@@ -92,10 +92,10 @@ def where(stream: Stream, node: nodes.Filter) -> Stream:
 def passing(stream: Stream, conditions: Sequence[Term]) -> int:
     """Return the cell of numbers whose bits say which conditions a row meets."""
     program, result = stream.program, stream.program.vector()
-    program.op(vm.FILL, stream.size, 0, 0, 0, result)
+    program.add(vm.FILL, expressions.Fill, size=stream.size, value=0, result=result)
     for bit, condition in enumerate(conditions):
         selected, size = _selection(stream, condition)
-        program.op(vm.MARK, size, selected, 0, bit, result)
+        program.add(vm.MARK, expressions.SetBit, size=size, selected=selected, bit=bit, result=result)
     return result
 
 
@@ -103,18 +103,21 @@ def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
     """Narrow a selection conjunct by conjunct; return its cell, and that of its size."""
     program, selected, size = stream.program, 0, stream.size
     for column, low, high in column_ranges(conjuncts(condition)):
-        selected, size = _filter(program, vm.FILTER_RANGE, size, (*stream.stored(column), low, high, selected))
+        (values, width), out, out_size = stream.stored(column), program.vector(), program.cell()
+        program.add(
+            vm.FILTER_RANGE, expressions.FilterRange, size=size, values=values, width=width, low=low, high=high,
+            selected=selected, out=out, out_size=out_size,
+        )  # fmt: skip
+        selected, size = out, out_size
     for term in other_conditions(conjuncts(condition)):
         narrowed = _selected(stream, size, selected) if selected else stream
-        met = narrowed.evaluate(term)
-        selected, size = _filter(program, vm.FILTER_TRUE, size, (met, 8, 0, 0, selected))
+        met, out, out_size = narrowed.evaluate(term), program.vector(), program.cell()
+        program.add(
+            vm.FILTER_TRUE, expressions.FilterTrue, size=size, condition=met, selected=selected, out=out,
+            out_size=out_size,
+        )  # fmt: skip
+        selected, size = out, out_size
     return selected, size
-
-
-def _filter(program: Program, code: int, size: int, fields: tuple[int, int, int, int, int]) -> tuple[int, int]:
-    out, out_size = program.vector(), program.cell()
-    program.op(code, size, *fields, out, out_size)
-    return out, out_size
 
 
 def _selected(stream: Stream, size: int, selected: int) -> Stream:
@@ -154,7 +157,7 @@ def select(stream: Stream, node: nodes.Project) -> Stream:
 
 def negate(stream: Stream) -> Stream:
     diff = stream.program.vector()
-    stream.program.op(vm.NEGATION, stream.size, stream.diff, 0, 0, diff)
+    stream.program.add(vm.NEGATION, expressions.Binary, size=stream.size, a=stream.diff, constant=0, result=diff)
     return Stream(stream.program, stream.size, stream.time, diff, stream.column)
 
 

@@ -13,6 +13,7 @@ from deltamark.dataflow.kernels.core import btree as order_kernel
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.groups import grouped_rows as kernel
+from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
@@ -152,7 +153,7 @@ def _ordered(program: Program, rows: int, order: Order) -> int:
 
 
 def _mark(program: Program, rows: int, column: int, turned: bool, pool: int) -> None:  # noqa: FBT001 (bound by partial)
-    garbage.mark_rows(pool, rows, column, turned, program.pool.free)
+    garbage.mark_rows(TextPool(pool), rows, column, turned, program.pool.free)
 
 
 def _address(cell: int) -> int:

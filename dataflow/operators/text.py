@@ -10,8 +10,8 @@ import numpy as np
 
 from deltamark.dataflow.codegen.program import LOOSE, Program
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core import text as kernel
-from deltamark.dataflow.kernels.core.memory import words
+from deltamark.dataflow.kernels.text import functions
+from deltamark.dataflow.kernels.text.pool import SIZES, NumberedTexts, NumberTexts, TextPool
 from deltamark.errors import DeltamarkError
 
 SLOTS = 1024
@@ -40,16 +40,16 @@ class Pool:
         reserve = program.memory.reserve
         starts, lengths, free, marks = (reserve(LOOSE) for _ in range(4))
         heaps = program.for_each_worker(LOOSE)
-        fields = [
-            reserve(SLOTS), SLOTS - 1, 0, 0, free, 0, starts, lengths, heaps[0], program.words(kernel.SIZES), marks,
-        ]  # fmt: skip
-        block = program.words(kernel.POOL_WORDS, fields)
-        program.differ(block + 8 * kernel.HEAP, heaps)
+        block = program.block(
+            TextPool, table=reserve(SLOTS), mask=SLOTS - 1, free=free, starts=starts, lengths=lengths, heap=heaps[0],
+            holes=program.words(SIZES), marks=marks,
+        )  # fmt: skip
+        program.differ(block + TextPool.fields["heap"].offset, heaps)
         return cls(block, reserve(LOOSE))
 
     def used(self) -> int:
         """Count the texts that have a number, some of which may be in use no more."""
-        return int(words(self.block, kernel.POOL_WORDS)[kernel.USED])
+        return TextPool(self.block).used
 
 
 def texts_at(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -94,27 +94,35 @@ class Fed:
 
     def places(self, program: Program, size: int) -> Places:
         found = Places(program.vector(), program.vector())
-        program.op(vm.REFER, size, self.offsets, self.bytes, self.rows, found.start, found.length, self.missing)
+        program.add(
+            vm.REFER, functions.InputTexts, size=size, offsets=self.offsets, base=self.bytes, rows=self.rows,
+            missing=self.missing, start=found.start, length=found.length,
+        )  # fmt: skip
         return found
 
 
 def places_of_numbers(program: Program, size: int, numbers: int) -> Places:
     found = Places(program.vector(), program.vector())
-    program.op(vm.REFER_NUMBERS, size, Pool.of(program).block, numbers, 0, found.start, found.length)
+    program.add(
+        vm.REFER_NUMBERS, NumberedTexts, size=size, pool=Pool.of(program).block, numbers=numbers,
+        start=found.start, length=found.length,
+    )  # fmt: skip
     return found
 
 
 def numbered(program: Program, size: int, places: Places) -> int:
     """Return the cell of the numbers of texts."""
     pool, result = Pool.of(program), program.vector()
-    program.op(vm.NUMBER, size, places.start, places.length, result, pool.block)
+    program.add(
+        vm.NUMBER, NumberTexts, size=size, start=places.start, length=places.length, result=result, pool=pool.block
+    )
     return result
 
 
 def hashed(program: Program, size: int, places: Places) -> int:
     """Return the cell of a hash of texts, the same in all processes."""
     result = program.vector()
-    program.op(vm.HASH, size, places.start, places.length, result)
+    program.add(vm.HASH, functions.TextFunction, size=size, start=places.start, length=places.length, result=result)
     return result
 
 
@@ -122,7 +130,10 @@ def matched(program: Program, size: int, places: Places, pieces: Iterable[str]) 
     """Return the cell of a condition: a text consists of the pieces, with anything between them."""
     result, raw = program.vector(), [piece.encode() for piece in pieces]
     table = program.table([word for piece in raw for word in (_stored(program, piece), len(piece))])
-    program.op(vm.MATCH, size, places.start, places.length, result, table, len(raw))
+    program.add(
+        vm.MATCH, functions.Match, size=size, start=places.start, length=places.length, result=result,
+        pieces=table, count=len(raw),
+    )  # fmt: skip
     return result
 
 
@@ -134,7 +145,10 @@ def _stored(program: Program, piece: bytes) -> int:
 
 def substring(program: Program, size: int, places: Places, start: int, count: int) -> int:
     result = program.vector()
-    program.op(vm.SUBSTRING, size, places.start, places.length, result, start, count)
+    program.add(
+        vm.SUBSTRING, functions.Substring, size=size, start=places.start, length=places.length, result=result,
+        first=start, count=count,
+    )  # fmt: skip
     program.keep(LongSubstring())
     return result
 
@@ -142,5 +156,5 @@ def substring(program: Program, size: int, places: Places, start: int, count: in
 def prefix(program: Program, size: int, numbers: int) -> int:
     """Return the cell of the first bytes of texts, as numbers in the same order."""
     result, places = program.vector(), places_of_numbers(program, size, numbers)
-    program.op(vm.PREFIX, size, places.start, places.length, result)
+    program.add(vm.PREFIX, functions.TextFunction, size=size, start=places.start, length=places.length, result=result)
     return result

@@ -13,7 +13,7 @@ from math import prod
 from typing import assert_never
 
 from deltamark.dataflow.codegen.program import key_range
-from deltamark.dataflow.kernels.parallel.key_partition import MOST_KEYS, WIDE
+from deltamark.dataflow.kernels.parallel.key_partition import MAX_KEYS, MIN_RANGE
 from deltamark.dataflow.plan.distribution import ANYWHERE, FIRST, SLICED, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
@@ -128,7 +128,7 @@ def _to_owner(names: Sequence[str], types: Sequence[Type]) -> Exchange:
 
 def _in_blocks(type_: Type) -> bool:
     """Return whether keys of a type are owned in blocks; texts are hashed, as their numbers differ between workers."""
-    return type_.kind != "text" and not type_.nullable and WIDE <= type_.high - type_.low < MOST_KEYS
+    return type_.kind != "text" and not type_.nullable and MIN_RANGE <= type_.high - type_.low < MAX_KEYS
 
 
 def _gather(distribution: Distribution, names: Sequence[str], types: Sequence[Type]) -> OperatorDistribution:
@@ -193,7 +193,7 @@ def _fits(distribution: Distribution, types: Sequence[Type]) -> bool:
     if distribution.low is None:
         return True
     (type_,) = types
-    return _in_blocks(type_) and type_.low >= distribution.low and type_.high - distribution.low < MOST_KEYS
+    return _in_blocks(type_) and type_.low >= distribution.low and type_.high - distribution.low < MAX_KEYS
 
 
 def _join(node: Join | MovingThreshold, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:

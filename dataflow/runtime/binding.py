@@ -22,7 +22,7 @@ class InputBinding:
 
     def __init__(self, block: InputReader) -> None:
         self._block, self._node = block, block.node
-        self._words = words(block.block, vm.CELLS + 1)
+        self._words = vm.InputBlock(block.block).as_words
         self._bound: Pointers | None = None
         """The bound batch; keeping it keeps its arrays alive while kernels may read them."""
         self._lent: list[Range] = []
@@ -63,7 +63,7 @@ class InputBinding:
             actual = f"{self._node.name}: {', '.join(lost)}"
             raise DeltamarkError("columns that were not fed", actual, "feed them, or attach without since=")
         self._point(pointers)
-        self._words[vm.POSITION] = int(np.searchsorted(view(pointers.time, pointers.rows), after, "right"))
+        self._words.position = int(np.searchsorted(view(pointers.time, pointers.rows), after, "right"))
         for index, name in enumerate(self.widths):
             self._bases[index] = pointers.columns.get(name, 0)
         try:
@@ -74,12 +74,12 @@ class InputBinding:
     def _point(self, pointers: Pointers) -> None:
         self._lend(pointers)
         block = self._words
-        block[vm.TIMES], block[vm.DIFFS] = pointers.time, pointers.diff
-        block[vm.ROWS], block[vm.POSITION] = pointers.rows, 0
+        block.times, block.diffs = pointers.time, pointers.diff
+        block.rows, block.position = pointers.rows, 0
 
     def unbind(self) -> None:
         """Let the input read no rows."""
-        self._words[vm.ROWS] = self._words[vm.POSITION] = words(self._words[vm.SIZE], 1)[0] = 0
+        self._words.rows = self._words.position = words(self._words.size, 1)[0] = 0
         self._take_back()
 
     def _lend(self, pointers: Pointers) -> None:
@@ -105,7 +105,7 @@ class InputBinding:
 
         counted: the rows are already counted as live.
         """
-        size, times, diffs = (words(cell, 1) for cell in self._words[vm.SIZE : vm.COLUMNS])
+        size, times, diffs = (words(cell, 1) for cell in (self._words.size, self._words.time, self._words.diff))
         cells = {name: (words(cell, 1), width) for name, (cell, width) in self._block.arrays.items()}
         live = 0
         for batch in batches:

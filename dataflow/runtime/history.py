@@ -20,8 +20,10 @@ from deltamark.dataflow.batch import Batch, Column
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.program import SLICE_ROWS, Loop, Op, Program, nobody
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.arrangements import join as join_kernel
 from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
+from deltamark.dataflow.kernels.arrangements.join import Join
+from deltamark.dataflow.kernels.arrangements.join_cursor import CursorSide
+from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.loops import iterate as iterate_kernel
 from deltamark.dataflow.kernels.loops import reduce as close_kernel
@@ -31,12 +33,6 @@ from deltamark.dataflow.plan.sharing import ArrangementKey
 
 ENDING = (vm.AGGREGATE, vm.THRESHOLD, vm.WATCH, vm.CONSOLIDATE)
 """Operators that emit at the end of a time."""
-
-LEFT = [join_kernel.LEFT, join_kernel.LEFT_PASSES, join_kernel.LEFT_BIT]
-RIGHT = [join_kernel.RIGHT, join_kernel.RIGHT_PASSES, join_kernel.RIGHT_BIT]
-DRIVER = [kernel.DRIVER, kernel.PASSES, kernel.BIT]
-OTHER = [kernel.OTHER, kernel.OTHER_PASSES, kernel.OTHER_BIT]
-"""Fields of a join, and of a cursor, that hold one side: its arrangement, and the filter of its rows."""
 
 BATCH_ROWS = 1 << 14
 """Rows of an arrangement that one batch of history has. Not measured."""
@@ -101,16 +97,13 @@ class HistoryLoad:
 
     def _pairs(self, op: Op, time: int) -> Iterator[None]:
         """Let a join emit the pairs of the rows that both sides store."""
-        words = view(op.block, join_kernel.RIGHT_BIT + 1)
-        left, right = words[LEFT], words[RIGHT]
-        driver, other = (left, right) if kernel.ids(left[0]) <= kernel.ids(right[0]) else (right, left)
-        with self._program.memory.borrowed(kernel.CURSOR_WORDS) as place:
-            cursor = view(place, kernel.CURSOR_WORDS)
-            cursor[DRIVER], cursor[OTHER], cursor[kernel.TIME] = driver, other, time
+        join = Join(op.block)
+        sides = sorted((join.left, join.right), key=lambda side: id_limit(side.rows.keys))
+        with kernel.cursor_over(self._program.memory, time, *map(kernel.position, sides)) as cursor:
             done = False
             while not done:
-                done = kernel.pairs(op.block, place, SLICE_ROWS)
-                if view(op.block, join_kernel.OVERFLOW + 1)[join_kernel.OVERFLOW]:
+                done = kernel.pairs(join, cursor, SLICE_ROWS)
+                if join.overflow:
                     raise self._program.states[op.block].problem()
                 yield
 
@@ -124,7 +117,7 @@ def _code(op: Op) -> int:
 
 
 def _empty(join: Op) -> None:
-    view(int(view(join.block, join_kernel.OUT_SIZE + 1)[join_kernel.OUT_SIZE]), 1)[0] = 0
+    Join(join.block).size = 0
 
 
 def _loop(ops: Sequence[Op], at: int) -> list[Op]:
@@ -160,11 +153,10 @@ def rows_of(memory: Memory, kept: SharedArrangement, names: Sequence[str], time:
     """Yield columns of an arrangement's rows as of a time."""
     arrangement, single = kept.arrangement, _single(kept.key)
     columns = {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
-    with memory.borrowed(kernel.CURSOR_WORDS + 3 * BATCH_ROWS) as cursor:
-        words = view(cursor, kernel.CURSOR_WORDS + 3 * BATCH_ROWS)
-        words[[kernel.DRIVER, kernel.TIME]] = arrangement.block, time
-        slots, keys, weights = np.split(words[kernel.CURSOR_WORDS :], 3)
-        places = [cursor + 8 * (kernel.CURSOR_WORDS + part * BATCH_ROWS) for part in range(3)]
+    position = CursorSide.words(rows=arrangement.block)
+    with memory.borrowed(3 * BATCH_ROWS) as place, kernel.cursor_over(memory, time, position) as cursor:
+        slots, keys, weights = np.split(view(place, 3 * BATCH_ROWS), 3)
+        places = [Array(place + 8 * part * BATCH_ROWS) for part in range(3)]
         while found := kernel.rows(cursor, BATCH_ROWS, *places):
             rows: dict[str, Column] = {}
             for name in names:

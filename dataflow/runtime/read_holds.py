@@ -19,7 +19,7 @@ from deltamark.dataflow.codegen.program import LOOSE, Program
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
-from deltamark.dataflow.kernels.core import interner as intern
+from deltamark.dataflow.kernels.core.interner import Interner as InternerBlock
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.errors import DeltamarkError
 
@@ -38,42 +38,48 @@ class UpdateLog:
         size, time, diff, key, bases, widths, cells, self.input = (own + 8 * at for at in (0, 1, 2, 3, 4, 6, 8, 10))
         self._cells = [size, time, diff, key]
         """The slice from which the arrangement reads while it compacts the log or replays it."""
-        first = kept.arrangement.block + 8 * kernel.FIRST
-        words = [0, times, diffs, keys, keys, 0, 8, 1, key, first, times, diffs, 0, 0, size, time, diff, 2, bases]
-        view(own, OWN_WORDS)[: len(words) + 2] = [*words, widths, cells]
-        self._words = view(kept.arrangement.block, kernel.LOG_KEY + 1)
-        self._words[kernel.SEEN_TIME : kernel.FIRST] = self.input + 8 * vm.TIMES, self.input + 8 * vm.DIFFS
-        self._words[kernel.LOG_TIME :] = times, diffs, keys
+        first = kept.arrangement.block + kernel.Arrangement.fields["first"].offset
+        block = vm.InputBlock.words(
+            times=times, diffs=diffs, size=size, time=time, diff=diff, columns=2, bases=bases, widths=widths,
+            cells=cells,
+        )  # fmt: skip
+        words = [0, times, diffs, keys, keys, 0, 8, 1, key, first, *block]
+        view(own, len(words))[:] = words
+        self._block = kernel.Arrangement(kept.arrangement.block)
+        pointers = self._block.as_words
+        pointers.visible_time = self.input + vm.InputBlock.fields["times"].offset
+        pointers.visible_diff = self.input + vm.InputBlock.fields["diffs"].offset
+        pointers.log_time, pointers.log_diff, pointers.log_key = times, diffs, keys
 
     def compact(self, time: int) -> None:
         """Compact the updates up to a time."""
         self.since = max(self.since, time)
-        count, mark = self._count(time), int(self._words[kernel.MARK])
+        count, mark = self._count(time), self._block.mark
         if count == 0:
             return
-        log_kernel.unlink(self._state.block, count)
-        left = int(self._words[kernel.FIRST]) - count
+        log_kernel.unlink(self._block, count)
+        left = self._block.first - count
         self._start_at(0)
         view(self._own, 1)[0] = count
         with self._reading_log():
-            self._words[[kernel.FIRST, kernel.LOG_TIME]] = 0
-            self._words[kernel.PLAIN] = int((view(self._logs[1], count) == 1).all())
+            self._block.first = self._block.as_words.log_time = 0
+            self._block.unit_inserts = int((view(self._logs[1], count) == 1).all())
             self._settle(time + 1)
-        self._words[[kernel.FIRST, kernel.LOG_TIME]] = left, self._logs[0]
+        self._block.first, self._block.as_words.log_time = left, self._logs[0]
         for address in self._logs:
             view(address, left)[:] = view(address + 8 * count, left).copy()
         for cell in self._state.stored.values():
-            stored, end = int(view(cell, 1)[0]), int(self._words[kernel.MARK])
+            stored, end = int(view(cell, 1)[0]), self._block.mark
             view(stored + 8 * end, left)[:] = view(stored + 8 * (mark + count), left).copy()
-        log_kernel.link(self._state.block)
+        log_kernel.link(self._block)
 
     def _count(self, time: int) -> int:
         """Count the updates up to a time."""
-        return int(np.searchsorted(view(self._logs[0], int(self._words[kernel.FIRST])), time, "right"))
+        return int(np.searchsorted(view(self._logs[0], self._block.first), time, "right"))
 
     def _settle(self, frontier: int) -> None:
         view(self._program.frontier, 1)[0] = frontier
-        while status := kernel.settle(self._state.block):
+        while status := kernel.settle(self._block):
             if status == kernel.FAILED:
                 raise self._state.problem()
             self._program.grow_found(self._state.block)
@@ -81,13 +87,13 @@ class UpdateLog:
     @contextmanager
     def replay(self, after: int, until: int) -> Iterator[None]:
         """Let the arrangement's slices be the updates after one time, up to another, read through `input`."""
-        first = int(self._words[kernel.FIRST])
-        view(self.input, vm.POSITION + 1)[vm.ROWS :] = self._count(until), self._count(after)
+        first, block = self._block.first, vm.InputBlock(self.input)
+        block.rows, block.position = self._count(until), self._count(after)
         try:
             with self._reading_log():
                 yield
         finally:
-            self._words[kernel.FIRST] = first
+            self._block.first = first
             self._start_at(0)
 
     def _start_at(self, first: int) -> None:
@@ -97,26 +103,27 @@ class UpdateLog:
     @contextmanager
     def _reading_log(self) -> Iterator[None]:
         """Let the arrangement read our slice instead of its own."""
-        names = [kernel.SIZE, kernel.TIME, kernel.DIFF, kernel.KEY]
-        before = self._words[names]
-        self._words[names] = self._cells
+        words = self._block.as_words
+        before = words.size, words.time, words.diff, words.key
+        words.size, words.time, words.diff, words.key = self._cells
         try:
             yield
         finally:
-            self._words[names] = before
+            words.size, words.time, words.diff, words.key = before
 
     def close(self) -> None:
         """Compact all updates, and log no more."""
         self.compact(vm.FOREVER)
-        self._words[kernel.SEEN_TIME : kernel.FIRST] = self._words[[kernel.TIME, kernel.DIFF]]
-        self._words[kernel.LOG_TIME :] = 0
+        words = self._block.as_words
+        words.visible_time, words.visible_diff = words.time, words.diff
+        words.log_time = words.log_diff = words.log_key = 0
         for address in (*self._logs, self._own):
             self._program.memory.release(address)
 
 
 def is_logged(kept: SharedArrangement) -> bool:
     """Has an arrangement updates that are not compacted?"""
-    return bool(view(kept.arrangement.block, kernel.FIRST + 1)[kernel.FIRST])
+    return bool(kernel.Arrangement(kept.arrangement.block).first)
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ class ReadHolds:
         self._compiled = compiled
         self.active: list[Hold] = []
         self._logs: dict[int, UpdateLog] = {}
-        self._flags: list[tuple[int, int]] = []
+        self._flags: list[InternerBlock] = []
         """Words of interners that are set so that numbers of rows keep their meaning."""
         self.fed: list[FedBatches] = []
         self.is_pinned = False
@@ -150,10 +157,10 @@ class ReadHolds:
                 self._logs[each.arrangement.block] = UpdateLog(self._compiled.program, each, time)
         self._compiled.program.keeps_texts = True
         for interner in self._compiled.interners.values():
-            words = view(interner.block, intern.KEEP + 1)
-            if words[intern.KEEP] == 0:
-                words[intern.KEEP] = 1
-                self._flags.append((interner.block, intern.KEEP))
+            block = InternerBlock(interner.block)
+            if block.keeps_ids == 0:
+                block.keeps_ids = 1
+                self._flags.append(block)
         self.active.append(Hold(self, time))
         return self.active[-1]
 
@@ -182,8 +189,8 @@ class ReadHolds:
         for log in self._logs.values():
             log.close()
         self._compiled.program.keeps_texts = False
-        for block, word in self._flags:
-            view(block, word + 1)[word] = 0
+        for block in self._flags:
+            block.keeps_ids = 0
         self._logs, self._flags, self.fed = {}, [], []
 
     def _drop_retired(self) -> None:

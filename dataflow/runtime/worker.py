@@ -12,7 +12,7 @@ from deltamark.dataflow.batch import BYTES, Batch, Pointers
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.program import Op, nobody
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core.memory import view, words
+from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.operators.text import texts_at
 from deltamark.dataflow.runtime.batch_checks import Accepted
 from deltamark.dataflow.runtime.binding import InputBinding
@@ -55,7 +55,7 @@ class Worker:
         self.bindings = {name: self.bindings.get(name) or InputBinding(each) for name, each in compiled.inputs.items()}
         for binding in self.bindings.values():
             binding.refresh()
-        self._roots = {name: words(root.block, vm.DROP + 1) for name, root in compiled.roots.items()}
+        self._roots = {name: vm.Collect(root.block).as_words for name, root in compiled.roots.items()}
         self._running = {name: root for name, root in self._roots.items() if name not in pending}
         self._views = {}
         self._program.memory.release(self._loop.block)
@@ -100,7 +100,7 @@ class Worker:
         """
         self._program.sweep_if_due()
         for root in self._running.values():
-            root[vm.DROP] = drop
+            root.drop = drop
         for name, each in pointers.items():
             self.bindings[name].bind(each)
         try:
@@ -113,7 +113,7 @@ class Worker:
                 self.bindings[name].unbind()
         counts = {}
         for name, root in self._running.items():
-            counts[name], root[vm.COLLECTED] = root[vm.COLLECTED], 0
+            counts[name], root.collected = root.collected, 0
         return counts
 
     def feed(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
@@ -153,7 +153,7 @@ class Worker:
 
     def _take_count(self, name: str) -> int:
         root = self._roots[name]
-        rows, root[vm.COLLECTED] = root[vm.COLLECTED], 0
+        rows, root.collected = root.collected, 0
         return rows
 
     def _batch(self, name: str, time: np.ndarray, diff: np.ndarray, arrays: Iterable[np.ndarray]) -> Batch:

@@ -20,7 +20,7 @@ from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.codegen.program import LOOSE
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.parallel.key_partition import MOST_WORKERS
+from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.exchange import trim
 from deltamark.dataflow.runtime.process_pool import ProcessPool, spins
@@ -51,8 +51,8 @@ class WorkerGroup:
         workers: int,
         open_source: Callable[[Mapping[str, tuple[str, ...]]], BatchSource] | None = None,
     ) -> None:
-        if not 1 <= workers <= MOST_WORKERS:
-            raise DeltamarkError("no such number of workers", workers, f"give from 1 to {MOST_WORKERS}")
+        if not 1 <= workers <= MAX_WORKERS:
+            raise DeltamarkError("no such number of workers", workers, f"give from 1 to {MAX_WORKERS}")
         vm.run.compile((numba.types.int64, numba.types.int64))
         self.schemas = {name: each.schema for name, each in plans.items()}
         self.worker = Worker(compile_plans({name: each.node for name, each in plans.items()}, workers))

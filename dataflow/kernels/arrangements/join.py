@@ -1,53 +1,85 @@
-"""Join two arrangements that already have the slice's updates.
+"""The join of two arrangements that already contain the updates of the slice.
 
-A left update of the slice meets the right rows of times up to its own, a right update the left rows of earlier times;
-so a pair that is new on both sides is met once, and its time is that of the update that came last. What earlier slices
-brought is there for both, whatever its time; what later slices bring, which a log of the past may have already, is
-there for neither. Two passes: the first
-collects the updates whose key has rows on the other side, without a branch (most have none); the second merges those
-of both sides by time and walks the rows. So the output is in order of time.
+A left update of the slice meets the right rows of times up to its own, and a right update the left rows of earlier
+times. So a pair that is new on both sides is met once, and its time is that of the later update. Both sides see the
+updates of earlier slices, whatever their times; neither sees those of later slices, which a log of held updates may
+already contain.
+
+The join makes two passes. The first collects the updates whose key has rows on the other side, without a branch since
+most keys have none. The second merges the collected updates of both sides by time and walks the rows that they meet. So
+the output is in order of time.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements import arrangement
-from deltamark.dataflow.kernels.core.hash_map import HASHED, LOW, find
-from deltamark.dataflow.kernels.core.memory import OFTEN, heed_signals, inline, kernel, load, load32, store, too_wide
-
-LEFT, RIGHT, OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_LEFT, OUT_RIGHT, LEFT_HITS, RIGHT_HITS, OVERFLOW = range(1, 11)
-LEFT_PASSES, LEFT_BIT, RIGHT_PASSES, RIGHT_BIT = range(11, 15)
-"""LEFT, RIGHT: blocks of arrangements. OUT_LEFT, OUT_RIGHT: slots of the rows that are paired. HITS: scratch.
-OVERFLOW: set, and returned as the status, when a product of weights needs more than 64 bits. PASSES: the address of a
-word a slot, of which BIT says whether the row is in what is joined; 0 where all rows are."""
+from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
+from deltamark.dataflow.kernels.core.hash_map import find
+from deltamark.dataflow.kernels.core.memory import OFTEN, heed_signals, inline, kernel, store, too_wide
 
 FOREVER = 2**62
 
 
+class JoinSide(Block):
+    """One side of a join, as the join reads and writes it."""
+
+    rows: Arrangement
+    slots: Vector
+    """Output: the slots of the rows that are paired."""
+    hits: Array
+    """Scratch: pairs of an update and the id of its key on the other side."""
+    filter: Array
+    """A word for each slot, whose bit `filter_bit` says whether the row takes part; none if all rows do."""
+    filter_bit: int
+
+
+class Join(Operator):
+    """Pairs of rows with equal keys."""
+
+    left: JoinSide
+    right: JoinSide
+    size: Cell
+    time: Vector
+    diff: Vector
+    overflow: int = 0
+    """Set, and returned as the status, if a product of weights needs more than 64 bits."""
+
+
 @kernel
-def join(op: int) -> int:
-    left, right = load(op, LEFT), load(op, RIGHT)
-    left_hits, right_hits = load(op, LEFT_HITS), load(op, RIGHT_HITS)
-    lefts = _passing(op, LEFT_PASSES, left, left_hits, _hits(left, right, left_hits))
-    rights = _passing(op, RIGHT_PASSES, right, right_hits, _hits(right, left, right_hits))
-    i = j = size = heeded = 0
-    while i < lefts or j < rights:
-        if size - heeded > OFTEN:
+def join(op: Join) -> int:
+    """Pair the updates of the slice with the rows that they meet."""
+    left, right = op.left, op.right
+    left_count, right_count = _collect_hits(left, right.rows), _collect_hits(right, left.rows)
+    i = j = size = last_poll = 0
+    while i < left_count or j < right_count:
+        if size - last_poll > OFTEN:
             heed_signals()
-            heeded = size
-        left_time = _time(left, load(left_hits, 2 * i)) if i < lefts else FOREVER
-        right_time = _time(right, load(right_hits, 2 * j)) if j < rights else FOREVER
+            last_poll = size
+        left_time = left.rows.time[left.hits[2 * i]] if i < left_count else FOREVER
+        right_time = right.rows.time[right.hits[2 * j]] if j < right_count else FOREVER
         if left_time <= right_time:
-            size = _walk(op, left, right, left_hits + 16 * i, 1, size)
+            size = _pair(op, left, right, i, left_time + 1, size)
             i += 1
         else:
-            size = _walk(op, right, left, right_hits + 16 * j, 0, size)
+            size = _pair(op, right, left, j, right_time, size)
             j += 1
-    store(load(op, OUT_SIZE), 0, size)
-    return load(op, OVERFLOW)
+    op.size = size
+    return op.overflow
 
 
 @inline
-def product(op: int, a: int, b: int) -> int:
+def product(op: Join, a: int, b: int) -> int:
+    """Multiply weights."""
+    if too_wide(a, b) != 0:
+        op.overflow = 1
+    return a * b
+
+
+OVERFLOW = 10  # TODO: blocks
+
+
+@inline
+def product_at(op: int, a: int, b: int) -> int:
     """Multiply weights."""
     if too_wide(a, b) != 0:
         store(op, OVERFLOW, 1)
@@ -55,87 +87,69 @@ def product(op: int, a: int, b: int) -> int:
 
 
 @kernel
-def _time(side: int, at: int) -> int:
-    return load(load(load(side, arrangement.TIME), 0), at)
-
-
-@kernel
-def _hits(mine: int, other: int, hits: int) -> int:
-    """Collect (update, id of its key on the other side) where the other side has rows; both lists are one word."""
-    size, key, keys = (
-        load(load(mine, arrangement.SIZE), 0),
-        load(load(mine, arrangement.KEY), 0),
-        load(other, arrangement.KEYS),
-    )
-    lists, low, found = load(other, arrangement.LISTS), load(keys, LOW), 0
-    if load(keys, HASHED) == 0:
+def _collect_hits(side: JoinSide, other: Arrangement) -> int:
+    """Collect the updates of a side whose key has rows on the other side; return their number."""
+    mine, hits, count = side.rows, side.hits, 0
+    size, key, keys, lists = mine.size, mine.key, other.keys, Array(other.lists)
+    if keys.hashed == 0:
+        low = keys.low
         for at in range(size):
-            key_id = load(key, at) - low
-            store(hits, 2 * found, at)
-            store(hits, 2 * found + 1, key_id)
-            found += load(lists, key_id) != 0
+            key_id = key[at] - low
+            hits[2 * count] = at
+            hits[2 * count + 1] = key_id
+            count += lists[key_id] != 0
     else:
         for at in range(size):
-            key_id = find(keys, load(key, at))
-            store(hits, 2 * found, at)
-            store(hits, 2 * found + 1, key_id)
-            found += key_id >= 0
-    return found
+            key_id = find(keys, key[at])
+            hits[2 * count] = at
+            hits[2 * count + 1] = key_id
+            count += key_id >= 0
+    return count if side.filter.address == 0 else _keep_filtered(side, count)
 
 
 @kernel
-def _passing(op: int, which: int, mine: int, hits: int, found: int) -> int:
-    """Keep those hits whose rows pass; return how many these are."""
-    passes, bit = load(op, which), load(op, which + 1)
-    if passes == 0:
-        return found
-    first, kept = load(mine, arrangement.MARK) + load(mine, arrangement.FIRST), 0
-    for index in range(found):
-        at = load(hits, 2 * index)
-        store(hits, 2 * kept, at)
-        store(hits, 2 * kept + 1, load(hits, 2 * index + 1))
-        kept += load(passes, first + at) >> bit & 1
+def _keep_filtered(side: JoinSide, count: int) -> int:
+    """Keep the hits whose rows pass the filter; return their number."""
+    hits, first, kept = side.hits, side.rows.mark + side.rows.first, 0
+    for index in range(count):
+        at = hits[2 * index]
+        hits[2 * kept] = at
+        hits[2 * kept + 1] = hits[2 * index + 1]
+        kept += side.filter[first + at] >> side.filter_bit & 1
     return kept
 
 
 @kernel
-def _walk(op: int, mine: int, other: int, hit: int, is_left: int, size: int) -> int:
-    """Pair one update with the rows of the other side that it meets; return the new size of the output."""
-    at, key_id = load(hit, 0), load(hit, 1)
-    time, diff = _time(mine, at), load(load(load(mine, arrangement.DIFF), 0), at)
-    slot = load(mine, arrangement.MARK) + load(mine, arrangement.FIRST) + at
-    out_time, out_diff = load(load(op, OUT_TIME), 0), load(load(op, OUT_DIFF), 0)
-    out_mine = load(load(op, OUT_LEFT if is_left else OUT_RIGHT), 0)
-    out_other = load(load(op, OUT_RIGHT if is_left else OUT_LEFT), 0)
-    mark, following, weight = (
-        load(other, arrangement.MARK),
-        load(other, arrangement.NEXT),
-        load(other, arrangement.WEIGHT),
-    )
-    times, diffs = load(load(other, arrangement.SEEN_TIME), 0), load(load(other, arrangement.SEEN_DIFF), 0)
-    first = load(other, arrangement.FIRST)
-    end = first + load(load(other, arrangement.SIZE), 0)
-    weighted = load(other, arrangement.WEIGHTED) != 0
-    theirs = RIGHT_PASSES if is_left else LEFT_PASSES
-    passes, bit = load(op, theirs), load(op, theirs + 1)
+def _pair(op: Join, mine: JoinSide, theirs: JoinSide, hit: int, end_time: int, size: int) -> int:
+    """Pair an update with the rows of the other side, those of the slice up to `end_time`; return the output's size."""
+    update, key_id = mine.hits[2 * hit], mine.hits[2 * hit + 1]
+    time, diff = mine.rows.time[update], mine.rows.diff[update]
+    slot = mine.rows.mark + mine.rows.first + update
+    out_time, out_diff, out_mine, out_theirs = op.time, op.diff, mine.slots, theirs.slots
+    rows = theirs.rows
+    mark, following, weights, weighted = rows.mark, rows.next, rows.weight, rows.weighted != 0
+    times, diffs, first = rows.visible_time, rows.visible_diff, rows.first
+    end = first + rows.size
+    passes, bit = theirs.filter, theirs.filter_bit
+    filtered = passes.address != 0
     for which in range(2):
-        link = load32(load(other, arrangement.LISTS), 2 * key_id + which)
+        link = rows.lists[2 * key_id + which]
         while link != 0:
             row = link - 1
-            link = load32(following, row)
-            if passes != 0 and load(passes, row) >> bit & 1 == 0:
+            link = following[row]
+            if filtered and passes[row] >> bit & 1 == 0:
                 continue
-            met = diff
+            weight = diff
             if row >= mark:
-                update = row - mark
-                if update >= first and (update >= end or load(times, update) >= time + is_left):
+                other = row - mark
+                if other >= first and (other >= end or times[other] >= end_time):
                     continue
-                met = product(op, diff, load(diffs, update))
+                weight = product(op, diff, diffs[other])
             elif weighted:
-                met = product(op, diff, load(weight, row))
-            store(out_time, size, time)
-            store(out_diff, size, met)
-            store(out_mine, size, slot)
-            store(out_other, size, row)
+                weight = product(op, diff, weights[row])
+            out_time[size] = time
+            out_diff[size] = weight
+            out_mine[size] = slot
+            out_theirs[size] = row
             size += 1
     return size

@@ -1,149 +1,173 @@
-"""All pairs of rows that two arrangements hold under equal keys, or all rows that one holds, some at a time.
+"""All pairs of rows that two arrangements have under equal keys, or all rows of one arrangement, in pieces.
 
-This is what a join would have handed out had it been there from the beginning, as of a time. Until all pairs are out
-the arrangements must not change, but for updates that are later and not settled; a cursor says how far we are, which
-may be within a key.
+The pairs are those that a join would have emitted, as of a time, had it been there from the beginning. Until all pairs
+are out the arrangements may change only by later updates that are not settled. A cursor keeps the position, which may
+lie within a key.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements import arrangement
-from deltamark.dataflow.kernels.arrangements.join import (
-    LEFT,
-    OUT_DIFF,
-    OUT_LEFT,
-    OUT_RIGHT,
-    OUT_SIZE,
-    OUT_TIME,
-    product,
-)
-from deltamark.dataflow.kernels.core.hash_map import HASHED, HIGH, LOW, find, key_of, reach
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, load32, store
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-DRIVER, OTHER, KEY_ID, TIME, LIST, LINK, PASSES, BIT, OTHER_LIST, OTHER_LINK, OTHER_PASSES, OTHER_BIT = range(12)
-"""A cursor: the block whose keys are gone through and the one where they are looked up; the key where we are; the time
-as of which rows are read; and for each side one of its two lists, a link in it, 0 where the key is to be begun, and
-which rows are read (see kernels.arrangements.join)."""
-CURSOR_WORDS = 12
+from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
+from deltamark.dataflow.kernels.arrangements.join import Join, JoinSide, product
+from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
+from deltamark.dataflow.kernels.core.hash_map import find, id_limit, key_of
+from deltamark.dataflow.kernels.core.memory import Memory, inline, kernel, view
 
-KEYS_A_PAIR, LEAST_KEYS = 8, 1 << 15
-"""How many keys are looked at, at most, for each pair that may be written, and in any case: many have no rows."""
+KEYS_PER_PAIR, MIN_KEYS = 8, 1 << 15
+"""The number of keys that a call visits: at most KEYS_PER_PAIR for each pair that it may write, and MIN_KEYS in any
+case, because many keys have no rows. Not measured."""
+
+
+class CursorSide(Block):
+    """The position within the rows of a key on one side."""
+
+    rows: Arrangement
+    which_list: int = 0
+    link: int = 0
+    """The current row: its slot, plus 1; 0 before the first row of a key and after the last."""
+    filter: Array = NONE
+    """As in `JoinSide`."""
+    filter_bit: int = 0
+    output: Vector = NONE
+    """Where the slots of the rows go."""
+
+
+class Cursor(Block):
+    """The position within all keys of the driver, whose rows are paired with those of the other side."""
+
+    driver: CursorSide
+    other: CursorSide
+    key_id: int = 0
+    time: int
+    """The time as of which rows are read."""
+
+
+def position(side: JoinSide) -> list[int]:
+    """Return the words of the position before the rows that a side of a join reads."""
+    words = side.as_words
+    return CursorSide.words(rows=words.rows, output=words.slots, filter=words.filter, filter_bit=words.filter_bit)
+
+
+@contextmanager
+def cursor_over(memory: Memory, time: int, driver: list[int], other: Sequence[int] = ()) -> Iterator[Cursor]:
+    """Make a cursor from positions, for as long as the context is open."""
+    with memory.borrowed(Cursor.size_in_words + 2 * CursorSide.size_in_words) as address:
+        sides = address + 8 * Cursor.size_in_words
+        others = sides + 8 * CursorSide.size_in_words
+        words = [*Cursor.words(driver=sides, other=others, time=time), *driver, *other]
+        view(address, len(words))[:] = words
+        yield Cursor(address)
 
 
 @kernel
-def ids(block: int) -> int:
-    """Return how many ids of keys there may be."""
-    return reach(load(block, arrangement.KEYS))
-
-
-@kernel
-def pairs(op: int, cursor: int, most: int) -> bool:
-    """Write the next pairs, at most so many, to where a join writes; return whether that is all."""
-    driver, other = load(cursor, DRIVER), load(cursor, OTHER)
-    mine, theirs = OUT_LEFT, OUT_RIGHT
-    if load(op, LEFT) != driver:
-        mine, theirs = OUT_RIGHT, OUT_LEFT
-    size, key_id, last = 0, load(cursor, KEY_ID), ids(driver)
-    stop = min(last, key_id + max(KEYS_A_PAIR * most, LEAST_KEYS))
-    while key_id < stop and size < most:
-        other_id = _id_of(other, key_of(load(driver, arrangement.KEYS), key_id))
-        if load(load(driver, arrangement.LISTS), key_id) != 0 and other_id >= 0:
-            if load(cursor, LINK) == 0:
-                _begin(driver, key_id, cursor, LIST)
-                _begin(other, other_id, cursor, OTHER_LIST)
-            while load(cursor, LINK) != 0 and size < most:
-                while load(cursor, OTHER_LINK) != 0 and size < most:
-                    _emit(op, cursor, mine, theirs, size)
+def pairs(op: Join, cursor: Cursor, limit: int) -> bool:
+    """Write the next pairs, at most `limit`, to the output of a join; return whether these were the last."""
+    driver, other = cursor.driver, cursor.other
+    size, key_id, last = 0, cursor.key_id, id_limit(driver.rows.keys)
+    stop = min(last, key_id + max(KEYS_PER_PAIR * limit, MIN_KEYS))
+    while key_id < stop and size < limit:
+        other_id = _id_with_rows(other.rows, key_of(driver.rows.keys, key_id))
+        if Array(driver.rows.lists)[key_id] != 0 and other_id >= 0:
+            if driver.link == 0:
+                _begin(driver, key_id, cursor.time)
+                _begin(other, other_id, cursor.time)
+            while driver.link != 0 and size < limit:
+                while other.link != 0 and size < limit:
+                    _emit(op, cursor, size)
                     size += 1
-                    _advance(other, other_id, cursor, OTHER_LIST)
-                if load(cursor, OTHER_LINK) == 0:
-                    _advance(driver, key_id, cursor, LIST)
-                    _begin(other, other_id, cursor, OTHER_LIST)
-        if load(cursor, LINK) == 0:
+                    _advance(other, other_id, cursor.time)
+                if other.link == 0:
+                    _advance(driver, key_id, cursor.time)
+                    _begin(other, other_id, cursor.time)
+        if driver.link == 0:
             key_id += 1
-    store(cursor, KEY_ID, key_id)
-    store(load(op, OUT_SIZE), 0, size)
+    cursor.key_id = key_id
+    op.size = size
     return key_id == last
 
 
 @kernel
-def _id_of(block: int, key: int) -> int:
+def _id_with_rows(rows: Arrangement, key: int) -> int:
     """Return the id of a key that has rows, else -1."""
-    keys = load(block, arrangement.KEYS)
-    if load(keys, HASHED) != 0:
+    keys = rows.keys
+    if keys.hashed != 0:
         return find(keys, key)
-    if not load(keys, LOW) <= key <= load(keys, HIGH):
+    if not keys.low <= key <= keys.high:
         return -1
-    return key - load(keys, LOW) if load(load(block, arrangement.LISTS), key - load(keys, LOW)) != 0 else -1
+    return key - keys.low if Array(rows.lists)[key - keys.low] != 0 else -1
 
 
 @kernel
-def _begin(block: int, key_id: int, cursor: int, which: int) -> None:
-    """Go to the first row of a key that has some, or to link 0."""
-    lists = load(block, arrangement.LISTS)
-    first = load32(lists, 2 * key_id)
-    store(cursor, which, first == 0)
-    store(cursor, which + 1, first if first != 0 else load32(lists, 2 * key_id + 1))
-    if _unseen(block, load(cursor, which + 1), cursor, which):
-        _advance(block, key_id, cursor, which)
+def _begin(side: CursorSide, key_id: int, time: int) -> None:
+    """Go to the first visible row of a key that has rows, or to link 0."""
+    lists = side.rows.lists
+    first = lists[2 * key_id]
+    side.which_list = first == 0
+    side.link = first if first != 0 else lists[2 * key_id + 1]
+    if _is_hidden(side, side.link, time):
+        _advance(side, key_id, time)
 
 
 @kernel
-def _advance(block: int, key_id: int, cursor: int, which: int) -> None:
-    """Go to the next row of a key, or to link 0."""
-    link = load(cursor, which + 1)
+def _advance(side: CursorSide, key_id: int, time: int) -> None:
+    """Go to the next visible row of a key, or to link 0."""
+    link = side.link
     while True:
-        link = load32(load(block, arrangement.NEXT), link - 1)
-        if link == 0 and load(cursor, which) == 0:
-            store(cursor, which, 1)
-            link = load32(load(block, arrangement.LISTS), 2 * key_id + 1)
-        if not _unseen(block, link, cursor, which):
+        link = side.rows.next[link - 1]
+        if link == 0 and side.which_list == 0:
+            side.which_list = 1
+            link = side.rows.lists[2 * key_id + 1]
+        if not _is_hidden(side, link, time):
             break
-    store(cursor, which + 1, link)
+    side.link = link
 
 
 @inline
-def _unseen(block: int, link: int, cursor: int, which: int) -> bool:
-    """Is this an update that came after the time of the cursor, or a row that it does not read?"""
-    mark, passes = load(block, arrangement.MARK), load(cursor, which + 2)
-    if link > mark and load(load(load(block, arrangement.SEEN_TIME), 0), link - 1 - mark) > load(cursor, TIME):
+def _is_hidden(side: CursorSide, link: int, time: int) -> bool:
+    """Return whether a row is an update after the time of the cursor, or does not pass the filter."""
+    mark = side.rows.mark
+    if link > mark and side.rows.visible_time[link - 1 - mark] > time:
         return True
-    return link != 0 and passes != 0 and load(passes, link - 1) >> load(cursor, which + 3) & 1 == 0
+    return link != 0 and side.filter.address != 0 and side.filter[link - 1] >> side.filter_bit & 1 == 0
 
 
 @kernel
-def _weight(block: int, slot: int) -> int:
-    if slot >= load(block, arrangement.MARK):
-        return load(load(load(block, arrangement.SEEN_DIFF), 0), slot - load(block, arrangement.MARK))
-    return load(load(block, arrangement.WEIGHT), slot) if load(block, arrangement.WEIGHTED) != 0 else 1
+def _weight(rows: Arrangement, slot: int) -> int:
+    if slot >= rows.mark:
+        return rows.visible_diff[slot - rows.mark]
+    return rows.weight[slot] if rows.weighted != 0 else 1
 
 
 @kernel
-def _emit(op: int, cursor: int, mine: int, theirs: int, at: int) -> None:
-    slot, other = load(cursor, LINK) - 1, load(cursor, OTHER_LINK) - 1
-    weight = product(op, _weight(load(cursor, DRIVER), slot), _weight(load(cursor, OTHER), other))
-    store(load(load(op, OUT_TIME), 0), at, load(cursor, TIME))
-    store(load(load(op, OUT_DIFF), 0), at, weight)
-    store(load(load(op, mine), 0), at, slot)
-    store(load(load(op, theirs), 0), at, other)
+def _emit(op: Join, cursor: Cursor, at: int) -> None:
+    """Write the current pair."""
+    driver, other = cursor.driver, cursor.other
+    slot, other_slot = driver.link - 1, other.link - 1
+    op.time[at] = cursor.time
+    op.diff[at] = product(op, _weight(driver.rows, slot), _weight(other.rows, other_slot))
+    driver.output[at] = slot
+    other.output[at] = other_slot
 
 
 @kernel
-def rows(cursor: int, most: int, slots: int, keys: int, weights: int) -> int:
-    """Write the next rows of the driver, `most` if there are so many; return how many: 0 at the end."""
-    block, key_id, size = load(cursor, DRIVER), load(cursor, KEY_ID), 0
-    last = ids(block)
-    while key_id < last and size < most:
-        if load(cursor, LINK) == 0 and load(load(block, arrangement.LISTS), key_id) != 0:
-            _begin(block, key_id, cursor, LIST)
-        while load(cursor, LINK) != 0 and size < most:
-            slot = load(cursor, LINK) - 1
-            store(slots, size, slot)
-            store(keys, size, key_of(load(block, arrangement.KEYS), key_id))
-            store(weights, size, _weight(block, slot))
+def rows(cursor: Cursor, limit: int, slots: Array, keys: Array, weights: Array) -> int:
+    """Write the next rows of the driver, at most `limit`; return their number, which is 0 only at the end."""
+    driver, size = cursor.driver, 0
+    block, last = driver.rows, id_limit(driver.rows.keys)
+    while cursor.key_id < last and size < limit:
+        key_id = cursor.key_id
+        if driver.link == 0 and Array(block.lists)[key_id] != 0:
+            _begin(driver, key_id, cursor.time)
+        while driver.link != 0 and size < limit:
+            slot = driver.link - 1
+            slots[size] = slot
+            keys[size] = key_of(block.keys, key_id)
+            weights[size] = _weight(block, slot)
             size += 1
-            _advance(block, key_id, cursor, LIST)
-        if load(cursor, LINK) == 0:
-            key_id += 1
-    store(cursor, KEY_ID, key_id)
+            _advance(driver, key_id, cursor.time)
+        if driver.link == 0:
+            cursor.key_id = key_id + 1
     return size

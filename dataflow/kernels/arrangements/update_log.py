@@ -1,31 +1,27 @@
-"""Arrangements whose updates are kept in a log rather than settled: taking the last of them out, and putting them back.
+"""Arrangements whose updates are logged rather than settled: the latest are taken out of the lists and put back.
 
-In between, those before them can be settled as if they were a slice's: see kernels.arrangements.arrangement.
+In between, the earlier updates can be settled as if they were the updates of one slice: see `arrangement`.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements import arrangement
-from deltamark.dataflow.kernels.core.hash_map import HASHED, LOW, add, find
-from deltamark.dataflow.kernels.core.memory import kernel, load, load32, store32
+from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
+from deltamark.dataflow.kernels.core.hash_map import id_for, id_of
+from deltamark.dataflow.kernels.core.memory import kernel
 
 
 @kernel
-def unlink(block: int, first: int) -> None:
-    """Take the updates from a number on out of their lists, where each is the newest of its key by then."""
-    mark, lists, keys = load(block, arrangement.MARK), load(block, arrangement.LISTS), load(block, arrangement.KEYS)
-    for at in range(load(block, arrangement.FIRST) - 1, first - 1, -1):
-        key = load(load(block, arrangement.LOG_KEY), at)
-        key_id = find(keys, key) if load(keys, HASHED) != 0 else key - load(keys, LOW)
-        store32(lists, 2 * key_id, load32(load(block, arrangement.NEXT), mark + at))
+def unlink(op: Arrangement, first: int) -> None:
+    """Take the updates from number `first` on out of their lists, in which each is then the newest of its key."""
+    for at in range(op.first - 1, first - 1, -1):
+        op.lists[2 * id_of(op.keys, op.log_key[at])] = op.next[op.mark + at]
 
 
 @kernel
-def link(block: int) -> None:
+def link(op: Arrangement) -> None:
     """Put all updates of the log into the lists of their keys."""
-    mark, lists, keys = load(block, arrangement.MARK), load(block, arrangement.LISTS), load(block, arrangement.KEYS)
-    for at in range(load(block, arrangement.FIRST)):
-        key = load(load(block, arrangement.LOG_KEY), at)
-        key_id = add(keys, key) if load(keys, HASHED) != 0 else key - load(keys, LOW)
-        store32(load(block, arrangement.NEXT), mark + at, load32(lists, 2 * key_id))
-        store32(lists, 2 * key_id, mark + at + 1)
+    lists, mark = op.lists, op.mark
+    for at in range(op.first):
+        key_id = id_for(op.keys, op.log_key[at])
+        op.next[mark + at] = lists[2 * key_id]
+        lists[2 * key_id] = mark + at + 1

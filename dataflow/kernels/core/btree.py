@@ -7,8 +7,9 @@ is freed; leaves are linked both ways.
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core import text
 from deltamark.dataflow.kernels.core.memory import inline, kernel, load, store
+from deltamark.dataflow.kernels.text.pool import TextPool
+from deltamark.dataflow.kernels.text.pool import precedes as text_precedes
 from deltamark.dataflow.types import NULL
 
 RECORDS, WORDS, FIELD, FIELDS, NODES, ROOT, DEPTH, NEXT, FREE, PATH, TEXTS, POOL = range(12)
@@ -40,7 +41,7 @@ def precedes(order: int, a: int, b: int) -> bool:
         left, right = load(mine, index), load(theirs, index)
         if left != right:
             if load(order, TEXTS) >> (index - field) & 1 and not (_missing(left) or _missing(right)):
-                return text.precedes(load(order, POOL), left, right)
+                return text_precedes(TextPool(load(order, POOL)), left, right)
             return left < right
     return a < b
 

@@ -1,122 +1,159 @@
-"""Keys -> ids: the one index that every keyed operator has. Ids are small and dense; state is arrays over them.
+"""The map of keys to ids, which every keyed operator uses. Ids are small and dense, and state is arrays over them.
 
-direct   the id is key - LOW: for keys whose whole range is worth an array
-hashed   open addressing with linear probing at load <= 1/2, records (key, id + 1); a removed key leaves no tombstone
-         (those behind it move up), and its id is used again
+direct   the id is `key - low`: for keys whose whole range is worth an array
+hashed   open addressing with linear probing at a load of at most 1/2, entries (key, id + 1); a removed key leaves no
+         tombstone, because the entries behind it move up, and its id is used again
 
-Loops over direct keys do the subtraction themselves, and call `find` or `add` only where HASHED says so.
+Loops over direct keys subtract `low` themselves and call `find` or `add` only if the map is hashed.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import heed_signals_at, inline, kernel, load, store
+from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block
+from deltamark.dataflow.kernels.core.memory import heed_signals_at, inline, kernel
 
-HASHED, LOW, HIGH, MASK, TABLE, USED, NEXT, FREE, FREED, KEYS = range(10)
-WORDS = 10
-"""Of a map's block. NEXT: the next id; direct: the address of that word of the interner, if one gives the ids. TABLE: 2
-words a slot. FREE: a stack of FREED ids. KEYS: the key of each id."""
+
+class KeyMap(Block):
+    """A map of the keys from `low` to `high`."""
+
+    hashed: int
+    low: int
+    high: int
+    mask: int = 0
+    """The number of entries, less one."""
+    table: Array = NONE
+    used: int = 0
+    next_id: int = 0
+    """The first id that was never given."""
+    interned: Array = NONE
+    """The next id of the interner, if it is an interner that gives the ids of a direct map."""
+    free: Array = NONE
+    """A stack of the `freed` ids, which are given again."""
+    freed: int = 0
+    keys: Array = NONE
+    """The key of each id."""
+
+
+HASHED, LOW, HIGH, MASK, TABLE = range(5)  # TODO: blocks
 
 
 @inline
-def _slot(key: int, mask: int) -> int:
-    """Mix, but keep runs of 8 neighbouring keys in one cache line."""
+def _home(key: int, mask: int) -> int:
+    """Mix a key, but keep runs of 8 neighbouring keys in one cache line."""
     mixed = (key >> 3) * -7046029254386353131
     return (((mixed ^ (mixed >> 32)) << 3) | (key & 7)) & mask
 
 
 @kernel
-def find(keys: int, key: int) -> int:
-    """Return the id of a key that is hashed, -1 where it has none."""
-    table, mask = load(keys, TABLE), load(keys, MASK)
-    slot = _slot(key, mask)
+def find(keys: KeyMap, key: int) -> int:
+    """Return the id of a key in a hashed map, -1 if it has none."""
+    keys = KeyMap(keys)
+    table, mask = keys.table, keys.mask
+    slot = _home(key, mask)
     while True:
-        found = load(table, 2 * slot + 1)
-        if found == 0 or load(table, 2 * slot) == key:
+        found = table[2 * slot + 1]
+        if found == 0 or table[2 * slot] == key:
             return found - 1
         slot = (slot + 1) & mask
 
 
 @kernel
-def add(keys: int, key: int) -> int:
-    """Return the id of a key that is hashed, giving it one if need be. There must be room: see `crowded`."""
-    table, mask = load(keys, TABLE), load(keys, MASK)
-    slot = _slot(key, mask)
+def add(keys: KeyMap, key: int) -> int:
+    """Return the id of a key in a hashed map, which has room for a new one: see `needs_rehash`."""
+    keys = KeyMap(keys)
+    table, mask = keys.table, keys.mask
+    slot = _home(key, mask)
     while True:
-        found = load(table, 2 * slot + 1)
+        found = table[2 * slot + 1]
         if found == 0:
             break
-        if load(table, 2 * slot) == key:
+        if table[2 * slot] == key:
             return found - 1
         slot = (slot + 1) & mask
-    freed = load(keys, FREED)
-    if freed > 0:
-        store(keys, FREED, freed - 1)
-        new = load(load(keys, FREE), freed - 1)
+    if keys.freed > 0:
+        keys.freed -= 1
+        new = keys.free[keys.freed]
     else:
-        new = load(keys, NEXT)
-        store(keys, NEXT, new + 1)
-    store(keys, USED, load(keys, USED) + 1)
-    store(table, 2 * slot, key)
-    store(table, 2 * slot + 1, new + 1)
-    store(load(keys, KEYS), new, key)
+        new = keys.next_id
+        keys.next_id = new + 1
+    keys.used += 1
+    table[2 * slot] = key
+    table[2 * slot + 1] = new + 1
+    keys.keys[new] = key
     return new
 
 
+@inline
+def id_of(keys: KeyMap, key: int) -> int:
+    """Return the id of a key in either kind of map; in a hashed one -1 if the key has none."""
+    return find(keys, key) if keys.hashed != 0 else key - keys.low
+
+
+@inline
+def id_for(keys: KeyMap, key: int) -> int:
+    """Return the id of a key in either kind of map, giving it one if it has none."""
+    return add(keys, key) if keys.hashed != 0 else key - keys.low
+
+
 @kernel
-def remove(keys: int, key: int) -> None:
-    """Forget a key that has an id. Direct: nothing to forget."""
-    if load(keys, HASHED) == 0:
+def remove(keys: KeyMap, key: int) -> None:
+    """Forget a key that has an id. A direct map has nothing to forget."""
+    keys = KeyMap(keys)
+    if keys.hashed == 0:
         return
-    table, mask = load(keys, TABLE), load(keys, MASK)
-    slot = _slot(key, mask)
-    while load(table, 2 * slot) != key or load(table, 2 * slot + 1) == 0:
+    table, mask = keys.table, keys.mask
+    slot = _home(key, mask)
+    while table[2 * slot] != key or table[2 * slot + 1] == 0:
         slot = (slot + 1) & mask
-    store(load(keys, FREE), load(keys, FREED), load(table, 2 * slot + 1) - 1)
-    store(keys, FREED, load(keys, FREED) + 1)
-    store(keys, USED, load(keys, USED) - 1)
+    keys.free[keys.freed] = table[2 * slot + 1] - 1
+    keys.freed += 1
+    keys.used -= 1
     hole, slot = slot, (slot + 1) & mask
-    while load(table, 2 * slot + 1) != 0:
-        home = _slot(load(table, 2 * slot), mask)
-        if (slot - home) & mask >= (slot - hole) & mask:  # the hole lies on the way from its home
-            store(table, 2 * hole, load(table, 2 * slot))
-            store(table, 2 * hole + 1, load(table, 2 * slot + 1))
+    while table[2 * slot + 1] != 0:
+        home = _home(table[2 * slot], mask)
+        if (slot - home) & mask >= (slot - hole) & mask:  # the hole lies between the entry and its home
+            table[2 * hole] = table[2 * slot]
+            table[2 * hole + 1] = table[2 * slot + 1]
             hole = slot
         slot = (slot + 1) & mask
-    store(table, 2 * hole + 1, 0)
+    table[2 * hole + 1] = 0
 
 
 @kernel
-def reach(keys: int) -> int:
-    """Return how many ids there may be: of keys whose ids an interner gives, as many as it has given."""
-    following = load(keys, NEXT)
-    if load(keys, HASHED) != 0:
-        return following
-    return load(following, 0) if following != 0 else load(keys, HIGH) - load(keys, LOW) + 1
+def id_limit(keys: KeyMap) -> int:
+    """Return a number above all ids in use."""
+    keys = KeyMap(keys)
+    if keys.hashed != 0:
+        return keys.next_id
+    return keys.interned[0] if keys.interned.address != 0 else keys.high - keys.low + 1
 
 
 @kernel
-def key_of(keys: int, key_id: int) -> int:
-    return load(load(keys, KEYS), key_id) if load(keys, HASHED) != 0 else key_id + load(keys, LOW)
+def key_of(keys: KeyMap, key_id: int) -> int:
+    """Return the key of an id."""
+    keys = KeyMap(keys)
+    return keys.keys[key_id] if keys.hashed != 0 else key_id + keys.low
 
 
 @kernel
-def crowded(keys: int, more: int) -> bool:
-    """Would so many more keys need a larger table?"""
-    return load(keys, HASHED) != 0 and 2 * (load(keys, USED) + more) > load(keys, MASK) + 1
+def needs_rehash(keys: KeyMap, more: int) -> bool:
+    """Return whether the table is too small for that many more keys."""
+    keys = KeyMap(keys)
+    return keys.hashed != 0 and 2 * (keys.used + more) > keys.mask + 1
 
 
 @kernel
-def rehash(keys: int, table: int, mask: int) -> None:
-    """Move to an empty table of another size."""
-    old, slots = load(keys, TABLE), load(keys, MASK) + 1
-    for at in range(slots):
+def rehash(keys: KeyMap, table: Array, mask: int) -> None:
+    """Move all entries to an empty table of another size."""
+    keys = KeyMap(keys)
+    old = keys.table
+    for at in range(keys.mask + 1):
         heed_signals_at(at)
-        if load(old, 2 * at + 1) != 0:
-            key = load(old, 2 * at)
-            slot = _slot(key, mask)
-            while load(table, 2 * slot + 1) != 0:
+        if old[2 * at + 1] != 0:
+            slot = _home(old[2 * at], mask)
+            while table[2 * slot + 1] != 0:
                 slot = (slot + 1) & mask
-            store(table, 2 * slot, key)
-            store(table, 2 * slot + 1, load(old, 2 * at + 1))
-    store(keys, TABLE, table)
-    store(keys, MASK, mask)
+            table[2 * slot] = old[2 * at]
+            table[2 * slot + 1] = old[2 * at + 1]
+    keys.table = table
+    keys.mask = mask

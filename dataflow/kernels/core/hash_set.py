@@ -1,51 +1,56 @@
-"""Open tables of entries, 31 bits hash and 32 bits slot (0: none), probed one by one from where the hash says.
+"""Open-addressing tables of entries (31-bit hash, 32-bit slot; 0 is empty), which probe from where the hash says.
 
-An entry that is taken out leaves no tombstone: those behind it that may move up do.
+A removed entry leaves no tombstone: the entries behind it move up.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import heed_signals_at, inline, kernel, load, store
+from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.memory import heed_signals_at, inline, kernel
 
 
 @inline
-def put(table: int, mask: int, entry: int) -> None:
-    """Put an entry into a table, which has room."""
+def put(table: Array, mask: int, entry: int) -> None:
+    """Add an entry to a table, which has room."""
+    table = Array(table)
     place = (entry >> 32) & mask
-    while load(table, place) != 0:
+    while table[place] != 0:
         place = (place + 1) & mask
-    store(table, place, entry)
+    table[place] = entry
 
 
 @kernel
-def place_of(table: int, mask: int, hashed: int, slot: int) -> int:
-    """Find the entry of a slot, which is there."""
-    place = hashed & mask
-    while load(table, place) & 0xFFFFFFFF != slot:
+def place_of(table: Array, mask: int, row_hash: int, slot: int) -> int:
+    """Return the place of a slot's entry, which must exist."""
+    table = Array(table)
+    place = row_hash & mask
+    while table[place] & 0xFFFFFFFF != slot:
         place = (place + 1) & mask
     return place
 
 
 @kernel
-def take_out(table: int, mask: int, hashed: int, slot: int) -> None:
-    """Take an entry out, and close the gap that it leaves."""
-    hole = place_of(table, mask, hashed, slot)
+def take_out(table: Array, mask: int, row_hash: int, slot: int) -> None:
+    """Remove the entry of a slot, and close the gap."""
+    table = Array(table)
+    hole = place_of(table, mask, row_hash, slot)
     place = (hole + 1) & mask
-    entry = load(table, place)
+    entry = table[place]
     while entry != 0:
-        if (place - (entry >> 32)) & mask >= (place - hole) & mask:  # the hole lies on the way from its home
-            store(table, hole, entry)
+        if (place - (entry >> 32)) & mask >= (place - hole) & mask:  # the hole lies between the entry and its home
+            table[hole] = entry
             hole = place
         place = (place + 1) & mask
-        entry = load(table, place)
-    store(table, hole, 0)
+        entry = table[place]
+    table[hole] = 0
 
 
 @kernel
-def move(old: int, old_mask: int, table: int, mask: int) -> None:
+def move(old: Array, old_mask: int, table: Array, mask: int) -> None:
     """Move all entries to an empty table of another size."""
+    old, table = Array(old), Array(table)
     for at in range(old_mask + 1):
         heed_signals_at(at)
-        entry = load(old, at)
+        entry = old[at]
         if entry != 0:
             put(table, mask, entry)

@@ -9,7 +9,7 @@ they wait together.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements import arrangement
-from deltamark.dataflow.kernels.arrangements.join import OVERFLOW, product
+from deltamark.dataflow.kernels.arrangements.join import OVERFLOW, product_at
 from deltamark.dataflow.kernels.core.hash_map import HASHED, HIGH, LOW, find, key_of, remove
 from deltamark.dataflow.kernels.core.memory import OFTEN, heed_signals, kernel, load, load32, prefetch, store, store32
 from deltamark.dataflow.kernels.loops import trace
@@ -60,7 +60,7 @@ def _meet_past(op: int, remembered: int) -> int:
         while slot != 0:
             record = trace.record_of(remembered, slot)
             store(out_iteration, out, load32(record, trace.CAME))
-            store(out_diff, out, product(op, load(diffs, at), load(record, trace.WEIGHT)))
+            store(out_diff, out, product_at(op, load(diffs, at), load(record, trace.WEIGHT)))
             store(out_slot, out, first + at)
             for column in range(columns):
                 store(load(load(load(op, OUT), column), 0), out, load(record, trace.VALUES + column))
@@ -111,9 +111,9 @@ def _meet_outer(op: int, remembered: int, out: int) -> int:
             if row >= mark:
                 if row - mark >= end or load(times, row - mark) > now:
                     continue
-                diff = product(op, diff, load(others, row - mark))
+                diff = product_at(op, diff, load(others, row - mark))
             elif weighted:
-                diff = product(op, diff, load(weight, row))
+                diff = product_at(op, diff, load(weight, row))
             store(out_iteration, out, at)
             store(out_diff, out, diff)
             store(out_slot, out, row)

@@ -13,7 +13,7 @@ the row is there once with how many values the only index has for it at most (ME
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements.join import product
+from deltamark.dataflow.kernels.arrangements.join import product_at
 from deltamark.dataflow.kernels.core.hash_map import HASHED, find
 from deltamark.dataflow.kernels.core.hash_map import LOW as LOW_KEY
 from deltamark.dataflow.kernels.core.intersection import common
@@ -224,7 +224,7 @@ def _fill(op: int, row: int, start: int, stop: int) -> int:
     """Complete the rows that values have been written for."""
     time, diff = load(load(load(op, TIME), 0), row), load(load(load(op, DIFF), 0), row)
     if load(op, COUNTED) != 0:
-        diff, stop = product(op, diff, stop - start), min(stop, start + 1)
+        diff, stop = product_at(op, diff, stop - start), min(stop, start + 1)
     times, diffs, rows = load(load(op, OUT_TIME), 0), load(load(op, OUT_DIFF), 0), load(load(op, OUT_ROW), 0)
     for at in range(start, stop):
         store(times, at, time)
@@ -333,14 +333,14 @@ def _propose(op: int, row: int, which: int, out: int) -> int:
 @kernel
 def _validate(op: int, row: int, value: int, weight: int, but: int, out: int) -> int:
     """Extend a row by a value if all parts but one have it; return the new size of the output."""
-    weight = product(op, weight, load(load(load(op, DIFF), 0), row))
+    weight = product_at(op, weight, load(load(load(op, DIFF), 0), row))
     table = load(op, PART_TABLE)
     for which in range(load(op, PARTS)):
         if which != but:
             more = _weight(table + 8 * PART * which, value)
             if more == 0:
                 return out
-            weight = product(op, weight, more)
+            weight = product_at(op, weight, more)
     store(load(load(op, OUT_TIME), 0), out, load(load(load(op, TIME), 0), row))
     store(load(load(op, OUT_DIFF), 0), out, weight)
     store(load(load(op, OUT_ROW), 0), out, row)

@@ -1,70 +1,88 @@
-"""Dealing keys to workers, and numbering those that a worker owns.
+"""The partition of keys over workers, and the places of keys among those of one worker.
 
-Keys of a wide range are dealt in blocks of neighbours, which share the cache lines of what is indexed by key. Of every
-WORKERS blocks in a row, which are a group, each worker has one; which one changes from group to group by
-multiplication with the golden ratio, so that no stride of keys falls to one worker. So the place of a key among those
-of its worker is known without a table, and what is indexed by it takes 1/WORKERS of the memory.
+Keys of a wide range are partitioned in blocks of neighbours, which share the cache lines of arrays that are indexed by
+key. A group has one block for each worker; the block that a worker owns depends on the group, through
+a multiplication with the golden ratio, so that no stride of keys falls to one worker. So the place of a key among those
+of its worker is known without a table, and an array indexed by places takes 1/workers of the memory.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, store
+from deltamark.dataflow.kernels.core.blocks import Cell, Operator, Vector
+from deltamark.dataflow.kernels.core.memory import inline, kernel
 
-BLOCK, WIDE = 4, 1 << 14
-"""Blocks have 2**BLOCK keys; ranges from WIDE up are dealt in blocks."""
+BLOCK_BITS, MIN_RANGE = 4, 1 << 14
+"""Blocks have 2**BLOCK_BITS keys; ranges of at least MIN_RANGE keys are partitioned in blocks."""
 
-PRECISION, MOST_WORKERS, MOST_KEYS = 34, 64, 1 << 32
-"""A block is divided by the number of workers as a multiplication with their reciprocal, which is exact so far."""
-
-SIZE, KEYS, RESULT, LOWEST, WORKERS, RECIPROCAL, WORKER = range(1, 8)
-"""COMPACT, EXPAND: KEYS, RESULT, WORKER are cells."""
+PRECISION_BITS, MAX_WORKERS, MAX_KEYS = 34, 64, 1 << 32
+"""A block is divided by the number of workers as a multiplication with their reciprocal, which is exact up to this."""
 
 GOLDEN = -7046029254386353131
 
 
+class Compact(Operator):
+    """Replaces the keys of one worker by their places."""
+
+    size: Cell
+    keys: Vector
+    low: int
+    reciprocal: int
+    result: Vector
+
+
+class Expand(Operator):
+    """Replaces places by the keys of a worker."""
+
+    size: Cell
+    places: Vector
+    low: int
+    workers: int
+    worker: Cell
+    result: Vector
+
+
 def reciprocal(workers: int) -> int:
-    return -(-(1 << PRECISION) // workers)
+    """Return the number that a block is multiplied with to be divided by the number of workers."""
+    return -(-(1 << PRECISION_BITS) // workers)
 
 
 @inline
 def scaled(mixed: int, workers: int) -> int:
-    """Take the upper bits of a product as a number below `workers`."""
+    """Map the upper bits of a product to a number below `workers`."""
     return ((mixed >> 33) & 0x7FFFFFFF) * workers >> 31
 
 
 @inline
 def owner_of(key: int, low: int, workers: int, inverse: int) -> int:
-    block = (key - low) >> BLOCK
-    group = block * inverse >> PRECISION
+    """Return the worker that owns a key."""
+    block = (key - low) >> BLOCK_BITS
+    group = block * inverse >> PRECISION_BITS
     owner = block - group * workers + scaled(group * GOLDEN, workers)
     return owner - workers if owner >= workers else owner
 
 
 @kernel
-def compact(op: int) -> int:
-    """Keys, all of which one worker owns -> their places among all that it owns."""
-    size, keys, result = load(load(op, SIZE), 0), load(load(op, KEYS), 0), load(load(op, RESULT), 0)
-    low, inverse = load(op, LOWEST), load(op, RECIPROCAL)
-    for at in range(size):
-        offset = load(keys, at) - low
-        group = (offset >> BLOCK) * inverse >> PRECISION
-        store(result, at, group << BLOCK | offset & ((1 << BLOCK) - 1))
-    return 0
+def compact(op: Compact) -> None:
+    """Replace keys by places."""
+    keys, low, inverse, result = op.keys, op.low, op.reciprocal, op.result
+    for at in range(op.size):
+        offset = keys[at] - low
+        group = (offset >> BLOCK_BITS) * inverse >> PRECISION_BITS
+        result[at] = group << BLOCK_BITS | offset & ((1 << BLOCK_BITS) - 1)
 
 
 @kernel
-def expand(op: int) -> int:
-    """Undo `compact`."""
-    size, places, result = load(load(op, SIZE), 0), load(load(op, KEYS), 0), load(load(op, RESULT), 0)
-    low, workers, worker = load(op, LOWEST), load(op, WORKERS), load(load(op, WORKER), 0)
-    for at in range(size):
-        store(result, at, key_at(load(places, at), low, workers, worker))
-    return 0
+def expand(op: Expand) -> None:
+    """Replace places by keys."""
+    places, low, workers, worker, result = op.places, op.low, op.workers, op.worker, op.result
+    for at in range(op.size):
+        result[at] = key_at(places[at], low, workers, worker)
 
 
 @kernel
 def key_at(place: int, low: int, workers: int, worker: int) -> int:
-    group = place >> BLOCK
+    """Return the key of a worker's place."""
+    group = place >> BLOCK_BITS
     turn = worker - scaled(group * GOLDEN, workers)
     turn = turn + workers if turn < 0 else turn
-    return low + ((group * workers + turn) << BLOCK | place & ((1 << BLOCK) - 1))
+    return low + ((group * workers + turn) << BLOCK_BITS | place & ((1 << BLOCK_BITS) - 1))

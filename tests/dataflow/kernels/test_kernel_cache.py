@@ -15,15 +15,17 @@ from support.paths import ROOT
 
 from deltamark.dataflow import kernels
 from deltamark.dataflow.kernels.core import cache, hash_map
+from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, view
 
 
 def use() -> tuple[int, int]:
     """Use a small kernel as a new process would; return how often it was found in the cache, and not."""
     memory, mask = Memory(), 31
-    block = memory.reserve(hash_map.WORDS)
-    fields = [1, 0, 0, mask, memory.reserve(2 * (mask + 1)), 0, 0, memory.reserve(64), 0, memory.reserve(64)]
-    view(block, hash_map.WORDS)[:] = fields
+    block = KeyMap(memory.reserve(KeyMap.size_in_words))
+    table, free, keys = (memory.reserve(words) for words in (2 * (mask + 1), 64, 64))
+    words = KeyMap.words(hashed=1, low=0, high=0, mask=mask, table=table, free=free, keys=keys)
+    view(block.address, len(words))[:] = words
     fresh = njit(cache=True, error_model="numpy")(hash_map.find.py_func)
     hash_map.add(block, 7)
     assert fresh(block, 7) == 0
@@ -123,7 +125,7 @@ def test_a_directory_of_somebody_else_among_temporary_files_is_not_used(tmp_path
 def test_a_process_finds_its_kernels_damaged(tmp_path):
     """As for a user: no fixture, another process, and the files of every kernel that it needs."""
     modules = "from deltamark.dataflow.kernels.core import hash_map, memory"
-    script = f"{modules}; print(hash_map.crowded(memory.Memory().reserve(16), 1))"
+    script = f"{modules}; print(hash_map.needs_rehash(hash_map.KeyMap(memory.Memory().reserve(16)), 1))"
     for _ in range(2):
         ran = subprocess.run(
             [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},

@@ -9,16 +9,24 @@ from numba import njit
 
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core import hash_map
+from deltamark.dataflow.kernels.core.blocks import Array, Block
+from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, add_product, view
+from deltamark.dataflow.kernels.expressions import FilterRange
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 
 
-def hashed(memory: Memory, mask: int) -> int:
-    block = memory.reserve(hash_map.WORDS)
-    fields = [1, 0, 0, mask, memory.reserve(2 * (mask + 1)), 0, 0, memory.reserve(4096), 0, memory.reserve(4096)]
-    view(block, hash_map.WORDS)[:] = fields
-    return block
+def made(memory: Memory, kind: type[Block], **fields: int) -> int:
+    """Make a block."""
+    address = memory.reserve(kind.size_in_words)
+    view(address, kind.size_in_words)[:] = kind.words(**fields)
+    return address
+
+
+def hashed(memory: Memory, mask: int) -> KeyMap:
+    table, free, keys = (memory.reserve(words) for words in (2 * (mask + 1), 4096, 4096))
+    return KeyMap(made(memory, KeyMap, hashed=1, low=0, high=0, mask=mask, table=table, free=free, keys=keys))
 
 
 @given(st.lists(st.tuples(st.booleans(), st.one_of(st.integers(0, 40), WORDS)), max_size=200))
@@ -26,9 +34,9 @@ def test_a_key_map_is_a_dict_that_uses_ids_again(steps):
     memory, known, mask = Memory(), {}, 31
     keys = hashed(memory, mask)
     for adds, key in steps:
-        if adds and hash_map.crowded(keys, 1):
+        if adds and hash_map.needs_rehash(keys, 1):
             mask = 2 * mask + 1
-            hash_map.rehash(keys, memory.reserve(2 * (mask + 1)), mask)
+            hash_map.rehash(keys, Array(memory.reserve(2 * (mask + 1))), mask)
         if adds:
             known.setdefault(key, hash_map.add(keys, key))
         elif key in known:
@@ -37,10 +45,10 @@ def test_a_key_map_is_a_dict_that_uses_ids_again(steps):
         assert {each: hash_map.find(keys, each) for each in known} == known
         assert len(set(known.values())) == len(known)
         assert all(hash_map.key_of(keys, known[each]) == each for each in known)
-    assert view(keys, hash_map.WORDS)[hash_map.NEXT] <= len(steps)
+    assert keys.next_id <= len(steps)
     for key in list(known):
         hash_map.remove(keys, key)
-    assert view(keys, hash_map.WORDS)[hash_map.USED] == 0
+    assert keys.used == 0
     assert hash_map.find(keys, 0) == -1
 
 
@@ -68,10 +76,11 @@ def test_a_range_keeps_the_rows_in_it_of_a_selection(values, low, high, whole):
     rows = np.arange(len(values)) if whole else selection
     out = memory.reserve(64)
     view(cells, 5)[:] = [len(rows), array.ctypes.data, selection.ctypes.data, out, -1]
-    op = memory.reserve(9)
-    fields = [cells, cells + 8, 8, low, high, 0 if whole else cells + 16, cells + 24, cells + 32]
-    view(op, 9)[1:] = fields
-    expressions.filter_range(op)
+    op = made(
+        memory, FilterRange, opcode=0, size=cells, values=cells + 8, width=8, low=low, high=high,
+        selected=0 if whole else cells + 16, out=cells + 24, out_size=cells + 32,
+    )  # fmt: skip
+    expressions.filter_range(FilterRange(op))
     kept = [row for row in rows.tolist() if low <= values[row] <= high]
     assert view(out, view(cells, 5)[4]).tolist() == kept
 

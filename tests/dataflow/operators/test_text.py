@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.kernels.core import text as kernel
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.language.collection import Collection, source, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow

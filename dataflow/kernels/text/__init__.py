@@ -1,0 +1,1 @@
+"""Text: its bytes, functions of columns of texts, and the pool of texts that are kept."""

@@ -1,0 +1,57 @@
+"""Bytes at an address: comparison, search, hashing and packing. Seven bytes behind each text can be read."""
+
+from __future__ import annotations
+
+from deltamark.dataflow.kernels.core.memory import inline, kernel, load_any
+
+
+@inline
+def first_bytes(start: int, length: int) -> int:
+    """Return the first eight bytes; missing ones are zero."""
+    word = load_any(start)
+    return word if length >= 8 else word & ((1 << (8 * length)) - 1)
+
+
+@inline
+def big_endian(word: int) -> int:
+    """Reverse seven bytes, so that numbers are in the order of bytes."""
+    turned = 0
+    for _ in range(7):
+        turned = turned << 8 | (word & 255)
+        word >>= 8
+    return turned
+
+
+@kernel
+def equal_bytes(a: int, b: int, length: int) -> bool:
+    """Return whether bytes are equal. Reads up to seven more bytes, and ignores them."""
+    while length >= 8:
+        if load_any(a) != load_any(b):
+            return False
+        a, b, length = a + 8, b + 8, length - 8
+    return length == 0 or (load_any(a) ^ load_any(b)) << (64 - 8 * length) == 0
+
+
+@kernel
+def hash_bytes(start: int, length: int) -> int:
+    """Hash a text to 31 bits."""
+    mixed, left = length, length
+    while left > 0:
+        mixed = (mixed ^ first_bytes(start, left)) * -7046029254386353131
+        mixed ^= mixed >> 29
+        start, left = start + 8, left - 8
+    return (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
+
+
+@kernel
+def search(place: int, end: int, piece: int, length: int) -> int:
+    """Return the address behind the first occurrence of a piece, 0 if there is none."""
+    if length == 0:
+        return place
+    shift = 64 - 8 * min(length, 8)
+    wanted = load_any(piece) << shift
+    while place + length <= end:
+        if load_any(place) << shift == wanted and (length <= 8 or equal_bytes(place, piece, length)):
+            return place + length
+        place += 1
+    return 0

@@ -1,0 +1,150 @@
+"""Functions of texts, which operators see as two vectors: the addresses of their bytes, and their lengths.
+
+The texts are those of an input's rows, as they lie in the feed, or those of numbers. None is copied here.
+"""
+
+from __future__ import annotations
+
+from deltamark.dataflow.kernels.core.blocks import Array, Array8, Cell, Operator, Vector, Vector32, vector_at
+from deltamark.dataflow.kernels.core.memory import kernel
+from deltamark.dataflow.kernels.text.bytes import big_endian, equal_bytes, first_bytes, hash_bytes, search
+from deltamark.dataflow.types import NULL
+
+TOO_LONG = 2
+"""Status: a substring has more bytes than fit."""
+
+
+class InputTexts(Operator):
+    """The texts of an input's column, as they lie in the feed."""
+
+    size: Cell
+    offsets: Vector32
+    base: Cell
+    """The address of the bytes, to which the offsets are added."""
+    rows: int
+    """The cell of a selection, 0 for all rows."""
+    missing: int
+    """The cell of bytes that are 1 for a missing text, 0 if none is missing."""
+    start: Vector
+    length: Vector
+
+
+class TextFunction(Operator):
+    """A function of a column of texts."""
+
+    size: Cell
+    start: Vector
+    length: Vector
+    result: Vector
+
+
+class Match(TextFunction):
+    """Tests whether a text consists of pieces, in order, with anything between them."""
+
+    pieces: Array
+    """For each piece its address and its length."""
+    count: int
+
+
+class Substring(TextFunction):
+    """Packs some characters as a short text; `first` counts from 1."""
+
+    first: int
+    count: int
+
+
+@kernel
+def input_texts(op: InputTexts) -> None:
+    """Write the addresses and lengths of an input's texts; a missing one has length -1."""
+    size, offsets, base, starts, lengths = op.size, op.offsets, op.base, op.start, op.length
+    if op.rows == 0:
+        for at in range(size):
+            start = offsets[at]
+            starts[at] = base + start
+            lengths[at] = offsets[at + 1] - start
+    else:
+        rows = vector_at(op.rows)
+        for at in range(size):
+            start = offsets[rows[at]]
+            starts[at] = base + start
+            lengths[at] = offsets[rows[at] + 1] - start
+    if op.missing != 0:
+        _mark_missing(op, size, lengths)
+
+
+@kernel
+def _mark_missing(op: InputTexts, size: int, lengths: Array) -> None:
+    missing = Array8(vector_at(op.missing))
+    for at in range(size):
+        row = at if op.rows == 0 else vector_at(op.rows)[at]
+        if missing[row] != 0:
+            lengths[at] = -1
+
+
+@kernel
+def match(op: Match) -> None:
+    """Test texts for a pattern."""
+    starts, lengths, result, pieces, count = op.start, op.length, op.result, op.pieces, op.count
+    for at in range(op.size):
+        result[at] = 1 if _matches(starts[at], lengths[at], pieces, count) else 0
+
+
+@kernel
+def _matches(start: int, length: int, pieces: Array, count: int) -> bool:
+    first, last = pieces[1], pieces[2 * count - 1]
+    if count == 1:
+        return length == first and equal_bytes(start, pieces[0], first)
+    if length < first + last or not equal_bytes(start, pieces[0], first):
+        return False
+    end = start + length - last
+    if not equal_bytes(end, pieces[2 * count - 2], last):
+        return False
+    place = start + first
+    for piece in range(1, count - 1):
+        place = search(place, end, pieces[2 * piece], pieces[2 * piece + 1])
+        if place == 0:
+            return False
+    return True
+
+
+@kernel
+def substring(op: Substring) -> int:
+    """Pack characters of texts."""
+    starts, lengths, result, before, count = op.start, op.length, op.result, op.first - 1, op.count
+    for at in range(op.size):
+        place = starts[at]
+        end = place + lengths[at]
+        first = _skip(place, end, before)
+        size = _skip(first, end, count) - first
+        if size > 7:
+            return TOO_LONG
+        result[at] = big_endian(first_bytes(first, size)) << 3 | size
+    return 0
+
+
+@kernel
+def _skip(place: int, end: int, characters: int) -> int:
+    """Return the address behind a number of characters of UTF-8, or the end."""
+    while characters > 0 and place < end:
+        place += 1
+        while place < end and Array8(place)[0] & 0xC0 == 0x80:
+            place += 1
+        characters -= 1
+    return place
+
+
+@kernel
+def prefix(op: TextFunction) -> None:
+    """Pack the first seven bytes of texts: a smaller number comes no later in the order of texts."""
+    starts, lengths, result = op.start, op.length, op.result
+    for at in range(op.size):
+        length = lengths[at]
+        result[at] = NULL if length < 0 else big_endian(first_bytes(starts[at], min(length, 7)))
+
+
+@kernel
+def hashes(op: TextFunction) -> None:
+    """Hash the bytes of texts."""
+    starts, lengths, result = op.start, op.length, op.result
+    for at in range(op.size):
+        result[at] = hash_bytes(starts[at], lengths[at])

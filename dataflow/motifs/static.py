@@ -16,8 +16,8 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.codegen.program import nobody
 from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.motifs import layout as kernel
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom, check_types, extended, ordered, steps, with_projections
 from deltamark.dataflow.motifs.bigjoin_run import Level, Run, Shown
@@ -73,7 +73,7 @@ class Static:
         self.variables, found = extensions(atoms)
         compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(found)})
         self._program = compiled.program
-        self._program.ops = [each for each in self._program.ops if int(view(each.block, 1)[0]) not in RULES]
+        self._program.ops = [each for each in self._program.ops if Operator(each.block).opcode not in RULES]
         self._program.slice_rows = LOAD_ROWS
         self._shard = Shard(compiled)
         self._seed, *self._levels = [Level.of(each.node, compiled, smaller) for each in found]
@@ -138,7 +138,7 @@ class Static:
         for piece in range(share, pieces, shares):
             run.keep(piece, pieces)
             listed += sum(int(rows[:, -1].sum()) for rows in run.parts())
-        return run.word(kernel.TOTAL) + listed
+        return run.block.total + listed
 
     def _hire(self) -> None:
         """Make the other workers: they have the indexes as they are."""

@@ -117,7 +117,7 @@ class Shard:
 
     def extended(self) -> int:
         """Count the rows that have been made by extending others."""
-        return sum(each.made() for each in self._extends())
+        return sum(each.extended() for each in self._extends())
 
     def _extends(self) -> Iterator[Extend]:
         return (state for state in self._program.states.values() if isinstance(state, Extend))

@@ -1,4 +1,4 @@
-"""Extend: rows by the values that indexes have for them, proposed by the one that has fewest."""
+"""Extend: extends rows by the values that indexes have under their keys; the one with the fewest values proposes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.motifs import extend as kernel
+from deltamark.dataflow.kernels.motifs import extension as kernel
+from deltamark.dataflow.kernels.motifs.extender import DeltaExtender
 from deltamark.dataflow.operators.arrangement import wide_weight
 from deltamark.dataflow.operators.motifs.index import Index, key_of
 from deltamark.dataflow.plan.nodes import Node
@@ -17,7 +17,7 @@ from deltamark.errors import DeltamarkError
 
 @dataclass(frozen=True)
 class Extend:
-    """What can go wrong in it, and how much it has proposed; it keeps no rows."""
+    """The errors and statistics of an operator that keeps no rows."""
 
     block: int
 
@@ -28,44 +28,46 @@ class Extend:
         return wide_weight()
 
     def proposals(self) -> int:
-        return int(view(self.block, kernel.PROPOSALS + 1)[kernel.PROPOSALS])
+        return kernel.Extend(self.block).proposals
 
-    def made(self) -> int:
-        return int(view(self.block, kernel.MADE + 1)[kernel.MADE])
+    def extended(self) -> int:
+        return kernel.Extend(self.block).extended
 
 
 def is_counted(node: Node, owed: Iterable[str]) -> bool:
-    """Is the number of values all that anybody wants to know of them? owed: the columns that are read."""
+    """Return whether the values are counted, not read. owed: the columns that are read."""
     new = node.params[0]
     return new not in owed and new not in node.inputs[0].schema
 
 
-def _listed(node: Node, owed: Iterable[str]) -> int:
-    """Say what becomes of the values that a row has."""
+def _mode(node: Node, owed: Iterable[str]) -> int:
+    """Return the mode of an extension; see the kernel."""
     if node.op == "measure":
         return kernel.MEASURED
     return kernel.SUMMED if is_counted(node, owed) else kernel.LISTED
 
 
 def extend(stream: Stream, node: Node, indexes: Sequence[Index], owed: Iterable[str]) -> Stream:
-    """Append the operator. indexes: one for each of the node's parts; owed: the columns that are read."""
+    """Append the operator. indexes: one for each part of the node; owed: the columns that are read."""
     program = stream.program
     new, parts, proposer = node.params
     table: list[int] = []
-    for (mine, _, _, sees), each in zip(parts, indexes, strict=True):
-        fields = [each.block, key_of(stream, mine, each.of.types).cell, int(sees == "old")]
-        table += [*fields, *[0] * (kernel.PART - len(fields))]
-    bound = stream.column(new) if new in node.inputs[0].schema else 0
+    for (mine, _, _, sees), index in zip(parts, indexes, strict=True):
+        key = key_of(stream, mine, index.of.types).cell
+        table += DeltaExtender.words(index=index.block, key=key, sees_old=sees == "old")
+    is_bound = new in node.inputs[0].schema
+    bound = stream.column(new) if is_bound else 0
     size, time, diff, rows, values = program.cell(), *(program.vector() for _ in range(4))
-    first = kernel.ANYBODY if proposer is None else proposer
-    block = program.op(
-        vm.EXTEND, stream.size, stream.time, stream.diff, len(parts), program.table(table), bound, first, size, time,
-        0, diff, rows, values, 0, program.crowd, _listed(node, owed), 0,
+    block = program.add(
+        vm.EXTEND, kernel.Extend, size=stream.size, time=stream.time, diff=stream.diff, extender_count=len(parts),
+        extenders=program.table(table), is_bound=is_bound, bound=bound,
+        proposer=kernel.FEWEST if proposer is None else proposer, mode=_mode(node, owed), out_size=size,
+        out_time=time, out_diff=diff, out_row=rows, out_value=values, fan_out=program.crowd,
     )  # fmt: skip
     program.keep(Extend(block))
 
-    def make(name: str) -> int:
-        return values if name == new else made.take(stream.column(name), rows)
+    def column(name: str) -> int:
+        return values if name == new else extended.take(stream.column(name), rows)
 
-    made = Stream(program, size, time, diff, make)
-    return made
+    extended = Stream(program, size, time, diff, column)
+    return extended

@@ -19,11 +19,11 @@ from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core import hash_map, interner, sorted_lists
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
 from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
+from deltamark.dataflow.kernels.core.hash_map import KeyMap, id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.groups import garbage as sweep_kernel
 from deltamark.dataflow.kernels.groups import grouped_rows as rows_kernel
-from deltamark.dataflow.kernels.motifs import index as index_kernel
+from deltamark.dataflow.kernels.motifs.index_settle import SettleIndex
 from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.types import Type
 
@@ -404,22 +404,19 @@ class Program:
         self.memory.replace(old, table)
 
     def pack_indexes(self) -> None:
-        """Move the lists of every index together."""
-        for each in self.ops:
-            if view(each.block, 1)[0] == vm.SETTLE_INDEX:
-                self._pack_index(each.block)
+        """Pack the lists of all indexes."""
+        for op in self.ops:
+            if Operator(op.block).opcode == vm.SETTLE_INDEX:
+                self._pack_index(op.block)
 
     def _pack_index(self, op: int) -> None:
-        """Move the lists of an index together, into new memory."""
-        block = vm.Late(op).block
-        words = view(block, index_kernel.WORDS)
-        keys = KeyMap(int(words[index_kernel.KEYS]))
-        ids = keys.next_id if keys.hashed else keys.high - keys.low + 1
-        old = int(words[sorted_lists.POOL]), int(words[sorted_lists.WEIGHTS])
-        new = self.memory.reserve(LOOSE), self.memory.reserve(2 * LOOSE)
-        sorted_lists.pack(block, int(ids), *new)
-        for before, after in zip(old, new, strict=True):
-            self.memory.replace(before, after)
+        """Pack the lists of the index of a SETTLE_INDEX operator, in new memory."""
+        index = SettleIndex(op).index
+        pool, weights = index.pool.address, index.weights.address
+        new_pool, new_weights = self.memory.reserve(LOOSE), self.memory.reserve(2 * LOOSE)
+        sorted_lists.pack(index, id_limit(index.keys), Array(new_pool), Array(new_weights))
+        self.memory.replace(pool, new_pool)
+        self.memory.replace(weights, new_weights)
 
     def _grow_keys(self, op: int) -> None:
         """Make room for the keys of a ROOM operator."""

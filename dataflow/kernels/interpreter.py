@@ -37,7 +37,10 @@ from deltamark.dataflow.kernels.loops.iterate import BACK, FORWARD, LENGTH, ente
 from deltamark.dataflow.kernels.loops.join import meet
 from deltamark.dataflow.kernels.loops.reduce import take_in
 from deltamark.dataflow.kernels.motifs import index as index_kernel
+from deltamark.dataflow.kernels.motifs import index_settle
 from deltamark.dataflow.kernels.motifs.extend import extend
+from deltamark.dataflow.kernels.motifs.extension import Extend
+from deltamark.dataflow.kernels.motifs.index import Index
 from deltamark.dataflow.kernels.parallel import prefix_aggregate as scan_kernel
 from deltamark.dataflow.kernels.parallel.exchange import Exchange, receive, send
 from deltamark.dataflow.kernels.parallel.key_partition import Compact, Expand, compact, expand
@@ -372,9 +375,9 @@ def _step(op: int) -> int:
     elif code == REPEAT:
         return BACK
     elif code == INDEX:
-        index_kernel.insert(op)
+        index_kernel.insert(Index(op))
     elif code == SETTLE_INDEX:
-        return index_kernel.settle(Late(op).block)
+        return index_settle.settle(index_settle.SettleIndex(op).index)
     elif code == EXTEND:
-        return FAILED if extend(op) != 0 else 0
+        return FAILED if extend(Extend(op)) != 0 else 0
     return 0

@@ -9,11 +9,13 @@ import numpy as np
 
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.program import key_range
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
+from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.hash_map import id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.motifs import bigjoin
 from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs import layout as kernel
+from deltamark.dataflow.kernels.motifs.layout import BigJoin, KeyColumn, Prefix, PrefixLevel, StaticExtender
 from deltamark.dataflow.operators.arrangement import wide_weight
 from deltamark.dataflow.operators.motifs.index import Index, Indexed
 from deltamark.dataflow.plan.nodes import Extend, Node
@@ -87,62 +89,56 @@ class BigJoinRun:
         self._levels, self._batch = levels, batch
         self._width = len((levels or [seed])[-1].after) + 1
         (_, of) = seed.parts[0]
-        keys = KeyMap(int(view(of.block, index_kernel.WORDS)[index_kernel.KEYS]))
-        self._keys = keys.next_id if keys.hashed else keys.high - keys.low + 1
+        self._keys = id_limit(index_kernel.Index(of.block).keys)
         stamps = max(each.numbers() for level in levels for _, each in level.parts) if levels else 0
-        words = {
-            kernel.BATCH: batch, kernel.LEVELS: len(levels), kernel.TAIL: tail, kernel.SEED: self._parts(seed),
-            kernel.LEVEL_TABLE: self._table([word for each in levels for word in self._level(each)]),
-            kernel.SEED_FILTERS: len(seed.smaller), kernel.SEED_FILTER_TABLE: self._table(seed.filters),
-            kernel.SEED_IDS: self._keys, kernel.OUT: self._memory.reserve(2 * batch * self._width),
-            kernel.STAMPS: self._memory.reserve(stamps // 2 + 1) if stamps <= MAX_STAMPS else 0,
-            kernel.ROW: self._memory.reserve(self._width), kernel.KEPT_TAIL: -1,
-            **{each: self._memory.reserve(UNBOUNDED_WORDS) for each in (kernel.KEPT, kernel.SPARE, kernel.REST)},
-        }  # fmt: skip
-        self._block = self._table([words.get(each, 0) for each in range(kernel.WORDS)])
+        reserve = self._memory.reserve
+        table = self._table([word for each in levels for word in self._level(each)])
+        words = BigJoin.words(
+            batch=batch, level_count=len(levels), levels=table, tail=tail, seed=self._parts(seed),
+            seed_filter_count=len(seed.smaller), seed_filters=self._table(seed.filters), seed_stop=self._keys,
+            out=reserve(2 * batch * self._width), row=reserve(self._width),
+            stamps=reserve(stamps // 2 + 1) if stamps <= MAX_STAMPS else 0, buffer=reserve(UNBOUNDED_WORDS),
+            spare_buffer=reserve(UNBOUNDED_WORDS), result=reserve(UNBOUNDED_WORDS),
+        )  # fmt: skip
+        self.block = BigJoin(self._table(words))
 
     def keep(self, part: int, parts: int) -> None:
         """Restrict the run to the first atom's rows in one of `parts` ranges of keys."""
-        words = view(self._block, kernel.WORDS)
-        words[kernel.SEED_ID], words[kernel.SEED_IDS] = self._keys * part // parts, self._keys * (part + 1) // parts
+        self.block.seed_key_id = self._keys * part // parts
+        self.block.seed_stop = self._keys * (part + 1) // parts
 
     def parts(self) -> Iterator[np.ndarray]:
         """Run; yield the listed rows whenever the output block is full."""
         status = kernel.FULL
         while status == kernel.FULL:
-            status = bigjoin.run(self._block)
+            status = bigjoin.run(self.block)
             if status == kernel.FAILED:
                 raise self._problem()
-            words = view(self._block, kernel.WORDS)
-            rows = view(int(words[kernel.OUT]), int(words[kernel.OUT_COUNT]) * self._width)
+            rows = view(self.block.out.address, self.block.out_count * self._width)
             yield rows.reshape(-1, self._width).copy()
-            words[kernel.OUT_COUNT] = 0
+            self.block.out_count = 0
 
     def factorized(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Run; yield the listed prefixes, with the values of the remaining variables."""
-        words = view(self._block, kernel.WORDS)
-        words[kernel.VALUES] = self._memory.reserve(UNBOUNDED_WORDS)
+        self.block.values = Array(self._memory.reserve(UNBOUNDED_WORDS))
         for rows in self.parts():
-            values = view(int(words[kernel.VALUES]), 2 * int(words[kernel.VALUE_COUNT])).reshape(-1, 2).copy()
-            words[kernel.VALUE_COUNT] = 0
+            values = view(self.block.values.address, 2 * self.block.value_count).reshape(-1, 2).copy()
+            self.block.value_count = 0
             yield rows, values
 
-    def word(self, which: int) -> int:
-        return int(view(self._block, kernel.WORDS)[which])
-
     def statistics(self) -> RunStatistics:
+        levels = self.block.levels
         most = [
-            int(view(self.word(kernel.LEVEL_TABLE) + 8 * kernel.LEVEL * level, kernel.LEVEL)[kernel.MOST])
-            for level in range(len(self._levels))
+            PrefixLevel(levels[kernel.LEVEL_WORDS * number :].address).most_held for number in range(len(self._levels))
         ]
-        return RunStatistics(self.word(kernel.ROUNDS), self.word(kernel.PROPOSALS), tuple(most))
+        return RunStatistics(self.block.rounds, self.block.proposals, tuple(most))
 
     def held_bytes(self) -> int:
         """Count the bytes of memory beside the indexes."""
         return sum(self._memory.resident(self._memory.reservations()).values())
 
     def _problem(self) -> DeltamarkError:
-        if self.word(kernel.ERROR) == kernel.TOO_HEAVY:
+        if self.block.error == kernel.OVERFLOW:
             return wide_weight()
         raise AssertionError("a level held more than two batches of prefixes")
 
@@ -152,21 +148,26 @@ class BigJoinRun:
         return address
 
     def _level(self, level: ExtensionStep) -> list[int]:
-        records = self._memory.reserve(2 * self._batch * (len(level.columns) + kernel.BEHIND))
-        bound = level.columns.index(level.new) if level.new in level.columns else -1
-        return [
-            records, 0, 0, len(level.columns), len(level.parts), self._parts(level), bound, len(level.smaller),
-            self._table(level.filters), 0,
-        ]  # fmt: skip
+        columns = len(level.columns)
+        return PrefixLevel.words(
+            prefixes=self._memory.reserve(2 * self._batch * (Prefix.size_in_words + columns)), columns=columns,
+            extender_count=len(level.parts), extenders=self._parts(level),
+            bound=level.columns.index(level.new) if level.new in level.columns else -1,
+            filter_count=len(level.smaller), filters=self._table(level.filters),
+        )  # fmt: skip
 
     def _parts(self, level: ExtensionStep) -> int:
         words: list[int] = []
         for mine, of in level.parts:
-            if len(mine) > kernel.MOST_KEYS:
-                raise DeltamarkError("a key of too many columns", ", ".join(mine), f"use at most {kernel.MOST_KEYS}")
-            key = [of.block, len(mine), 0, 0, 0]
+            if len(mine) > kernel.MAX_KEY_COLUMNS:
+                remedy = f"use at most {kernel.MAX_KEY_COLUMNS}"
+                raise DeltamarkError("a key of too many columns", ", ".join(mine), remedy)
+            index = index_kernel.Index(of.block)
+            extender = StaticExtender.words(
+                index=index.address, pool=index.pool.address, width=index.width, key_columns=len(mine)
+            )
             ranges = [(0, kernel.FOREVER)] if len(mine) == 1 else key_range(of.of.types)
             for name, (low, radix) in zip(mine, ranges, strict=True):
-                key += [level.columns.index(name), low, radix]
-            words += [*key, *[0] * (kernel.PART - len(key))]
+                extender += KeyColumn.words(column=level.columns.index(name), low=low, radix=radix)
+            words += [*extender, *[0] * (kernel.EXTENDER_WORDS - len(extender))]
         return self._table(words)

@@ -15,8 +15,8 @@ import numpy as np
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.motifs import layout as kernel
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom, check_types, extended, ordered, steps, with_projections
 from deltamark.dataflow.motifs.bigjoin_run import BigJoinRun, ExtensionStep, RunStatistics
@@ -83,7 +83,7 @@ class StaticMotif:
         self.variables, found = extensions(atoms)
         compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(found)})
         self._program = compiled.program
-        self._program.ops = [each for each in self._program.ops if int(view(each.block, 1)[0]) not in DELTA_QUERY_OPS]
+        self._program.ops = [each for each in self._program.ops if Operator(each.block).opcode not in DELTA_QUERY_OPS]
         self._program.slice_rows = LOAD_ROWS
         self._worker = Worker(compiled)
         self._seed, *self._levels = [
@@ -152,7 +152,7 @@ class StaticMotif:
         for piece in range(share, pieces, shares):
             run.keep(piece, pieces)
             listed += sum(int(rows[:, -1].sum()) for rows in run.parts())
-        return run.word(kernel.TOTAL) + listed
+        return run.block.total + listed
 
     def _open_pool(self) -> None:
         """Fork the other workers, which inherit the indexes."""

@@ -30,4 +30,4 @@ def proposals(dataflow: HasStates) -> int:
 
 def extended_rows(dataflow: HasStates) -> int:
     """Count the rows that were made by extending others."""
-    return sum(each.made() for each in dataflow.states(ExtendCounts))
+    return sum(each.extended() for each in dataflow.states(ExtendCounts))

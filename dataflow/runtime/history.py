@@ -24,6 +24,7 @@ from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
 from deltamark.dataflow.kernels.arrangements.join import Join
 from deltamark.dataflow.kernels.arrangements.join_cursor import CursorSide
 from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.hash_map import id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.loops import iterate as iterate_kernel
 from deltamark.dataflow.kernels.loops import reduce as close_kernel

@@ -1,61 +1,64 @@
-"""Sort rows by a column of numbers from 0 up. It is stable: sorting by one column after another sorts by both."""
+"""A stable sort of row numbers by the values of the rows, which are not negative.
+
+Because it is stable, sorting by one column and then by another sorts by the second and, among equals, by the first.
+"""
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import kernel, load, store
+from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.memory import kernel
 
-BITS = 11
-DIGITS = 1 << BITS
+DIGIT_BITS = 11
+DIGITS = 1 << DIGIT_BITS
 
-FEW = 32
-"""Rows that are sorted by insertion, which needs no counts."""
+MAX_INSERTION_ROWS = 32
+"""Up to this number rows are sorted by insertion, which needs no counts. Not measured."""
 
 
 @kernel
-def by(values: int, rows: int, spare: int, size: int, counts: int) -> int:
-    """Sort row numbers by the values that lie at them; return where they are then, `rows` or `spare`.
+def sort_rows(values: Array, rows: Array, spare: Array, size: int, counts: Array) -> Array:
+    """Sort row numbers by the values at them; return the array that holds the result, `rows` or `spare`.
 
-    counts: DIGITS words of scratch.
+    counts: scratch of DIGITS words.
     """
-    if size <= FEW:
-        _insert(values, rows, size)
+    if size <= MAX_INSERTION_ROWS:
+        _sort_by_insertion(values, rows, size)
         return rows
     bits, shift = 0, 0
     for at in range(size):
-        bits |= load(values, at)
+        bits |= values[at]
     while bits >> shift != 0:
-        _pass(values, rows, spare, size, counts, shift)
+        _sort_by_digit(values, rows, spare, size, counts, shift)
         rows, spare = spare, rows
-        shift += BITS
+        shift += DIGIT_BITS
     return rows
 
 
 @kernel
-def _insert(values: int, rows: int, size: int) -> None:
+def _sort_by_insertion(values: Array, rows: Array, size: int) -> None:
     for at in range(1, size):
-        row, place = load(rows, at), at
-        while place > 0 and load(values, load(rows, place - 1)) > load(values, row):
-            store(rows, place, load(rows, place - 1))
+        row, place = rows[at], at
+        while place > 0 and values[rows[place - 1]] > values[row]:
+            rows[place] = rows[place - 1]
             place -= 1
-        store(rows, place, row)
+        rows[place] = row
 
 
 @kernel
-def _pass(values: int, rows: int, into: int, size: int, counts: int, shift: int) -> None:
-    """Deal the rows out by one digit."""
+def _sort_by_digit(values: Array, rows: Array, target: Array, size: int, counts: Array, shift: int) -> None:
+    """Write the rows to `target` in order of one digit of their values: one pass of radix sort."""
     for digit in range(DIGITS):
-        store(counts, digit, 0)
+        counts[digit] = 0
     for at in range(size):
-        digit = (load(values, at) >> shift) & (DIGITS - 1)
-        store(counts, digit, load(counts, digit) + 1)
+        counts[(values[at] >> shift) & (DIGITS - 1)] += 1
     start = 0
     for digit in range(DIGITS):
-        count = load(counts, digit)
-        store(counts, digit, start)
+        count = counts[digit]
+        counts[digit] = start
         start += count
     for at in range(size):
-        row = load(rows, at)
-        digit = (load(values, row) >> shift) & (DIGITS - 1)
-        place = load(counts, digit)
-        store(counts, digit, place + 1)
-        store(into, place, row)
+        row = rows[at]
+        digit = (values[row] >> shift) & (DIGITS - 1)
+        place = counts[digit]
+        counts[digit] = place + 1
+        target[place] = row

@@ -1,60 +1,112 @@
-"""Sorted lists of numbers in one pool, and searches in them.
+"""Sorted lists of numbers in one pool, one list for each key id, and searches in them.
 
-A list lies in a block of the pool; blocks come in sizes that are at most a quarter apart, and one that is given back is
-used again for a list of its size. Numbers take 4 bytes where the range of all of them does, else 8.
+A list lies in a span of the pool. The lengths of spans fall into size classes that differ by at most a quarter, and a
+freed span is used again for a list of its class. Numbers take 4 bytes each if their whole range fits, else 8.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, load32, store, store32
-
-WIDTH, HEADS, POOL, WEIGHTED, WEIGHTS, FREE, END, GARBAGE = range(1, 9)
-"""The first words of an index's block. HEADS: four int32 a key, see below. END: numbers of the pool that are in blocks,
-GARBAGE of them in blocks that are free. FREE: a word a size of block, its first free one. WEIGHTS: how often each row
-is there, a word each, once WEIGHTED is set; until then all are there once."""
-
-START, COUNT, ROOM, NEW = range(4)
-"""Of a key: where its list starts (in units), how many numbers it has, how many the block has room for, and 1 + the
-place of its first update in this slice."""
+from deltamark.dataflow.kernels.core.blocks import Array, Array32, Block, Int32, Operator
+from deltamark.dataflow.kernels.core.memory import inline, kernel, move
 
 UNIT = 4
-"""Blocks start at, and are as long as, multiples of so many numbers."""
-SIZES = 128
+"""Spans begin at multiples of UNIT numbers, and their lengths are such multiples."""
+
+SIZE_CLASSES = 128
+
+MIN_GARBAGE = 1 << 12
+"""Numbers in freed spans that are never worth packing the pool. Not measured."""
+
+
+class ListHead(Block):
+    """The list of a key id."""
+
+    start: Int32
+    """Where the span of the list begins, in units."""
+    count: Int32
+    room: Int32
+    """The length of the span."""
+    first_update: Int32
+    """The key's first update of the slice, plus 1; see `motifs.index`."""
+
+
+class SortedLists(Operator):
+    """The lists of all key ids, and the multiplicities of their numbers."""
+
+    width: int
+    """Bytes of a number: 4 or 8."""
+    heads: Array
+    """A `ListHead` for each key id."""
+    pool: Array
+    weighted: int = 0
+    weights: Array
+    """The multiplicity of each number of the pool, if `weighted` is set; otherwise all are 1."""
+    free: Array
+    """For each size class its first free span (in units, plus 1), whose first number refers to the next one."""
+    end: int = UNIT
+    """The end of the last span."""
+    garbage: int = 0
+    """The total length of the free spans."""
 
 
 @inline
-def number(pool: int, width: int, at: int) -> int:
-    return load32(pool, at) if width == 4 else load(pool, at)
+def head_of(lists: SortedLists, key_id: int) -> ListHead:
+    """Return the head of a key id's list."""
+    return ListHead(lists.heads[2 * key_id :].address)
 
 
 @inline
-def put(pool: int, width: int, at: int, value: int) -> None:
+def number_at(pool: Array, width: int, place: int) -> int:
+    """Return a number of the pool."""
+    return Array32(pool)[place] if width == 4 else pool[place]
+
+
+@inline
+def set_number(pool: Array, width: int, place: int, number: int) -> None:
+    """Write a number of the pool."""
     if width == 4:
-        store32(pool, at, value)
+        Array32(pool)[place] = number
     else:
-        store(pool, at, value)
+        pool[place] = number
+
+
+@inline
+def weight_at(lists: SortedLists, place: int) -> int:
+    """Return the multiplicity of the number at a place."""
+    return lists.weights[place] if lists.weighted != 0 else 1
 
 
 @kernel
-def seek(pool: int, width: int, start: int, stop: int, value: int) -> int:
-    """Return the place from `start` on of the first number that is not less than a value: by doubling, then halving."""
-    if start >= stop or number(pool, width, start) >= value:
+def set_weight(lists: SortedLists, place: int, weight: int) -> None:
+    """Write the multiplicity of the number at a place."""
+    if weight != 1 and lists.weighted == 0:
+        for other in range(lists.end):
+            lists.weights[other] = 1
+        lists.weighted = 1
+    if lists.weighted != 0:
+        lists.weights[place] = weight
+
+
+@kernel
+def seek(pool: Array, width: int, start: int, stop: int, number: int) -> int:
+    """Return the first place from `start` on whose number is not less, by galloping and then binary search."""
+    if start >= stop or number_at(pool, width, start) >= number:
         return start
-    step, low = 1, start  # the number at low is less
-    while low + step < stop and number(pool, width, low + step) < value:
+    step, low = 1, start  # the number at `low` is less
+    while low + step < stop and number_at(pool, width, low + step) < number:
         low += step
         step += step
     left = min(step, stop - low) - 1
-    while left > 0:  # the first that is not less is one of so many behind the next one
+    while left > 0:  # the result is one of the `left + 1` places behind `low`
         half = (left + 1) >> 1
-        low += half if number(pool, width, low + half) < value else 0
+        low += half if number_at(pool, width, low + half) < number else 0
         left -= half
     return low + 1
 
 
 @kernel
-def size_of(numbers: int) -> int:
-    """Return which size of block holds so many numbers: 4 * shift + units, the block having units << shift of them."""
+def size_class_of(numbers: int) -> int:
+    """Return the smallest size class that has room: 4 * shift + units for spans of `units << shift` units."""
     units, shift = (numbers + UNIT - 1) // UNIT, 0
     while (units + (1 << shift) - 1) >> shift > 7:
         shift += 1
@@ -62,62 +114,71 @@ def size_of(numbers: int) -> int:
 
 
 @kernel
-def room_of(size: int) -> int:
-    """Return how many numbers a size of block holds."""
-    shift = max((size >> 2) - 1, 0)
-    return (size - 4 * shift) * UNIT << shift
+def span_length(size_class: int) -> int:
+    """Return the length of the spans of a size class, in numbers."""
+    shift = max((size_class >> 2) - 1, 0)
+    return (size_class - 4 * shift) * UNIT << shift
 
 
 @kernel
-def take(op: int, numbers: int) -> int:
-    """Return where a block starts that holds so many numbers."""
-    size = size_of(numbers)
-    free = load(load(op, FREE), size)
+def allocate(lists: SortedLists, numbers: int) -> int:
+    """Return the start of a span that has room for a list."""
+    size_class = size_class_of(numbers)
+    free = lists.free[size_class]
     if free == 0:
-        start = load(op, END)
-        store(op, END, start + room_of(size))
+        start = lists.end
+        lists.end = start + span_length(size_class)
         return start
     start = (free - 1) * UNIT
-    store(load(op, FREE), size, number(load(op, POOL), load(op, WIDTH), start))
-    store(op, GARBAGE, load(op, GARBAGE) - room_of(size))
+    lists.free[size_class] = number_at(lists.pool, lists.width, start)
+    lists.garbage -= span_length(size_class)
     return start
 
 
 @kernel
-def give(op: int, start: int, room: int) -> None:
-    """Give a block back."""
-    size = size_of(room)
-    put(load(op, POOL), load(op, WIDTH), start, load(load(op, FREE), size))
-    store(load(op, FREE), size, start // UNIT + 1)
-    store(op, GARBAGE, load(op, GARBAGE) + room)
+def release(lists: SortedLists, start: int, room: int) -> None:
+    """Free a span."""
+    size_class = size_class_of(room)
+    set_number(lists.pool, lists.width, start, lists.free[size_class])
+    lists.free[size_class] = start // UNIT + 1
+    lists.garbage += room
+
+
+@inline
+def move_numbers(lists: SortedLists, target: int, source: int, count: int) -> None:
+    """Move numbers within the pool, with their multiplicities; source and target may overlap."""
+    pool, width = lists.pool.address, lists.width
+    move(pool + width * target, pool + width * source, width * count)
+    if lists.weighted != 0:
+        move(lists.weights[target:].address, lists.weights[source:].address, 8 * count)
 
 
 @kernel
-def wasteful(op: int) -> bool:
-    """Is so much of the pool free that its lists should move together?"""
-    return 4 * load(op, GARBAGE) > load(op, END) + (1 << 14)
+def needs_packing(lists: SortedLists) -> bool:
+    """Return whether the free spans take so much of the pool that the lists should be packed."""
+    return 4 * lists.garbage > lists.end + 4 * MIN_GARBAGE
 
 
 @kernel
-def pack(op: int, keys: int, pool: int, weights: int) -> None:
-    """Move the lists of so many keys to an empty pool, one behind the other."""
-    heads, old, width, end = load(op, HEADS), load(op, POOL), load(op, WIDTH), UNIT
-    for key in range(keys):
-        count, start = load32(heads, 4 * key + COUNT), load32(heads, 4 * key + START) * UNIT
+def pack(lists: SortedLists, id_limit: int, pool: Array, weights: Array) -> None:
+    """Move the lists of all key ids below a limit to an empty pool, one behind the other."""
+    old, old_weights, width, weighted, end = lists.pool, lists.weights, lists.width, lists.weighted != 0, UNIT
+    for key_id in range(id_limit):
+        head = head_of(lists, key_id)
+        count, start = head.count, head.start * UNIT
         if count == 0:
             continue
-        room = room_of(size_of(count))
         for at in range(count):
-            put(pool, width, end + at, number(old, width, start + at))
-        if load(op, WEIGHTED) != 0:
+            set_number(pool, width, end + at, number_at(old, width, start + at))
+        if weighted:
             for at in range(count):
-                store(weights, end + at, load(load(op, WEIGHTS), start + at))
-        store32(heads, 4 * key + START, end // UNIT)
-        store32(heads, 4 * key + ROOM, room)
-        end += room
-    for size in range(SIZES):
-        store(load(op, FREE), size, 0)
-    store(op, POOL, pool)
-    store(op, WEIGHTS, weights)
-    store(op, END, end)
-    store(op, GARBAGE, 0)
+                weights[end + at] = old_weights[start + at]
+        head.start = end // UNIT
+        head.room = span_length(size_class_of(count))
+        end += head.room
+    for size_class in range(SIZE_CLASSES):
+        lists.free[size_class] = 0
+    lists.pool = pool
+    lists.weights = weights
+    lists.end = end
+    lists.garbage = 0

@@ -1,1 +1,1 @@
-"""Motifs: sorted indexes, worst-case optimal extension, and BiGJoin."""
+"""Motifs: sorted indexes, worst-case optimal extension of rows by them, and BiGJoin."""

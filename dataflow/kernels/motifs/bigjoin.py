@@ -1,222 +1,200 @@
 """BiGJoin: find a motif in indexes that do not change, in batches of bounded size.
 
-A level holds prefixes, rows of the variables that are bound so far, that wait to be extended by one more. Each knows
-which index proposes its values, the one with fewest, and where the rest of that list is: so a prefix can be extended in
-part, and a round makes at most BATCH proposals however long a list is. Next runs the last level that has as many to
-make; where none has, more of the first rows are taken in, and when there are none left the last level that has any
-runs. So a level never holds more than 2 * BATCH prefixes, which `_push` would refuse, and memory follows the batch.
-(Lists that are only counted are not cut: nothing of them is kept.)
+A level holds prefixes, rows of the variables that are bound so far, which are extended by one more variable. For each
+prefix it holds which index proposes its values, the one with the fewest, and the rest of that list. So a prefix can be
+extended in part, and a round makes at most `batch` proposals, however long a list is.
+
+A round runs the last level that has a batch of proposals. If there is none, more rows of the first atom become
+prefixes; if no rows are left, the last level that has any prefixes runs. So a level never holds more than 2 * batch
+prefixes, which `_push` would refuse, and the memory is bounded by the batch. (Lists that are only counted are not cut,
+because nothing of them is kept.)
 """
 
 from __future__ import annotations
 
+from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.hash_map import key_of
-from deltamark.dataflow.kernels.core.memory import kernel, load, load32, store
-from deltamark.dataflow.kernels.core.sorted_lists import COUNT, HEADS, POOL, START, UNIT, WIDTH, number
-from deltamark.dataflow.kernels.motifs import index
+from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.core.sorted_lists import UNIT, head_of, number_at, weight_at
+from deltamark.dataflow.kernels.motifs.extender import settled_weight
 from deltamark.dataflow.kernels.motifs.factorized import count_tail, list_tail
 from deltamark.dataflow.kernels.motifs.layout import (
-    AT,
-    BATCH,
-    BEHIND,
-    BOUND,
-    COLUMNS,
     DONE,
-    ERROR,
     FAILED,
-    FILTER_TABLE,
-    FILTERS,
-    FROM,
     FULL,
-    HELD,
-    INDEX,
-    KEY_TABLE,
-    KEYS,
-    LEFT,
-    LEVELS,
-    MOST,
-    OUT,
-    OUT_COUNT,
-    PART,
-    PART_TABLE,
-    PARTS,
-    PROPOSALS,
-    RECORDS,
-    ROUNDS,
-    ROW,
-    SEED,
-    SEED_AT,
-    SEED_FILTER_TABLE,
-    SEED_FILTERS,
-    SEED_ID,
-    SEED_IDS,
-    STOP,
-    TAIL,
-    TO,
-    TOO_MANY,
-    VALUE_COUNT,
-    VALUES,
-    WEIGHT,
-    WHICH,
+    PREFIX_WORDS,
+    TOO_MANY_PREFIXES,
+    BigJoin,
+    Prefix,
+    PrefixLevel,
+    StaticExtender,
+    extender_at,
+    key_column_at,
     level_at,
-    locate,
-    times,
-    weight_of,
+    open_lists,
+    product,
 )
 
 
 @kernel
-def run(op: int) -> int:
-    """Run until all is found, or OUT holds BATCH rows or more."""
-    levels, batch = load(op, LEVELS), load(op, BATCH)
-    last = min(levels - 1, load(op, TAIL))
-    while load(op, ERROR) == 0:
-        if load(op, OUT_COUNT) >= batch or load(op, VALUE_COUNT) >= batch:
+def run(op: BigJoin) -> int:
+    """Run until all rows are found, or the output holds at least a batch of rows or values."""
+    levels, batch = op.level_count, op.batch
+    last = min(levels - 1, op.tail)
+    while op.error == 0:
+        if op.out_count >= batch or op.value_count >= batch:
             return FULL
-        level = last
-        while level >= 0 and load(level_at(op, level), LEFT) < batch:
-            level -= 1
-        if level < 0 and load(op, SEED_ID) < load(op, SEED_IDS):
-            _take_in(op)
+        number = last
+        while number >= 0 and level_at(op, number).proposals < batch:
+            number -= 1
+        if number < 0 and op.seed_key_id < op.seed_stop:
+            _push_seeds(op)
             continue
-        if level < 0:
-            level = last
-            while level >= 0 and load(level_at(op, level), HELD) == 0:
-                level -= 1
-        if level < 0:
+        if number < 0:
+            number = last
+            while number >= 0 and level_at(op, number).held == 0:
+                number -= 1
+        if number < 0:
             return DONE
-        store(op, ROUNDS, load(op, ROUNDS) + 1)
-        _round(op, level)
+        op.rounds += 1
+        _round(op, number)
     return FAILED
 
 
 @kernel
-def _take_in(op: int) -> None:
-    """Take in a batch of the first atom's rows."""
-    seed, row, left = load(op, SEED), load(op, ROW), load(op, BATCH)
-    of, columns, key_id, at = load(seed, INDEX), load(seed, KEYS) + 1, load(op, SEED_ID), load(op, SEED_AT)
-    while left > 0 and key_id < load(op, SEED_IDS):
-        head = load(of, HEADS) + 16 * key_id
-        start, count = load32(head, START) * UNIT, load32(head, COUNT)
+def _push_seeds(op: BigJoin) -> None:
+    """Push a batch of the first atom's rows to the first level."""
+    seed, row, left, end = op.seed, op.row, op.batch, op.seed_stop
+    index, columns, key_id, at = seed.index, seed.key_columns + 1, op.seed_key_id, op.seed_at
+    pool, width, low = seed.pool, seed.width, index.low
+    while left > 0 and key_id < end:
+        head = head_of(index, key_id)
+        start, count = head.start * UNIT, head.count
         if at < count:
-            _unpack(seed, key_of(load(of, index.KEYS), key_id), row)
+            _unpack_key(seed, key_of(index.keys, key_id), row)
         stop = min(count, at + left)
         left -= stop - at
         for place in range(start + at, start + stop):
-            store(row, columns - 1, number(load(of, POOL), load(of, WIDTH), place) + load(of, index.LOW))
-            if _is_kept(load(op, SEED_FILTERS), load(op, SEED_FILTER_TABLE), row):
-                _hand_on(op, 0, row, columns, index.weight_at(of, place))
+            row[columns - 1] = number_at(pool, width, place) + low
+            if _passes(op.seed_filter_count, op.seed_filters, row):
+                _push_or_list(op, 0, row, columns, weight_at(index, place))
         at = stop
         if at == count:
             key_id, at = key_id + 1, 0
-    store(op, SEED_ID, key_id)
-    store(op, SEED_AT, at)
+    op.seed_key_id = key_id
+    op.seed_at = at
 
 
 @kernel
-def _unpack(part: int, key: int, row: int) -> None:
-    """Write the columns of a key."""
-    columns = load(part, KEYS)
-    for place in range(columns - 1, -1, -1):
-        word = part + 8 * (KEY_TABLE + 3 * place)
-        low, radix = load(word, 1), load(word, 2)
-        store(row, load(word, 0), (key % radix if columns > 1 else key) + low)
-        key //= radix
+def _unpack_key(seed: StaticExtender, key: int, row: Array) -> None:
+    """Write the columns of a key to a row."""
+    columns = seed.key_columns
+    for at in range(columns - 1, -1, -1):
+        part = key_column_at(seed, at)
+        row[part.column] = (key % part.radix if columns > 1 else key) + part.low
+        key //= part.radix
 
 
 @kernel
-def _push(op: int, number_of: int, row: int, weight: int) -> None:
-    """Let a row wait at a level, if it has values to be extended by."""
-    level = level_at(op, number_of)
-    least = locate(level, row)
-    if least < 0:
+def _push(op: BigJoin, number: int, row: Array, weight: int) -> None:
+    """Push a row to a level, if there are proposals for it."""
+    level = level_at(op, number)
+    proposer = open_lists(level, row)
+    if proposer < 0:
         return
-    held, columns = load(level, HELD), load(level, COLUMNS)
-    if held >= 2 * load(op, BATCH):
-        store(op, ERROR, TOO_MANY)
+    held, columns = level.held, level.columns
+    if held >= 2 * op.batch:
+        op.error = TOO_MANY_PREFIXES
         return
-    record = load(level, RECORDS) + 8 * (columns + BEHIND) * held
+    prefix = _prefix_at(level, held)
+    values = prefix.values
     for column in range(columns):
-        store(record, column, load(row, column))
+        values[column] = row[column]
     start, stop = 0, 1
-    if load(level, BOUND) < 0:
-        part = load(level, PART_TABLE) + 8 * PART * least
-        start, stop = load(part, AT), load(part, STOP)
-    store(record, columns + WEIGHT, weight)
-    store(record, columns + WHICH, least)
-    store(record, columns + FROM, start)
-    store(record, columns + TO, stop)
-    store(level, HELD, held + 1)
-    store(level, MOST, max(load(level, MOST), held + 1))
-    store(level, LEFT, load(level, LEFT) + stop - start)
+    if level.bound < 0:
+        extender = extender_at(level.extenders, proposer)
+        start, stop = extender.at, extender.stop
+    prefix.weight = weight
+    prefix.proposer = proposer
+    prefix.start = start
+    prefix.stop = stop
+    level.held = held + 1
+    level.most_held = max(level.most_held, held + 1)
+    level.proposals += stop - start
+
+
+@inline
+def _prefix_at(level: PrefixLevel, at: int) -> Prefix:
+    return Prefix(level.prefixes[(PREFIX_WORDS + level.columns) * at :].address)
 
 
 @kernel
-def _round(op: int, number_of: int) -> None:
+def _round(op: BigJoin, number: int) -> None:
     """Make a batch of proposals at a level, from its last prefix on."""
-    level, budget = level_at(op, number_of), load(op, BATCH)
-    columns, made = load(level, COLUMNS), 0
-    while budget > 0 and load(level, HELD) > 0 and load(op, ERROR) == 0:
-        record = load(level, RECORDS) + 8 * (columns + BEHIND) * (load(level, HELD) - 1)
-        start, stop = load(record, columns + FROM), load(record, columns + TO)
-        if number_of == load(op, TAIL) and load(op, VALUES) != 0:
-            budget -= list_tail(op, number_of, record)
-        elif number_of == load(op, TAIL):
-            count_tail(op, number_of, record)
+    level, budget, proposals = level_at(op, number), op.batch, 0
+    while budget > 0 and level.held > 0 and op.error == 0:
+        prefix = _prefix_at(level, level.held - 1)
+        start, stop = prefix.start, prefix.stop
+        if number == op.tail and op.values.address != 0:
+            budget -= list_tail(op, number, prefix)
+        elif number == op.tail:
+            count_tail(op, number, prefix)
         else:
             stop = min(stop, start + budget)
-            _extend(op, number_of, record, start, stop)
-        made += stop - start
+            _extend(op, number, prefix, start, stop)
+        proposals += stop - start
         budget -= stop - start
-        store(record, columns + FROM, stop)
-        if stop == load(record, columns + TO):
-            store(level, HELD, load(level, HELD) - 1)
-    store(level, LEFT, load(level, LEFT) - made)
-    store(op, PROPOSALS, load(op, PROPOSALS) + made)
+        prefix.start = stop
+        if stop == prefix.stop:
+            level.held -= 1
+    level.proposals -= proposals
+    op.proposals += proposals
 
 
 @kernel
-def _extend(op: int, number_of: int, record: int, start: int, stop: int) -> None:
-    """Extend a prefix by those of some proposals that all parts have."""
-    level = level_at(op, number_of)
-    columns, parts, row = load(level, COLUMNS), load(level, PARTS), load(op, ROW)
-    bound, which = load(level, BOUND), load(record, columns + WHICH)
-    locate(level, record)
+def _extend(op: BigJoin, number: int, prefix: Prefix, start: int, stop: int) -> None:
+    """Extend a prefix by the proposals, from `start` to `stop`, that all extenders validate."""
+    level, row, values = level_at(op, number), op.row, prefix.values
+    columns, count, extenders, bound = level.columns, level.extender_count, level.extenders, level.bound
+    is_new, proposer = bound < 0, prefix.proposer
+    open_lists(level, values)
     for column in range(columns):
-        store(row, column, load(record, column))
-    part = load(level, PART_TABLE) + 8 * PART * which
-    of = load(part, INDEX)
+        row[column] = values[column]
+    extender = extender_at(extenders, proposer)
+    index, pool, width = extender.index, extender.pool, extender.width
+    low = index.low
     for at in range(start, stop):
-        if bound < 0:
-            store(row, columns, number(load(of, POOL), load(of, WIDTH), at) + load(of, index.LOW))
-        value, weight = load(row, bound if bound >= 0 else columns), load(record, columns + WEIGHT)
-        for other in range(parts):
-            if other == which and bound < 0:
-                weight = times(op, weight, index.weight_at(of, at))
+        if is_new:
+            row[columns] = number_at(pool, width, at) + low
+        value, weight = row[columns if is_new else bound], prefix.weight
+        for other in range(count):
+            if other == proposer and is_new:
+                weight = product(op, weight, weight_at(index, at))
             else:
-                weight = times(op, weight, weight_of(load(level, PART_TABLE) + 8 * PART * other, value))
+                weight = product(op, weight, settled_weight(extender_at(extenders, other), value))
             if weight == 0:
                 break
-        if weight != 0 and _is_kept(load(level, FILTERS), load(level, FILTER_TABLE), row):
-            _hand_on(op, number_of + 1, row, columns + (bound < 0), weight)
+        if weight != 0 and _passes(level.filter_count, level.filters, row):
+            _push_or_list(op, number + 1, row, columns + is_new, weight)
 
 
 @kernel
-def _is_kept(filters: int, table: int, row: int) -> bool:
-    kept = True
-    for pair in range(filters):
-        kept &= load(row, load(table, 2 * pair)) < load(row, load(table, 2 * pair + 1))
-    return kept
+def _passes(filter_count: int, filters: Array, row: Array) -> bool:
+    """Return whether a row meets all filters."""
+    passes = True
+    for pair in range(filter_count):
+        passes &= row[filters[2 * pair]] < row[filters[2 * pair + 1]]
+    return passes
 
 
 @kernel
-def _hand_on(op: int, number_of: int, row: int, columns: int, weight: int) -> None:
-    """Give a row to the next level, or list it."""
-    if number_of < load(op, LEVELS):
-        _push(op, number_of, row, weight)
+def _push_or_list(op: BigJoin, number: int, row: Array, columns: int, weight: int) -> None:
+    """Push a row to a level, or list it if it is complete."""
+    if number < op.level_count:
+        _push(op, number, row, weight)
         return
-    into = load(op, OUT) + 8 * (columns + 1) * load(op, OUT_COUNT)
+    listed = op.out[(columns + 1) * op.out_count :]
     for column in range(columns):
-        store(into, column, load(row, column))
-    store(into, columns, weight)
-    store(op, OUT_COUNT, load(op, OUT_COUNT) + 1)
+        listed[column] = row[column]
+    listed[columns] = weight
+    op.out_count += 1

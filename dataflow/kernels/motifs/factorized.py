@@ -1,232 +1,226 @@
-"""The tail of a motif that BiGJoin finds: counted, or listed side by side.
+"""The tail of a motif in BiGJoin: its last variables, if they do not depend on each other.
 
-Variables at the end that do not depend on each other need not be listed to be counted: their numbers of values are
-multiplied. Nor is each row needed to list them: a prefix, and what each of them may be, says as much. Counting one
-value set of two lists scans a list against stamps of the other where that one stays the same from prefix to prefix,
-unless it is much shorter.
+Counting multiplies the numbers of values of these variables, without listing them. Listing emits a prefix together with
+the values of each variable: a factorized representation of the rows.
+
+Two lists are intersected by marking the numbers of one with a stamp and scanning the other, if the first stays the same
+from prefix to prefix; but a list that is much shorter is looked up in the longer one.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.intersection import narrow
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, load32, store, store32, wraps
-from deltamark.dataflow.kernels.core.sorted_lists import POOL, WEIGHTED, WIDTH, number, seek
-from deltamark.dataflow.kernels.motifs import index
+from deltamark.dataflow.kernels.core.blocks import Array, Array32
+from deltamark.dataflow.kernels.core.intersection import intersect
+from deltamark.dataflow.kernels.core.memory import inline, kernel, wraps
+from deltamark.dataflow.kernels.core.sorted_lists import number_at, seek, weight_at
+from deltamark.dataflow.kernels.motifs.extender import is_plain, settled_weight, size_of
 from deltamark.dataflow.kernels.motifs.layout import (
-    AT,
-    BEFORE,
-    COLUMNS,
-    ERROR,
-    INDEX,
-    KEPT,
-    KEPT_AT,
-    KEPT_BUT,
-    KEPT_SIZE,
-    KEPT_TAIL,
-    LEVELS,
-    OUT,
-    OUT_COUNT,
-    PART,
-    PART_TABLE,
-    PARTS,
-    REST,
-    SPARE,
-    STAMP,
-    STAMPED,
-    STAMPS,
-    STOP,
-    TOO_HEAVY,
-    TOTAL,
-    VALUE_COUNT,
-    VALUES,
-    WEIGHT,
+    OVERFLOW,
+    BigJoin,
+    Prefix,
+    StaticExtender,
+    extender_at,
     level_at,
-    locate,
-    times,
-    weight_of,
+    open_lists,
+    product,
 )
 
-MUCH_SHORTER = 8
+MAX_SCAN_RATIO = 8
+"""A list that is more than MAX_SCAN_RATIO times longer than the stamped one is not scanned: the numbers of the stamped
+one are looked up in it. Not measured."""
 
 
 @kernel
-def count_tail(op: int, number_of: int, record: int) -> None:
-    """Count the rows that a prefix is extended to by all variables of the tail."""
-    total = load(record, load(level_at(op, number_of), COLUMNS) + WEIGHT)
-    for tail in range(number_of, load(op, LEVELS)):
-        level = level_at(op, tail)
-        least = locate(level, record)
+def count_tail(op: BigJoin, first: int, prefix: Prefix) -> None:
+    """Add to the total the number of rows to which the tail, from level `first` on, extends a prefix."""
+    total = prefix.weight
+    for number in range(first, op.level_count):
+        level = level_at(op, number)
+        least = open_lists(level, prefix.values)
         if least < 0:
             return
-        parts, table = load(level, PARTS), load(level, PART_TABLE)
-        if parts == 1 and load(load(table, INDEX), WEIGHTED) == 0:
-            found = load(table, STOP) - load(table, AT)
-        elif parts == 2 and _are_plain(table, parts):
-            found = _common(op, table, table + 8 * PART)
-        elif parts > 2 and _are_plain(table, parts):
-            found = _common_to_all(op, tail, table, parts)
+        count, extenders = level.extender_count, level.extenders
+        if count == 1 and is_plain(extender_at(extenders, 0)):
+            found = size_of(extender_at(extenders, 0))
+        elif count == 2 and _can_intersect(extenders, count):
+            found = _count_common(op, extender_at(extenders, 0), extender_at(extenders, 1))
+        elif count > 2 and _can_intersect(extenders, count):
+            found = _intersect_all(op, number, extenders, count)
         else:
-            found = _met(op, table, parts, least)
-        total = times(op, total, found)
+            found = _sum_weights(op, extenders, count, least)
+        total = product(op, total, found)
         if total == 0:
             return
-    if wraps(load(op, TOTAL), total) < 0:
-        store(op, ERROR, TOO_HEAVY)
-    store(op, TOTAL, load(op, TOTAL) + total)
+    if wraps(op.total, total) < 0:
+        op.error = OVERFLOW
+    op.total += total
 
 
 @kernel
-def list_tail(op: int, number_of: int, record: int) -> int:
-    """List a prefix with the values of each variable of the tail, if all have some; return how many there are."""
-    columns, levels = load(level_at(op, number_of), COLUMNS), load(op, LEVELS)
-    into = load(op, OUT) + 8 * (columns + 1 + levels - number_of) * load(op, OUT_COUNT)
-    start = end = load(op, VALUE_COUNT)
-    for tail in range(number_of, levels):
-        level, before = level_at(op, tail), end
-        least = locate(level, record)
+def list_tail(op: BigJoin, first: int, prefix: Prefix) -> int:
+    """List a prefix and the values of each variable of the tail, if all have values; return the number of values."""
+    columns, levels = level_at(op, first).columns, op.level_count
+    listed = op.out[(columns + 1 + levels - first) * op.out_count :]
+    start = end = op.value_count
+    for number in range(first, levels):
+        least, before = open_lists(level_at(op, number), prefix.values), end
         if least >= 0:
-            end = _list_values(op, tail, least, end)
+            end = _list_values(op, number, least, end)
         if end == before:
             return 0
-        store(into, columns + 1 + tail - number_of, end - before)
+        listed[columns + 1 + number - first] = end - before
     for column in range(columns):
-        store(into, column, load(record, column))
-    store(into, columns, load(record, columns + WEIGHT))
-    store(op, OUT_COUNT, load(op, OUT_COUNT) + 1)
-    store(op, VALUE_COUNT, end)
+        listed[column] = prefix.values[column]
+    listed[columns] = prefix.weight
+    op.out_count += 1
+    op.value_count = end
     return end - start
 
 
 @kernel
-def _list_values(op: int, tail: int, least: int, end: int) -> int:
-    """List the values that all parts of a level have; return where they end."""
-    level, values = level_at(op, tail), load(op, VALUES)
-    parts, table = load(level, PARTS), load(level, PART_TABLE)
-    part = table + 8 * PART * least
-    of = load(part, INDEX)
-    if parts > 1 and _are_plain(table, parts):
-        found = _common_to_two(op, table) if parts == 2 else _common_to_all(op, tail, table, parts)
+def _list_values(op: BigJoin, number: int, least: int, end: int) -> int:
+    """List the values that all extenders of a level have; return the end of the listed values."""
+    level, values = level_at(op, number), op.values
+    count, extenders = level.extender_count, level.extenders
+    extender = extender_at(extenders, least)
+    index, pool, width = extender.index, extender.pool, extender.width
+    low = index.low
+    if count > 1 and _can_intersect(extenders, count):
+        found = _intersect_two(op, extenders) if count == 2 else _intersect_all(op, number, extenders, count)
         for at in range(found):
-            store(values, 2 * (end + at), load32(load(op, REST), at) + load(of, index.LOW))
-            store(values, 2 * (end + at) + 1, 1)
+            values[2 * (end + at)] = op.result[at] + low
+            values[2 * (end + at) + 1] = 1
         return end + found
-    for at in range(load(part, AT), load(part, STOP)):
-        value, weight = number(load(of, POOL), load(of, WIDTH), at) + load(of, index.LOW), index.weight_at(of, at)
-        for other in range(parts):
-            if other != least and weight != 0:
-                weight = times(op, weight, weight_of(table + 8 * PART * other, value))
+    for at in range(extender.at, extender.stop):
+        value = number_at(pool, width, at) + low
+        weight = _common_weight(op, extenders, count, least, value, weight_at(index, at))
         if weight != 0:
-            store(values, 2 * end, value)
-            store(values, 2 * end + 1, weight)
+            values[2 * end] = value
+            values[2 * end + 1] = weight
             end += 1
     return end
 
 
+@inline
+def _common_weight(op: BigJoin, extenders: Array, count: int, proposer: int, value: int, weight: int) -> int:
+    """Multiply the weight of a proposed value by its weights in the other lists."""
+    for other in range(count):
+        if other != proposer and weight != 0:
+            weight = product(op, weight, settled_weight(extender_at(extenders, other), value))
+    return weight
+
+
 @kernel
-def _are_plain(table: int, parts: int) -> bool:
-    """Do parts have each row once, of numbers that mean the same?"""
-    plain, low = True, load(load(table, INDEX), index.LOW)
-    for which in range(parts):
-        of = load(table + 8 * PART * which, INDEX)
-        plain &= load(of, WIDTH) == 4 and load(of, WEIGHTED) == 0 and load(of, index.LOW) == low
-    return plain
+def _sum_weights(op: BigJoin, extenders: Array, count: int, least: int) -> int:
+    """Return the sum of the weights of the values that all lists have."""
+    extender = extender_at(extenders, least)
+    index, pool, width, total = extender.index, extender.pool, extender.width, 0
+    low = index.low
+    for at in range(extender.at, extender.stop):
+        value = number_at(pool, width, at) + low
+        total += _common_weight(op, extenders, count, least, value, weight_at(index, at))
+    return total
+
+
+@kernel
+def _can_intersect(extenders: Array, count: int) -> bool:
+    """Return whether all lists are plain, of 4-byte numbers, and of equal numbers for equal values."""
+    can, low = True, extender_at(extenders, 0).index.low
+    for which in range(count):
+        extender = extender_at(extenders, which)
+        can &= extender.width == 4 and is_plain(extender) and extender.index.low == low
+    return can
 
 
 @inline
-def _common_to_two(op: int, a: int) -> int:
-    """List what two lists have in common."""
-    b = a + 8 * PART
-    return narrow(_list(a), load(a, STOP) - load(a, AT), _list(b), load(b, STOP) - load(b, AT), 0, load(op, REST))
+def _list_of(extender: StaticExtender) -> Array32:
+    """Return a list of 4-byte numbers."""
+    return Array32(extender.pool)[extender.at :]
+
+
+@inline
+def _intersect_two(op: BigJoin, extenders: Array) -> int:
+    """Write the intersection of two lists to `result`; return its size."""
+    a, b = extender_at(extenders, 0), extender_at(extenders, 1)
+    return intersect(_list_of(a), size_of(a), _list_of(b), size_of(b), 0, op.result)
 
 
 @kernel
-def _common_to_all(op: int, tail: int, table: int, parts: int) -> int:
-    """Count what several lists have in common: what all but one have is kept while it is that one that changes."""
-    changed, last = 0, parts - 1
-    for which in range(parts):
-        part = table + 8 * PART * which
-        if load(part, BEFORE) != _list(part):
+def _intersect_all(op: BigJoin, number: int, extenders: Array, count: int) -> int:
+    """Write the intersection of several lists to `result`; return its size.
+
+    The intersection of all lists but one is kept, and used again as long as only that one changes.
+    """
+    changed, last = 0, count - 1
+    for which in range(count):
+        extender = extender_at(extenders, which)
+        if extender.last_list.address != _list_of(extender).address:
             changed, last = changed + 1, which
-            store(part, BEFORE, _list(part))
-    if changed > 1 or load(op, KEPT_TAIL) != tail or load(op, KEPT_BUT) != last:
-        kept, size = 0, -1
-        for which in range(parts):
-            part = table + 8 * PART * which
-            if which != last and size < 0:
-                kept, size = _list(part), load(part, STOP) - load(part, AT)
-            elif which != last:
-                into = load(op, KEPT) if kept != load(op, KEPT) else load(op, SPARE)
-                size = narrow(kept, size, _list(part), load(part, STOP) - load(part, AT), 0, into)
-                kept = into
-        store(op, KEPT_AT, kept)
-        store(op, KEPT_SIZE, size)
-        store(op, KEPT_TAIL, tail)
-        store(op, KEPT_BUT, last)
-    part, rest = table + 8 * PART * last, load(op, REST)
-    return narrow(load(op, KEPT_AT), load(op, KEPT_SIZE), _list(part), load(part, STOP) - load(part, AT), 0, rest)
-
-
-@inline
-def _list(part: int) -> int:
-    return load(load(part, INDEX), POOL) + 4 * load(part, AT)
+            extender.last_list = _list_of(extender)
+    if changed > 1 or op.kept_level != number or op.kept_but != last:
+        _keep_intersection(op, extenders, count, last)
+        op.kept_level = number
+    extender = extender_at(extenders, last)
+    return intersect(op.kept_list, op.kept_size, _list_of(extender), size_of(extender), 0, op.result)
 
 
 @kernel
-def _met(op: int, table: int, parts: int, least: int) -> int:
-    """Count the values that all of several lists have, as often as they have them."""
-    part = table + 8 * PART * least
-    of, found = load(part, INDEX), 0
-    for at in range(load(part, AT), load(part, STOP)):
-        value = number(load(of, POOL), load(of, WIDTH), at) + load(of, index.LOW)
-        weight = index.weight_at(of, at)
-        for other in range(parts):
-            if other != least and weight != 0:
-                weight = times(op, weight, weight_of(table + 8 * PART * other, value))
-        found += weight
-    return found
+def _keep_intersection(op: BigJoin, extenders: Array, count: int, but: int) -> None:
+    """Keep the intersection of all lists but one."""
+    kept, size = op.kept_list, -1
+    for which in range(count):
+        extender = extender_at(extenders, which)
+        if which != but and size < 0:
+            kept, size = _list_of(extender), size_of(extender)
+        elif which != but:
+            target = op.buffer if kept.address != op.buffer.address else op.spare_buffer
+            size = intersect(kept, size, _list_of(extender), size_of(extender), 0, target)
+            kept = target
+    op.kept_list = kept
+    op.kept_size = size
+    op.kept_but = but
 
 
 @kernel
-def _common(op: int, a: int, b: int) -> int:
-    """Count what two lists have in common."""
-    a_list, a_size = _list(a), load(a, STOP) - load(a, AT)
-    b_list, b_size = _list(b), load(b, STOP) - load(b, AT)
-    a_again, b_again = load(a, BEFORE) == a_list, load(b, BEFORE) == b_list
-    store(a, BEFORE, a_list)
-    store(b, BEFORE, b_list)
-    if load(op, STAMPS) != 0:
-        if b_size <= MUCH_SHORTER * a_size and (a_again or load(op, STAMPED) == a_list):
-            return _stamped(op, a_list, a_size, b_list, b_size)
-        if a_size <= MUCH_SHORTER * b_size and (b_again or load(op, STAMPED) == b_list):
-            return _stamped(op, b_list, b_size, a_list, a_size)
+def _count_common(op: BigJoin, a: StaticExtender, b: StaticExtender) -> int:
+    """Count the numbers of both of two lists."""
+    a_list, a_size, b_list, b_size = _list_of(a), size_of(a), _list_of(b), size_of(b)
+    a_stays, b_stays = a.last_list.address == a_list.address, b.last_list.address == b_list.address
+    a.last_list = a_list
+    b.last_list = b_list
+    if op.stamps.address != 0:
+        if b_size <= MAX_SCAN_RATIO * a_size and (a_stays or op.stamped_list.address == a_list.address):
+            return _count_by_stamps(op, a_list, a_size, b_list, b_size)
+        if a_size <= MAX_SCAN_RATIO * b_size and (b_stays or op.stamped_list.address == b_list.address):
+            return _count_by_stamps(op, b_list, b_size, a_list, a_size)
     if b_size <= a_size:
-        return _searched(b_list, b_size, a_list, a_size)
-    return _searched(a_list, a_size, b_list, b_size)
+        return _count_by_search(b_list, b_size, a_list, a_size)
+    return _count_by_search(a_list, a_size, b_list, b_size)
 
 
 @kernel
-def _stamped(op: int, slow: int, slow_size: int, fast: int, fast_size: int) -> int:
-    """Count the numbers of one list that have the stamp of another one."""
-    stamps, stamp, found = load(op, STAMPS), load(op, STAMP), 0
-    if load(op, STAMPED) != slow:
+def _count_by_stamps(op: BigJoin, stamped: Array32, stamped_size: int, scanned: Array32, scanned_size: int) -> int:
+    """Count the numbers of a scanned list that have the stamp of another one."""
+    stamps, stamp, found = op.stamps, op.stamp, 0
+    if op.stamped_list.address != stamped.address:
         stamp += 1
-        for at in range(slow_size):
-            store32(stamps, load32(slow, at), stamp)
-        store(op, STAMP, stamp)
-        store(op, STAMPED, slow)
-    for at in range(fast_size):
-        found += load32(stamps, load32(fast, at)) == stamp
+        for at in range(stamped_size):
+            stamps[stamped[at]] = stamp
+        op.stamp = stamp
+        op.stamped_list = stamped
+    for at in range(scanned_size):
+        found += stamps[scanned[at]] == stamp
     return found
 
 
 @kernel
-def _searched(short: int, size: int, long: int, long_size: int) -> int:
-    """Count the numbers of one list that are found in another one."""
-    place, found = 0, 0
+def _count_by_search(short: Array32, size: int, long: Array32, long_size: int) -> int:
+    """Count the numbers of a list that another one contains."""
+    place = found = 0
     for at in range(size):
-        value = load32(short, at)
-        place = seek(long, 4, place, long_size, value)
+        number = short[at]
+        place = seek(Array(long), 4, place, long_size, number)
         if place == long_size:
             break
-        found += load32(long, place) == value
+        found += long[place] == number
     return found

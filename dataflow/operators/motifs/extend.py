@@ -1,4 +1,4 @@
-"""Extend: rows by the values that indexes have for them, proposed by the one that has fewest."""
+"""Extend: extends rows by the values that indexes have under their keys; the one with the fewest values proposes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.motifs import extend as kernel
+from deltamark.dataflow.kernels.motifs import extension as kernel
+from deltamark.dataflow.kernels.motifs.extender import DeltaExtender
 from deltamark.dataflow.operators.arrangement import wide_weight
 from deltamark.dataflow.operators.motifs.index import Index, key_of
 from deltamark.dataflow.plan.nodes import Extend, Measure, Seek
@@ -28,10 +28,10 @@ class ExtendCounts:
         return wide_weight()
 
     def proposals(self) -> int:
-        return int(view(self.block, kernel.PROPOSALS + 1)[kernel.PROPOSALS])
+        return kernel.Extend(self.block).proposals
 
-    def made(self) -> int:
-        return int(view(self.block, kernel.MADE + 1)[kernel.MADE])
+    def extended(self) -> int:
+        return kernel.Extend(self.block).extended
 
 
 def is_counted(node: Extend | Seek | Measure, names: Iterable[str]) -> bool:
@@ -39,8 +39,8 @@ def is_counted(node: Extend | Seek | Measure, names: Iterable[str]) -> bool:
     return node.column not in names and node.column not in node.rows.schema
 
 
-def _listed(node: Extend | Seek | Measure, names: Iterable[str]) -> int:
-    """Return what is done with the values of a row."""
+def _mode(node: Extend | Seek | Measure, names: Iterable[str]) -> int:
+    """Return the mode of an extension; see the kernel."""
     if isinstance(node, Measure):
         return kernel.MEASURED
     return kernel.SUMMED if is_counted(node, names) else kernel.LISTED
@@ -49,22 +49,24 @@ def _listed(node: Extend | Seek | Measure, names: Iterable[str]) -> int:
 def extend(stream: Stream, node: Extend | Seek | Measure, indexes: Sequence[Index], names: Iterable[str]) -> Stream:
     """Append the operator. indexes: those that the node reads; names: the required columns."""
     program, new = stream.program, node.column
-    table: list[int] = []
-    for read, each in zip(node.indexes, indexes, strict=True):
-        fields = [each.block, key_of(stream, read.row_keys, each.of.types).cell, int(read.version == "old")]
-        table += [*fields, *[0] * (kernel.PART - len(fields))]
-    bound = stream.column(new) if new in node.rows.schema else 0
-    size, time, diff, rows, values = program.cell(), *(program.vector() for _ in range(4))
     proposer = node.proposer if isinstance(node, Extend) else None
-    first = kernel.ANYBODY if proposer is None else proposer
-    block = program.op(
-        vm.EXTEND, stream.size, stream.time, stream.diff, len(indexes), program.table(table), bound, first, size, time,
-        0, diff, rows, values, 0, program.crowd, _listed(node, names), 0,
+    table: list[int] = []
+    for read, index in zip(node.indexes, indexes, strict=True):
+        key = key_of(stream, read.row_keys, index.of.types).cell
+        table += DeltaExtender.words(index=index.block, key=key, sees_old=read.version == "old")
+    is_bound = new in node.rows.schema
+    bound = stream.column(new) if is_bound else 0
+    size, time, diff, rows, values = program.cell(), *(program.vector() for _ in range(4))
+    block = program.add(
+        vm.EXTEND, kernel.Extend, size=stream.size, time=stream.time, diff=stream.diff, extender_count=len(indexes),
+        extenders=program.table(table), is_bound=is_bound, bound=bound,
+        proposer=kernel.FEWEST if proposer is None else proposer, mode=_mode(node, names), out_size=size,
+        out_time=time, out_diff=diff, out_row=rows, out_value=values, fan_out=program.crowd,
     )  # fmt: skip
     program.keep(ExtendCounts(block))
 
-    def make(name: str) -> int:
-        return values if name == new else made.take(stream.column(name), rows)
+    def column(name: str) -> int:
+        return values if name == new else extended.take(stream.column(name), rows)
 
-    made = Stream(program, size, time, diff, make)
-    return made
+    extended = Stream(program, size, time, diff, column)
+    return extended

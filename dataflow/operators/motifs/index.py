@@ -1,4 +1,4 @@
-"""Index: for each key of a collection the values that it has, shared by all that extend rows by them."""
+"""Index: for each key of a collection its values; all operators that extend rows by them share it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from dataclasses import dataclass
 from deltamark.dataflow.codegen.columns import MOST_PACKED, Digit, Key, Stream
 from deltamark.dataflow.codegen.program import LOOSE, Program, key_range
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core import hash_map, sorted_lists
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.core.hash_map import key_of as key_of_id
+from deltamark.dataflow.kernels.core.sorted_lists import SIZE_CLASSES
 from deltamark.dataflow.kernels.motifs import index as kernel
+from deltamark.dataflow.kernels.motifs.index_settle import OVERFLOW, SettleIndex
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
 
-NARROW = 1 << 31
-"""Ranges of values below this take 4 bytes a row."""
+MAX_NARROW_RANGE = 1 << 31
+"""The values of smaller ranges take 4 bytes each."""
+
+SCRATCH = ("ids", "numbers", "rows", "spare", "counts", "updates", "runs", "added", "removed")
+"""Fields of an index with room for the updates of a slice."""
 
 
 @dataclass(frozen=True)
 class Indexed:
-    """What is indexed: columns of a collection, and the one whose values they lead to; types of the columns."""
+    """The columns of an index: those of the key with their types, and the column of the values."""
 
     keys: tuple[str, ...]
     value: str
@@ -33,26 +37,25 @@ class Indexed:
 
 @dataclass(frozen=True)
 class Index:
-    """Its block, and how its rows are to be read."""
+    """An index: its block, its columns, and the type of its values."""
 
     block: int
     of: Indexed
     value: Type
 
     def numbers(self) -> int:
-        """Return how many different values there may be."""
+        """Return the number of possible values."""
         return self.value.high - self.value.low + 1
 
     def rows(self) -> int:
-        return int(view(self.block, kernel.WORDS)[kernel.LIVE])
+        return kernel.Index(self.block).live
 
     def problem(self) -> DeltamarkError:
-        words = view(self.block, kernel.WORDS)
-        if int(words[kernel.ERROR]) == kernel.TOO_HEAVY:
+        block = kernel.Index(self.block)
+        if block.error == OVERFLOW:
             return wide_weight()
-        key = int(hash_map.key_of(int(words[kernel.KEYS]), int(words[kernel.ERROR_KEY])))
-        row = {**self._row(key), self.of.value: int(words[kernel.LOW]) + int(words[kernel.ERROR_NUMBER])}
-        return negative(row, int(words[kernel.ERROR_TIME]))
+        row = {**self._row(key_of_id(block.keys, block.error_key)), self.of.value: block.low + block.error_number}
+        return negative(row, block.error_time)
 
     def _row(self, key: int) -> dict[str, int]:
         if len(self.of.keys) == 1:
@@ -65,7 +68,7 @@ class Index:
 
 
 def key_of(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
-    """Return a stream's keys as indexes have them."""
+    """Return the keys of a stream in the form that indexes use."""
     plain = Stream(stream.program, stream.size, stream.time, stream.diff, stream.column)
     key = plain.key(names, types)
     if key.interner is not None:
@@ -75,26 +78,26 @@ def key_of(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
 
 
 def index(stream: Stream, of: Indexed, value: Type, rows: int) -> Index:
-    """Append the insertion of a stream into an index. rows: how many may be live."""
+    """Append the insertion of a stream into an index. rows: a bound of the live rows."""
     program, reserve = stream.program, stream.program.memory.reserve
     key = key_of(stream, of.keys, of.types)
     keys = program.keys(key, rows, stream.size)
     if value.high - value.low >= MOST_PACKED:
         actual = f"{of.value}: {value.low}..{value.high}"
         raise DeltamarkError("a range that is too wide for an index", actual, "declare narrower bounds")
-    width = 4 if value.high - value.low < NARROW else 8
-    fields = [
-        width, reserve(2 * keys.capacity), reserve(LOOSE), 0, reserve(2 * LOOSE), program.words(sorted_lists.SIZES),
-        sorted_lists.UNIT, 0, stream.size, stream.time, stream.diff, key.cell, stream.column(of.value), keys.block,
-        program.frontier, value.low, 0, *(reserve(LOOSE) for _ in range(7)), 0, 0, reserve(LOOSE), reserve(LOOSE),
-        *[0] * 8,
-    ]  # fmt: skip
-    made = Index(program.op(vm.INDEX, *fields), of, value)
-    program.keep(made)
-    return made
+    width = 4 if value.high - value.low < MAX_NARROW_RANGE else 8
+    block = program.add(
+        vm.INDEX, kernel.Index, width=width, heads=reserve(2 * keys.capacity), pool=reserve(LOOSE),
+        weights=reserve(2 * LOOSE), free=program.words(SIZE_CLASSES), size=stream.size, time=stream.time,
+        diff=stream.diff, key=key.cell, value=stream.column(of.value), keys=keys.block, frontier=program.frontier,
+        low=value.low, **{name: reserve(LOOSE) for name in SCRATCH},
+    )  # fmt: skip
+    appended = Index(block, of, value)
+    program.keep(appended)
+    return appended
 
 
-def settled(program: Program, made: Index) -> None:
-    """Append the settling of an index, when all have read it."""
-    program.late_op(vm.SETTLE_INDEX, made.block)
-    program.keep(made)
+def settled(program: Program, unsettled: Index) -> None:
+    """Append the settling of an index, after all its readers."""
+    program.add_late(vm.SETTLE_INDEX, SettleIndex, index=unsettled.block)
+    program.keep(unsettled)

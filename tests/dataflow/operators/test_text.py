@@ -88,8 +88,8 @@ def test_the_pool_follows_the_live_rows(monkeypatch):
             texts = [f"{time}-{number}-{'x' * (number * time % 90)}" for number in range(10)]
             worker.feed(batch(texts, 2 * time))
             worker.feed(batch(texts, 2 * time + 1, -1))
-            pool = view(worker._worker.compiled.program.pool.block, kernel.POOL_WORDS)
-            sizes.append((pool[kernel.NEXT], pool[kernel.HEAP]))
+            pool = TextPool(worker._worker.compiled.program.pool.block)
+            sizes.append((pool.next_number, pool.heap))
         assert worker.state_rows() == 0
     assert sizes[-1][0] <= 40
     assert sizes[-1][1] == sizes[200][1]

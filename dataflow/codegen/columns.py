@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from deltamark.dataflow.codegen.program import LOOSE, Part, Program, key_range
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core import interner as intern
+from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.parallel import key_partition as deal
@@ -71,7 +72,7 @@ class Interner:
     def keep_for(self, program: Program, state: int, words: int) -> None:
         """Give numbers back in sweeps alone, when the records of an aggregate are zero: sums may outlive their rows."""
         view(self.block, intern.KEEP + 1)[intern.KEEP] = 1
-        program.swept(self, lambda: garbage.free_ids(self.block, state, words))
+        program.swept(self, lambda: garbage.free_ids(self.block, Array(state), words))
 
     def used(self) -> int:
         """Count the numbers that were not given back."""

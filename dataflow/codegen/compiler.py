@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from deltamark.dataflow.batch import BYTES
 from deltamark.dataflow.codegen.buffers import reuse
@@ -18,6 +19,7 @@ from deltamark.dataflow.codegen.compiled import Arranged, Built, Compiled, Kept,
 from deltamark.dataflow.codegen.loop_body import Body, Joined
 from deltamark.dataflow.codegen.program import LOOSE, Op, Part, Program
 from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.arrangements.consolidate import Consolidate
 from deltamark.dataflow.language.iteration import inside
 from deltamark.dataflow.operators import group, linear
 from deltamark.dataflow.operators.arrangement import Arrangement, Weights, arrange
@@ -26,9 +28,9 @@ from deltamark.dataflow.operators.extreme import extreme
 from deltamark.dataflow.operators.join import join
 from deltamark.dataflow.operators.motifs.extend import extend, is_counted
 from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settled
-from deltamark.dataflow.operators.moving_threshold import bound
-from deltamark.dataflow.operators.null_row import or_null
-from deltamark.dataflow.operators.prefix_aggregate import scan
+from deltamark.dataflow.operators.moving_threshold import moving_threshold
+from deltamark.dataflow.operators.null_row import null_row
+from deltamark.dataflow.operators.prefix_aggregate import prefix_aggregate
 from deltamark.dataflow.operators.text import places_of_numbers
 from deltamark.dataflow.operators.top import top
 from deltamark.dataflow.plan.nodes import Node, base_rows, walk
@@ -298,9 +300,9 @@ class _Compiler:
             case "concat":
                 return linear.concat(self._program, streams, tuple(self._owed[node]))
             case "aggregate":
-                append: group.Append = Program.op
+                append: group.Append = self._program.add
                 if self._layouts[node].placement.kind == "scanned":
-                    append = scan
+                    append = partial(prefix_aggregate, self._program)
                     self._compiled.shared[node] = "each worker sums its slices and tells the others"
                 return group.aggregate(streams[0], node, base_rows(node), append)
             case "threshold":
@@ -315,9 +317,9 @@ class _Compiler:
             case "top":
                 return self._again(node, lambda stream: top(stream, node), streams[0], node.schema.names)
             case "bound":
-                return bound(streams[0], streams[1], node, key_types(node), tuple(self._owed[node]))
+                return moving_threshold(streams[0], streams[1], node, key_types(node), tuple(self._owed[node]))
             case "or_null":
-                return or_null(streams[0], node)
+                return null_row(streams[0], node)
             case "consolidate":
                 return self._consolidated(streams[0], tuple(self._owed[node]))
             case "iterate":
@@ -410,9 +412,9 @@ class _Compiler:
         buffer = program.table([program.memory.reserve(LOOSE) for _ in out])
         mask = (1 << 14) - 1
         size, table = program.cell(), program.memory.reserve(mask + 1)
-        program.op(
-            vm.CONSOLIDATE, stream.size, len(out), inputs, program.frontier, 0, buffer, table, mask, size,
-            program.table(out),
+        program.add(
+            vm.CONSOLIDATE, Consolidate, size=stream.size, columns=len(out), inputs=inputs, frontier=program.frontier,
+            buffer=buffer, table=table, mask=mask, out_size=size, out=program.table(out),
         )  # fmt: skip
         program.keep(Weights())
         made = dict(zip(names, out[2:], strict=True))

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement, insert, settle
-from deltamark.dataflow.kernels.arrangements.consolidate import consolidate
+from deltamark.dataflow.kernels.arrangements.consolidate import Consolidate, consolidate
 from deltamark.dataflow.kernels.arrangements.join import Join, join
-from deltamark.dataflow.kernels.arrangements.merge import merge
+from deltamark.dataflow.kernels.arrangements.merge import Merge, merge
 from deltamark.dataflow.kernels.core import text
 from deltamark.dataflow.kernels.core.hash_map import needs_rehash
 from deltamark.dataflow.kernels.core.interner import intern
 from deltamark.dataflow.kernels.core.memory import heed_signals, inline, kernel, load, store
-from deltamark.dataflow.kernels.groups.aggregate import aggregate
-from deltamark.dataflow.kernels.groups.group_changes import watch
-from deltamark.dataflow.kernels.groups.grouped_rows import bucket
-from deltamark.dataflow.kernels.groups.threshold import threshold
+from deltamark.dataflow.kernels.groups.aggregate import Aggregate, aggregate
+from deltamark.dataflow.kernels.groups.bucket import Bucket, bucket
+from deltamark.dataflow.kernels.groups.group_changes import update_groups
+from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRows
+from deltamark.dataflow.kernels.groups.threshold import Threshold, threshold
 from deltamark.dataflow.kernels.loops.iterate import BACK, FORWARD, LENGTH, enter, iterate
 from deltamark.dataflow.kernels.loops.join import meet
 from deltamark.dataflow.kernels.loops.reduce import take_in
 from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs.extend import extend
-from deltamark.dataflow.kernels.parallel import prefix_aggregate as scan_kernel
 from deltamark.dataflow.kernels.parallel.exchange import receive, send
 from deltamark.dataflow.kernels.parallel.key_partition import compact, expand
-from deltamark.dataflow.kernels.parallel.prefix_aggregate import scan
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import WAITING, PrefixAggregate, prefix_aggregate
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
@@ -204,7 +204,7 @@ def _collect(op: int) -> int:
 def _scanned(status: int) -> int:
     if status == 0:
         return 0
-    return WAIT if status == scan_kernel.WAITING else FAILED
+    return WAIT if status == WAITING else FAILED
 
 
 @kernel
@@ -274,17 +274,17 @@ def _step(op: int) -> int:
     elif code == JOIN:
         return FAILED if join(Join(op)) != 0 else 0
     elif code == AGGREGATE:
-        return FAILED if aggregate(op) != 0 else 0
+        return FAILED if aggregate(Aggregate(op)) != 0 else 0
     elif code == THRESHOLD:
-        return FAILED if threshold(op) != 0 else 0
+        return FAILED if threshold(Threshold(op)) != 0 else 0
     elif code == MERGE:
-        merge(op)
+        merge(Merge(op))
     elif code == CONSOLIDATE:
-        return consolidate(op)
+        return consolidate(Consolidate(op))
     elif code == WATCH:
-        return watch(op)
+        return update_groups(GroupedRows(op))
     elif code == BUCKET:
-        bucket(op)
+        bucket(Bucket(op))
     elif code == COLLECT:
         _collect(op)
     elif code == SEND:
@@ -296,7 +296,7 @@ def _step(op: int) -> int:
     elif code == EXPAND:
         expand(op)
     elif code == SCAN:
-        return _scanned(scan(op))
+        return _scanned(prefix_aggregate(PrefixAggregate(op)))
     elif code == ENTER:
         enter(op)
     elif code == ITERATE:

@@ -10,6 +10,7 @@ from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
+from deltamark.dataflow.kernels.core.blocks import Array8
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.operators.linear import passing
@@ -97,4 +98,4 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
 
 
 def _mark(program: Program, block: int, column: int, pool: int) -> None:
-    garbage.mark_arranged(pool, block, column, program.pool.free)
+    garbage.mark_arranged(pool, kernel.Arrangement(block), column, Array8(program.pool.free))

@@ -1,4 +1,4 @@
-"""Bound: the rows above or below a limit that moves, one for each key."""
+"""Moving threshold: the rows above or below a limit, of which each key has its own, and which may change."""
 
 from __future__ import annotations
 
@@ -6,29 +6,44 @@ from collections.abc import Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.groups.group_changes import BOUND
-from deltamark.dataflow.kernels.groups.grouped_rows import GROUP, VALUES
-from deltamark.dataflow.operators.rows import NEGATED, Column, Order, Side, columns, turn, watch
+from deltamark.dataflow.kernels.groups.group_changes import MOVING_THRESHOLD
+from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
+from deltamark.dataflow.kernels.groups.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.rows import (
+    NEGATED,
+    RowInput,
+    RowOrder,
+    StoredColumn,
+    grouped_rows,
+    reverse_order,
+    stored_columns,
+)
 from deltamark.dataflow.plan.nodes import Node, base_rows
 from deltamark.dataflow.plan.terms import number
 from deltamark.dataflow.types import Type
 
 
-def bound(stream: Stream, limits: Stream, node: Node, types: Sequence[Type], owed: Sequence[str]) -> Stream:
-    """Keep rows in order of key and value, and the limits. types: of the keys, spanning those of both sides."""
+def moving_threshold(stream: Stream, limits: Stream, node: Node, types: Sequence[Type], owed: Sequence[str]) -> Stream:
+    """Append the operator. types: those of the keys, spanning the types of both inputs."""
     mine, theirs, value, which, numerator, denominator = node.params
-    turned = NEGATED if which == "below" else None
+    minuend = NEGATED if which == "below" else None
     key = stream.key(mine, types)
     limit_key = limits.key(theirs, types, key.interner)
     keys = stream.program.keys(key, base_rows(node), _both(stream, limits))
-    compared = Column("", turn(stream, stream.evaluate(value), turned), turned)
-    divided = Column(numerator, turn(limits, limits.column(numerator), turned), turned)
-    by = Column(denominator, limits.column(denominator) if denominator else limits.evaluate(number(1)))
-    sides = (
-        Side(stream, key.cell, [compared, *columns(stream, (*mine, *owed), node.inputs[0].schema)]),
-        Side(limits, limit_key.cell, [divided, by, *columns(limits, theirs, node.inputs[1].schema)]),
+    compared = StoredColumn("", reverse_order(stream, stream.evaluate(value), minuend), minuend)
+    dividend = StoredColumn(numerator, reverse_order(limits, limits.column(numerator), minuend), minuend)
+    divisor = StoredColumn(denominator, limits.column(denominator) if denominator else limits.evaluate(number(1)))
+    inputs = (
+        RowInput(stream, key.cell, [compared, *stored_columns(stream, (*mine, *owed), node.inputs[0].schema)]),
+        RowInput(limits, limit_key.cell, [dividend, divisor, *stored_columns(limits, theirs, node.inputs[1].schema)]),
     )
-    return watch(BOUND, keys, sides, Order(GROUP, 2) if mine else Order(VALUES, 1))
+    return grouped_rows(MOVING_THRESHOLD, MovingThreshold, keys, inputs, order=_order(has_keys=bool(mine)))
+
+
+def _order(*, has_keys: bool) -> RowOrder:
+    """Return the order by value, within each group if there are keys."""
+    value = RowRecord.size_in_words
+    return RowOrder(value - 1, 2) if has_keys else RowOrder(value, 1)
 
 
 def _both(stream: Stream, other: Stream) -> int:

@@ -27,7 +27,7 @@ from deltamark.dataflow.operators.motifs.extend import extend, is_counted
 from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settled
 from deltamark.dataflow.operators.moving_threshold import moving_threshold
 from deltamark.dataflow.operators.null_row import null_row
-from deltamark.dataflow.operators.prefix_aggregate import scan
+from deltamark.dataflow.operators.prefix_aggregate import prefix_aggregate
 from deltamark.dataflow.operators.top import top
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
@@ -150,9 +150,9 @@ class _Emitter:
         return reader.stream(self._columns(node))
 
     def _aggregate(self, node: nodes.Aggregate, stream: Stream) -> Stream:
-        append: group.Append = Program.op
+        append: group.Append = self._program.add
         if self._distribution(node).distribution.kind == "scanned":
-            append = scan
+            append = partial(prefix_aggregate, self._program)
             self.compiled.remarks[node] = "each worker sums its slices and sends sums instead of rows"
         return group.aggregate(stream, node, base_rows(node), append)
 

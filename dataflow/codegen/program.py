@@ -13,16 +13,16 @@ from typing import Any, Protocol
 
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement, row_lookup
-from deltamark.dataflow.kernels.arrangements import consolidate as consolidate_kernel
 from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
+from deltamark.dataflow.kernels.arrangements.consolidate import Consolidate
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core import hash_map, interner, sorted_lists
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
 from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
 from deltamark.dataflow.kernels.core.hash_map import KeyMap, id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
-from deltamark.dataflow.kernels.groups import garbage as sweep_kernel
-from deltamark.dataflow.kernels.groups import grouped_rows as rows_kernel
+from deltamark.dataflow.kernels.groups import garbage, grouped_rows
+from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRows
 from deltamark.dataflow.kernels.motifs.index_settle import SettleIndex
 from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.types import Type
@@ -235,7 +235,7 @@ class Program:
         if self.pool is not None:
             for _, mark in self._holders:
                 mark(self.pool.block)
-            sweep_kernel.sweep(text_pool.TextPool(self.pool.block))
+            garbage.sweep(text_pool.TextPool(self.pool.block))
         self._left = max(self._used(), LEAST_SWEPT)
 
     def drop(self, parts: set[object]) -> None:
@@ -377,14 +377,13 @@ class Program:
 
     def _grow_consolidate(self, op: int) -> None:
         """Make room for the rows of a time of a CONSOLIDATE operator, whose table is empty."""
-        words = view(op, consolidate_kernel.OUT + 1)
-        need = 2 * (int(words[consolidate_kernel.HELD]) + int(view(int(words[consolidate_kernel.SIZE]), 1)[0]))
-        slots, old = int(words[consolidate_kernel.MASK]) + 1, int(words[consolidate_kernel.TABLE])
-        while slots < need:
+        block = Consolidate(op)
+        slots, old = block.mask + 1, block.table.address
+        while slots < 2 * (block.held + block.size):
             slots *= 2
         new = self.memory.reserve(slots)
         self.memory.replace(old, new)
-        words[consolidate_kernel.TABLE], words[consolidate_kernel.MASK] = new, slots - 1
+        block.table, block.mask = Array(new), slots - 1
 
     def _grow_settling(self, op: int) -> None:
         self.grow_found(vm.Late(op).block)
@@ -453,17 +452,16 @@ class Program:
         self.memory.replace(old, new)
 
     def _grow_rows(self, op: int) -> None:
-        """Make room for the rows of a WATCH operator."""
-        for block in view(op, rows_kernel.LIMITS + 1)[rows_kernel.ROWS :].tolist():
-            if block == 0 or not rows_kernel.crowded(block):
+        """Make room in the tables of an operator over grouped rows."""
+        block = GroupedRows(op)
+        for rows in (block.rows, block.limits):
+            if rows.address == 0 or not grouped_rows.needs_rehash(rows):
                 continue
-            words = view(block, rows_kernel.CHAIN + 1)
-            need = 2 * (int(words[rows_kernel.USED]) + int(view(int(words[rows_kernel.SIZE]), 1)[0]))
-            slots, old = int(words[rows_kernel.MASK]) + 1, int(words[rows_kernel.TABLE])
-            while slots < need:
+            slots, old = rows.mask + 1, rows.table.address
+            while slots < 2 * (rows.used + rows.size):
                 slots *= 2
             new = self.memory.reserve(2 * slots)
-            rows_kernel.rehash(block, new, 2 * slots - 1)
+            grouped_rows.rehash(rows, Array(new), 2 * slots - 1)
             self.memory.replace(old, new)
 
     def loop(self, inputs: Sequence[int], ops: Sequence[Op]) -> Loop:
@@ -498,4 +496,4 @@ def key_range(types: Sequence[Type]) -> list[tuple[int, int]]:
 
 
 def _mark_keys(keys: int, digit: TextDigit, pool: int) -> None:
-    sweep_kernel.mark_keys(text_pool.TextPool(pool), KeyMap(keys), digit.divisor, digit.radix, digit.low)
+    garbage.mark_keys(text_pool.TextPool(pool), KeyMap(keys), digit.divisor, digit.radix, digit.low)

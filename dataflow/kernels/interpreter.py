@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement, insert, settle
-from deltamark.dataflow.kernels.arrangements.consolidate import consolidate
+from deltamark.dataflow.kernels.arrangements.consolidate import Consolidate, consolidate
 from deltamark.dataflow.kernels.arrangements.join import Join, join
-from deltamark.dataflow.kernels.arrangements.merge import merge
+from deltamark.dataflow.kernels.arrangements.merge import Merge, merge
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Arrays, Block, Cell, Cells, Operator, Vectors
 from deltamark.dataflow.kernels.core.hash_map import KeyMap, needs_rehash
 from deltamark.dataflow.kernels.core.interner import Intern, intern
@@ -29,10 +29,11 @@ from deltamark.dataflow.kernels.expressions import (
     Take,
     Unpack,
 )
-from deltamark.dataflow.kernels.groups.aggregate import aggregate
-from deltamark.dataflow.kernels.groups.group_changes import watch
-from deltamark.dataflow.kernels.groups.grouped_rows import bucket
-from deltamark.dataflow.kernels.groups.threshold import threshold
+from deltamark.dataflow.kernels.groups.aggregate import Aggregate, aggregate
+from deltamark.dataflow.kernels.groups.bucket import Bucket, bucket
+from deltamark.dataflow.kernels.groups.group_changes import update_groups
+from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRows
+from deltamark.dataflow.kernels.groups.threshold import Threshold, threshold
 from deltamark.dataflow.kernels.loops.iterate import BACK, FORWARD, LENGTH, enter, iterate
 from deltamark.dataflow.kernels.loops.join import meet
 from deltamark.dataflow.kernels.loops.reduce import take_in
@@ -41,10 +42,9 @@ from deltamark.dataflow.kernels.motifs import index_settle
 from deltamark.dataflow.kernels.motifs.extend import extend
 from deltamark.dataflow.kernels.motifs.extension import Extend
 from deltamark.dataflow.kernels.motifs.index import Index
-from deltamark.dataflow.kernels.parallel import prefix_aggregate as scan_kernel
 from deltamark.dataflow.kernels.parallel.exchange import Exchange, receive, send
 from deltamark.dataflow.kernels.parallel.key_partition import Compact, Expand, compact, expand
-from deltamark.dataflow.kernels.parallel.prefix_aggregate import scan
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import WAITING, PrefixAggregate, prefix_aggregate
 from deltamark.dataflow.kernels.text import functions as text
 from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.kernels.text.functions import InputTexts, Match, Substring, TextFunction
@@ -271,7 +271,7 @@ def _collect(op: Collect) -> None:
 def _scanned(status: int) -> int:
     if status == 0:
         return 0
-    return WAIT if status == scan_kernel.WAITING else FAILED
+    return WAIT if status == WAITING else FAILED
 
 
 @kernel
@@ -341,17 +341,17 @@ def _step(op: int) -> int:
     elif code == JOIN:
         return FAILED if join(Join(op)) != 0 else 0
     elif code == AGGREGATE:
-        return FAILED if aggregate(op) != 0 else 0
+        return FAILED if aggregate(Aggregate(op)) != 0 else 0
     elif code == THRESHOLD:
-        return FAILED if threshold(op) != 0 else 0
+        return FAILED if threshold(Threshold(op)) != 0 else 0
     elif code == MERGE:
-        merge(op)
+        merge(Merge(op))
     elif code == CONSOLIDATE:
-        return consolidate(op)
+        return consolidate(Consolidate(op))
     elif code == WATCH:
-        return watch(op)
+        return update_groups(GroupedRows(op))
     elif code == BUCKET:
-        bucket(op)
+        bucket(Bucket(op))
     elif code == COLLECT:
         _collect(Collect(op))
     elif code == SEND:
@@ -363,7 +363,7 @@ def _step(op: int) -> int:
     elif code == EXPAND:
         expand(Expand(op))
     elif code == SCAN:
-        return _scanned(scan(op))
+        return _scanned(prefix_aggregate(PrefixAggregate(op)))
     elif code == ENTER:
         enter(op)
     elif code == ITERATE:

@@ -43,5 +43,7 @@ def collect(stream: Stream, schema: Schema) -> Root:
     table = program.table(list(vectors[0]))
     for place in range(len(inputs)):
         program.differ(table + 8 * place, [mine[place] for mine in vectors])
-    block = program.op(vm.COLLECT, 0, stream.size, len(inputs), program.table(inputs), table, 0)
+    block = program.add(
+        vm.COLLECT, vm.Collect, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=table
+    )
     return Root(names, tuple(arrays), texts, block, vectors, program.part)

@@ -1,70 +1,60 @@
-"""Aggregate and threshold: state by group, looked at when a time ends."""
+"""Aggregate and threshold: operators that keep state for each group and emit its changes when a time ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import Key, Stream, unpacked
-from deltamark.dataflow.codegen.program import LOOSE, Program, key_range
+from deltamark.dataflow.codegen.program import LOOSE, key_range
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.groups import aggregate as sums_kernel
-from deltamark.dataflow.kernels.groups import threshold as threshold_kernel
+from deltamark.dataflow.kernels.groups.aggregate import Aggregate, Group, group_words
+from deltamark.dataflow.kernels.groups.threshold import Threshold
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
-from deltamark.dataflow.plan.nodes import Aggregate, Threshold
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.types import NULL, Type
 from deltamark.errors import DeltamarkError
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The block of an aggregate or a threshold, and how its keys are to be read."""
+    """The state of an aggregate or a threshold, and the columns of its keys."""
 
-    block: int
+    block: Aggregate | Threshold
     names: tuple[str, ...]
     types: tuple[Type, ...]
     key: Key
-    live: int
-    error_key: int
-    now: int
-    keys: int
 
     def rows(self) -> int:
-        return self._word(self.live)
+        """Count the groups that have rows."""
+        return self.block.live
 
     def problem(self) -> DeltamarkError:
-        if self._word(0) == vm.THRESHOLD and self._word(threshold_kernel.OVERFLOW) < 0:
+        """Return the error that has made the kernel fail."""
+        if isinstance(self.block, Threshold) and self.block.overflow < 0:
             return wide_weight()
-        row = self.row(self._word(self.error_key))
-        time = self._word(self.now)
-        if self._overflowed():
+        row, time = self._row(), self.block.open_time
+        if isinstance(self.block, Aggregate) and _has_wide_sum(self.block):
             actual = f"{', '.join(f'{name}={value}' for name, value in row.items()) or 'the only group'} at time {time}"
             return DeltamarkError("a sum needs more than 64 bits", actual, "narrow the bounds of what is summed")
         return negative(row, time)
 
-    def row(self, key_id: int) -> dict[str, int]:
-        key = int(hash_map.key_of(self._word(self.keys), key_id))
+    def _row(self) -> dict[str, int]:
+        """Read the key columns of the group that the kernel has failed for."""
+        key = int(hash_map.key_of(self.block.keys, self.block.error_group))
         return row_of(self.key, self.names, self.types, key)
 
-    def _word(self, at: int) -> int:
-        return int(view(self.block + 8 * at, 1)[0])
 
-    def _overflowed(self) -> bool:
-        if self._word(0) != vm.AGGREGATE:
-            return False
-        state, key_id, words = (
-            self._word(sums_kernel.STATE),
-            self._word(self.error_key),
-            2 * self._word(sums_kernel.SUMS) + 4,
-        )
-        return int(view(state + 8 * words * key_id, 2)[1]) >= 0
+def _has_wide_sum(block: Aggregate) -> bool:
+    """Return whether an aggregate has failed because of a sum, rather than a negative number of rows."""
+    group = Group(block.state[group_words(block.sums) * block.error_group :].address)
+    return group.numbers[1] >= 0
 
 
 def row_of(how: Key, names: Sequence[str], types: Sequence[Type], key: int) -> dict[str, int]:
-    """Read the columns of a key."""
+    """Return the columns of a key."""
     if how.form == "single":
         return {names[0]: key if how.deal is None else how.deal.key(key)}
     if how.interner is not None:
@@ -78,61 +68,53 @@ def row_of(how: Key, names: Sequence[str], types: Sequence[Type], key: int) -> d
 
 
 Append = Callable[..., int]
-"""Appends an operator to a program, given its opcode and fields, and returns its block."""
+"""Appends an operator to a program, given its opcode, class and fields, and returns its block."""
 
 
-def aggregate(stream: Stream, node: Aggregate, rows: int, append: Append = Program.op) -> Stream:
-    """Keep the sums of each group, and hand out what changed when a time ends."""
+def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: Append) -> Stream:
+    """Append an aggregate: the sums of each group, whose changes are emitted when a time ends."""
     program = stream.program
     names, sums = node.keys, node.sums
     types = tuple(node.schema[name] for name in names)
-    cells = [_values(stream, each.term) for each in sums]
+    values = program.table([0 if each.term is None else stream.evaluate(each.term) for each in sums])
     key = stream.key(names, types)
     keys = program.keys(key, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
-    made = {each.name: program.vector() for each in sums}
-    out = program.table([cell for each in made.values() for cell in (each, 0)])
-    words = 2 * len(sums) + 4
-    state, saved = program.memory.reserve(keys.capacity * words), program.memory.reserve(LOOSE)
-    touched, resolved = program.memory.reserve(LOOSE), program.words(max(3 * len(sums), 1))
+    columns = {each.name: program.vector() for each in sums}
+    words, reserve = int(group_words(len(sums))), program.memory.reserve
+    state = reserve(keys.capacity * words)
     block = append(
-        program, vm.AGGREGATE, stream.size, stream.time, stream.diff, key.cell, keys.block, program.frontier, len(sums),
-        program.table(cells), state, saved, touched, 0, 0, resolved, size, time, diff, out_key, out, 0, 0,
+        vm.AGGREGATE, Aggregate, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell, keys=keys.block,
+        frontier=program.frontier, sums=len(sums), values=values, state=state, saved=reserve(LOOSE),
+        touched=reserve(LOOSE), out_size=size, out_time=time, out_diff=diff, out_key=out_key,
+        out=program.table([cell for column in columns.values() for cell in (column, 0)]),
+        slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(2 * len(sums), 1)),
     )  # fmt: skip
-    program.keep(_groups(sums_kernel, block, names, types, key))
+    program.keep(Groups(Aggregate(block), tuple(names), types, key))
     if key.interner is not None:
         key.interner.keep_for(program, state, words)
-    return _grouped(Stream(program, size, time, diff, made.__getitem__, made), out_key, key, names, types)
+    return _with_keys(Stream(program, size, time, diff, columns.__getitem__, columns), out_key, key, names, types)
 
 
-def _values(stream: Stream, term: Term | None) -> int:
-    return 0 if term is None else stream.evaluate(term)
-
-
-def threshold(stream: Stream, node: Threshold, rows: int) -> Stream:
-    """Keep the multiplicity of each row, and hand out the crossings of a limit when a time ends."""
+def threshold(stream: Stream, node: nodes.Threshold, rows: int) -> Stream:
+    """Append a threshold: the weight of each row, whose crossings of a minimum are emitted when a time ends."""
     program, names = stream.program, node.schema.names
     types = tuple(node.schema[name] for name in names)
     key = stream.key(names, types)
     keys = program.keys(key, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
-    counts = program.memory.reserve(2 * keys.capacity)
-    saved, touched = program.memory.reserve(LOOSE), program.memory.reserve(LOOSE)
-    block = program.op(
-        vm.THRESHOLD, stream.size, stream.time, stream.diff, key.cell, keys.block, program.frontier, node.least,
-        counts, saved, touched, 0, 0, size, time, diff, out_key, 0, 0, 0,
+    reserve = program.memory.reserve
+    block = program.add(
+        vm.THRESHOLD, Threshold, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell, keys=keys.block,
+        frontier=program.frontier, minimum=node.least, state=reserve(2 * keys.capacity), saved=reserve(LOOSE),
+        touched=reserve(LOOSE), out_size=size, out_time=time, out_diff=diff, out_key=out_key,
     )  # fmt: skip
-    program.keep(_groups(threshold_kernel, block, names, types, key))
-    return _grouped(Stream(program, size, time, diff, lambda _: 0), out_key, key, names, types)
+    program.keep(Groups(Threshold(block), tuple(names), types, key))
+    return _with_keys(Stream(program, size, time, diff, lambda _: 0), out_key, key, names, types)
 
 
-def _groups(kernel: object, block: int, names: Sequence[str], types: tuple[Type, ...], key: Key) -> Groups:
-    fields = (getattr(kernel, name) for name in ("LIVE", "ERROR_KEY", "NOW", "KEYS"))
-    return Groups(block, tuple(names), types, key, *fields)
-
-
-def _grouped(stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]) -> Stream:
-    """Let a stream make its key columns."""
-    makers: Mapping[str, object] = unpacked(stream, cell, key, names, types) if names else {}
-    stream.make = lambda name: makers[name]()  # type: ignore[operator]
+def _with_keys(stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]) -> Stream:
+    """Let a stream compute its key columns from a cell of keys."""
+    makers = unpacked(stream, cell, key, names, types) if names else {}
+    stream.make = lambda name: makers[name]()
     return stream

@@ -10,6 +10,7 @@ from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.arrangements.merge import Merge, MergedStream
 from deltamark.dataflow.operators.text import Fed
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
@@ -163,9 +164,17 @@ def negate(stream: Stream) -> Stream:
 
 def concat(program: Program, streams: Sequence[Stream], names: Sequence[str]) -> Stream:
     """Merge by time."""
-    parts = [cell for each in streams for cell in (each.size, each.time, each.diff, *map(each.column, names))]
+    inputs = [_merged(program, each, names) for each in streams]
     out, size = [program.vector() for _ in range(len(names) + 2)], program.cell()
-    places = program.words(len(streams))
-    program.op(vm.MERGE, len(streams), len(out), program.table(parts), size, program.table(out), places)
+    program.add(
+        vm.MERGE, Merge, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
+        out=program.table(out),
+    )  # fmt: skip
     made = dict(zip(names, out[2:], strict=True))
     return Stream(program, size, out[0], out[1], made.__getitem__, made)
+
+
+def _merged(program: Program, stream: Stream, names: Sequence[str]) -> int:
+    """Make the block of a stream that is merged with others."""
+    columns = program.table([stream.time, stream.diff, *map(stream.column, names)])
+    return program.block(MergedStream, size=stream.size, time=stream.time, columns=columns)

@@ -17,7 +17,7 @@ from deltamark.dataflow.kernels.loops import trace
 from deltamark.dataflow.language.iteration import MOST_ITERATIONS, Closing
 from deltamark.dataflow.operators.arrangement import Arrangement, Weights, negative, wide_weight
 from deltamark.dataflow.operators.group import row_of
-from deltamark.dataflow.operators.rows import COMPLEMENTED, turn
+from deltamark.dataflow.operators.rows import COMPLEMENTED, reverse_order
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
@@ -168,7 +168,7 @@ class End:
         if not -LARGEST_VALUE < type_.low <= type_.high < LARGEST_VALUE:
             actual = f"{of}: {type_.low}..{type_.high}"
             raise DeltamarkError("a value of a loop does not fit in 62 bits", actual, "declare narrower bounds")
-        return turn(stream, stream.column(of), self.turned)
+        return reverse_order(stream, stream.column(of), self.turned)
 
     def stream(self, cells: Cells) -> Stream:
         """Read what is handed out."""
@@ -176,7 +176,7 @@ class End:
         stream = Stream(self.program, size, time, diff, lambda name: makers[name]())
         makers = dict(unpacked(stream, key, self.key, self.closing.keys, self.types) if self.types else {})
         if self.closing.of is not None:
-            makers[self.closing.of] = lambda: turn(stream, value, self.turned)
+            makers[self.closing.of] = lambda: reverse_order(stream, value, self.turned)
         return stream
 
     def rows(self) -> int:

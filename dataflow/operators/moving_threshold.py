@@ -6,34 +6,51 @@ from collections.abc import Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.groups.group_changes import BOUND
-from deltamark.dataflow.kernels.groups.grouped_rows import GROUP, VALUES
-from deltamark.dataflow.operators.rows import NEGATED, Column, Order, Side, columns, turn, watch
-from deltamark.dataflow.plan.nodes import MovingThreshold
+from deltamark.dataflow.kernels.expressions import Binary
+from deltamark.dataflow.kernels.groups.group_changes import MOVING_THRESHOLD
+from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
+from deltamark.dataflow.kernels.groups.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.rows import (
+    NEGATED,
+    RowInput,
+    RowOrder,
+    StoredColumn,
+    grouped_rows,
+    reverse_order,
+    stored_columns,
+)
+from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.terms import number
 from deltamark.dataflow.plan.traversal import base_rows
 
 
-def moving_threshold(stream: Stream, limits: Stream, node: MovingThreshold, names: Sequence[str]) -> Stream:
+def moving_threshold(stream: Stream, limits: Stream, node: nodes.MovingThreshold, names: Sequence[str]) -> Stream:
     """Append the operator, which keeps rows in order of key and value, and the limits. names: the required columns."""
     mine, theirs, types = node.row_keys, node.limit_keys, node.key_types
     numerator, denominator = node.numerator, node.denominator
-    turned = NEGATED if node.which == "below" else None
+    minuend = NEGATED if node.which == "below" else None
     key = stream.key(mine, types)
     limit_key = limits.key(theirs, types, key.interner)
     keys = stream.program.keys(key, base_rows(node), _both(stream, limits))
-    compared = Column("", turn(stream, stream.evaluate(node.value), turned), turned)
-    divided = Column(numerator, turn(limits, limits.column(numerator), turned), turned)
-    by = Column(denominator, limits.column(denominator) if denominator else limits.evaluate(number(1)))
-    sides = (
-        Side(stream, key.cell, [compared, *columns(stream, (*mine, *names), node.rows.schema)]),
-        Side(limits, limit_key.cell, [divided, by, *columns(limits, theirs, node.limits.schema)]),
+    compared = StoredColumn("", reverse_order(stream, stream.evaluate(node.value), minuend), minuend)
+    dividend = StoredColumn(numerator, reverse_order(limits, limits.column(numerator), minuend), minuend)
+    divisor = StoredColumn(denominator, limits.column(denominator) if denominator else limits.evaluate(number(1)))
+    inputs = (
+        RowInput(stream, key.cell, [compared, *stored_columns(stream, (*mine, *names), node.rows.schema)]),
+        RowInput(limits, limit_key.cell, [dividend, divisor, *stored_columns(limits, theirs, node.limits.schema)]),
     )
-    return watch(BOUND, keys, sides, Order(GROUP, 2) if mine else Order(VALUES, 1))
+    return grouped_rows(MOVING_THRESHOLD, MovingThreshold, keys, inputs, order=_order(has_keys=bool(mine)))
+
+
+def _order(*, has_keys: bool) -> RowOrder:
+    """Return the order by value, within each group if there are keys."""
+    value = RowRecord.size_in_words
+    return RowOrder(value - 1, 2) if has_keys else RowOrder(value, 1)
 
 
 def _both(stream: Stream, other: Stream) -> int:
     """Return the cell of the size of two streams together."""
     program, result = stream.program, stream.program.cell()
-    program.op(vm.ADD, program.cell(1), program.cell(stream.size), program.cell(other.size), 0, program.cell(result))
+    cells = (program.cell(each) for each in (stream.size, other.size, result))
+    program.add(vm.ADD, Binary, size=program.cell(1), **dict(zip(("a", "b", "result"), cells, strict=True)))
     return result

@@ -1,26 +1,29 @@
-"""Null row: the rows, or one row of NULL while there are none."""
+"""Null row: the rows of a stream, and one row of NULLs while there are none."""
 
 from __future__ import annotations
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.groups import grouped_rows as kernel
-from deltamark.dataflow.kernels.groups.group_changes import OR_NULL
-from deltamark.dataflow.operators.rows import Side, columns, watch
-from deltamark.dataflow.plan.nodes import NullRow
+from deltamark.dataflow.kernels.groups.group_changes import NULL_ROW
+from deltamark.dataflow.kernels.groups.grouped_rows import RowGroup, RowRecord
+from deltamark.dataflow.kernels.groups.null_row import NullRow
+from deltamark.dataflow.operators.rows import RowInput, grouped_rows, stored_columns
+from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.types import NULL
 
 
-def null_row(stream: Stream, node: NullRow) -> Stream:
-    """Watch the rows from time 0 on, as if it had been touched before any input."""
+def null_row(stream: Stream, node: nodes.NullRow) -> Stream:
+    """Append the operator as if time 0 had touched its group, so that the row of NULLs is emitted before any input."""
     program = stream.program
     key = stream.key((), ())
     keys = program.keys(key, 1, stream.size)
-    side = Side(stream, key.cell, columns(stream, node.schema.names, node.schema))
-    found = watch(OR_NULL, keys, [side])
-    operator = view(program.ops[-1].block, kernel.FIRST + 1)
-    rows, group = view(int(operator[kernel.ROWS]), kernel.CHAIN + 1), view(int(operator[kernel.GROUPS]), 1)
-    view(int(rows[kernel.RECORDS]), int(rows[kernel.WORDS]))[kernel.VALUES :] = NULL
-    operator[kernel.OPEN], group[kernel.IS_OPEN] = 1, 1
-    program.differ(program.ops[-1].block + 8 * kernel.OPEN, [1] + [0] * (program.workers - 1))
-    return found
+    rows = RowInput(stream, key.cell, stored_columns(stream, node.schema.names, node.schema))
+    result = grouped_rows(NULL_ROW, NullRow, keys, [rows])
+    block = NullRow(program.ops[-1].block)
+    nulls = RowRecord(block.rows.records.address).values
+    for column in range(block.rows.columns):
+        nulls[column] = NULL
+    block.touched_count = 1
+    RowGroup(block.groups.address).is_touched = 1
+    touched_count = block.address + NullRow.fields["touched_count"].offset
+    program.differ(touched_count, [1] + [0] * (program.workers - 1))
+    return result

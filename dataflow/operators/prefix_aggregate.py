@@ -1,21 +1,22 @@
-"""Scan: an aggregate that each worker keeps as a whole, of a stream that each has a slice of."""
+"""Prefix aggregate: an aggregate that every worker keeps as a whole, of a stream of which each worker has a slice."""
 
 from __future__ import annotations
 
 from deltamark.dataflow.codegen.program import LOOSE, Program
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.groups import aggregate as sums_kernel
-from deltamark.dataflow.kernels.parallel import exchange as mail_kernel
+from deltamark.dataflow.kernels.groups.aggregate import Aggregate
+from deltamark.dataflow.kernels.parallel import exchange
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregate
 
 
-def scan(program: Program, code: int, *fields: int) -> int:
-    """Append the scan that runs an aggregate, given its opcode and fields; return the aggregate's block."""
-    words, until = [code, *fields], program.cell()
-    words[sums_kernel.FRONTIER] = until
-    block, workers = program.table(words), program.workers
-    mails = program.table([program.memory.share(LOOSE) for _ in range(mail_kernel.SLOTS * workers)])
-    post, index = program.memory.share(mail_kernel.LINE * workers), program.memory.reserve(LOOSE)
-    program.op(
-        vm.SCAN, block, program.worker, workers, program.frontier, until, 0, 0, post, mails, index, program.spins
-    )
+def prefix_aggregate(program: Program, code: int, kind: type[Aggregate], **fields: int) -> int:
+    """Append the prefix aggregate that runs an aggregate of some fields; return the aggregate's block."""
+    memory, workers, until = program.memory, program.workers, program.cell()
+    block = program.block(kind, opcode=code, **fields | {"frontier": until})
+    mails = [memory.share(LOOSE) for _ in range(exchange.SLOTS * workers)]
+    program.add(
+        vm.SCAN, PrefixAggregate, aggregate=block, worker=program.worker, workers=workers, frontier=program.frontier,
+        until=until, post=memory.share(exchange.LINE * workers), mails=program.table(mails),
+        places=memory.reserve(LOOSE), spins=program.spins,
+    )  # fmt: skip
     return block

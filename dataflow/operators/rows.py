@@ -1,4 +1,4 @@
-"""Operators that keep whole rows and look at them when a time ends: extreme, top, bound and or_null."""
+"""Operators over grouped rows, which they process when a time ends: extreme, top, moving threshold and null row."""
 
 from __future__ import annotations
 
@@ -9,152 +9,165 @@ from functools import partial
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core import btree as order_kernel
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.core.blocks import Array8
+from deltamark.dataflow.kernels.core.btree import MAX_DEPTH, BTree
+from deltamark.dataflow.kernels.expressions import Binary
 from deltamark.dataflow.kernels.groups import garbage
-from deltamark.dataflow.kernels.groups import grouped_rows as kernel
+from deltamark.dataflow.kernels.groups.grouped_rows import (
+    GROUP_WORDS,
+    NEGATIVE,
+    TWO_LIMITS,
+    WIDE_WEIGHT,
+    GroupedRows,
+    RowRecord,
+    RowTable,
+)
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 
-SLOTS = 1024
-"""Of a table of rows before it grows."""
+TABLE_ENTRIES = 1024
+"""Entries of a new table of rows."""
+
+COMPLEMENTED, NEGATED = -1, 0
+"""Minuends of columns whose order is reversed: the stored value is the minuend less the value."""
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column that is stored: as it is, or turned around to COMPLEMENTED or NEGATED less its value."""
+class StoredColumn:
+    """A column of grouped rows, whose order may be reversed; one without a name is not part of the row."""
 
     name: str
     cell: int
-    turned: int | None = None
+    minuend: int | None = None
     is_text: bool = False
 
     def value(self, stored: int) -> int:
-        return stored if self.turned is None else self.turned - stored
-
-
-COMPLEMENTED, NEGATED = -1, 0
-
-
-def turn(stream: Stream, cell: int, turned: int | None) -> int:
-    """Turn the order of a column's values around, and back."""
-    if turned is None:
-        return cell
-    result = stream.program.vector()
-    stream.program.op(vm.NEGATION, stream.size, cell, 0, turned, result)
-    return result
-
-
-def columns(stream: Stream, names: Iterable[str], schema: Schema, turned: Container[str] = ()) -> list[Column]:
-    """Store columns of a stream, some of them complemented."""
-    how = {name: COMPLEMENTED if name in turned else None for name in names}
-    return [
-        Column(name, turn(stream, stream.column(name), each), each, schema[name].kind == "text")
-        for name, each in how.items()
-    ]
+        """Return the value of a stored word."""
+        return stored if self.minuend is None else self.minuend - stored
 
 
 @dataclass(frozen=True)
-class Side:
-    """One input: its cells, its key, and the columns of its rows."""
+class RowInput:
+    """An input of an operator over grouped rows: its stream, the cell of its keys, and its stored columns."""
 
     stream: Stream
     key: int
-    columns: Sequence[Column]
+    columns: Sequence[StoredColumn]
 
-    def block(self, program: Program, chain: int) -> int:
-        stream, memory, count = self.stream, program.memory, len(self.columns)
-        inputs, resolved = program.table([each.cell for each in self.columns]), program.words(count + 1)
-        return program.words(
-            kernel.CHAIN + 1,
-            [
-                stream.size, stream.time, stream.diff, self.key, count, inputs, resolved, memory.reserve(LOOSE),
-                memory.reserve(SLOTS), SLOTS - 1, 0, memory.reserve(LOOSE), kernel.VALUES + count, 1, 0, chain,
-            ],
+    def block(self, *, is_limits: bool) -> int:
+        """Make the table of the rows."""
+        stream, program, count = self.stream, self.stream.program, len(self.columns)
+        reserve = program.memory.reserve
+        return program.block(
+            RowTable, size=stream.size, time=stream.time, diff=stream.diff, key=self.key, columns=count,
+            inputs=program.table([column.cell for column in self.columns]), slice_columns=program.words(count + 1),
+            hashes=reserve(LOOSE), table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1, records=reserve(LOOSE),
+            record_words=RowRecord.size_in_words + count, is_limits=int(is_limits),
         )  # fmt: skip
 
-    def row(self, block: int, slot: int) -> dict[str, int]:
-        """Read a row; a column without a name is no part of it."""
-        words = view(block, kernel.CHAIN + 1)
-        record = int(words[kernel.RECORDS]) + 8 * int(words[kernel.WORDS]) * slot
-        values = view(record, int(words[kernel.WORDS]))[kernel.VALUES :].tolist()
-        return {each.name: each.value(stored) for each, stored in zip(self.columns, values, strict=True) if each.name}
+    def row(self, table: RowTable, slot: int) -> dict[str, int]:
+        """Return the row of a slot."""
+        values = RowRecord(table.records[table.record_words * slot :].address).values
+        return {column.name: column.value(values[at]) for at, column in enumerate(self.columns) if column.name}
 
 
 @dataclass(frozen=True)
-class Watched:
-    """The block of an operator that watches rows, and its inputs."""
+class GroupedState:
+    """The state of an operator over grouped rows."""
 
-    block: int
-    sides: tuple[Side, ...]
+    block: GroupedRows
+    inputs: Sequence[RowInput]
 
     def rows(self) -> int:
-        return sum(int(view(block, kernel.CHAIN + 1)[kernel.USED]) for block in self._blocks())
+        """Count the records."""
+        return sum(table.used for table in (self.block.rows, self.block.limits) if table.address != 0)
 
     def problem(self) -> DeltamarkError:
-        words = view(self.block, kernel.ERROR_SLOT + 1)
-        if int(words[kernel.ERROR]) == kernel.TOO_HEAVY:
+        """Return the error that has made the kernel fail."""
+        error, time = self.block.error, self.block.open_time
+        if error == WIDE_WEIGHT:
             return wide_weight()
-        is_limit = int(words[kernel.ERROR_SIDE]) == kernel.LIMITS
-        row = self.sides[is_limit].row(self._blocks()[is_limit], int(words[kernel.ERROR_SLOT]))
-        error, time = int(words[kernel.ERROR]), int(words[kernel.NOW])
-        if error == kernel.NEGATIVE:
+        table = self.block.limits if self.block.error_is_limit else self.block.rows
+        row = self.inputs[self.block.error_is_limit].row(table, self.block.error_slot)
+        if error == NEGATIVE:
             return negative(row, time)
         actual = f"{', '.join(f'{name}={value}' for name, value in row.items())} at time {time}"
-        if error == kernel.TWO_LIMITS:
+        if error == TWO_LIMITS:
             return DeltamarkError("more than one limit", actual, "give at most one row of limits a key")
         return DeltamarkError("a denominator that is not positive", actual, "divide by a number of rows")
 
-    def _blocks(self) -> list[int]:
-        return view(self.block, kernel.LIMITS + 1)[kernel.ROWS :].tolist()[: len(self.sides)]
-
 
 @dataclass(frozen=True)
-class Order:
-    """The first field by which rows are in order, and how many; which of them are numbers of texts."""
+class RowOrder:
+    """The words of a record by which rows are in order: the first one, their number, and which are numbers of texts."""
 
-    field: int
-    fields: int
+    first_word: int
+    words: int
     texts: Sequence[int] = ()
 
+    def block(self, program: Program, rows: RowTable) -> int:
+        """Make an empty tree, whose root is a leaf."""
+        return program.block(
+            BTree, records=rows.records.address, record_words=rows.record_words, first_word=self.first_word,
+            compared_words=self.words, text_words=sum(1 << word for word in self.texts),
+            pool=program.pool.block if self.texts else 0, nodes=program.memory.reserve(LOOSE),
+            path=program.words(2 * MAX_DEPTH),
+        )  # fmt: skip
 
-def watch(kind: int, keys: Keys, sides: Sequence[Side], order: Order | None = None, places: int = 0) -> Stream:
-    """Append the operator."""
-    program, stored = sides[0].stream.program, sides[0].columns
-    chains = (kernel.GROUP_CHAIN, kernel.LIMIT_CHAIN)
-    rows, *limits = (side.block(program, chain) for side, chain in zip(sides, chains, strict=False))
-    size, time, diff, *out = (program.cell(), *(program.vector() for _ in range(2 + len(stored))))
-    groups, touched = program.memory.reserve(keys.capacity * kernel.GROUP_WORDS), program.memory.reserve(LOOSE)
-    block = program.op(
-        vm.WATCH, kind, rows, *(limits or [0]), keys.block, groups, program.frontier, 0, 0, touched,
-        size, _address(time), _address(diff), program.table(list(map(_address, out))), 0, 0, 0,
-        _ordered(program, rows, order) if order else 0, 0, places, places, program.memory.reserve(LOOSE),
+
+def reverse_order(stream: Stream, cell: int, minuend: int | None) -> int:
+    """Return the cell of a column subtracted from a minuend, or the column itself if there is none."""
+    if minuend is None:
+        return cell
+    result = stream.program.vector()
+    stream.program.add(vm.NEGATION, Binary, size=stream.size, a=cell, constant=minuend, result=result)
+    return result
+
+
+def stored_columns(
+    stream: Stream, names: Iterable[str], schema: Schema, complemented: Container[str] = ()
+) -> list[StoredColumn]:
+    """Return columns of a stream as they are stored, some of them complemented."""
+    minuends = {name: COMPLEMENTED if name in complemented else None for name in names}
+    return [
+        StoredColumn(name, reverse_order(stream, stream.column(name), minuend), minuend, schema[name].kind == "text")
+        for name, minuend in minuends.items()
+    ]
+
+
+def grouped_rows(
+    operator: int,
+    block_class: type[GroupedRows],
+    keys: Keys,
+    inputs: Sequence[RowInput],
+    *,
+    order: RowOrder | None = None,
+    **fields: int,
+) -> Stream:
+    """Append an operator over grouped rows, given its own fields; return the stream of its first input's columns."""
+    program, columns = inputs[0].stream.program, inputs[0].columns
+    tables = [each.block(is_limits=place == 1) for place, each in enumerate(inputs)]
+    fields |= dict(zip(("rows", "limits"), tables, strict=False))
+    if order is not None:
+        fields["order"] = order.block(program, RowTable(tables[0]))
+    size, time, diff, *out = (program.cell(), *(program.vector() for _ in range(2 + len(columns))))
+    reserve, address = program.memory.reserve, program.address
+    block = program.add(
+        vm.WATCH, block_class, operator=operator, keys=keys.block, groups=reserve(keys.capacity * GROUP_WORDS),
+        frontier=program.frontier, touched=reserve(LOOSE), out_size=size, out_time=address(time),
+        out_diff=address(diff), out=program.table(list(map(address, out))), **fields,
     )  # fmt: skip
-    program.keep(Watched(block, tuple(sides)))
-    for side, side_block in zip(sides, (rows, *limits), strict=True):
-        for column, each in enumerate(side.columns):
-            if each.is_text:
-                program.holds_texts(partial(_mark, program, side_block, column, each.turned is not None))
-    made = {each.name: (cell, each.turned) for each, cell in zip(stored, out, strict=True)}
-    stream = Stream(program, size, time, diff, lambda name: turn(stream, *made[name]))
+    program.keep(GroupedState(GroupedRows(block), inputs))
+    for each, table in zip(inputs, tables, strict=True):
+        for column, stored in enumerate(each.columns):
+            if stored.is_text:
+                program.holds_texts(partial(_mark, program, table, column, int(stored.minuend is not None)))
+    cells = {column.name: (cell, column.minuend) for column, cell in zip(columns, out, strict=True)}
+    stream = Stream(program, size, time, diff, lambda name: reverse_order(stream, *cells[name]))
     return stream
 
 
-def _ordered(program: Program, rows: int, order: Order) -> int:
-    """Make an empty order of rows: a root, which is a leaf."""
-    texts, pool = sum(1 << each for each in order.texts), program.pool.block if order.texts else 0
-    records, words = (int(view(rows, kernel.CHAIN + 1)[each]) for each in (kernel.RECORDS, kernel.WORDS))
-    nodes = program.memory.reserve(LOOSE)
-    path = program.words(64)
-    fields = [records, words, order.field, order.fields, nodes, 1, 0, 2, 0, path, texts, pool]
-    return program.words(order_kernel.BLOCK, fields)
-
-
-def _mark(program: Program, rows: int, column: int, turned: bool, pool: int) -> None:  # noqa: FBT001 (bound by partial)
-    garbage.mark_rows(TextPool(pool), rows, column, turned, program.pool.free)
-
-
-def _address(cell: int) -> int:
-    return int(view(cell, 1)[0])
+def _mark(program: Program, table: int, column: int, is_complemented: int, pool: int) -> None:
+    garbage.mark_rows(TextPool(pool), RowTable(table), column, is_complemented, Array8(program.pool.free))

@@ -1,37 +1,49 @@
-"""Top: the first rows in an order of all columns; descending ones are stored complemented."""
+"""Top: the first rows in an order of all columns, of which descending ones are stored complemented."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
+from deltamark.dataflow.codegen.program import LOOSE
 from deltamark.dataflow.kernels.groups.group_changes import TOP
-from deltamark.dataflow.kernels.groups.grouped_rows import VALUES
-from deltamark.dataflow.operators.rows import Column, Order, Side, columns, turn, watch
+from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
+from deltamark.dataflow.kernels.groups.top import Top
+from deltamark.dataflow.operators.rows import (
+    RowInput,
+    RowOrder,
+    StoredColumn,
+    grouped_rows,
+    reverse_order,
+    stored_columns,
+)
 from deltamark.dataflow.operators.text import prefix
 from deltamark.dataflow.plan.nodes import TopK
 
 
 def top(stream: Stream, node: TopK) -> Stream:
+    """Append the operator; all rows are in one group."""
     places, order = node.k, node.order
-    turned = [name for name, direction in order if direction == "descending"]
+    descending = [name for name, direction in order if direction == "descending"]
     key = stream.key((), ())
     keys = stream.program.keys(key, 1, stream.size)
-    stored = columns(stream, dict.fromkeys(name for name, _ in order), node.schema, turned)
-    stored, texts = _with_prefixes(
-        stream, stored, [each.name for each in stored if node.schema[each.name].kind == "text"]
-    )
-    return watch(TOP, keys, [Side(stream, key.cell, stored)], Order(VALUES, len(stored), texts), places)
+    compared = stored_columns(stream, dict.fromkeys(name for name, _ in order), node.schema, descending)
+    stored, texts = _with_prefixes(stream, compared)
+    return grouped_rows(
+        TOP, Top, keys, [RowInput(stream, key.cell, stored)],
+        order=RowOrder(RowRecord.size_in_words, len(stored), texts), places=places, free_places=places,
+        placed=stream.program.memory.reserve(LOOSE),
+    )  # fmt: skip
 
 
-def _with_prefixes(stream: Stream, stored: Sequence[Column], texts: Sequence[str]) -> tuple[list[Column], list[int]]:
-    """Put the first bytes of each text before its number; return the columns, and the places of the numbers."""
-    found: list[Column] = []
+def _with_prefixes(stream: Stream, columns: Sequence[StoredColumn]) -> tuple[list[StoredColumn], list[int]]:
+    """Insert the first bytes of each text before its number; return the columns, and the places of the numbers."""
+    stored: list[StoredColumn] = []
     places = []
-    for each in stored:
-        if each.name in texts:
-            first = prefix(stream.program, stream.size, stream.column(each.name))
-            found.append(Column("", turn(stream, first, each.turned), each.turned))
-            places.append(len(found))
-        found.append(each)
-    return found, places
+    for column in columns:
+        if column.is_text:
+            first = prefix(stream.program, stream.size, stream.column(column.name))
+            stored.append(StoredColumn("", reverse_order(stream, first, column.minuend), column.minuend))
+            places.append(len(stored))
+        stored.append(column)
+    return stored, places

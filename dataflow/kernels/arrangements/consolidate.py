@@ -1,100 +1,118 @@
-"""Cancel within each time what cancels: equal rows become one, and those of weight zero go.
+"""Consolidate: within each time equal rows become one row, and rows of weight zero are dropped.
 
-Rows wait until their time has ended. A time's rows are found by a hash of their words in a table that is cleared by
-visiting the same rows again; equality compares the words.
+Rows wait in a buffer until their time has ended. The rows of a time are found by a hash of their values, in a table
+that is cleared by visiting the same rows again.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import kernel, load, store, wraps
+from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vectors
+from deltamark.dataflow.kernels.core.memory import kernel, wraps
 
-SIZE, COLUMNS, INPUTS, FRONTIER, HELD, BUFFER, TABLE, MASK, OUT_SIZE, OUT = range(1, 11)
-"""COLUMNS counts TIME and DIFF, which come first. INPUTS: the address of their cells; BUFFER: of their addresses, which
-hold HELD rows; OUT: of cells. TABLE: MASK + 1 words, 1 + row."""
+NEEDS_ROOM, OVERFLOW = 1, 2
+"""Statuses: the table is too small, and nothing was done; a weight needs more than 64 bits."""
 
-CROWDED, OVERFLOW = 1, 2
-"""Statuses: a time has more rows than half the table, nothing was done; a weight needs more than 64 bits."""
+
+class Consolidate(Operator):
+    """The rows of the times that have not ended."""
+
+    size: Cell
+    columns: int
+    """The number of columns, of which the first two are the times and the diffs."""
+    inputs: Vectors
+    frontier: Cell
+    held: int = 0
+    """The number of rows in the buffer."""
+    buffer: Arrays
+    table: Array
+    """Entries of row + 1, empty between the times."""
+    mask: int
+    """The number of entries, less one."""
+    out_size: Cell
+    out: Vectors
 
 
 @kernel
-def consolidate(op: int) -> int:
-    held, size, columns = load(op, HELD), load(load(op, SIZE), 0), load(op, COLUMNS)
-    if 2 * (held + size) > load(op, MASK) + 1:
-        return CROWDED
+def consolidate(op: Consolidate) -> int:
+    """Add the rows of the slice to the buffer, and write those of the times that have ended to the output."""
+    held, size, columns, buffer = op.held, op.size, op.columns, op.buffer
+    if 2 * (held + size) > op.mask + 1:
+        return NEEDS_ROOM
     for column in range(columns):
-        source, target = load(load(load(op, INPUTS), column), 0), load(load(op, BUFFER), column)
+        source, target = op.inputs[column], buffer[column][held:]
         for at in range(size):
-            store(target, held + at, load(source, at))
+            target[at] = source[at]
     held += size
-    times, frontier = load(load(op, BUFFER), 0), load(load(op, FRONTIER), 0)
-    store(load(op, OUT_SIZE), 0, 0)
+    times, frontier = buffer[0], op.frontier
+    op.out_size = 0
     start, wrapped = 0, 0
-    while start < held and load(times, start) < frontier:
+    while start < held and times[start] < frontier:
         stop = start + 1
-        while stop < held and load(times, stop) == load(times, start):
+        while stop < held and times[stop] == times[start]:
             stop += 1
-        wrapped |= _one_time(op, start, stop)
+        wrapped |= _end_time(op, start, stop)
         start = stop
     for column in range(columns):
-        rows = load(load(op, BUFFER), column)
+        rows, left = buffer[column], buffer[column][start:]
         for at in range(held - start):
-            store(rows, at, load(rows, start + at))
-    store(op, HELD, held - start)
+            rows[at] = left[at]
+    op.held = held - start
     return OVERFLOW if wrapped < 0 else 0
 
 
 @kernel
-def _one_time(op: int, start: int, stop: int) -> int:
-    """Hand out what is left of a time; return a negative number where a weight needs more than 64 bits."""
-    diffs, wrapped = load(load(op, BUFFER), 1), 0
+def _end_time(op: Consolidate, start: int, stop: int) -> int:
+    """Write the rows that are left of a time; return a negative number if a weight needs more than 64 bits."""
+    diffs, wrapped = op.buffer[1], 0
     if stop - start > 1:
         for row in range(start, stop):
-            other = _place(op, row)
-            if other != row:
-                wrapped |= wraps(load(diffs, other), load(diffs, row))
-                store(diffs, other, load(diffs, other) + load(diffs, row))
-                store(diffs, row, 0)
+            first = _first_equal(op, row)
+            if first != row:
+                wrapped |= wraps(diffs[first], diffs[row])
+                diffs[first] += diffs[row]
+                diffs[row] = 0
         for row in range(start, stop):
             _clear(op, row)
-    out = load(load(op, OUT_SIZE), 0)
+    out_size = op.out_size
     for row in range(start, stop):
-        if load(diffs, row) != 0:
-            for column in range(load(op, COLUMNS)):
-                store(load(load(load(op, OUT), column), 0), out, load(load(load(op, BUFFER), column), row))
-            out += 1
-    store(load(op, OUT_SIZE), 0, out)
+        if diffs[row] != 0:
+            for column in range(op.columns):
+                op.out[column][out_size] = op.buffer[column][row]
+            out_size += 1
+    op.out_size = out_size
     return wrapped
 
 
 @kernel
-def _hash(op: int, row: int) -> int:
+def _home(op: Consolidate, row: int) -> int:
+    """Hash the values of a row to a slot of the table."""
     mixed = 0
-    for column in range(2, load(op, COLUMNS)):
-        mixed = (mixed ^ load(load(load(op, BUFFER), column), row)) * -7046029254386353131
+    for column in range(2, op.columns):
+        mixed = (mixed ^ op.buffer[column][row]) * -7046029254386353131
         mixed ^= mixed >> 29
-    return mixed & load(op, MASK)
+    return mixed & op.mask
 
 
 @kernel
-def _place(op: int, row: int) -> int:
-    """Return the first row equal to this one, entering it if it is the first."""
-    table, slot = load(op, TABLE), _hash(op, row)
-    while load(table, slot) != 0:
-        other, equal = load(table, slot) - 1, True
-        for column in range(2, load(op, COLUMNS)):
-            values = load(load(op, BUFFER), column)
-            equal &= load(values, other) == load(values, row)
+def _first_equal(op: Consolidate, row: int) -> int:
+    """Return the first row that is equal to this one; if it is this one, add it to the table."""
+    table, slot = op.table, _home(op, row)
+    while table[slot] != 0:
+        other, equal = table[slot] - 1, True
+        for column in range(2, op.columns):
+            values = op.buffer[column]
+            equal &= values[other] == values[row]
         if equal:
             return other
-        slot = (slot + 1) & load(op, MASK)
-    store(table, slot, row + 1)
+        slot = (slot + 1) & op.mask
+    table[slot] = row + 1
     return row
 
 
 @kernel
-def _clear(op: int, row: int) -> None:
-    """Empty the run of slots that a row's search may have passed."""
-    table, slot = load(op, TABLE), _hash(op, row)
-    while load(table, slot) != 0:
-        store(table, slot, 0)
-        slot = (slot + 1) & load(op, MASK)
+def _clear(op: Consolidate, row: int) -> None:
+    """Clear the slots that the search for a row may have passed."""
+    table, slot = op.table, _home(op, row)
+    while table[slot] != 0:
+        table[slot] = 0
+        slot = (slot + 1) & op.mask

@@ -1,41 +1,61 @@
-"""Merge several streams into one in order of time, and cancel within a time what cancels."""
+"""Merge: the rows of several streams in one stream, in order of time."""
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import kernel, load, store
-
-INPUTS, COLUMNS, PARTS, OUT_SIZE, OUT, PLACES = range(1, 7)
-"""PARTS: for each input the cells SIZE, TIME, DIFF and its columns; OUT: cells TIME, DIFF, columns. PLACES: a word an
-input. COLUMNS counts TIME and DIFF too."""
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector, Vectors
+from deltamark.dataflow.kernels.core.memory import kernel
 
 FOREVER = 2**62
 
 
+class MergedStream(Block):
+    """One of the streams."""
+
+    size: Cell
+    time: Vector
+    columns: Vectors
+    """All columns, of which the first two are the times and the diffs."""
+    position: int = 0
+    """The number of its rows that are in the output."""
+
+
+class Merge(Operator):
+    """The streams, and the one that they are merged into."""
+
+    streams: int
+    """The number of streams."""
+    inputs: Array
+    """The address of the `MergedStream` of each."""
+    columns: int
+    out_size: Cell
+    out: Vectors
+
+
 @kernel
-def merge(op: int) -> int:
-    inputs, columns, places = load(op, INPUTS), load(op, COLUMNS), load(op, PLACES)
-    for index in range(inputs):
-        store(places, index, 0)
-    out = 0
+def merge(op: Merge) -> int:
+    """Merge the rows of the slice."""
+    streams, inputs, columns, size = op.streams, op.inputs, op.columns, 0
+    for index in range(streams):
+        MergedStream(inputs[index]).position = 0
     while True:
         first, least = -1, FOREVER
-        for index in range(inputs):
-            part = load(op, PARTS) + 8 * (columns + 1) * index
-            place = load(places, index)
-            if place < load(load(part, 0), 0) and load(load(load(part, 1), 0), place) < least:
-                first, least = index, load(load(load(part, 1), 0), place)
+        for index in range(streams):
+            stream = MergedStream(inputs[index])
+            at = stream.position
+            if at < stream.size and stream.time[at] < least:
+                first, least = index, stream.time[at]
         if first < 0:
             break
-        part, start = load(op, PARTS) + 8 * (columns + 1) * first, load(places, first)
-        size, times = load(load(part, 0), 0), load(load(part, 1), 0)
-        stop = start + 1
-        while stop < size and load(times, stop) == least:
+        stream = MergedStream(inputs[first])
+        start = stream.position
+        stop, rows, times = start + 1, stream.size, stream.time
+        while stop < rows and times[stop] == least:
             stop += 1
         for column in range(columns):
-            source, target = load(load(part, column + 1), 0), load(load(load(op, OUT), column), 0)
+            source, target = stream.columns[column][start:], op.out[column][size:]
             for at in range(stop - start):
-                store(target, out + at, load(source, start + at))
-        out += stop - start
-        store(places, first, stop)
-    store(load(op, OUT_SIZE), 0, out)
+                target[at] = source[at]
+        size += stop - start
+        stream.position = stop
+    op.out_size = size
     return 0

@@ -1,69 +1,104 @@
-"""An order of rows: a B+-tree of slots, by some words of their records, and by slot where those are equal.
+"""B+-trees of records: slots in order of some words of their records, and by slot if those are equal.
 
-An entry is the first of the words and the slot, so most comparisons need no record. The entries of a node that has
-children name the first row below each child. A node that is nearly empty is merged with a neighbour, and an empty one
-is freed; leaves are linked both ways.
+An entry of a node consists of the first of these words and the slot, so most comparisons load no record. The entries of
+an inner node name the first record below each child. A node that is nearly empty is merged with a neighbour, and an
+empty one is freed. Leaves are linked in both directions.
+
+A position is `node * FANOUT + index`; 0 is the end.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, store
-from deltamark.dataflow.kernels.text.pool import TextPool
+from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block
+from deltamark.dataflow.kernels.core.btree_node import (
+    FANOUT,
+    INNER_COLUMNS,
+    LEAF_COLUMNS,
+    NODE_WORDS,
+    TreeNode,
+    append_from,
+    children_of,
+    open_gap,
+    remove_entry,
+    set_first,
+    slots_of,
+)
+from deltamark.dataflow.kernels.core.memory import inline, kernel
 from deltamark.dataflow.kernels.text.pool import precedes as text_precedes
 from deltamark.dataflow.types import NULL
 
-RECORDS, WORDS, FIELD, FIELDS, NODES, ROOT, DEPTH, NEXT, FREE, PATH, TEXTS, POOL = range(12)
-BLOCK = 12
-"""Rows compare by FIELDS words from FIELD on; those whose bit of TEXTS is set are numbers of texts in POOL, and come
-after the first bytes of the same text. DEPTH: levels above the leaves. NEXT, FREE: nodes never used, free again
-(nodes count from 1). PATH: scratch, the place in each node on the way down and the node, two words a level."""
+MAX_DEPTH = 32
+"""Levels for which `path` has room."""
 
-FANOUT = 32
-COUNT, LEFT, RIGHT, FIRSTS, SLOTS, CHILDREN = 0, 1, 2, 3, 3 + FANOUT, 3 + 2 * FANOUT
-NODE_WORDS = 3 + 3 * FANOUT
+
+class BTree(Block):
+    """The order of the records of a table; nodes are numbered from 1."""
+
+    records: Array
+    record_words: int
+    first_word: int
+    """The word of a record by which records are compared first."""
+    compared_words: int
+    """The number of words that are compared."""
+    text_words: int = 0
+    """A bit for each compared word that is the number of a text; the word before it holds the text's first bytes."""
+    pool: TextPool = NONE
+    """The pool of these texts."""
+    nodes: Array
+    root: int = 1
+    depth: int = 0
+    """The number of levels above the leaves."""
+    next_node: int = 2
+    """The first node that was never used."""
+    free_node: int = 0
+    """The first free node; `left` links it to the next one."""
+    path: Array
+    """Scratch, a pair for each level from the leaf up: an index in a node, and the number of this node."""
 
 
 @inline
-def _node(order: int, number: int) -> int:
-    return load(order, NODES) + 8 * NODE_WORDS * number
+def _node(tree: BTree, number: int) -> TreeNode:
+    return TreeNode(tree.nodes[NODE_WORDS * number :].address)
 
 
 @inline
-def _record(order: int, slot: int) -> int:
-    return load(order, RECORDS) + 8 * load(order, WORDS) * slot
+def _compared(tree: BTree, slot: int) -> Array:
+    """Return the compared words of a record."""
+    return tree.records[tree.record_words * slot + tree.first_word :]
 
 
 @kernel
-def precedes(order: int, a: int, b: int) -> bool:
-    """Does the row of slot a come before that of slot b?"""
-    mine, theirs, field = _record(order, a), _record(order, b), load(order, FIELD)
-    for index in range(field, field + load(order, FIELDS)):
-        left, right = load(mine, index), load(theirs, index)
+def precedes(tree: BTree, a: int, b: int) -> bool:
+    """Return whether the record of slot a comes before that of slot b."""
+    a_words, b_words = _compared(tree, a), _compared(tree, b)
+    for index in range(tree.compared_words):
+        left, right = a_words[index], b_words[index]
         if left != right:
-            if load(order, TEXTS) >> (index - field) & 1 and not (_missing(left) or _missing(right)):
-                return text_precedes(TextPool(load(order, POOL)), left, right)
+            if tree.text_words >> index & 1 and not (_is_missing(left) or _is_missing(right)):
+                return text_precedes(tree.pool, left, right)
             return left < right
     return a < b
 
 
 @inline
-def _missing(value: int) -> bool:
+def _is_missing(value: int) -> bool:
+    """Return whether a value is NULL, or NULL complemented."""
     return value == NULL or value == -1 - NULL
 
 
 @kernel
-def _place(order: int, node: int, slot: int) -> int:
-    """Return how many entries of a node precede a row."""
-    first, count, low = load(_record(order, slot), load(order, FIELD)), load(node, COUNT), 0
-    firsts = node + 8 * FIRSTS
+def _index_in(tree: BTree, node: TreeNode, slot: int) -> int:
+    """Return the number of entries of a node that precede a record."""
+    first, count, low = _compared(tree, slot)[0], node.count, 0
+    firsts, slots = node.entries, slots_of(node)
     for at in range(count):
-        low += load(firsts, at) < first
+        low += firsts[at] < first
     high = low
-    while high < count and load(firsts, high) == first:
+    while high < count and firsts[high] == first:
         high += 1
     while low < high:
         middle = (low + high) >> 1
-        if precedes(order, load(node, SLOTS + middle), slot):
+        if precedes(tree, slots[middle], slot):
             low = middle + 1
         else:
             high = middle
@@ -71,228 +106,183 @@ def _place(order: int, node: int, slot: int) -> int:
 
 
 @kernel
-def insert(order: int, slot: int) -> None:
-    """Enter a row. Full nodes on the way are split, so that there is always room above."""
-    if load(_node(order, load(order, ROOT)), COUNT) == FANOUT:
-        _grow(order)
-    number, level = load(order, ROOT), load(order, DEPTH)
+def insert(tree: BTree, slot: int) -> None:
+    """Insert a record. Full nodes on the way are split, so that a parent always has room."""
+    if _node(tree, tree.root).count == FANOUT:
+        _split_root(tree)
+    number, level = tree.root, tree.depth
     while level > 0:
-        node = _node(order, number)
-        at = max(_place(order, node, slot) - 1, 0)
-        child = _node(order, load(node, CHILDREN + at))
-        if load(child, COUNT) == FANOUT:
-            _split(order, node, at, level - 1)
-            at += not precedes(order, slot, load(node, SLOTS + at + 1))
-        if at == 0 and precedes(order, slot, load(node, SLOTS)):
-            store(node, FIRSTS, load(_record(order, slot), load(order, FIELD)))
-            store(node, SLOTS, slot)
-        number = load(node, CHILDREN + at)
+        node = _node(tree, number)
+        at = max(_index_in(tree, node, slot) - 1, 0)
+        if _node(tree, children_of(node)[at]).count == FANOUT:
+            _split(tree, node, at, level - 1)
+            at += not precedes(tree, slot, slots_of(node)[at + 1])
+        if at == 0 and precedes(tree, slot, slots_of(node)[0]):
+            _set_entry(tree, node, 0, slot)
+        number = children_of(node)[at]
         level -= 1
-    node = _node(order, number)
-    at = _place(order, node, slot)
-    _open(node, at, CHILDREN)
-    store(node, FIRSTS + at, load(_record(order, slot), load(order, FIELD)))
-    store(node, SLOTS + at, slot)
+    node = _node(tree, number)
+    at = _index_in(tree, node, slot)
+    open_gap(node, at, LEAF_COLUMNS)
+    _set_entry(tree, node, at, slot)
+
+
+@inline
+def _set_entry(tree: BTree, node: TreeNode, at: int, slot: int) -> None:
+    node.entries[at] = _compared(tree, slot)[0]
+    slots_of(node)[at] = slot
 
 
 @kernel
-def _new(order: int) -> int:
-    number = load(order, FREE)
+def _new_node(tree: BTree) -> int:
+    number = tree.free_node
     if number != 0:
-        store(order, FREE, load(_node(order, number), LEFT))
+        tree.free_node = _node(tree, number).left
     else:
-        number = load(order, NEXT)
-        store(order, NEXT, number + 1)
-    node = _node(order, number)
-    store(node, COUNT, 0)
-    store(node, LEFT, 0)
-    store(node, RIGHT, 0)
+        number = tree.next_node
+        tree.next_node = number + 1
+    node = _node(tree, number)
+    node.count = 0
+    node.left = 0
+    node.right = 0
     return number
 
 
 @kernel
-def _drop(order: int, number: int) -> None:
-    store(_node(order, number), LEFT, load(order, FREE))
-    store(order, FREE, number)
+def _free(tree: BTree, number: int) -> None:
+    _node(tree, number).left = tree.free_node
+    tree.free_node = number
 
 
 @kernel
-def _open(node: int, at: int, words: int) -> None:
-    """Make room for an entry, in the first `words` of a node."""
-    count = load(node, COUNT)
-    for column in range(FIRSTS, words, FANOUT):
-        for index in range(column + count - 1, column + at - 1, -1):
-            store(node, index + 1, load(node, index))
-    store(node, COUNT, count + 1)
-
-
-@kernel
-def _close(node: int, at: int, words: int) -> None:
-    """Take an entry out."""
-    count = load(node, COUNT) - 1
-    for column in range(FIRSTS, words, FANOUT):
-        for index in range(column + at, column + count):
-            store(node, index, load(node, index + 1))
-    store(node, COUNT, count)
-
-
-@kernel
-def _move(source: int, start: int, target: int) -> None:
-    """Append the entries of a node from `start` on to another."""
-    to = load(target, COUNT)
-    for index in range(start, load(source, COUNT)):
-        store(target, FIRSTS + to, load(source, FIRSTS + index))
-        store(target, SLOTS + to, load(source, SLOTS + index))
-        store(target, CHILDREN + to, load(source, CHILDREN + index))
-        to += 1
-    store(target, COUNT, to)
-    store(source, COUNT, start)
-
-
-@kernel
-def _name(parent: int, at: int, child: int) -> None:
-    """Let a parent's entry name the first row below its child."""
-    store(parent, FIRSTS + at, load(child, FIRSTS))
-    store(parent, SLOTS + at, load(child, SLOTS))
-
-
-@kernel
-def _split(order: int, parent: int, at: int, level: int) -> None:
+def _split(tree: BTree, parent: TreeNode, at: int, level: int) -> None:
     """Move half of a child to a new neighbour on its right."""
-    number, new = load(parent, CHILDREN + at), _new(order)
-    child, neighbour = _node(order, number), _node(order, new)
-    _move(child, FANOUT // 2, neighbour)
+    number, new = children_of(parent)[at], _new_node(tree)
+    child, neighbour = _node(tree, number), _node(tree, new)
+    append_from(neighbour, child, FANOUT // 2)
     if level == 0:
-        right = load(child, RIGHT)
-        store(neighbour, LEFT, number)
-        store(neighbour, RIGHT, right)
-        store(child, RIGHT, new)
+        right = child.right
+        neighbour.left = number
+        neighbour.right = right
+        child.right = new
         if right != 0:
-            store(_node(order, right), LEFT, new)
-    _open(parent, at + 1, NODE_WORDS)
-    _name(parent, at + 1, neighbour)
-    store(parent, CHILDREN + at + 1, new)
+            _node(tree, right).left = new
+    open_gap(parent, at + 1, INNER_COLUMNS)
+    set_first(parent, at + 1, neighbour)
+    children_of(parent)[at + 1] = new
 
 
 @kernel
-def _grow(order: int) -> None:
-    """Put a node above the root, which is full, and split it."""
-    old, new = load(order, ROOT), _new(order)
-    node = _node(order, new)
-    store(node, COUNT, 1)
-    store(node, CHILDREN, old)
-    _name(node, 0, _node(order, old))
-    _split(order, node, 0, load(order, DEPTH))
-    store(order, ROOT, new)
-    store(order, DEPTH, load(order, DEPTH) + 1)
+def _split_root(tree: BTree) -> None:
+    """Put a new root above the old one, and split the old one."""
+    old, new = tree.root, _new_node(tree)
+    root = _node(tree, new)
+    root.count = 1
+    children_of(root)[0] = old
+    set_first(root, 0, _node(tree, old))
+    _split(tree, root, 0, tree.depth)
+    tree.root = new
+    tree.depth += 1
 
 
 @kernel
-def _descend(order: int, slot: int) -> int:
-    """Write down the way to the leaf where a row is or would be; return its place there."""
-    number, level, path = load(order, ROOT), load(order, DEPTH), load(order, PATH)
+def _descend(tree: BTree, slot: int) -> int:
+    """Record the path to the leaf to which a record belongs; return the index in the leaf."""
+    number, level, path = tree.root, tree.depth, tree.path
     while level > 0:
-        node = _node(order, number)
-        at = _place(order, node, slot)
-        at -= at == load(node, COUNT) or load(node, SLOTS + at) != slot
+        node = _node(tree, number)
+        at = _index_in(tree, node, slot)
+        at -= at == node.count or slots_of(node)[at] != slot
         at = max(at, 0)
-        store(path, 2 * level, at)
-        store(path, 2 * level + 1, number)
-        number = load(node, CHILDREN + at)
+        path[2 * level] = at
+        path[2 * level + 1] = number
+        number = children_of(node)[at]
         level -= 1
-    store(path, 1, number)
-    return _place(order, _node(order, number), slot)
+    path[1] = number
+    return _index_in(tree, _node(tree, number), slot)
 
 
 @kernel
-def delete(order: int, slot: int) -> None:
-    """Take a row out that is there; its record must still be what it was."""
-    at, path = _descend(order, slot), load(order, PATH)
-    _close(_node(order, load(path, 1)), at, CHILDREN)
-    for level in range(load(order, DEPTH)):
-        number, at = load(path, 2 * level + 1), load(path, 2 * level + 2)
-        node, parent = _node(order, number), _node(order, load(path, 2 * level + 3))
-        count = load(node, COUNT)
+def delete(tree: BTree, slot: int) -> None:
+    """Delete a record of the tree, whose words must not have changed since it was inserted."""
+    at, path = _descend(tree, slot), tree.path
+    remove_entry(_node(tree, path[1]), at, LEAF_COLUMNS)
+    for level in range(tree.depth):
+        number, at = path[2 * level + 1], path[2 * level + 2]
+        node, parent = _node(tree, number), _node(tree, path[2 * level + 3])
+        count = node.count
         if count > 0:
-            _name(parent, at, node)
+            set_first(parent, at, node)
             if count < FANOUT // 4:
-                _merge(order, parent, at, level)
+                _merge(tree, parent, at, level)
         else:
             if level == 0:
-                _unlink(order, node)
-            _drop(order, number)
-            _close(parent, at, NODE_WORDS)
-    while load(order, DEPTH) > 0 and load(_node(order, load(order, ROOT)), COUNT) == 1:
-        old = load(order, ROOT)
-        store(order, ROOT, load(_node(order, old), CHILDREN))
-        store(order, DEPTH, load(order, DEPTH) - 1)
-        _drop(order, old)
+                _unlink(tree, node)
+            _free(tree, number)
+            remove_entry(parent, at, INNER_COLUMNS)
+    while tree.depth > 0 and _node(tree, tree.root).count == 1:
+        old = tree.root
+        tree.root = children_of(_node(tree, old))[0]
+        tree.depth -= 1
+        _free(tree, old)
 
 
 @kernel
-def _merge(order: int, parent: int, at: int, level: int) -> None:
-    """Merge a child with its neighbour on the right, or else on the left, where both fit well into one node."""
-    left = at if at + 1 < load(parent, COUNT) else at - 1
+def _merge(tree: BTree, parent: TreeNode, at: int, level: int) -> None:
+    """Merge a child with its right neighbour, else with its left one, if the result leaves room for insertions."""
+    left = at if at + 1 < parent.count else at - 1
     if left < 0:
         return
-    number = load(parent, CHILDREN + left + 1)
-    target, source = _node(order, load(parent, CHILDREN + left)), _node(order, number)
-    if load(target, COUNT) + load(source, COUNT) > FANOUT * 3 // 4:
+    number = children_of(parent)[left + 1]
+    target, source = _node(tree, children_of(parent)[left]), _node(tree, number)
+    if target.count + source.count > FANOUT * 3 // 4:
         return
-    _move(source, 0, target)
+    append_from(target, source, 0)
     if level == 0:
-        _unlink(order, source)
-    _drop(order, number)
-    _close(parent, left + 1, NODE_WORDS)
+        _unlink(tree, source)
+    _free(tree, number)
+    remove_entry(parent, left + 1, INNER_COLUMNS)
 
 
 @kernel
-def _unlink(order: int, leaf: int) -> None:
-    left, right = load(leaf, LEFT), load(leaf, RIGHT)
+def _unlink(tree: BTree, leaf: TreeNode) -> None:
+    """Remove a leaf from the list of leaves."""
+    left, right = leaf.left, leaf.right
     if left != 0:
-        store(_node(order, left), RIGHT, right)
+        _node(tree, left).right = right
     if right != 0:
-        store(_node(order, right), LEFT, left)
-
-
-# walking: a position is node * FANOUT + place; 0 is the end
+        _node(tree, right).left = left
 
 
 @kernel
-def seek(order: int, slot: int) -> int:
-    """Return the position of the first row that does not precede that of a slot."""
-    at = _descend(order, slot)
-    return _position(order, load(load(order, PATH), 1), at)
+def seek(tree: BTree, slot: int) -> int:
+    """Return the position of the first record that does not precede that of a slot."""
+    at = _descend(tree, slot)
+    return _position(tree, tree.path[1], at)
 
 
 @kernel
-def start(order: int) -> int:
-    """Return the position of the first row."""
-    number = load(order, ROOT)
-    for _ in range(load(order, DEPTH)):
-        number = load(_node(order, number), CHILDREN)
-    return _position(order, number, 0)
+def start(tree: BTree) -> int:
+    """Return the position of the first record."""
+    number = tree.root
+    for _ in range(tree.depth):
+        number = children_of(_node(tree, number))[0]
+    return _position(tree, number, 0)
 
 
 @kernel
-def _position(order: int, number: int, at: int) -> int:
-    node = _node(order, number)
-    if at < load(node, COUNT):
-        return number * FANOUT + at
-    return load(node, RIGHT) * FANOUT
+def _position(tree: BTree, number: int, at: int) -> int:
+    node = _node(tree, number)
+    return number * FANOUT + at if at < node.count else node.right * FANOUT
 
 
 @inline
-def following(order: int, position: int) -> int:
+def following(tree: BTree, position: int) -> int:
     """Return the position after this one."""
-    return _position(order, position // FANOUT, position % FANOUT + 1)
+    return _position(tree, position // FANOUT, position % FANOUT + 1)
 
 
 @inline
-def slot_at(order: int, position: int) -> int:
-    return load(_node(order, position // FANOUT), SLOTS + position % FANOUT)
-
-
-@inline
-def first_at(order: int, position: int) -> int:
-    return load(_node(order, position // FANOUT), FIRSTS + position % FANOUT)
+def slot_at(tree: BTree, position: int) -> int:
+    """Return the slot of the record at a position."""
+    return slots_of(_node(tree, position // FANOUT))[position % FANOUT]

@@ -1,151 +1,242 @@
-"""Sums per group, handed out as data: at the end of each time a changed group's old row leaves, its new one arrives.
+"""Aggregate: the sums of each group, whose changes are emitted as rows.
 
-A group's record is its number of rows, its sums and a mark, two words each: the numbers are 128 bits wide, so that no
-sum wraps unseen. A group exists while its number of rows is not zero; its id is free again once all of its record is
-zero. A time saves each record that it touches (the mark says where) and compares when it ends; a time that a slice
-leaves open stays so. Most times touch one row: those save nothing.
+At the end of a time a changed group's old row is retracted and its new row is inserted. A group has a row while its
+number of input rows is not zero; the id of its key is free again once all of its numbers are zero.
+
+A time saves the groups that it touches, and compares them when it ends. A time that a slice leaves open stays open.
+Most times touch one group: those save nothing.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.hash_map import HASHED, LOW, add, key_of, remove
-from deltamark.dataflow.kernels.core.memory import add_product, inline, kernel, load, store
+from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Inline, Operator, Vector, Vectors
+from deltamark.dataflow.kernels.core.hash_map import KeyMap, add, key_of, remove
+from deltamark.dataflow.kernels.core.memory import add_product, inline, kernel
 from deltamark.dataflow.types import NULL
 
-SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, SUMS, VALUES, STATE, SAVED, TOUCHED, OPEN, NOW, RESOLVED = range(1, 15)
-OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_KEY, OUT, LIVE, ERROR_KEY = range(15, 22)
-"""SUMS: how many; VALUES: the address of their cells, 0 for a count. STATE: a record an id. SAVED: records of the OPEN
-touched ids, those of time NOW. OUT: the address of 2 * SUMS cells: low and high word of each sum, cell 0 for a high
-word that must not be needed. RESOLVED: scratch for what those cells hold."""
+FAILED = 1
+"""Status: the number of rows of `error_group` is negative, or one of its numbers needs more than 64 bits."""
 
-NEGATIVE, OVERFLOW = 1, 2
-"""Statuses: the group of ERROR_KEY has a negative number of rows, or more than 64 bits hold; one of its sums needs more
-than 64 bits."""
+
+class Group(Block):
+    """The state of a group: 128-bit numbers, low word first, so that no sum wraps unnoticed."""
+
+    place: int
+    """1 + its place among the touched groups, or 0."""
+    padding: int
+    """With it, the state of a group with two sums fills a cache line."""
+    numbers: Inline
+    """The number of rows, then the sums."""
+
+
+class Aggregate(Operator):
+    """The sums of each group."""
+
+    size: Cell
+    time: Vector
+    diff: Vector
+    key: Vector
+    keys: KeyMap
+    frontier: Cell
+    sums: int
+    """The number of sums."""
+    values: Vectors
+    """For each sum the summed column, or no address if it counts rows."""
+    state: Array
+    """A `Group` for each key id."""
+    saved: Array
+    """The touched groups as they were before `open_time`."""
+    touched: Array
+    """The key ids of the groups that `open_time` has touched."""
+    touched_count: int = 0
+    open_time: int = 0
+    out_size: Cell
+    out_time: Vector
+    out_diff: Vector
+    out_key: Vector
+    out: Vectors
+    """For each sum the columns of its low and its high words; the second has no address if 64 bits must suffice."""
+    slice_values: Arrays
+    slice_out: Arrays
+    """Scratch: the arrays of `values` and `out` during a slice."""
+    live: int = 0
+    """The number of groups that have a row."""
+    error_group: int = 0
+
+
+@inline
+def group_words(sums: int) -> int:
+    """Return the size of a group's state."""
+    return 2 * sums + 4
+
+
+@inline
+def group_at(groups: Array, words: int, index: int) -> Group:
+    return Group(groups[words * index :].address)
 
 
 @kernel
-def aggregate(op: int) -> int:
-    size, times, diffs = load(load(op, SIZE), 0), load(load(op, TIME), 0), load(load(op, DIFF), 0)
-    key, keys, sums, state = load(load(op, KEY), 0), load(op, KEYS), load(op, SUMS), load(op, STATE)
-    saved, touched, values, out = load(op, SAVED), load(op, TOUCHED), load(op, RESOLVED), resolve(op)
-    words, frontier = 2 * sums + 4, load(load(op, FRONTIER), 0)
-    opened, now, rows, live, status = load(op, OPEN), load(op, NOW), 0, load(op, LIVE), 0
-    hashed, low = load(keys, HASHED) != 0, load(keys, LOW)
+def aggregate(op: Aggregate) -> int:
+    """Add the updates of the slice, and emit what the times that end have changed."""
+    resolve(op)
+    size, times, diffs, key, keys = op.size, op.time, op.diff, op.key, op.keys
+    sums, values, out, frontier = op.sums, op.slice_values, op.slice_out, op.frontier
+    state, saved, touched = op.state, op.saved, op.touched
+    words, hashed, low = group_words(sums), keys.hashed != 0, keys.low
+    opened, now, rows, live, status = op.touched_count, op.open_time, 0, op.live, 0
     for at in range(size):
-        time = load(times, at)
+        time = times[at]
         if time != now:
             if opened > 0:
-                rows, live, status = flush(op, out, rows, live, opened)
+                rows, live, status = end_time(op, out, rows, live, opened)
                 opened = 0
                 if status != 0:
                     break
             now = time
-            store(op, NOW, now)
-        key_id = add(keys, load(key, at)) if hashed else load(key, at) - low  # after the flush, which frees ids
-        record = state + 8 * words * key_id
-        alone = opened == 0 and (load(times, at + 1) != time if at + 1 < size else time < frontier)
+            op.open_time = now
+        key_id = add(keys, key[at]) if hashed else key[at] - low  # after the end of a time, which frees ids
+        group = group_at(state, words, key_id)
+        alone = opened == 0 and (times[at + 1] != time if at + 1 < size else time < frontier)
+        had_row = alone and group.numbers[0] != 0
+        if had_row:
+            _emit(op, out, rows, key_of(keys, key_id), group, now, -1)
+        if not alone and group.place == 0:
+            opened = save(group, group_at(saved, words, opened), words, touched, key_id, opened)
+        changed = _add_row(group, values, sums, at, diffs[at])
         if alone:
-            had = load(record, 0) != 0
-            if had:
-                _emit(op, out, rows, key_of(keys, key_id), record, now, -1)
-        elif load(record, words - 2) == 0:
-            for word in range(words - 2):
-                store(saved, opened * words + word, load(record, word))
-            store(touched, opened, key_id)
-            opened += 1
-            store(record, words - 2, opened)
-        diff = load(diffs, at)
-        add_product(record, diff, 1)
-        moved = False
-        for index in range(sums):
-            column = load(values, index)
-            if column != 0:
-                value = load(column, at)
-                moved |= value != 0
-                add_product(record + 16 * index + 16, diff, value)
-            else:
-                moved = True
-        if alone:
-            has = load(record, 0) != 0
-            if load(record, 1) != 0:
-                status = NEGATIVE
-            elif moved or not had or not has:
-                rows += had
-                if has:
-                    if _emit(op, out, rows, key_of(keys, key_id), record, now, 1):
-                        status = OVERFLOW
-                    rows += 1
-                else:
-                    _forget(keys, key_id, record, words)
-                live += has - had
+            rows, live, status = _end_lone_time(op, out, rows, live, group, key_id, had_row, changed)
             if status != 0:
-                store(op, ERROR_KEY, key_id)
                 break
     if status == 0 and opened > 0 and now < frontier:
-        rows, live, status = flush(op, out, rows, live, opened)
+        rows, live, status = end_time(op, out, rows, live, opened)
         opened = 0
-    store(load(op, OUT_SIZE), 0, rows)
-    store(op, OPEN, opened)
-    store(op, LIVE, live)
+    op.out_size = rows
+    op.touched_count = opened
+    op.live = live
     return status
 
 
 @kernel
-def resolve(op: int) -> int:
-    """Write down where the values and the outputs of this slice lie; return the address of the outputs."""
-    sums, resolved = load(op, SUMS), load(op, RESOLVED)
+def resolve(op: Aggregate) -> None:
+    """Load the addresses of the arrays of this slice from their cells."""
+    values, out = Array(op.values.address), Array(op.out.address)
+    slice_values, slice_out = op.slice_values, op.slice_out
+    for index in range(op.sums):
+        slice_values[index] = _array_of(values[index])
+    for index in range(2 * op.sums):
+        slice_out[index] = _array_of(out[index])
+
+
+@inline
+def _array_of(cell: int) -> Array:
+    """Return the array whose address a cell holds; no address if there is no cell."""
+    return Array(0 if cell == 0 else Array(cell)[0])
+
+
+@inline
+def save(group: Group, saved: Group, words: int, touched: Array, key_id: int, opened: int) -> int:
+    """Save a group that the open time touches for the first time; return the number of touched groups."""
+    for word in range(words - 2):
+        saved.numbers[word] = group.numbers[word]
+    touched[opened] = key_id
+    group.place = opened + 1
+    return opened + 1
+
+
+@inline
+def _add_row(group: Group, values: Arrays, sums: int, at: int, diff: int) -> bool:
+    """Add an update to the numbers of its group; return whether it may have changed a sum."""
+    numbers, changed = group.numbers, False
+    add_product(numbers.address, diff, 1)
     for index in range(sums):
-        cell = load(load(op, VALUES), index)
-        store(resolved, index, 0 if cell == 0 else load(cell, 0))
-    for index in range(2 * sums):
-        cell = load(load(op, OUT), index)
-        store(resolved, sums + index, 0 if cell == 0 else load(cell, 0))
-    return resolved + 8 * sums
+        column = values[index]
+        if column.address != 0:
+            value = column[at]
+            changed |= value != 0
+            add_product(numbers[2 * index + 2 :].address, diff, value)
+        else:
+            changed = True
+    return changed
+
+
+@inline
+def _end_lone_time(
+    op: Aggregate, out: Arrays, rows: int, live: int, group: Group, key_id: int, had_row: bool, changed: bool
+) -> tuple[int, int, int]:
+    """End a time of one update, whose group's old row is already written behind the rows of the output."""
+    has_row, status = group.numbers[0] != 0, 0
+    if group.numbers[1] != 0:
+        status = FAILED
+    elif changed or not had_row or not has_row:
+        rows += had_row
+        if has_row:
+            if _emit(op, out, rows, key_of(op.keys, key_id), group, op.open_time, 1):
+                status = FAILED
+            rows += 1
+        else:
+            _forget(op, key_id, group)
+        live += has_row - had_row
+    if status != 0:
+        op.error_group = key_id
+    return rows, live, status
 
 
 @kernel
-def flush(op: int, out: int, rows: int, live: int, opened: int) -> tuple[int, int, int]:
-    """End a time: hand out what changed."""
-    sums, keys, now, values = load(op, SUMS), load(op, KEYS), load(op, NOW), load(op, VALUES)
-    words = 2 * sums + 4
+def end_time(op: Aggregate, out: Arrays, rows: int, live: int, opened: int) -> tuple[int, int, int]:
+    """Emit what the open time has changed; return the size of the output, the number of live groups, and a status."""
+    sums, keys, now, values = op.sums, op.keys, op.open_time, op.slice_values
+    words = group_words(sums)
     for place in range(opened):
-        key_id = load(load(op, TOUCHED), place)
-        new, old = load(op, STATE) + 8 * words * key_id, load(op, SAVED) + 8 * words * place
-        store(new, words - 2, 0)
-        had, has, changed = load(old, 0) != 0, load(new, 0) != 0, False
-        for index in range(sums):
-            number = 16 * index + 16 if load(values, index) != 0 else 0
-            changed |= load(new + number, 0) != load(old + number, 0) or load(new + number, 1) != load(old + number, 1)
+        key_id = op.touched[place]
+        new, old = group_at(op.state, words, key_id), group_at(op.saved, words, place)
+        new.place = 0
+        had_row, has_row = old.numbers[0] != 0, new.numbers[0] != 0
         key, overflow = key_of(keys, key_id), False
-        if changed or had != has:
-            if had:
+        if _differ(values, sums, old, new) or had_row != has_row:
+            if had_row:
                 _emit(op, out, rows, key, old, now, -1)
                 rows += 1
-            if has:
+            if has_row:
                 overflow = _emit(op, out, rows, key, new, now, 1)
                 rows += 1
-        if overflow or load(new, 1) != 0:
-            store(op, ERROR_KEY, key_id)
-            return rows, live, NEGATIVE
-        live += has - had
-        if not has:
-            _forget(keys, key_id, new, words)
+        if overflow or new.numbers[1] != 0:
+            op.error_group = key_id
+            return rows, live, FAILED
+        live += has_row - had_row
+        if not has_row:
+            _forget(op, key_id, new)
     return rows, live, 0
 
 
 @inline
-def _emit(op: int, out: int, at: int, key: int, record: int, time: int, diff: int) -> bool:
-    """Write an output row; return whether a sum does not fit."""
-    store(load(load(op, OUT_TIME), 0), at, time)
-    store(load(load(op, OUT_DIFF), 0), at, diff)
-    store(load(load(op, OUT_KEY), 0), at, key)
-    sums, values, wide, least = load(op, SUMS), load(op, VALUES), 0, 0
+def _number(values: Arrays, group: Group, index: int) -> Array:
+    """Return the number that is the value of a sum; a count is the number of rows."""
+    return group.numbers[(2 * index + 2 if values[index].address != 0 else 0) :]
+
+
+@inline
+def _differ(values: Arrays, sums: int, old: Group, new: Group) -> bool:
+    """Return whether two states of a group have different sums."""
+    differ = False
     for index in range(sums):
-        number = record + (16 * index + 16 if load(values, index) != 0 else 0)
-        low, high = load(number, 0), load(number, 1)
-        store(load(out, 2 * index), at, low)
-        if load(out, 2 * index + 1) != 0:
-            store(load(out, 2 * index + 1), at, high)
+        a, b = _number(values, old, index), _number(values, new, index)
+        differ |= a[0] != b[0] or a[1] != b[1]
+    return differ
+
+
+@inline
+def _emit(op: Aggregate, out: Arrays, at: int, key: int, group: Group, time: int, diff: int) -> bool:
+    """Write an output row; return whether a sum does not fit into its columns."""
+    op.out_time[at] = time
+    op.out_diff[at] = diff
+    op.out_key[at] = key
+    values, wide, least = op.slice_values, 0, 0
+    for index in range(op.sums):
+        number = _number(values, group, index)
+        low, high = number[0], number[1]
+        out[2 * index][at] = low
+        if out[2 * index + 1].address != 0:
+            out[2 * index + 1][at] = high
         else:
             wide |= high ^ (low >> 63)
             least = min(least, low)
@@ -153,9 +244,9 @@ def _emit(op: int, out: int, at: int, key: int, record: int, time: int, diff: in
 
 
 @kernel
-def _forget(keys: int, key_id: int, record: int, words: int) -> None:
-    """Give an id back, unless sums without rows are left (they are, while weights of both signs are live)."""
-    for word in range(words):
-        if load(record, word) != 0:
+def _forget(op: Aggregate, key_id: int, group: Group) -> None:
+    """Free the id of a group without rows, unless it has sums, as it may while weights of both signs are live."""
+    for word in range(2 * op.sums + 2):
+        if group.numbers[word] != 0:
             return
-    remove(keys, key_of(keys, key_id))
+    remove(op.keys, key_of(op.keys, key_id))

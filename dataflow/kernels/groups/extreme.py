@@ -1,180 +1,199 @@
-"""Extreme: of each group the rows whose first value is largest, all that tie (smallest: the value is complemented).
+"""Extreme: the rows of each group whose first value is the largest, ties included; the smallest is complemented first.
 
-The rows of a group form two lists, those that attain the best value (HEAD) and the others (REST). So a row that does
-not beat the best costs O(1) to come and to go, and beating the best costs what it hands out; only when the last of the
-best leaves are the others looked through.
+The rows of a group form two lists: those that have the best value, and the others. So a row that does not beat the best
+value is added and removed in constant time, and one that does costs the rows that it emits. The others are searched
+only when the last of the best rows has gone.
 """
 
 from __future__ import annotations
 
+from deltamark.dataflow.kernels.core.blocks import Inline
 from deltamark.dataflow.kernels.core.hash_map import key_of, remove
-from deltamark.dataflow.kernels.core.memory import kernel, load, load32, store, store32
-from deltamark.dataflow.kernels.groups.grouped_rows import (  # fmt: skip
-    BEFORE,
-    BEST,
-    FOUND_BY,
-    GROUP_CHAIN,
-    HEAD,
-    KEYS,
+from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.groups.grouped_rows import (
     LAST,
     NEGATIVE,
-    REST,
-    ROWS,
-    VALUES,
-    WEIGHT,
-    A,
-    B,
+    GroupedRows,
+    RowGroup,
+    RowHeader,
+    RowTable,
     emit,
     fail,
-    record_of,
+    record_at,
     release,
     replace,
 )
 
-PREVIOUS, FOLLOWING = A, B
+BEST, OTHERS = 0, 1
+"""The lists of a group."""
+
+
+class ExtremeGroup(RowGroup):
+    """The lists of a group, and the value of its best rows."""
+
+    best: int
+    lists: Inline
+    """The first slot of BEST and of OTHERS, or 0."""
+
+
+class ListedRow(RowHeader):
+    """A record in one of the lists of its group."""
+
+    previous: int
+    following: int
+    group: int
+    values: Inline
+
+
+@inline
+def _row_at(rows: RowTable, slot: int) -> ListedRow:
+    return ListedRow(record_at(rows, slot).address)
 
 
 @kernel
-def extreme(op: int, group_id: int, group: int) -> int:
-    """End a time for a group."""
-    rows = load(op, ROWS)
-    present, best, slot = False, 0, load(group, GROUP_CHAIN)
+def extreme(op: GroupedRows, group_id: int, group: ExtremeGroup) -> int:
+    """End a time for a group; return an error, or 0."""
+    rows = op.rows
+    found, best, slot = False, 0, group.row_chain
     while slot != LAST:
-        record = record_of(rows, slot)
-        weight, value = load(record, WEIGHT), load(record, VALUES)
+        row = _row_at(rows, slot)
+        weight, value = row.weight, row.values[0]
         if weight < 0:
-            return fail(op, NEGATIVE, ROWS, slot)
-        if weight > 0 and (not present or value > best):
-            present, best = True, value
-        slot = load32(record, 2 * FOUND_BY)
-    if present and (load(group, HEAD) == 0 or best > load(group, BEST)):
-        _beat(op, rows, group, best)
-    _settle(op, rows, group)
-    if load(group, HEAD) == 0:
-        if load(group, REST) != 0:
-            _rescan(op, rows, group)
+            return fail(op, NEGATIVE, 0, slot)
+        if weight > 0 and (not found or value > best):
+            found, best = True, value
+        slot = row.next_touched
+    if found and (group.lists[BEST] == 0 or best > group.best):
+        _set_best(op, rows, group, best)
+    _apply_changes(op, rows, group)
+    if group.lists[BEST] == 0:
+        if group.lists[OTHERS] != 0:
+            _find_best(op, rows, group)
         else:
-            remove(load(op, KEYS), key_of(load(op, KEYS), group_id))
+            remove(op.keys, key_of(op.keys, group_id))
     return 0
 
 
 @kernel
-def _beat(op: int, rows: int, group: int, best: int) -> None:
-    """Take back the best rows, all of them, for others will be better."""
-    slot = load(group, HEAD)
+def _set_best(op: GroupedRows, rows: RowTable, group: ExtremeGroup, best: int) -> None:
+    """Retract the best rows, since a better value has come."""
+    slot = group.lists[BEST]
     while slot != 0:
-        record = record_of(rows, slot)
-        touched = load32(record, 2 * FOUND_BY) != 0
-        emit(op, record, -load(record, BEFORE if touched else WEIGHT))
-        following = load(record, FOLLOWING)
-        _link(rows, group, REST, slot)
+        row = _row_at(rows, slot)
+        emit(op, row.values, -(row.old_weight if row.next_touched != 0 else row.weight))
+        following = row.following
+        _link(rows, group, OTHERS, slot)
         slot = following
-    store(group, HEAD, 0)
-    store(group, BEST, best)
+    group.lists[BEST] = 0
+    group.best = best
 
 
 @kernel
-def _settle(op: int, rows: int, group: int) -> None:
-    """Hand out what changed among the best; link the touched rows that are new, and unlink those that have gone."""
-    slot, best, waiting = load(group, GROUP_CHAIN), load(group, BEST), 0
-    store(group, GROUP_CHAIN, 0)
+def _apply_changes(op: GroupedRows, rows: RowTable, group: ExtremeGroup) -> None:
+    """Emit the changes of the best rows; link the touched rows that are new, and unlink those that have gone."""
+    slot, best, waiting = group.row_chain, group.best, 0
+    group.row_chain = 0
     while slot != LAST:
-        record = record_of(rows, slot)
-        touched = load32(record, 2 * FOUND_BY)
-        store32(record, 2 * FOUND_BY, 0)
-        if load(record, BEFORE) == 0 and load(record, WEIGHT) == 0:
+        row = _row_at(rows, slot)
+        next_touched = row.next_touched
+        row.next_touched = 0
+        if row.old_weight == 0 and row.weight == 0:
             release(rows, slot)
-        elif load(record, VALUES) == best:
-            _settle_best(op, rows, group, slot)
+        elif row.values[0] == best:
+            _apply_best(op, rows, group, slot)
         else:
-            waiting = _settle_other(rows, group, slot, waiting)
-        slot = touched
+            waiting = _apply_other(rows, group, slot, waiting)
+        slot = next_touched
     _change_others(rows, group, waiting)
 
 
 @kernel
-def _settle_other(rows: int, group: int, slot: int, waiting: int) -> int:
-    """Let a row that comes take the place of one that goes, which spares a visit to four neighbours.
+def _apply_other(rows: RowTable, group: ExtremeGroup, slot: int, waiting: int) -> int:
+    """Let a new row take the place of one that has gone, which spares a visit to four neighbours.
 
-    Return the row that now waits for another: its slot if it goes, -slot if it comes, or 0.
+    Return the row that now waits for such a pair: its slot if it has gone, -slot if it is new, or 0.
     """
-    record = record_of(rows, slot)
-    before, now = load(record, BEFORE), load(record, WEIGHT)
-    if before != 0 and now != 0:
+    row = _row_at(rows, slot)
+    old, new = row.old_weight, row.weight
+    if old != 0 and new != 0:
         return waiting
-    mine = slot if now == 0 else -slot
+    change = slot if new == 0 else -slot
     if waiting == 0:
-        return mine
-    if (waiting > 0) == (mine > 0):
-        _change_others(rows, group, mine)
+        return change
+    if (waiting > 0) == (change > 0):
+        _change_others(rows, group, change)
         return waiting
-    replace(rows, max(waiting, mine), -min(waiting, mine))
+    replace(rows, max(waiting, change), -min(waiting, change))
     return 0
 
 
 @kernel
-def _change_others(rows: int, group: int, waiting: int) -> None:
+def _change_others(rows: RowTable, group: ExtremeGroup, waiting: int) -> None:
+    """Unlink or link a row that found no pair."""
     if waiting > 0:
-        _leave(rows, group, REST, waiting)
+        _remove(rows, group, OTHERS, waiting)
     elif waiting < 0:
-        _link(rows, group, REST, -waiting)
+        _link(rows, group, OTHERS, -waiting)
 
 
 @kernel
-def _settle_best(op: int, rows: int, group: int, slot: int) -> None:
-    record = record_of(rows, slot)
-    before, now = load(record, BEFORE), load(record, WEIGHT)
-    if now != before:
-        emit(op, record, now - before)
-    if before == 0:
-        _link(rows, group, HEAD, slot)
-    elif now == 0:
-        _leave(rows, group, HEAD, slot)
+def _apply_best(op: GroupedRows, rows: RowTable, group: ExtremeGroup, slot: int) -> None:
+    """Emit the change of a row that has the best value."""
+    row = _row_at(rows, slot)
+    old, new = row.old_weight, row.weight
+    if new != old:
+        emit(op, row.values, new - old)
+    if old == 0:
+        _link(rows, group, BEST, slot)
+    elif new == 0:
+        _remove(rows, group, BEST, slot)
 
 
 @kernel
-def _leave(rows: int, group: int, which: int, slot: int) -> None:
-    _unlink(rows, group, which, record_of(rows, slot))
+def _remove(rows: RowTable, group: ExtremeGroup, which: int, slot: int) -> None:
+    _unlink(rows, group, which, _row_at(rows, slot))
     release(rows, slot)
 
 
 @kernel
-def _rescan(op: int, rows: int, group: int) -> None:
-    """Find the best of the others."""
-    slot = load(group, REST)
-    best = load(record_of(rows, slot), VALUES)
+def _find_best(op: GroupedRows, rows: RowTable, group: ExtremeGroup) -> None:
+    """Find the best of the other rows."""
+    slot = group.lists[OTHERS]
+    best = _row_at(rows, slot).values[0]
     while slot != 0:
-        record = record_of(rows, slot)
-        best = max(best, load(record, VALUES))
-        slot = load(record, FOLLOWING)
-    store(group, BEST, best)
-    slot = load(group, REST)
+        row = _row_at(rows, slot)
+        best = max(best, row.values[0])
+        slot = row.following
+    group.best = best
+    slot = group.lists[OTHERS]
     while slot != 0:
-        record = record_of(rows, slot)
-        following = load(record, FOLLOWING)
-        if load(record, VALUES) == best:
-            _unlink(rows, group, REST, record)
-            _link(rows, group, HEAD, slot)
-            emit(op, record, load(record, WEIGHT))
+        row = _row_at(rows, slot)
+        following = row.following
+        if row.values[0] == best:
+            _unlink(rows, group, OTHERS, row)
+            _link(rows, group, BEST, slot)
+            emit(op, row.values, row.weight)
         slot = following
 
 
 @kernel
-def _link(rows: int, group: int, which: int, slot: int) -> None:
-    record, first = record_of(rows, slot), load(group, which)
-    store(record, PREVIOUS, 0)
-    store(record, FOLLOWING, first)
+def _link(rows: RowTable, group: ExtremeGroup, which: int, slot: int) -> None:
+    """Put a row at the front of a list."""
+    row, first = _row_at(rows, slot), group.lists[which]
+    row.previous = 0
+    row.following = first
     if first != 0:
-        store(record_of(rows, first), PREVIOUS, slot)
-    store(group, which, slot)
+        _row_at(rows, first).previous = slot
+    group.lists[which] = slot
 
 
 @kernel
-def _unlink(rows: int, group: int, which: int, record: int) -> None:
-    previous, following = load(record, PREVIOUS), load(record, FOLLOWING)
+def _unlink(rows: RowTable, group: ExtremeGroup, which: int, row: ListedRow) -> None:
+    """Remove a row from its list."""
+    previous, following = row.previous, row.following
     if previous != 0:
-        store(record_of(rows, previous), FOLLOWING, following)
+        _row_at(rows, previous).following = following
     else:
-        store(group, which, following)
+        group.lists[which] = following
     if following != 0:
-        store(record_of(rows, following), PREVIOUS, previous)
+        _row_at(rows, following).previous = previous

@@ -1,8 +1,8 @@
-"""Garbage collection: the texts whose number no state holds, and the ids of groups that no longer exist, are freed.
+"""Garbage collection: the numbers of texts that no state holds, and the ids of groups that are gone.
 
-All states that hold numbers of texts mark them, each in its own way; then the pool forgets every text without a mark.
-Marking visits each state once, so it is done when the number of texts and ids has doubled since the last time. Uses are
-not counted: a count cannot be right if rows of both signs share a text or a group, or if a worker only passes rows on.
+Every state that holds numbers of texts marks them; then the pool frees the texts without a mark. Since this visits each
+state once, it is done when there are twice as many texts and ids as the last collection has left. Uses are not counted:
+a count cannot be right if rows of both signs share a text or a group, or if a worker only passes rows on.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from deltamark.dataflow.kernels.core.blocks import Array, Array8
 from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.hash_set import take_out
 from deltamark.dataflow.kernels.core.interner import Interner
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, load8, store8
-from deltamark.dataflow.kernels.groups import grouped_rows
+from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.groups.grouped_rows import RowTable, record_at
 from deltamark.dataflow.kernels.text.bytes import hash_bytes
 from deltamark.dataflow.kernels.text.pool import FREE_NUMBER, TextPool, size_of
 
@@ -59,18 +59,17 @@ def mark_arranged(pool: TextPool, rows: Arrangement, column: int, is_free: Array
 
 
 @kernel
-def mark_rows(pool: TextPool, block: int, column: int, turned: int, free: int) -> None:
-    """Mark the texts in a column of an operator's rows, which may be complemented. free: as above."""
-    records, words = load(block, grouped_rows.RECORDS), 8 * load(block, grouped_rows.WORDS)
-    slot = load(block, grouped_rows.FREE)
+def mark_rows(pool: TextPool, rows: RowTable, column: int, is_complemented: int, is_free: Array8) -> None:
+    """Mark the texts in a column of grouped rows. is_free: a byte for each slot, zero before and after."""
+    slot = rows.free_slot
     while slot != 0:
-        store8(free, slot, 1)
-        slot = load(records + words * slot, grouped_rows.A)
-    for slot in range(1, load(block, grouped_rows.NEXT)):
-        if load8(free, slot) == 0:
-            number = load(records + words * slot, grouped_rows.VALUES + column)
-            _mark(pool, -1 - number if turned != 0 else number)
-        store8(free, slot, 0)
+        is_free[slot] = 1
+        slot = record_at(rows, slot).next_free
+    for slot in range(1, rows.next_slot):
+        if is_free[slot] == 0:
+            number = record_at(rows, slot).values[column]
+            _mark(pool, -1 - number if is_complemented != 0 else number)
+        is_free[slot] = 0
 
 
 @kernel

@@ -1,89 +1,83 @@
-"""Watch: the loop that extreme, top, bound and or_null share. It takes the updates of one or two inputs time by time,
-and has the operator look at each group that a time has touched once the time has ended.
+"""The loop of the operators over grouped rows: extreme, top, moving threshold and null row.
+
+It adds the updates of one or two inputs time by time. When a time has ended, the operator processes each group that the
+time has touched.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import kernel, load, store
-from deltamark.dataflow.kernels.groups.extreme import extreme
-from deltamark.dataflow.kernels.groups.grouped_rows import (  # fmt: skip
-    FRONTIER,
+from deltamark.dataflow.kernels.core.memory import kernel
+from deltamark.dataflow.kernels.groups.extreme import ExtremeGroup, extreme
+from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,
-    GROUPS,
-    IS_OPEN,
-    KIND,
-    LIMITS,
-    NOW,
-    OPEN,
-    OUT_SIZE,
-    ROWS,
-    SIZE,
-    TIME,
-    TOUCHED,
-    absorb,
-    crowded,
-    resolve,
+    GroupedRows,
+    RowGroup,
+    add_time,
+    hash_slice,
+    needs_rehash,
 )
-from deltamark.dataflow.kernels.groups.moving_threshold import bound
-from deltamark.dataflow.kernels.groups.null_row import or_null
-from deltamark.dataflow.kernels.groups.top import top
+from deltamark.dataflow.kernels.groups.moving_threshold import LimitedGroup, MovingThreshold, moving_threshold
+from deltamark.dataflow.kernels.groups.null_row import NullRow, null_row
+from deltamark.dataflow.kernels.groups.top import Top, top
 
-EXTREME, TOP, BOUND, OR_NULL = range(4)
-"""KINDs."""
+EXTREME, TOP, MOVING_THRESHOLD, NULL_ROW = range(4)
+"""The operators."""
 
-CROWDED, FAILED = 1, 2
-"""Statuses; nothing was done, or see ERROR."""
+NEEDS_ROOM, FAILED = 1, 2
+"""Statuses: a table is too small, and nothing was done; `GroupedRows.error` says what has failed."""
 
 FOREVER = 2**62
 
 
 @kernel
-def watch(op: int) -> int:
-    rows, limits, frontier = load(op, ROWS), load(op, LIMITS), load(load(op, FRONTIER), 0)
-    if crowded(rows) or (limits != 0 and crowded(limits)):
-        return CROWDED
-    store(load(op, OUT_SIZE), 0, 0)
-    resolve(rows)
-    size, times, at, more, other_times, other = load(load(rows, SIZE), 0), load(load(rows, TIME), 0), 0, 0, 0, 0
-    if limits != 0:
-        resolve(limits)
-        more, other_times = load(load(limits, SIZE), 0), load(load(limits, TIME), 0)
-    while at < size or other < more:
-        time = load(times, at) if at < size else FOREVER
-        other_time = load(other_times, other) if other < more else FOREVER
-        now = min(time, other_time)
-        if now != load(op, NOW):
-            if load(op, OPEN) > 0 and _end(op) != 0:
+def update_groups(op: GroupedRows) -> int:
+    """Add the updates of the slice, and process the groups of the times that end."""
+    rows, limits, frontier = op.rows, op.limits, op.frontier
+    has_limits = limits.address != 0
+    if needs_rehash(rows) or (has_limits and needs_rehash(limits)):
+        return NEEDS_ROOM
+    op.out_size = 0
+    hash_slice(rows)
+    size, times, at, limits_size, limit_times, limit = rows.size, rows.time, 0, 0, rows.time, 0
+    if has_limits:
+        hash_slice(limits)
+        limits_size, limit_times = limits.size, limits.time
+    while at < size or limit < limits_size:
+        time = times[at] if at < size else FOREVER
+        limit_time = limit_times[limit] if limit < limits_size else FOREVER
+        now = min(time, limit_time)
+        if now != op.open_time:
+            if op.touched_count > 0 and _end_time(op) != 0:
                 return FAILED
-            store(op, NOW, now)
+            op.open_time = now
         if time == now:
-            at = absorb(op, rows, at)
-        if other_time == now:
-            other = absorb(op, limits, other)
-        if at < 0 or other < 0:
+            at = add_time(op, rows, at)
+        if limit_time == now:
+            limit = add_time(op, limits, limit)
+        if at < 0 or limit < 0:
             return FAILED
-    if load(op, OPEN) > 0 and load(op, NOW) < frontier and _end(op) != 0:
+    if op.touched_count > 0 and op.open_time < frontier and _end_time(op) != 0:
         return FAILED
     return 0
 
 
 @kernel
-def _end(op: int) -> int:
-    """End a time."""
-    kind, groups, touched = load(op, KIND), load(op, GROUPS), load(op, TOUCHED)
-    for place in range(load(op, OPEN)):
-        group_id = load(touched, place)
-        group = groups + 8 * GROUP_WORDS * group_id
-        store(group, IS_OPEN, 0)
-        if kind == EXTREME:
-            status = extreme(op, group_id, group)
-        elif kind == TOP:
-            status = top(op, group)
-        elif kind == BOUND:
-            status = bound(op, group_id, group)
+def _end_time(op: GroupedRows) -> int:
+    """Process the groups that the open time has touched; return an error, or 0."""
+    operator, groups, touched, error = op.operator, op.groups, op.touched, 0
+    for place in range(op.touched_count):
+        group_id = touched[place]
+        group = RowGroup(groups[GROUP_WORDS * group_id :].address)
+        group.is_touched = 0
+        if operator == EXTREME:
+            error = extreme(op, group_id, ExtremeGroup(group.address))
+        elif operator == TOP:
+            error = top(Top(op.address), group)
+        elif operator == MOVING_THRESHOLD:
+            error = moving_threshold(MovingThreshold(op.address), group_id, LimitedGroup(group.address))
         else:
-            status = or_null(op, group)
-        if status != 0:
-            return status
-    store(op, OPEN, 0)
+            error = null_row(NullRow(op.address), group)
+        if error != 0:
+            return error
+    op.touched_count = 0
     return 0

@@ -1,231 +1,291 @@
-"""Rows by value, in groups, and what the current time has changed of them.
+"""Tables of rows in groups, and the rows that the current time has changed.
 
-Operators that look at states keep whole rows. A row is a record: its weight, its weight before the current time, what
-its operator keeps with it, its group, and its values. It is found by a hash of its values in an open table of
-(hash, slot), and compared by them. The rows that a time touches are chained by group; when the time ends their
-operator goes through the chain, tells what changed, and frees the rows of weight zero. Order within a time is lost
-on the way, as it should be.
+Operators that compare rows keep them as records: the weight, the weight before the current time, the group, words of
+the operator, and the values. A record is found by a hash of its values. The records that a time touches are chained by
+group. When the time ends, the operator walks the chain of each touched group, emits what has changed, and frees the
+records of weight zero. The order of the updates within a time is lost, and must not matter.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.hash_map import HASHED, LOW, add
+from deltamark.dataflow.kernels.core.blocks import (
+    NONE,
+    Array,
+    Arrays,
+    Block,
+    Cell,
+    Inline,
+    Int32,
+    Operator,
+    Vector,
+    Vectors,
+)
+from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
 from deltamark.dataflow.kernels.core.hash_set import move, place_of, take_out
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, load32, prefetch, store, store32, wraps
+from deltamark.dataflow.kernels.core.memory import inline, kernel, prefetch, wraps
+from deltamark.dataflow.kernels.groups.bucket import hash_columns
 
-SIZE, TIME, DIFF, KEY, COLUMNS, INPUTS, RESOLVED, HASHES, TABLE, MASK, USED, RECORDS, WORDS, NEXT, FREE, CHAIN = range(
-    16
-)
-"""INPUTS: the address of COLUMNS cells; RESOLVED, HASHES: scratch. RECORDS: WORDS a slot. NEXT: the first slot that
-was never used, FREE: the first that is free again (slots count from 1). CHAIN: which chain of a group is ours."""
-
-WEIGHT, BEFORE, FOUND_BY, A, B, GROUP, VALUES = range(7)
-"""A record. FOUND_BY: 32 bits TOUCHED, the slot of the next touched row (LAST for none, 0: untouched), 32 bits hash.
-A, B: the operator's."""
 LAST = -1
+"""The link of the last record of a chain."""
 
-FAR, NEAR = 12, 6
-"""How many updates ahead the table and the records are fetched; what is read beyond the slice is of no consequence."""
+TABLE_AHEAD, RECORD_AHEAD = 12, 6
+"""The number of updates by which entries of the table and records are prefetched. Not measured. The hashes that are
+read beyond the slice do no harm."""
 
-# what watches rows: the fields that all such operators have
-KIND, ROWS, LIMITS, KEYS, GROUPS, FRONTIER, NOW, OPEN, TOUCHED = range(1, 10)
-OUT_SIZE, OUT_TIME, OUT_DIFF, OUT, ERROR, ERROR_SIDE, ERROR_SLOT, ORDER, SHOWN, PLACES, FREE_PLACES, FIRST = range(
-    10, 22
-)
-"""ROWS, LIMITS: blocks of rows (LIMITS 0 where there is one input). TOUCHED: the OPEN groups that time NOW touched.
-OUT_TIME, OUT_DIFF: addresses; OUT: the address of an address a column. The last ones are each operator's own."""
+NEGATIVE, TWO_LIMITS, BAD_DENOMINATOR, WIDE_WEIGHT = 1, 2, 3, 4
+"""Errors: a negative weight, two limits of one group, a denominator that is not positive, a weight of more than 64
+bits."""
 
-# a group
-IS_OPEN, GROUP_CHAIN, LIMIT_CHAIN, BEST, HEAD, REST = range(6)
-GROUP_WORDS = 6
 
-NEGATIVE, TWO_LIMITS, NO_LIMIT, TOO_HEAVY = 1, 2, 3, 4
-"""Errors: of the row in ERROR_SLOT of the side ERROR_SIDE."""
+class RowHeader(Block):
+    """The words at the start of each record."""
+
+    weight: int
+    old_weight: int
+    """The weight before the current time, if the record is touched."""
+    next_touched: Int32
+    """The slot of the next touched record of the group, LAST if there is none, or 0 if the record is not touched."""
+    hash: Int32
+
+
+class RowRecord(RowHeader):
+    """A record; an operator may declare the two words after the header itself."""
+
+    next_free: int
+    """The next free slot, if the record is free."""
+    second_word: int
+    group: int
+    """The id of the key, just before the values, since rows can be in order of both."""
+    values: Inline
+
+
+class RowTable(Block):
+    """The records of an input, in slots from 1 on. Slot 0 is the operator's."""
+
+    size: Cell
+    time: Vector
+    diff: Vector
+    key: Vector
+    columns: int
+    inputs: Vectors
+    slice_columns: Arrays
+    """Scratch: the arrays of `inputs` during a slice."""
+    hashes: Array
+    """Scratch: the hash of each update of the slice."""
+    table: Array
+    """Entries of a 31-bit hash and, in the low 32 bits, a slot."""
+    mask: int
+    """The number of entries, less one."""
+    used: int = 0
+    records: Array
+    record_words: int
+    next_slot: int = 1
+    """The first slot that was never used."""
+    free_slot: int = 0
+    """The first free slot, or 0."""
+    is_limits: int = 0
+    """Whether the rows are the limits of groups."""
+
+
+class RowGroup(Block):
+    """The state of a group; the operator names the other words."""
+
+    is_touched: int
+    row_chain: int
+    """The slot of the first touched record, or 0."""
+    limit_chain: int
+    """The slot of the first touched limit, or 0."""
+
+
+GROUP_WORDS = RowGroup.size_in_words + 3
+"""The size of a group: every operator has three words in it."""
+
+
+class GroupedRows(Operator):
+    """An operator that looks at the groups that a time has changed when the time ends."""
+
+    operator: int
+    """See `group_changes`."""
+    rows: RowTable
+    limits: RowTable = NONE
+    keys: KeyMap
+    groups: Array
+    """The state of each key id: GROUP_WORDS words."""
+    frontier: Cell
+    open_time: int = 0
+    touched: Array
+    """The ids of the groups that `open_time` has touched."""
+    touched_count: int = 0
+    out_size: Cell
+    out_time: Array
+    out_diff: Array
+    out: Arrays
+    error: int = 0
+    error_is_limit: int = 0
+    error_slot: int = 0
+    """The record that the error is about, and whether it is a limit."""
 
 
 @kernel
-def resolve(rows: int) -> None:
-    """Write down where the slice's columns lie, and the hash of each of its rows."""
-    size, inputs, resolved, hashes = (
-        load(load(rows, SIZE), 0),
-        load(rows, INPUTS),
-        load(rows, RESOLVED),
-        load(rows, HASHES),
-    )
-    for column in range(load(rows, COLUMNS)):
-        store(resolved, column, load(load(inputs, column), 0))
-    hash_columns(size, load(rows, COLUMNS), resolved, hashes)
+def hash_slice(rows: RowTable) -> None:
+    """Load the addresses of the columns of this slice, and hash its updates."""
+    inputs, columns = rows.inputs, rows.slice_columns
+    for column in range(rows.columns):
+        columns[column] = inputs[column]
+    hash_columns(rows.size, rows.columns, columns, rows.hashes)
 
 
 @kernel
-def hash_columns(size: int, columns: int, sources: int, hashes: int) -> None:
-    """Hash rows to 31 bits."""
-    for at in range(size):
-        store(hashes, at, 0)
-    for column in range(columns):
-        source = load(sources, column)
-        for at in range(size):
-            mixed = (load(hashes, at) ^ load(source, at)) * -7046029254386353131
-            store(hashes, at, mixed ^ (mixed >> 32))
-    for at in range(size):
-        store(hashes, at, load(hashes, at) & 0x7FFFFFFF)
-
-
-BUCKET_SIZE, BUCKET_COLUMNS, BUCKET_INPUTS, BUCKET_SOURCES, BUCKETS, BUCKET_OUT = range(1, 7)
+def needs_rehash(rows: RowTable) -> bool:
+    """Return whether the table is too small for the updates of the slice."""
+    return 2 * (rows.used + rows.size) > rows.mask + 1
 
 
 @kernel
-def bucket(op: int) -> None:
-    """Deal rows into BUCKETS by a hash of some columns: a vector of numbers from 0."""
-    size, out, buckets, sources = (
-        load(load(op, BUCKET_SIZE), 0),
-        load(load(op, BUCKET_OUT), 0),
-        load(op, BUCKETS),
-        load(op, BUCKET_SOURCES),
-    )
-    for column in range(load(op, BUCKET_COLUMNS)):
-        store(sources, column, load(load(load(op, BUCKET_INPUTS), column), 0))
-    hash_columns(size, load(op, BUCKET_COLUMNS), sources, out)
-    for at in range(size):
-        store(out, at, load(out, at) * buckets >> 31)
-
-
-@kernel
-def crowded(rows: int) -> bool:
-    """Would the rows of the slice need a larger table?"""
-    return 2 * (load(rows, USED) + load(load(rows, SIZE), 0)) > load(rows, MASK) + 1
-
-
-@kernel
-def absorb(op: int, rows: int, at: int) -> int:
-    """Add the updates of one time, from `at` on; return where the next time begins, -1 if a weight is too large."""
-    size, times, diffs = load(load(rows, SIZE), 0), load(load(rows, TIME), 0), load(load(rows, DIFF), 0)
-    hashes, table, mask, records = load(rows, HASHES), load(rows, TABLE), load(rows, MASK), load(rows, RECORDS)
-    words, columns, resolved = 8 * load(rows, WORDS), load(rows, COLUMNS), load(rows, RESOLVED)
-    groups, chain, touched, opened = load(op, GROUPS), load(rows, CHAIN), load(op, TOUCHED), load(op, OPEN)
-    time, wrapped = load(times, at), 0
-    while at < size and load(times, at) == time:
-        prefetch(table + 8 * (load(hashes, at + FAR) & mask))
-        prefetch(records + words * (load(table, load(hashes, at + NEAR) & mask) & 0xFFFFFFFF))
-        hashed = load(hashes, at)
-        place, slot = hashed & mask, 0
+def add_time(op: GroupedRows, rows: RowTable, at: int) -> int:
+    """Add the updates of one time, from `at` on; return where the next time begins, or -1 if a weight is too large."""
+    size, times, diffs, hashes, table, mask = rows.size, rows.time, rows.diff, rows.hashes, rows.table, rows.mask
+    records, words, columns, sources = rows.records, rows.record_words, rows.columns, rows.slice_columns
+    groups, touched, opened, is_limits = op.groups, op.touched, op.touched_count, rows.is_limits != 0
+    time, wrapped = times[at], 0
+    while at < size and times[at] == time:
+        prefetch(table[hashes[at + TABLE_AHEAD] & mask :].address)
+        prefetch(records[words * (table[hashes[at + RECORD_AHEAD] & mask] & 0xFFFFFFFF) :].address)
+        row_hash = hashes[at]
+        place, slot = row_hash & mask, 0
         while True:
-            entry = load(table, place)
+            entry = table[place]
             if entry == 0:
                 break
-            if entry >> 32 == hashed:
-                candidate = entry & 0xFFFFFFFF
-                values, column = records + words * candidate + 8 * VALUES, 0
-                while column < columns and load(values, column) == load(load(resolved, column), at):
-                    column += 1
-                if column == columns:
-                    slot = candidate
-                    break
+            if entry >> 32 == row_hash and _equals(records, words, entry & 0xFFFFFFFF, columns, sources, at):
+                slot = entry & 0xFFFFFFFF
+                break
             place = (place + 1) & mask
         if slot == 0:
-            slot = _make(op, rows, at)
-            store(table, place, hashed << 32 | slot)
-        record = records + words * slot
-        weight = load(record, WEIGHT)
-        if load32(record, 2 * FOUND_BY) == 0:
-            store(record, BEFORE, weight)
-            group_id = load(record, GROUP)
-            group = groups + 8 * GROUP_WORDS * group_id
-            linked = load(group, chain)
-            store32(record, 2 * FOUND_BY, linked if linked != 0 else LAST)
-            store(group, chain, slot)
-            store(touched, opened, group_id)
-            opened += load(group, IS_OPEN) == 0
-            store(group, IS_OPEN, 1)
-        wrapped |= wraps(weight, load(diffs, at))
-        store(record, WEIGHT, weight + load(diffs, at))
+            slot = _new_record(op, rows, at)
+            table[place] = row_hash << 32 | slot
+        record = RowRecord(records[words * slot :].address)
+        weight = record.weight
+        if record.next_touched == 0:
+            record.old_weight = weight
+            group_id = record.group
+            group = RowGroup(groups[GROUP_WORDS * group_id :].address)
+            _chain(group, record, slot, is_limits)
+            touched[opened] = group_id
+            opened += group.is_touched == 0
+            group.is_touched = 1
+        wrapped |= wraps(weight, diffs[at])
+        record.weight = weight + diffs[at]
         at += 1
-    store(op, OPEN, opened)
+    op.touched_count = opened
     if wrapped < 0:
-        store(op, ERROR, TOO_HEAVY)
+        op.error = WIDE_WEIGHT
         return -1
     return at
 
 
-@kernel
-def _make(op: int, rows: int, at: int) -> int:
-    """Make a row of weight 0 of an update; return its slot."""
-    slot, words, keys = load(rows, FREE), 8 * load(rows, WORDS), load(op, KEYS)
-    if slot != 0:
-        record = load(rows, RECORDS) + words * slot
-        store(rows, FREE, load(record, A))
+@inline
+def _equals(records: Array, words: int, slot: int, columns: int, sources: Arrays, at: int) -> bool:
+    """Return whether a record has the values of an update."""
+    values, column = RowRecord(records[words * slot :].address).values, 0
+    while column < columns and values[column] == sources[column][at]:
+        column += 1
+    return column == columns
+
+
+@inline
+def _chain(group: RowGroup, record: RowRecord, slot: int, is_limits: bool) -> None:
+    """Put a record at the front of the chain of its group."""
+    first = group.limit_chain if is_limits else group.row_chain
+    record.next_touched = first if first != 0 else LAST
+    if is_limits:
+        group.limit_chain = slot
     else:
-        slot = load(rows, NEXT)
-        store(rows, NEXT, slot + 1)
-        record = load(rows, RECORDS) + words * slot
-    key = load(load(load(rows, KEY), 0), at)
-    store(record, WEIGHT, 0)
-    store(record, A, 0)
-    store(record, B, 0)
-    store32(record, 2 * FOUND_BY, 0)
-    store32(record, 2 * FOUND_BY + 1, load(load(rows, HASHES), at))
-    store(record, GROUP, add(keys, key) if load(keys, HASHED) != 0 else key - load(keys, LOW))
-    resolved = load(rows, RESOLVED)
-    for column in range(load(rows, COLUMNS)):
-        store(record, VALUES + column, load(load(resolved, column), at))
-    store(rows, USED, load(rows, USED) + 1)
+        group.row_chain = slot
+
+
+@kernel
+def _new_record(op: GroupedRows, rows: RowTable, at: int) -> int:
+    """Make a record of weight 0 with the values of an update; return its slot."""
+    slot, keys, key = rows.free_slot, op.keys, rows.key[at]
+    if slot != 0:
+        rows.free_slot = record_at(rows, slot).next_free
+    else:
+        slot = rows.next_slot
+        rows.next_slot = slot + 1
+    record = record_at(rows, slot)
+    record.weight = 0
+    record.next_free = 0
+    record.second_word = 0
+    record.next_touched = 0
+    record.hash = rows.hashes[at]
+    record.group = add(keys, key) if keys.hashed != 0 else key - keys.low
+    sources = rows.slice_columns
+    for column in range(rows.columns):
+        record.values[column] = sources[column][at]
+    rows.used += 1
     return slot
 
 
 @inline
-def record_of(rows: int, slot: int) -> int:
-    return load(rows, RECORDS) + 8 * load(rows, WORDS) * slot
+def record_at(rows: RowTable, slot: int) -> RowRecord:
+    """Return the record of a slot."""
+    return RowRecord(rows.records[rows.record_words * slot :].address)
 
 
 @inline
-def emit(op: int, record: int, diff: int) -> None:
-    """Hand out a change of a row."""
-    at = load(load(op, OUT_SIZE), 0)
-    store(load(op, OUT_TIME), at, load(op, NOW))
-    store(load(op, OUT_DIFF), at, diff)
-    out = load(op, OUT)
-    for column in range(load(load(op, ROWS), COLUMNS)):
-        store(load(out, column), at, load(record, VALUES + column))
-    store(load(op, OUT_SIZE), 0, at + 1)
+def emit(op: GroupedRows, values: Array, diff: int) -> None:
+    """Write an update of a row to the output."""
+    at = op.out_size
+    op.out_time[at] = op.open_time
+    op.out_diff[at] = diff
+    out = op.out
+    for column in range(op.rows.columns):
+        out[column][at] = values[column]
+    op.out_size = at + 1
 
 
 @kernel
-def release(rows: int, slot: int) -> None:
-    """Forget a row, and free its slot."""
-    record = record_of(rows, slot)
-    take_out(load(rows, TABLE), load(rows, MASK), load32(record, 2 * FOUND_BY + 1), slot)
-    store(record, A, load(rows, FREE))
-    store(rows, FREE, slot)
-    store(rows, USED, load(rows, USED) - 1)
+def release(rows: RowTable, slot: int) -> None:
+    """Remove a record from the table, and free its slot."""
+    take_out(rows.table, rows.mask, record_at(rows, slot).hash, slot)
+    _free(rows, slot)
 
 
 @kernel
-def replace(rows: int, slot: int, new: int) -> None:
-    """Release one row, and let another have its slot, with what the operator keeps there."""
-    record, other = record_of(rows, slot), record_of(rows, new)
-    take_out(load(rows, TABLE), load(rows, MASK), load32(record, 2 * FOUND_BY + 1), slot)
-    table, hashed = load(rows, TABLE), load32(other, 2 * FOUND_BY + 1)
-    store(table, place_of(table, load(rows, MASK), hashed, new), hashed << 32 | slot)
-    store32(record, 2 * FOUND_BY + 1, hashed)
-    store(record, WEIGHT, load(other, WEIGHT))
-    for word in range(GROUP, load(rows, WORDS)):
-        store(record, word, load(other, word))
-    store(other, A, load(rows, FREE))
-    store(rows, FREE, new)
-    store(rows, USED, load(rows, USED) - 1)
+def _free(rows: RowTable, slot: int) -> None:
+    record_at(rows, slot).next_free = rows.free_slot
+    rows.free_slot = slot
+    rows.used -= 1
 
 
 @kernel
-def rehash(rows: int, table: int, mask: int) -> None:
-    """Move to an empty table of another size."""
-    move(load(rows, TABLE), load(rows, MASK), table, mask)
-    store(rows, TABLE, table)
-    store(rows, MASK, mask)
+def replace(rows: RowTable, slot: int, new: int) -> None:
+    """Release a record, and move another to its slot, where the words of the operator stay."""
+    record, other, table, mask = record_at(rows, slot), record_at(rows, new), rows.table, rows.mask
+    take_out(table, mask, record.hash, slot)
+    row_hash = other.hash
+    table[place_of(table, mask, row_hash, new)] = row_hash << 32 | slot
+    record.hash = row_hash
+    record.weight = other.weight
+    record.group = other.group
+    for column in range(rows.columns):
+        record.values[column] = other.values[column]
+    _free(rows, new)
 
 
 @kernel
-def fail(op: int, error: int, side: int, slot: int) -> int:
-    store(op, ERROR, error)
-    store(op, ERROR_SIDE, side)
-    store(op, ERROR_SLOT, slot)
+def rehash(rows: RowTable, table: Array, mask: int) -> None:
+    """Move all entries to an empty table of another size."""
+    move(rows.table, rows.mask, table, mask)
+    rows.table = table
+    rows.mask = mask
+
+
+@kernel
+def fail(op: GroupedRows, error: int, is_limit: int, slot: int) -> int:
+    """Record an error about a record; return the error."""
+    op.error = error
+    op.error_is_limit = is_limit
+    op.error_slot = slot
     return error

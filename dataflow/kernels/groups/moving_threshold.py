@@ -1,127 +1,136 @@
-"""Bound: the rows whose first value lies above the limit of their group (below: both are negated).
+"""Moving threshold: the rows whose first value lies above the limit of their group; below, if both are negated.
 
-A group's limit is one number, since value * denominator > numerator says value > floor(numerator / denominator); that
-is exact, and no product can overflow. Rows are kept in order of group and value, so when a limit moves only the rows
-between the old and the new one are visited.
+The limit of a group is one number, because value * denominator > numerator is equivalent to
+value > floor(numerator / denominator). This is exact, and no product can overflow. Rows are kept in order of group and
+value, so when a limit moves, only the rows between the old and the new limit are visited.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core import btree as tree
+from deltamark.dataflow.kernels.core import btree
+from deltamark.dataflow.kernels.core.btree import BTree
 from deltamark.dataflow.kernels.core.hash_map import key_of, remove
-from deltamark.dataflow.kernels.core.memory import kernel, load, load32, store, store32
-from deltamark.dataflow.kernels.groups.grouped_rows import (  # fmt: skip
-    BEFORE,
-    BEST,
-    FOUND_BY,
-    GROUP,
-    GROUP_CHAIN,
-    HEAD,
-    KEYS,
-    LIMIT_CHAIN,
-    LIMITS,
+from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.groups.grouped_rows import (
+    BAD_DENOMINATOR,
     NEGATIVE,
-    NO_LIMIT,
-    ORDER,
-    REST,
-    ROWS,
     TWO_LIMITS,
-    VALUES,
-    WEIGHT,
+    GroupedRows,
+    RowGroup,
     emit,
     fail,
-    record_of,
+    record_at,
     release,
 )
 from deltamark.dataflow.types import LARGEST
 
-LIMIT, IS_LIMITED, MEMBERS = BEST, HEAD, REST
-"""Of a group: its limit if it has one, and how many different rows."""
+
+class MovingThreshold(GroupedRows):
+    """The rows above the limits of their groups."""
+
+    order: BTree
+
+
+class LimitedGroup(RowGroup):
+    """The limit of a group, and the number of its records."""
+
+    limit: int
+    limits: int
+    """The weight of all limits: 1 if the group has a limit, else 0."""
+    rows: int
+
+
+@inline
+def _limit_of(group: LimitedGroup) -> int:
+    return group.limit if group.limits != 0 else LARGEST
 
 
 @kernel
-def bound(op: int, group_id: int, group: int) -> int:
-    """End a time for a group."""
-    old = load(group, LIMIT) if load(group, IS_LIMITED) != 0 else LARGEST
-    if load(group, LIMIT_CHAIN) != 0 and _limit(op, group) != 0:
-        return 1
-    new = load(group, LIMIT) if load(group, IS_LIMITED) != 0 else LARGEST
-    if new != old and load(group, MEMBERS) != 0:
+def moving_threshold(op: MovingThreshold, group_id: int, group: LimitedGroup) -> int:
+    """End a time for a group; return an error, or 0."""
+    old = _limit_of(group)
+    if group.limit_chain != 0:
+        error = _update_limit(op, group)
+        if error != 0:
+            return error
+    new = _limit_of(group)
+    if new != old and group.rows != 0:
         _move(op, group_id, old, new)
-    if load(group, GROUP_CHAIN) != 0 and _settle(op, group, old, new) != 0:
-        return 1
-    if load(group, MEMBERS) == 0 and load(group, IS_LIMITED) == 0:
-        remove(load(op, KEYS), key_of(load(op, KEYS), group_id))
+    if group.row_chain != 0:
+        error = _apply_changes(op, group, old, new)
+        if error != 0:
+            return error
+    if group.rows == 0 and group.limits == 0:
+        remove(op.keys, key_of(op.keys, group_id))
     return 0
 
 
 @kernel
-def _limit(op: int, group: int) -> int:
-    """Find the group's limit after the time, if it was touched."""
-    limits, slot, left, last = load(op, LIMITS), load(group, LIMIT_CHAIN), load(group, IS_LIMITED), 0
-    store(group, LIMIT_CHAIN, 0)
+def _update_limit(op: MovingThreshold, group: LimitedGroup) -> int:
+    """Compute the limit of a group after the time from its touched limits; return an error, or 0."""
+    limits, slot, total, last = op.limits, group.limit_chain, group.limits, 0
+    group.limit_chain = 0
     while slot > 0:
-        record = record_of(limits, slot)
-        now, touched = load(record, WEIGHT), load32(record, 2 * FOUND_BY)
-        left += now - load(record, BEFORE)
-        store32(record, 2 * FOUND_BY, 0)
-        if now < 0:
-            return fail(op, NEGATIVE, LIMITS, slot)
-        if now > 0:
+        row = record_at(limits, slot)
+        weight, next_touched = row.weight, row.next_touched
+        total += weight - row.old_weight
+        row.next_touched = 0
+        if weight < 0:
+            return fail(op, NEGATIVE, 1, slot)
+        if weight > 0:
             last = slot
         else:
             release(limits, slot)
-        slot = touched
-    store(group, IS_LIMITED, left)
-    if left > 1:
-        return fail(op, TWO_LIMITS, LIMITS, last)
+        slot = next_touched
+    group.limits = total
+    if total > 1:
+        return fail(op, TWO_LIMITS, 1, last)
     if last != 0:
-        values = record_of(limits, last) + 8 * VALUES
-        if load(values, 1) <= 0:
-            return fail(op, NO_LIMIT, LIMITS, last)
-        store(group, LIMIT, load(values, 0) // load(values, 1))
+        numerator, denominator = record_at(limits, last).values[0], record_at(limits, last).values[1]
+        if denominator <= 0:
+            return fail(op, BAD_DENOMINATOR, 1, last)
+        group.limit = numerator // denominator
     return 0
 
 
 @kernel
-def _move(op: int, group_id: int, old: int, new: int) -> None:
-    """Visit the rows between two limits that no update has touched."""
-    rows, order, high, diff = load(op, ROWS), load(op, ORDER), max(old, new), 1 if new < old else -1
-    probe = record_of(rows, 0)
-    store(probe, GROUP, group_id)
-    store(probe, VALUES, min(old, new) + 1)
-    position = tree.seek(order, 0)
+def _move(op: MovingThreshold, group_id: int, old: int, new: int) -> None:
+    """Emit the rows between two limits that no update has touched."""
+    rows, order, high, sign = op.rows, op.order, max(old, new), 1 if new < old else -1
+    probe = record_at(rows, 0)
+    probe.group = group_id
+    probe.values[0] = min(old, new) + 1
+    position = btree.seek(order, 0)
     while position != 0:
-        record = record_of(rows, tree.slot_at(order, position))
-        if load(record, VALUES) > high or load(record, GROUP) != group_id:
+        row = record_at(rows, btree.slot_at(order, position))
+        if row.values[0] > high or row.group != group_id:
             break
-        if load32(record, 2 * FOUND_BY) == 0:
-            emit(op, record, diff * load(record, WEIGHT))
-        position = tree.following(order, position)
+        if row.next_touched == 0:
+            emit(op, row.values, sign * row.weight)
+        position = btree.following(order, position)
 
 
 @kernel
-def _settle(op: int, group: int, old: int, new: int) -> int:
-    """Put the touched rows in order, and hand out what changed of them."""
-    rows, order, slot, members = load(op, ROWS), load(op, ORDER), load(group, GROUP_CHAIN), load(group, MEMBERS)
-    store(group, GROUP_CHAIN, 0)
+def _apply_changes(op: MovingThreshold, group: LimitedGroup, old: int, new: int) -> int:
+    """Update the order of the touched rows, and emit their changes; return an error, or 0."""
+    rows, order, slot, count = op.rows, op.order, group.row_chain, group.rows
+    group.row_chain = 0
     while slot > 0:
-        record = record_of(rows, slot)
-        before, now, value = load(record, BEFORE), load(record, WEIGHT), load(record, VALUES)
-        touched = load32(record, 2 * FOUND_BY)
-        store32(record, 2 * FOUND_BY, 0)
-        if now < 0:
-            return fail(op, NEGATIVE, ROWS, slot)
-        change = (now if value > new else 0) - (before if value > old else 0)
+        row = record_at(rows, slot)
+        old_weight, weight, value, next_touched = row.old_weight, row.weight, row.values[0], row.next_touched
+        row.next_touched = 0
+        if weight < 0:
+            return fail(op, NEGATIVE, 0, slot)
+        change = (weight if value > new else 0) - (old_weight if value > old else 0)
         if change != 0:
-            emit(op, record, change)
-        members += (now != 0) - (before != 0)
-        if before == 0 and now != 0:
-            tree.insert(order, slot)
-        elif before != 0 and now == 0:
-            tree.delete(order, slot)
-        if now == 0:
+            emit(op, row.values, change)
+        count += (weight != 0) - (old_weight != 0)
+        if old_weight == 0 and weight != 0:
+            btree.insert(order, slot)
+        elif old_weight != 0 and weight == 0:
+            btree.delete(order, slot)
+        if weight == 0:
             release(rows, slot)
-        slot = touched
-    store(group, MEMBERS, members)
+        slot = next_touched
+    group.rows = count
     return 0

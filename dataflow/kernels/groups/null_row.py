@@ -1,62 +1,64 @@
-"""Or null: the rows themselves, and one row of NULL while there are none, from time 0 on."""
+"""Null row: the rows of the input, and one row of NULLs while there are none, from time 0 on."""
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import kernel, load, load32, store, store32
-from deltamark.dataflow.kernels.groups.grouped_rows import (  # fmt: skip
-    BEFORE,
-    COLUMNS,
-    FOUND_BY,
-    GROUP_CHAIN,
+from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.memory import kernel
+from deltamark.dataflow.kernels.groups.grouped_rows import (
     NEGATIVE,
-    ROWS,
-    SHOWN,
-    USED,
-    VALUES,
-    WEIGHT,
+    GroupedRows,
+    RowGroup,
     emit,
     fail,
-    record_of,
+    record_at,
     release,
 )
 from deltamark.dataflow.types import NULL
 
 
+class NullRow(GroupedRows):
+    """The rows of the input, or the row of NULLs, which is the record of slot 0."""
+
+    is_null: int = 0
+    """Whether the row of NULLs is the output."""
+
+
 @kernel
-def or_null(op: int, group: int) -> int:
-    """End a time. SHOWN: whether the row of NULL is out; its record is that of slot 0."""
-    rows, slot = load(op, ROWS), load(group, GROUP_CHAIN)
-    left = load(rows, USED)
+def null_row(op: NullRow, group: RowGroup) -> int:
+    """End a time; return an error, or 0."""
+    rows, slot = op.rows, group.row_chain
+    left = rows.used
     while slot > 0:
-        record = record_of(rows, slot)
-        if load(record, WEIGHT) < 0:
-            return fail(op, NEGATIVE, ROWS, slot)
-        left -= load(record, WEIGHT) == 0
-        slot = load32(record, 2 * FOUND_BY)
-    shown = 1 if left == 0 else 0
-    diff = shown - load(op, SHOWN)
-    store(op, SHOWN, shown)
-    slot = load(group, GROUP_CHAIN)
-    store(group, GROUP_CHAIN, 0)
+        row = record_at(rows, slot)
+        if row.weight < 0:
+            return fail(op, NEGATIVE, 0, slot)
+        left -= row.weight == 0
+        slot = row.next_touched
+    is_null = 1 if left == 0 else 0
+    diff = is_null - op.is_null
+    op.is_null = is_null
+    slot = group.row_chain
+    group.row_chain = 0
     while slot > 0:
-        record = record_of(rows, slot)
-        change, touched = load(record, WEIGHT) - load(record, BEFORE), load32(record, 2 * FOUND_BY)
-        store32(record, 2 * FOUND_BY, 0)
-        if diff != 0 and _is_null(rows, record):  # such a row may also be among the others
+        row = record_at(rows, slot)
+        change, next_touched = row.weight - row.old_weight, row.next_touched
+        row.next_touched = 0
+        if diff != 0 and _is_null(row.values, rows.columns):  # the input may have a row of NULLs as well
             change, diff = change + diff, 0
         if change != 0:
-            emit(op, record, change)
-        if load(record, WEIGHT) == 0:
+            emit(op, row.values, change)
+        if row.weight == 0:
             release(rows, slot)
-        slot = touched
+        slot = next_touched
     if diff != 0:
-        emit(op, record_of(rows, 0), diff)
+        emit(op, record_at(rows, 0).values, diff)
     return 0
 
 
 @kernel
-def _is_null(rows: int, record: int) -> bool:
+def _is_null(values: Array, columns: int) -> bool:
+    """Return whether all values are NULL."""
     missing = 0
-    for column in range(load(rows, COLUMNS)):
-        missing += load(record, VALUES + column) == NULL
-    return missing == load(rows, COLUMNS)
+    for column in range(columns):
+        missing += values[column] == NULL
+    return missing == columns

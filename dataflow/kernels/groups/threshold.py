@@ -1,75 +1,116 @@
-"""Rows of which at least LEAST are live, once each: a key arrives when its count reaches LEAST at the end of a time."""
+"""Threshold: the keys that have at least a minimum number of rows, once each.
+
+A key is inserted when its count has reached the minimum at the end of a time, and retracted when it has fallen below.
+"""
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.hash_map import HASHED, LOW, add, key_of, remove
-from deltamark.dataflow.kernels.core.memory import kernel, load, store, wraps
-
-SIZE, TIME, DIFF, KEY, KEYS, FRONTIER, LEAST, STATE, SAVED, TOUCHED, OPEN, NOW = range(1, 13)
-OUT_SIZE, OUT_TIME, OUT_DIFF, OUT_KEY, LIVE, ERROR_KEY, OVERFLOW = range(13, 20)
-"""STATE: the count of an id, and 1 + its place in TOUCHED; SAVED: the counts of the OPEN touched ids before NOW.
-OVERFLOW: negative where a count needs more than 64 bits."""
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
+from deltamark.dataflow.kernels.core.hash_map import KeyMap, add, key_of, remove
+from deltamark.dataflow.kernels.core.memory import inline, kernel, wraps
 
 FAILED = 1
+"""Status: the count of `error_group` is negative, or `overflow` is."""
+
+
+class KeyCount(Block):
+    """The state of a key."""
+
+    rows: int
+    place: int
+    """1 + its place among the touched keys, or 0."""
+
+
+class Threshold(Operator):
+    """The number of rows of each key."""
+
+    size: Cell
+    time: Vector
+    diff: Vector
+    key: Vector
+    keys: KeyMap
+    frontier: Cell
+    minimum: int
+    state: Array
+    """A `KeyCount` for each key id."""
+    saved: Array
+    """The counts of the touched keys before `open_time`."""
+    touched: Array
+    """The ids of the keys that `open_time` has touched."""
+    touched_count: int = 0
+    open_time: int = 0
+    out_size: Cell
+    out_time: Vector
+    out_diff: Vector
+    out_key: Vector
+    live: int = 0
+    """The number of keys that have rows."""
+    error_group: int = 0
+    overflow: int = 0
+    """Negative if a count needs more than 64 bits."""
+
+
+@inline
+def _count_of(state: Array, key_id: int) -> KeyCount:
+    return KeyCount(state[2 * key_id :].address)
 
 
 @kernel
-def threshold(op: int) -> int:
-    size, times, diffs = load(load(op, SIZE), 0), load(load(op, TIME), 0), load(load(op, DIFF), 0)
-    key, keys, state = load(load(op, KEY), 0), load(op, KEYS), load(op, STATE)
-    saved, touched = load(op, SAVED), load(op, TOUCHED)
-    opened, now, rows, frontier, wrapped = load(op, OPEN), load(op, NOW), 0, load(load(op, FRONTIER), 0), 0
-    hashed, low = load(keys, HASHED) != 0, load(keys, LOW)
+def threshold(op: Threshold) -> int:
+    """Add the updates of the slice, and emit the crossings of the times that end."""
+    size, times, diffs, key, keys, frontier = op.size, op.time, op.diff, op.key, op.keys, op.frontier
+    state, saved, touched = op.state, op.saved, op.touched
+    opened, now, rows, wrapped = op.touched_count, op.open_time, 0, 0
+    hashed, low = keys.hashed != 0, keys.low
     for at in range(size):
-        time = load(times, at)
+        time = times[at]
         if time != now:
             if opened > 0:
-                rows = _flush(op, rows, opened)
+                rows = _end_time(op, rows, opened)
                 opened = 0
                 if rows < 0:
-                    store(op, OVERFLOW, wrapped)
-                    return FAILED
+                    break
             now = time
-            store(op, NOW, now)
-        key_id = add(keys, load(key, at)) if hashed else load(key, at) - low  # after the flush, which frees ids
-        count, place = load(state, 2 * key_id), load(state, 2 * key_id + 1)
-        store(saved, opened, count)  # without a branch: it counts only if the key was not touched before
-        store(touched, opened, key_id)
+            op.open_time = now
+        key_id = add(keys, key[at]) if hashed else key[at] - low  # after the end of a time, which frees ids
+        count = _count_of(state, key_id)
+        old, place = count.rows, count.place
+        saved[opened] = old  # without a branch: overwritten unless the key is touched for the first time
+        touched[opened] = key_id
         opened += place == 0
-        store(state, 2 * key_id + 1, place if place != 0 else opened)
-        wrapped |= wraps(count, load(diffs, at))
-        store(state, 2 * key_id, count + load(diffs, at))
-    if opened > 0 and now < frontier:
-        rows = _flush(op, rows, opened)
+        count.place = place if place != 0 else opened
+        wrapped |= wraps(old, diffs[at])
+        count.rows = old + diffs[at]
+    if rows >= 0 and opened > 0 and now < frontier:
+        rows = _end_time(op, rows, opened)
         opened = 0
-        if rows < 0:
-            store(op, OVERFLOW, wrapped)
-            return FAILED
-    store(op, OPEN, opened)
-    store(op, OVERFLOW, wrapped)
-    store(load(op, OUT_SIZE), 0, rows)
+    op.overflow = wrapped
+    if rows < 0:
+        return FAILED
+    op.touched_count = opened
+    op.out_size = rows
     return FAILED if wrapped < 0 else 0
 
 
 @kernel
-def _flush(op: int, rows: int, opened: int) -> int:
-    """End a time: hand out the keys whose count crossed LEAST; return the new number of output rows, or -1."""
-    state, least, keys, now, live = load(op, STATE), load(op, LEAST), load(op, KEYS), load(op, NOW), load(op, LIVE)
-    saved, touched = load(op, SAVED), load(op, TOUCHED)
-    out_time, out_diff, out_key = load(load(op, OUT_TIME), 0), load(load(op, OUT_DIFF), 0), load(load(op, OUT_KEY), 0)
+def _end_time(op: Threshold, rows: int, opened: int) -> int:
+    """Emit the keys whose count has crossed the minimum; return the size of the output, or -1 at a negative count."""
+    state, minimum, keys, now, live = op.state, op.minimum, op.keys, op.open_time, op.live
+    saved, touched, out_time, out_diff, out_key = op.saved, op.touched, op.out_time, op.out_diff, op.out_key
     for place in range(opened):
-        key_id, old = load(touched, place), load(saved, place)
-        new = load(state, 2 * key_id)
-        store(state, 2 * key_id + 1, 0)
+        key_id, old = touched[place], saved[place]
+        count = _count_of(state, key_id)
+        new = count.rows
+        count.place = 0
         if new < 0:
-            store(op, ERROR_KEY, key_id)
+            op.error_group = key_id
             return -1
-        store(out_time, rows, now)
-        store(out_diff, rows, 1 if new >= least else -1)
-        store(out_key, rows, key_of(keys, key_id))
-        rows += (new >= least) != (old >= least)
+        out_time[rows] = now
+        out_diff[rows] = 1 if new >= minimum else -1
+        out_key[rows] = key_of(keys, key_id)
+        rows += (new >= minimum) != (old >= minimum)
         live += (new != 0) - (old != 0)
         if new == 0:
             remove(keys, key_of(keys, key_id))
-    store(op, LIVE, live)
+    op.live = live
     return rows

@@ -1,101 +1,117 @@
-"""Top: the first rows in order of their values, one after the other, up to a number of PLACES; the last row that finds
-a place may find it only for a part of its weight.
+"""Top: the first rows in order of their values, up to a total weight of `places`.
 
-All rows are kept in an order. A time whose changes all lie behind the last place hands out nothing; another walks the
-places anew.
+The last of these rows may have a place for a part of its weight only. All rows are kept in order. A time whose changes
+all lie behind the last place emits nothing; any other time assigns the places anew.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core import btree as tree
-from deltamark.dataflow.kernels.core.memory import kernel, load, load32, store, store32
-from deltamark.dataflow.kernels.groups.grouped_rows import (  # fmt: skip
-    BEFORE,
-    FIRST,
-    FOUND_BY,
-    FREE_PLACES,
-    GROUP_CHAIN,
+from deltamark.dataflow.kernels.core import btree
+from deltamark.dataflow.kernels.core.blocks import Array, Inline
+from deltamark.dataflow.kernels.core.btree import BTree
+from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.groups.grouped_rows import (
     NEGATIVE,
-    ORDER,
-    PLACES,
-    ROWS,
-    SHOWN,
-    WEIGHT,
-    A,
-    B,
+    GroupedRows,
+    RowGroup,
+    RowHeader,
+    RowTable,
     emit,
     fail,
-    record_of,
+    record_at,
     release,
 )
 
-PLACED, PLACING = A, B
-"""How much of a row's weight has a place, and will have one. FIRST: the slots of the SHOWN rows, in order."""
+
+class Top(GroupedRows):
+    """The first rows of an order."""
+
+    order: BTree
+    places: int
+    free_places: int
+    placed: Array
+    """The slots of the rows that have a place, in order, and behind them those of the next assignment."""
+    placed_count: int = 0
+
+
+class PlacedRow(RowHeader):
+    """A record, and how much of its weight has a place."""
+
+    placed_weight: int
+    new_placed_weight: int
+    """As in the next assignment, while places are assigned anew; else 0."""
+    group: int
+    values: Inline
+
+
+@inline
+def _row_at(rows: RowTable, slot: int) -> PlacedRow:
+    return PlacedRow(record_at(rows, slot).address)
 
 
 @kernel
-def top(op: int, group: int) -> int:
-    """End a time."""
-    rows, order, slot, relevant = load(op, ROWS), load(op, ORDER), load(group, GROUP_CHAIN), False
+def top(op: Top, group: RowGroup) -> int:
+    """End a time; return an error, or 0."""
+    rows, order, slot, matters = op.rows, op.order, group.row_chain, False
     while slot > 0:
-        record = record_of(rows, slot)
-        before, now = load(record, BEFORE), load(record, WEIGHT)
-        if now < 0:
-            return fail(op, NEGATIVE, ROWS, slot)
-        if before == 0 and now != 0:
-            tree.insert(order, slot)
-        elif before != 0 and now == 0:
-            tree.delete(order, slot)
-        relevant |= before != now and _matters(op, order, slot)
-        slot = load32(record, 2 * FOUND_BY)
-    if relevant:
-        _walk(op, rows, order)
-    slot = load(group, GROUP_CHAIN)
-    store(group, GROUP_CHAIN, 0)
+        row = _row_at(rows, slot)
+        old, new = row.old_weight, row.weight
+        if new < 0:
+            return fail(op, NEGATIVE, 0, slot)
+        if old == 0 and new != 0:
+            btree.insert(order, slot)
+        elif old != 0 and new == 0:
+            btree.delete(order, slot)
+        matters |= old != new and _matters(op, order, slot)
+        slot = row.next_touched
+    if matters:
+        _assign_places(op, rows, order)
+    slot = group.row_chain
+    group.row_chain = 0
     while slot > 0:
-        record = record_of(rows, slot)
-        touched = load32(record, 2 * FOUND_BY)
-        store32(record, 2 * FOUND_BY, 0)
-        if load(record, WEIGHT) == 0:
+        row = _row_at(rows, slot)
+        next_touched = row.next_touched
+        row.next_touched = 0
+        if row.weight == 0:
             release(rows, slot)
-        slot = touched
+        slot = next_touched
     return 0
 
 
 @kernel
-def _matters(op: int, order: int, slot: int) -> bool:
-    """Does a row lie at or before the last place, or is a place free?"""
-    shown = load(op, SHOWN)
-    if load(op, FREE_PLACES) > 0 or shown == 0:
+def _matters(op: Top, order: BTree, slot: int) -> bool:
+    """Return whether a place is free, or a row lies at or before the last place."""
+    if op.free_places > 0 or op.placed_count == 0:
         return True
-    return not tree.precedes(order, load(load(op, FIRST), shown - 1), slot)
+    return not btree.precedes(order, op.placed[op.placed_count - 1], slot)
 
 
 @kernel
-def _walk(op: int, rows: int, order: int) -> None:
-    """Give the places out again, and hand out what that changes."""
-    first, shown, places, position, number = load(op, FIRST), load(op, SHOWN), load(op, PLACES), tree.start(order), 0
+def _assign_places(op: Top, rows: RowTable, order: BTree) -> None:
+    """Assign the places anew, and emit the changes."""
+    old_count, places, position, count = op.placed_count, op.places, btree.start(order), 0
+    old, new = op.placed, op.placed[old_count:]
     while places > 0 and position != 0:
-        slot = tree.slot_at(order, position)
-        record = record_of(rows, slot)
-        placing = min(places, load(record, WEIGHT))
-        if placing != load(record, PLACED):
-            emit(op, record, placing - load(record, PLACED))
-        places -= placing
-        store(record, PLACING, placing)
-        store(first, shown + number, slot)
-        number += 1
-        position = tree.following(order, position)
-    for index in range(shown):
-        record = record_of(rows, load(first, index))
-        if load(record, PLACING) == 0:
-            emit(op, record, -load(record, PLACED))
-        store(record, PLACED, 0)
-    for index in range(number):
-        slot = load(first, shown + index)
-        record = record_of(rows, slot)
-        store(record, PLACED, load(record, PLACING))
-        store(record, PLACING, 0)
-        store(first, index, slot)
-    store(op, SHOWN, number)
-    store(op, FREE_PLACES, places)
+        slot = btree.slot_at(order, position)
+        row = _row_at(rows, slot)
+        weight = min(places, row.weight)
+        if weight != row.placed_weight:
+            emit(op, row.values, weight - row.placed_weight)
+        places -= weight
+        row.new_placed_weight = weight
+        new[count] = slot
+        count += 1
+        position = btree.following(order, position)
+    for index in range(old_count):
+        row = _row_at(rows, old[index])
+        if row.new_placed_weight == 0:
+            emit(op, row.values, -row.placed_weight)
+        row.placed_weight = 0
+    for index in range(count):
+        slot = new[index]
+        row = _row_at(rows, slot)
+        row.placed_weight = row.new_placed_weight
+        row.new_placed_weight = 0
+        old[index] = slot
+    op.placed_count = count
+    op.free_places = places

@@ -1,202 +1,261 @@
-"""Scan: an aggregate of few groups over a stream that each worker has a slice of, without moving rows.
+"""Prefix aggregate: an aggregate of few groups over a stream of which each worker has a slice, without moving rows.
 
-Each worker adds up its slice by group and tells the others; then it adds the sums of the slices before its own to the
-state, hands out what its own slice changes, and adds the sums of the slices behind. So every worker has the whole
-state when a round ends. What a time changes is handed out by the last worker that has rows of it; for that, sums come
-in two parts: of a slice's last time, which may go on, and of those before it.
+Each worker adds up its slice by group and publishes the sums. Then it adds the sums of the slices before its own to the
+state, emits the changes of its own slice, and adds the sums of the slices behind. So every worker has the whole state
+at the end of a round. The changes of a time are emitted by the last worker that has rows of the time. For this, sums
+come in two parts: those of the last time of a slice, which may continue in the next one, and those of the times before.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.hash_map import LOW
-from deltamark.dataflow.kernels.core.memory import add_product, add_wide, inline, kernel, load, store, store_release
-from deltamark.dataflow.kernels.groups import aggregate as sums_of
-from deltamark.dataflow.kernels.groups.aggregate import aggregate, flush, resolve
+from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Inline, Operator
+from deltamark.dataflow.kernels.core.memory import add_product, add_wide, inline, kernel, store_release
+from deltamark.dataflow.kernels.groups.aggregate import (
+    Aggregate,
+    Group,
+    aggregate,
+    end_time,
+    group_at,
+    group_words,
+    resolve,
+    save,
+)
 from deltamark.dataflow.kernels.parallel.exchange import DONE, LINE, PUBLISHED, SLOTS, awaited
 
-AGGREGATE, WORKER, WORKERS, FRONTIER, UNTIL, ROUND, TOLD, POST, MAILS, INDEX, SPINS = range(1, 12)
-"""AGGREGATE: the block, whose FRONTIER is our cell UNTIL. FRONTIER: the round's. TOLD: whether this round's sums have
-been published. POST, MAILS: as in an exchange. INDEX: by group 1 + its place in a part, zero between calls."""
-
-ROWS, FIRST, LAST, EARLIER, LATEST, RECORDS = range(6)
-"""A mail: rows, first and last time, how many groups in each part; records of a group's id, rows and sums."""
-
 WAITING, FAILED = 1, 2
+"""Statuses: nothing was done, since another worker is behind; the aggregate has failed."""
 
 NEVER = -(2**62)
 
 
+class SliceSums(Block):
+    """The sums of a slice, which a worker publishes."""
+
+    rows: int
+    first_time: int
+    last_time: int
+    earlier_groups: int
+    """The number of groups with rows before the last time."""
+    last_groups: int
+    """The number of groups with rows of the last time."""
+    groups: Inline
+    """A `SliceGroup` for each of the earlier groups, then for each of the last ones."""
+
+
+class SliceGroup(Block):
+    """The sums of a group in a part of a slice."""
+
+    key_id: int
+    numbers: Inline
+    """As in `Group`."""
+
+
+class PrefixAggregate(Operator):
+    """An aggregate, and the sums that the workers exchange."""
+
+    aggregate: Aggregate
+    """The aggregate, whose frontier is the cell `until`."""
+    worker: Cell
+    workers: int
+    frontier: Cell
+    """The frontier of the round."""
+    until: Cell
+    """The time before which this worker emits changes."""
+    round: int = 0
+    has_published: int = 0
+    """Whether the sums of this round are published."""
+    post: Array
+    """Two lines of counters for each worker, as in an exchange."""
+    mails: Arrays
+    """The SLOTS mails of each worker, each a `SliceSums`."""
+    places: Array
+    """Scratch: for each group 1 + its place in a part; zero between calls."""
+    spins: Cell
+
+
+@inline
+def _slice_group_words(sums: int) -> int:
+    return 2 * sums + 3
+
+
 @kernel
-def scan(op: int) -> int:
-    worker, workers, number = load(load(op, WORKER), 0), load(op, WORKERS), load(op, ROUND)
-    if load(op, TOLD) == 0:
+def prefix_aggregate(op: PrefixAggregate) -> int:
+    """Publish the sums of the slice, and emit its changes once the sums of all workers are published."""
+    worker, workers, number = op.worker, op.workers, op.round
+    if op.has_published == 0:
         for other in range(workers):
-            if other != worker and not _reached(op, other, DONE, number - SLOTS + 1):
+            if other != worker and not _has_reached(op, other, DONE, number - SLOTS + 1):
                 return WAITING
-        _add_up(op, load(op, AGGREGATE), _mail(op, worker))
-        store_release(load(op, POST) + 8 * (LINE * worker + PUBLISHED), number + 1)
-        store(op, TOLD, 1)
+        _sum_slice(op, op.aggregate, _sums_of(op, worker))
+        store_release(op.post[LINE * worker + PUBLISHED :].address, number + 1)
+        op.has_published = 1
     for other in range(workers):
-        if other != worker and not _reached(op, other, PUBLISHED, number + 1):
+        if other != worker and not _has_reached(op, other, PUBLISHED, number + 1):
             return WAITING
-    status = _go(op, worker, workers)
-    store(op, TOLD, 0)
-    store(op, ROUND, number + 1)
-    store_release(load(op, POST) + 8 * (LINE * worker + DONE), number + 1)
+    status = _process_round(op, worker, workers)
+    op.has_published = 0
+    op.round = number + 1
+    store_release(op.post[LINE * worker + DONE :].address, number + 1)
     return FAILED if status != 0 else 0
 
 
 @inline
-def _reached(op: int, other: int, word: int, number: int) -> bool:
-    return awaited(load(op, POST) + 8 * (LINE * other + word), number, load(load(op, SPINS), 0))
+def _has_reached(op: PrefixAggregate, other: int, counter: int, number: int) -> bool:
+    """Return whether a counter of another worker has reached a number."""
+    return awaited(op.post[LINE * other + counter :].address, number, op.spins)
 
 
 @inline
-def _mail(op: int, worker: int) -> int:
-    return load(load(op, MAILS), SLOTS * worker + load(op, ROUND) % SLOTS)
+def _sums_of(op: PrefixAggregate, worker: int) -> SliceSums:
+    """Return the sums of a worker in this round."""
+    return SliceSums(op.mails[SLOTS * worker + op.round % SLOTS].address)
 
 
 @kernel
-def _add_up(op: int, of: int, mail: int) -> None:
+def _sum_slice(op: PrefixAggregate, of: Aggregate, slice_sums: SliceSums) -> None:
     """Write the sums of the slice."""
-    size, times = load(load(of, sums_of.SIZE), 0), load(load(of, sums_of.TIME), 0)
-    store(mail, ROWS, size)
-    store(mail, EARLIER, 0)
-    store(mail, LATEST, 0)
+    size, times = of.size, of.time
+    slice_sums.rows = size
+    slice_sums.earlier_groups = 0
+    slice_sums.last_groups = 0
     if size == 0:
         return
-    last, start = load(times, size - 1), size - 1
-    while start > 0 and load(times, start - 1) == last:
+    last, start = times[size - 1], size - 1
+    while start > 0 and times[start - 1] == last:
         start -= 1
-    store(mail, FIRST, load(times, 0))
-    store(mail, LAST, last)
+    slice_sums.first_time = times[0]
+    slice_sums.last_time = last
     resolve(of)
-    earlier = _add_part(op, of, mail, 0, 0, start)
-    store(mail, EARLIER, earlier)
-    store(mail, LATEST, _add_part(op, of, mail, earlier, start, size))
+    earlier = _sum_part(op, of, slice_sums.groups, 0, start)
+    slice_sums.earlier_groups = earlier
+    last_part = slice_sums.groups[earlier * _slice_group_words(of.sums) :]
+    slice_sums.last_groups = _sum_part(op, of, last_part, start, size)
 
 
 @kernel
-def _add_part(op: int, of: int, mail: int, before: int, start: int, stop: int) -> int:
-    """Add up some rows; return how many groups they have."""
-    key, diffs, low = load(load(of, sums_of.KEY), 0), load(load(of, sums_of.DIFF), 0), load(load(of, sums_of.KEYS), LOW)
-    sums, values, index, groups = load(of, sums_of.SUMS), load(of, sums_of.RESOLVED), load(op, INDEX), 0
-    words = 2 * sums + 3
-    records = mail + 8 * (RECORDS + before * words)
+def _sum_part(op: PrefixAggregate, of: Aggregate, part: Array, start: int, stop: int) -> int:
+    """Write the sums of some rows; return the number of their groups."""
+    key, diffs, low, sums, values = of.key, of.diff, of.keys.low, of.sums, of.slice_values
+    places, groups, words = op.places, 0, _slice_group_words(sums)
     for at in range(start, stop):
-        group = load(key, at) - low
-        place = load(index, group)
+        key_id = key[at] - low
+        place = places[key_id]
         if place == 0:
             groups += 1
             place = groups
-            store(index, group, place)
-            store(records, (place - 1) * words, group)
-            for word in range(1, words):
-                store(records, (place - 1) * words + word, 0)
-        record, diff = records + 8 * ((place - 1) * words + 1), load(diffs, at)
-        add_product(record, diff, 1)
-        for each in range(sums):
-            column = load(values, each)
-            if column != 0:
-                add_product(record + 16 * each + 16, diff, load(column, at))
+            places[key_id] = place
+            _begin_group(part[(place - 1) * words :], key_id, words)
+        numbers, diff = SliceGroup(part[(place - 1) * words :].address).numbers, diffs[at]
+        add_product(numbers.address, diff, 1)
+        for index in range(sums):
+            column = values[index]
+            if column.address != 0:
+                add_product(numbers[2 * index + 2 :].address, diff, column[at])
     for place in range(groups):
-        store(index, load(records, place * words), 0)
+        places[SliceGroup(part[place * words :].address).key_id] = 0
     return groups
 
 
+@inline
+def _begin_group(group: Array, key_id: int, words: int) -> None:
+    group[0] = key_id
+    for word in range(1, words):
+        group[word] = 0
+
+
 @kernel
-def _go(op: int, worker: int, workers: int) -> int:
-    """Go through the slices of the round."""
-    of, own, frontier = load(op, AGGREGATE), _mail(op, worker), load(load(op, FRONTIER), 0)
+def _process_round(op: PrefixAggregate, worker: int, workers: int) -> int:
+    """Process the slices of the round in order; return the status of the aggregate."""
+    of, own, frontier = op.aggregate, _sums_of(op, worker), op.frontier
     first_with_rows, until, status = -1, NEVER, 0
     for other in range(workers):
-        mail = _mail(op, other)
-        if load(mail, ROWS) > 0:
+        if _sums_of(op, other).rows > 0:
             if first_with_rows < 0:
                 first_with_rows = other
             if other > worker and until == NEVER:
-                until = load(mail, FIRST)
-    store(load(op, UNTIL), 0, frontier if until == NEVER else until)
+                until = _sums_of(op, other).first_time
+    op.until = frontier if until == NEVER else until
     for other in range(worker):
-        _add(of, _mail(op, other))
-    if load(own, ROWS) > 0:
-        if first_with_rows < worker and load(of, sums_of.NOW) != load(own, FIRST):
-            _close(of)
-        status = aggregate(of) if load(own, EARLIER) > 0 else _one_time(of, own)
+        _add_slice(of, _sums_of(op, other))
+    if own.rows > 0:
+        if first_with_rows < worker and of.open_time != own.first_time:
+            _close_time(of)
+        status = aggregate(of) if own.earlier_groups > 0 else _emit_one_time(of, own)
     elif first_with_rows < 0 and worker == 0:
         status = aggregate(of)
     else:
-        store(load(of, sums_of.OUT_SIZE), 0, 0)
+        of.out_size = 0
     for other in range(worker + 1, workers):
-        _add(of, _mail(op, other))
-    if load(of, sums_of.NOW) < frontier:
-        _close(of)
+        _add_slice(of, _sums_of(op, other))
+    if of.open_time < frontier:
+        _close_time(of)
     return status
 
 
 @kernel
-def _one_time(of: int, own: int) -> int:
-    """Hand out what a slice of one time changes, of which the sums are known."""
-    out, until, rows, live, status = resolve(of), load(load(of, sums_of.FRONTIER), 0), 0, load(of, sums_of.LIVE), 0
-    if load(of, sums_of.OPEN) > 0 and load(of, sums_of.NOW) != load(own, LAST):
-        rows, live, status = flush(of, out, rows, live, load(of, sums_of.OPEN))
-        store(of, sums_of.OPEN, 0)
-        store(of, sums_of.LIVE, live)
-    _add(of, own)
-    if status == 0 and load(own, LAST) < until:
-        rows, live, status = flush(of, out, rows, live, load(of, sums_of.OPEN))
-        store(of, sums_of.OPEN, 0)
-        store(of, sums_of.LIVE, live)
-    store(load(of, sums_of.OUT_SIZE), 0, rows)
+def _emit_one_time(of: Aggregate, own: SliceSums) -> int:
+    """Emit the changes of a slice of one time, whose sums are known."""
+    resolve(of)
+    rows, status = 0, 0
+    if of.touched_count > 0 and of.open_time != own.last_time:
+        rows, status = _end_open_time(of, rows)
+    _add_slice(of, own)
+    if status == 0 and own.last_time < of.frontier:
+        rows, status = _end_open_time(of, rows)
+    of.out_size = rows
     return status
 
 
 @kernel
-def _add(of: int, mail: int) -> None:
-    """Add the sums of a slice to the state; its last time is open then, the ones before it have been handed out."""
-    if load(mail, ROWS) == 0:
+def _end_open_time(of: Aggregate, rows: int) -> tuple[int, int]:
+    """Emit what the open time has changed; return the size of the output, and a status."""
+    rows, live, status = end_time(of, of.slice_out, rows, of.live, of.touched_count)
+    of.touched_count = 0
+    of.live = live
+    return rows, status
+
+
+@kernel
+def _add_slice(of: Aggregate, slice_sums: SliceSums) -> None:
+    """Add the sums of a slice to the state; then its last time is open, and the changes of those before are emitted."""
+    if slice_sums.rows == 0:
         return
-    sums, state, saved, touched = (
-        load(of, sums_of.SUMS),
-        load(of, sums_of.STATE),
-        load(of, sums_of.SAVED),
-        load(of, sums_of.TOUCHED),
-    )
-    words, earlier = 2 * sums + 4, load(mail, EARLIER)
-    if earlier > 0 or load(of, sums_of.NOW) != load(mail, FIRST):
-        _close(of)
-    live = load(of, sums_of.LIVE)
+    if slice_sums.earlier_groups > 0 or of.open_time != slice_sums.first_time:
+        _close_time(of)
+    sums, state, saved, touched, live = of.sums, of.state, of.saved, of.touched, of.live
+    words, own_words, earlier = group_words(sums), _slice_group_words(sums), slice_sums.earlier_groups
     for place in range(earlier):
-        source = mail + 8 * (RECORDS + place * (words - 1))
-        record = state + 8 * words * load(source, 0)
-        live -= load(record, 0) != 0
-        for number in range(sums + 1):
-            add_wide(record + 16 * number, source + 8 + 16 * number)
-        live += load(record, 0) != 0
-    store(of, sums_of.LIVE, live)
-    store(of, sums_of.NOW, load(mail, LAST))
-    opened = load(of, sums_of.OPEN)
-    for place in range(earlier, earlier + load(mail, LATEST)):
-        source = mail + 8 * (RECORDS + place * (words - 1))
-        record = state + 8 * words * load(source, 0)
-        if load(record, words - 2) == 0:
-            for word in range(words - 2):
-                store(saved, opened * words + word, load(record, word))
-            store(touched, opened, load(source, 0))
-            opened += 1
-            store(record, words - 2, opened)
-        for number in range(sums + 1):
-            add_wide(record + 16 * number, source + 8 + 16 * number)
-    store(of, sums_of.OPEN, opened)
+        source = SliceGroup(slice_sums.groups[place * own_words :].address)
+        group = group_at(state, words, source.key_id)
+        live -= group.numbers[0] != 0
+        _add_numbers(group, source, sums)
+        live += group.numbers[0] != 0
+    of.live = live
+    of.open_time = slice_sums.last_time
+    opened = of.touched_count
+    for place in range(earlier, earlier + slice_sums.last_groups):
+        source = SliceGroup(slice_sums.groups[place * own_words :].address)
+        group = group_at(state, words, source.key_id)
+        if group.place == 0:
+            opened = save(group, group_at(saved, words, opened), words, touched, source.key_id, opened)
+        _add_numbers(group, source, sums)
+    of.touched_count = opened
+
+
+@inline
+def _add_numbers(group: Group, source: SliceGroup, sums: int) -> None:
+    """Add the numbers of a group in a slice to its state."""
+    for number in range(sums + 1):
+        add_wide(group.numbers[2 * number :].address, source.numbers[2 * number :].address)
 
 
 @kernel
-def _close(of: int) -> None:
-    """End the open time without handing anything out: another worker does."""
-    words, live = 2 * load(of, sums_of.SUMS) + 4, load(of, sums_of.LIVE)
-    for place in range(load(of, sums_of.OPEN)):
-        record = load(of, sums_of.STATE) + 8 * words * load(load(of, sums_of.TOUCHED), place)
-        store(record, words - 2, 0)
-        live += (load(record, 0) != 0) - (load(load(of, sums_of.SAVED), place * words) != 0)
-    store(of, sums_of.OPEN, 0)
-    store(of, sums_of.LIVE, live)
+def _close_time(of: Aggregate) -> None:
+    """End the open time without emitting its changes, which another worker does."""
+    words, live = group_words(of.sums), of.live
+    for place in range(of.touched_count):
+        group, saved = group_at(of.state, words, of.touched[place]), group_at(of.saved, words, place)
+        group.place = 0
+        live += (group.numbers[0] != 0) - (saved.numbers[0] != 0)
+    of.touched_count = 0
+    of.live = live

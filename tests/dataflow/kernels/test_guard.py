@@ -58,11 +58,12 @@ with lent(array) as (address,):
 refused(name, lambda: read(address, 3), 'not live')
 """,
     "a block of an operator": """
-from deltamark.dataflow.kernels.groups import aggregate
+from deltamark.dataflow.kernels.groups.aggregate import Aggregate
 rows = source('rows', {'a': integer(0, 9)}, 10)
 worker = Dataflow(rows.count(by='a'))
 op = next(each for each in worker._worker._program.ops if view(each.block, 1)[0] == vm.AGGREGATE)
-view(op.block, 20)[aggregate.STATE] += 8 << 24
+block = Aggregate(op.block)
+block.as_words.state += 8 << 24
 one = np.ones(1, np.int64)
 refused(name, lambda: worker.feed({'rows': Batch(one, one, {'a': one})}), 'AGGREGATE', 'not live')
 """,

@@ -1,0 +1,178 @@
+"""Aggregate, threshold and prefix aggregate against plain Python."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from support.kernel_blocks import Blocks, Updates, random_slices
+
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.groups import aggregate as aggregate_kernel
+from deltamark.dataflow.kernels.groups import threshold as threshold_kernel
+from deltamark.dataflow.kernels.groups.aggregate import Aggregate, aggregate, group_words
+from deltamark.dataflow.kernels.groups.threshold import Threshold, threshold
+from deltamark.dataflow.kernels.parallel import exchange
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import WAITING, PrefixAggregate, prefix_aggregate
+
+KEYS = 8
+WIDE = 2**62
+
+
+def random_rows(rng, size, *, times):
+    """Return rows (time, diff, key, value), of which none is retracted before it was inserted."""
+    live: list[tuple[int, int]] = []
+    rows = []
+    for time in np.sort(rng.integers(0, times, size=size)).tolist():
+        if live and rng.random() < 0.45:
+            rows.append((time, -1, *live.pop(int(rng.integers(len(live))))))
+        else:
+            row = int(rng.integers(KEYS)), int(rng.integers(-2, 3)) * WIDE // 4
+            live.append(row)
+            rows.append((time, 1, *row))
+    return rows
+
+
+def output_of(blocks, op):
+    size, cells = op.out_size, op.raw("out_time", "out_diff", "out_key")
+    if isinstance(op, Aggregate):
+        cells += [cell for cell in view(op.out.address, 2 * op.sums).tolist() if cell]
+    return list(zip(*(blocks.vector_values(cell, size) for cell in cells), strict=True))
+
+
+def changes(rows, value_of):
+    """Return the changes (time, key, *values) of groups, whose rows a function maps to values, or to None."""
+    groups: dict[int, Counter[int]] = defaultdict(Counter)
+    expected: Counter[tuple[int, ...]] = Counter()
+    for time in sorted({time for time, *_ in rows}):
+        touched = {key for at, _, key, _ in rows if at == time}
+        before = {key: value_of(groups[key]) for key in touched}
+        for at, diff, key, value in rows:
+            if at == time:
+                groups[key][value] += diff
+        for key in touched:
+            after = value_of(groups[key])
+            if after != before[key]:
+                for values, diff in ((before[key], -1), (after, 1)):
+                    if values is not None:
+                        expected[time, key, *values] += diff
+    return expected
+
+
+def consolidated(output):
+    weights: Counter[tuple[int, ...]] = Counter()
+    for time, diff, *row in output:
+        weights[time, *row] += diff
+    return Counter({row: weight for row, weight in weights.items() if weight})
+
+
+def count_and_sum(rows):
+    size, total = rows.total(), sum(value * weight for value, weight in rows.items())
+    return (size, (total + 2**63) % 2**64 - 2**63, total >> 64) if size else None
+
+
+def new_aggregate(blocks, updates, keys, **fields):
+    sums = 2  # a count, and a sum in two words
+    out = [blocks.vector(), 0, blocks.vector(), blocks.vector()]
+    return blocks.block(
+        Aggregate, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
+        keys=keys.address, frontier=updates.frontier, sums=sums, values=blocks.words([0, updates.columns[1]]),
+        state=blocks.room(), saved=blocks.room(), touched=blocks.room(), out_size=blocks.cell(),
+        out_time=blocks.vector(), out_diff=blocks.vector(), out_key=blocks.vector(), out=blocks.words(out),
+        slice_values=blocks.words([0] * sums), slice_out=blocks.words([0] * 2 * sums), **fields,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "hashed"])
+@pytest.mark.parametrize("times", [1, 20, 400])
+def test_an_aggregate_emits_the_change_of_each_group_when_a_time_ends(times, hashed):
+    rng = np.random.default_rng(times)
+    for _ in range(10):
+        blocks = Blocks()
+        updates, keys = Updates(blocks, 2), blocks.keys(hashed=hashed)
+        op, rows = new_aggregate(blocks, updates, keys), random_rows(rng, 200, times=times)
+        output = []
+        for part, frontier in random_slices(rng, rows):
+            updates.set(part, frontier)
+            assert aggregate(op) == 0
+            output += output_of(blocks, op)
+        live: Counter[int] = Counter()
+        for _, diff, key, _ in rows:
+            live[key] += diff
+        assert consolidated(output) == changes(rows, count_and_sum)
+        assert op.live == sum(size > 0 for size in live.values())
+        if hashed:
+            words = int(group_words(2))
+            state = view(op.state.address, words * KEYS).reshape(-1, words)
+            assert keys.used == state.any(axis=1).sum()
+
+
+@pytest.mark.parametrize("rows", [[(3, -1, 5, 0)], [(3, -1, 5, 0), (3, -1, 5, 0)]], ids=["one row", "two rows"])
+def test_a_negative_group_fails(rows):
+    blocks = Blocks()
+    updates = Updates(blocks, 2)
+    op = new_aggregate(blocks, updates, blocks.keys(hashed=False))
+    updates.set(rows, 4)
+    assert aggregate(op) == aggregate_kernel.FAILED
+    assert (op.error_group, op.open_time) == (5, 3)
+
+
+@pytest.mark.parametrize("minimum", [1, 3])
+@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "hashed"])
+def test_a_threshold_emits_the_crossings_of_its_minimum(minimum, hashed):
+    rng = np.random.default_rng(minimum)
+    for _ in range(10):
+        blocks = Blocks()
+        updates, keys = Updates(blocks, 1), blocks.keys(hashed=hashed)
+        op = blocks.block(
+            Threshold, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
+            keys=keys.address, frontier=updates.frontier, minimum=minimum, state=blocks.room(), saved=blocks.room(),
+            touched=blocks.room(), out_size=blocks.cell(), out_time=blocks.vector(), out_diff=blocks.vector(),
+            out_key=blocks.vector(),
+        )  # fmt: skip
+        rows, output = random_rows(rng, 200, times=30), []
+        for part, frontier in random_slices(rng, rows):
+            updates.set([row[:3] for row in part], frontier)
+            assert threshold(op) == 0
+            output += output_of(blocks, op)
+        assert consolidated(output) == changes(rows, lambda group: () if group.total() >= minimum else None)
+        assert op.live == len({row[2] for row in rows}) - sum(
+            sum(diff for _, diff, key, _ in rows if key == each) == 0 for each in {row[2] for row in rows}
+        )
+        updates.set([(50, -1, KEYS)], 51)
+        assert threshold(op) == threshold_kernel.FAILED
+
+
+@pytest.mark.parametrize("times", [1, 6, 200])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_prefix_aggregates_emit_together_what_an_aggregate_emits(workers, times):
+    rng = np.random.default_rng(workers * times)
+    for _ in range(5):
+        blocks = Blocks()
+        mails = blocks.words([blocks.room() for _ in range(exchange.SLOTS * workers)])
+        post, frontier = blocks.room(), blocks.cell()
+        shards, updates = [], []
+        for worker in range(workers):
+            mine = Updates(blocks, 2)
+            own = new_aggregate(blocks, mine, blocks.keys(hashed=False))
+            shards.append(
+                blocks.block(
+                    PrefixAggregate, opcode=0, aggregate=own.address, worker=blocks.cell(worker), workers=workers,
+                    frontier=frontier, until=mine.frontier, post=post, mails=mails, places=blocks.room(),
+                    spins=blocks.cell(),
+                )
+            )  # fmt: skip
+            updates.append(mine)
+        rows, output = random_rows(rng, 300, times=times), []
+        for part, until in random_slices(rng, rows):
+            cuts = [0, *np.sort(rng.integers(0, len(part) + 1, size=workers - 1)).tolist(), len(part)]
+            for mine, start, stop in zip(updates, cuts, cuts[1:], strict=False):
+                mine.set(part[start:stop], 0)
+            view(frontier, 1)[0] = until
+            statuses = [prefix_aggregate(shard) for shard in shards]
+            assert statuses == [WAITING] * (workers - 1) + [0]
+            assert [prefix_aggregate(shard) for shard in shards[:-1]] == [0] * (workers - 1)
+            for shard in shards:
+                output += output_of(blocks, shard.aggregate)
+        assert consolidated(output) == changes(rows, count_and_sum)

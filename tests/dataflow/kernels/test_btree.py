@@ -1,0 +1,53 @@
+"""B+-trees against sorted lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.kernel_blocks import Blocks
+
+from deltamark.dataflow.kernels.core import btree
+from deltamark.dataflow.kernels.core.btree import MAX_DEPTH, BTree
+from deltamark.dataflow.kernels.core.memory import view
+
+SLOTS = 4000
+RECORD_WORDS = 3
+
+
+def walk(tree, position):
+    while position != 0:
+        yield btree.slot_at(tree, position)
+        position = btree.following(tree, position)
+
+
+@pytest.mark.parametrize("largest", [3, 50, 10**6])
+def test_a_tree_has_its_records_in_order_of_their_words_and_slots(largest):
+    rng, blocks = np.random.default_rng(largest), Blocks()
+    values = rng.integers(-largest, largest, size=(SLOTS, 2))
+    records = blocks.words([0] * (SLOTS * RECORD_WORDS))
+    view(records, SLOTS * RECORD_WORDS).reshape(-1, RECORD_WORDS)[:, 1:] = values
+    tree = blocks.block(
+        BTree, records=records, record_words=RECORD_WORDS, first_word=1, compared_words=2,
+        nodes=blocks.memory.reserve(1 << 20), path=blocks.words([0] * 2 * MAX_DEPTH),
+    )  # fmt: skip
+
+    def key(slot):
+        return (*values[slot].tolist(), slot)
+
+    present: set[int] = set()
+    for share in (0.9, 0.5, 0.1, 0.7, 0.0):  # of insertions, so that nodes are split, and merged until one is left
+        for slot in rng.integers(1, SLOTS, size=3000).tolist():
+            if slot in present and rng.random() >= share:
+                btree.delete(tree, slot)
+                present.remove(slot)
+            elif slot not in present and rng.random() < share:
+                btree.insert(tree, slot)
+                present.add(slot)
+        in_order = sorted(present, key=key)
+        assert list(walk(tree, btree.start(tree))) == in_order
+        for slot in rng.integers(1, SLOTS, size=5).tolist():
+            assert list(walk(tree, btree.seek(tree, slot))) == [each for each in in_order if key(each) >= key(slot)]
+    for slot in list(present):
+        btree.delete(tree, slot)
+    assert btree.start(tree) == 0
+    assert tree.depth == 0

@@ -35,7 +35,7 @@ def random_rows(rng, size, *, times):
 
 
 def output_of(blocks, op):
-    size, cells = op.out_size, op.raw("out_time", "out_diff", "out_key")
+    size, cells = op.out_size, [op.as_words.out_time, op.as_words.out_diff, op.as_words.out_key]
     if isinstance(op, Aggregate):
         cells += [cell for cell in view(op.out.address, 2 * op.sums).tolist() if cell]
     return list(zip(*(blocks.vector_values(cell, size) for cell in cells), strict=True))

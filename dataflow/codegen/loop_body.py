@@ -11,7 +11,7 @@ from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.language.iteration import closing, inside
 from deltamark.dataflow.operators import linear
 from deltamark.dataflow.operators.arrangement import Arrangement
-from deltamark.dataflow.operators.loop import End, Head, Side, enter, key_in_loop, meet
+from deltamark.dataflow.operators.loop import LoopHead, LoopReduction, LoopSide, enter, key_in_loop, loop_join
 from deltamark.dataflow.plan.nodes import Node, base_rows
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type
@@ -38,18 +38,18 @@ class Body:
     joins: Mapping[Node, Joined]
     parts: Mapping[Node, Built]
     _streams: dict[Node, Stream] = field(default_factory=dict)
-    _meeting: list[int] = field(default_factory=list)
+    _join_blocks: list[int] = field(default_factory=list)
 
     def compile(self, outside: Callable[[Node], Stream]) -> Stream:
         """Append the loop; return the stream of its answer. outside: of a node that enters."""
         program, now, begin = self.program, self.program.cell(), self.loop.inputs[0]
-        end = End.of(program, closing(self.loop.inputs[1]), now)
-        first, beginning = enter(outside(begin), begin.schema.names, begins=1)
-        head = Head.of(program, [first, *self._enter(outside)], len(self.joins), end, now)
+        end = LoopReduction.of(program, closing(self.loop.inputs[1]), now)
+        first, beginning = enter(outside(begin), begin.schema.names, is_beginning=True)
+        head = LoopHead.of(program, [first, *self._enter(outside)], len(self.joins), end, now)
         for each in inside(self.loop):
             with program.building(self.parts[each]):
                 self._append(each, beginning, end, now)
-        head.repeat(self._meeting[::-1])
+        head.repeat(self._join_blocks[::-1])
         return end.stream(end.answer)
 
     def _enter(self, outside: Callable[[Node], Stream]) -> list[int]:
@@ -58,19 +58,19 @@ class Body:
         for each in nodes:
             for other in each.inputs if each.op == "concat" else ():
                 if other not in nodes and other not in self._streams:
-                    block, self._streams[other] = enter(outside(other), tuple(self.owed[other]), begins=0)
+                    block, self._streams[other] = enter(outside(other), tuple(self.owed[other]), is_beginning=False)
                     blocks.append(block)
         return blocks
 
-    def _append(self, at: Node, beginning: Stream, end: End, now: int) -> None:
+    def _append(self, at: Node, beginning: Stream, end: LoopReduction, now: int) -> None:
         """Append a node of the body."""
         if at is self.loop.inputs[1]:
-            end.close(self._streams[end.closing.below], base_rows(self.loop))
+            end.append(self._streams[end.closing.below], base_rows(self.loop))
             return
         inputs = [self._streams[each] for each in at.inputs if each in self._streams]
         match at.op:
             case "variable":
-                again = end.stream(end.again)
+                again = end.stream(end.feedback)
                 self._streams[at] = linear.concat(self.program, [beginning, again], at.schema.names)
             case "where":
                 self._streams[at] = linear.where(inputs[0], at)
@@ -90,6 +90,6 @@ class Body:
         key = key_in_loop(stream, at.params[joined.side], joined.types)
         keys = self.program.keys(key, base_rows(self.loop), stream.size)
         names = [name for name in self.owed[at] if name not in joined.terms]
-        block, made = meet(Side(stream, key, keys, names), joined.arrangement, joined.terms, now)
-        self._meeting.append(block)
+        block, made = loop_join(LoopSide(stream, key, keys, names), joined.arrangement, joined.terms, now)
+        self._join_blocks.append(block)
         return made

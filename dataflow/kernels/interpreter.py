@@ -20,9 +20,10 @@ from deltamark.dataflow.kernels.groups.aggregate import aggregate
 from deltamark.dataflow.kernels.groups.group_changes import watch
 from deltamark.dataflow.kernels.groups.grouped_rows import bucket
 from deltamark.dataflow.kernels.groups.threshold import threshold
-from deltamark.dataflow.kernels.loops.iterate import BACK, FORWARD, LENGTH, enter, iterate
-from deltamark.dataflow.kernels.loops.join import meet
-from deltamark.dataflow.kernels.loops.reduce import take_in
+from deltamark.dataflow.kernels.loops.iterate import BACK, FORWARD, Iterate, LoopSource, Repeat, enter, iterate
+from deltamark.dataflow.kernels.loops.join import LoopJoin, loop_join
+from deltamark.dataflow.kernels.loops.reduce import buffer_updates
+from deltamark.dataflow.kernels.loops.reduce_state import ReduceInput
 from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs.extend import extend
 from deltamark.dataflow.kernels.parallel import prefix_aggregate as scan_kernel
@@ -56,8 +57,6 @@ POOL = 1
 KEYS, COMING = 1, 2
 """ROOM: a map of keys, and the cell of how many may come."""
 ARRANGEMENT = EXCHANGE = INDEXED = 1
-REPEATED = 1
-"""REPEAT: how many operators back ITERATE is."""
 COLLECTED, COLLECT_SIZE, COLLECT_COLUMNS, COLLECT_INPUTS, COLLECT_OUT, DROP = range(1, 7)
 """COLLECT: counts the answer's changes, and keeps them unless DROP is set."""
 
@@ -91,9 +90,9 @@ def run(program: int, start: int) -> int:
             if steps & (STEPS - 1) == 0:
                 heed_signals()
             if reason == FORWARD:
-                at += load(op, LENGTH)
+                at += Iterate(op).length
             elif reason == BACK:
-                at -= load(op, REPEATED) + 1
+                at -= Repeat(op).length + 1
             elif reason != 0:
                 return 4 * at + reason
             at += 1
@@ -298,13 +297,13 @@ def _step(op: int) -> int:
     elif code == SCAN:
         return _scanned(scan(op))
     elif code == ENTER:
-        enter(op)
+        enter(LoopSource(op))
     elif code == ITERATE:
-        return iterate(op)
+        return iterate(Iterate(op))
     elif code == MEET:
-        return meet(op)
+        return loop_join(LoopJoin(op))
     elif code == CLOSE:
-        return take_in(op)
+        return buffer_updates(ReduceInput(op).reduce)
     elif code == REPEAT:
         return BACK
     elif code == INDEX:

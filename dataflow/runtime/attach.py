@@ -25,8 +25,7 @@ from deltamark.dataflow.kernels.arrangements.join_cursor import CursorSide
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.hash_map import id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
-from deltamark.dataflow.kernels.loops import iterate as iterate_kernel
-from deltamark.dataflow.kernels.loops import reduce as close_kernel
+from deltamark.dataflow.kernels.loops.iterate import Iterate
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.plan.nodes import Node
 
@@ -69,7 +68,7 @@ class History:
             elif each in self._loops:
                 self._iterate(each, time)
                 self._run(everything, frontier)
-                _empty_answer(each)
+                Iterate(each.block).reduce.answer_size = 0
                 yield
             else:
                 self._run(everything, time)  # which leaves nothing between operators
@@ -87,12 +86,12 @@ class History:
 
     def _iterate(self, op: Op, time: int) -> None:
         """Let a loop run over what waits there, in arrangements that have nothing new."""
-        words = view(op.block, iterate_kernel.JOINS + 1)
-        joins, words[iterate_kernel.JOINS] = int(words[iterate_kernel.JOINS]), 0
+        iterate = Iterate(op.block)
+        joins, iterate.join_count = iterate.join_count, 0
         loop = self._program.loop([], self._loops[op])
         self._run(loop, time + 1)
         self._program.memory.release(loop.block)
-        words[iterate_kernel.JOINS] = joins
+        iterate.join_count = joins
 
     def _pairs(self, op: Op, time: int) -> Iterator[None]:
         """Have a join hand out the pairs of what both sides hold."""
@@ -121,13 +120,7 @@ def _empty(join: Op) -> None:
 
 def _loop(ops: Sequence[Op], at: int) -> list[Op]:
     """Return the operators of the loop that begins at a place."""
-    return list(ops[at : at + 1 + int(view(ops[at].block, iterate_kernel.LENGTH + 1)[iterate_kernel.LENGTH])])
-
-
-def _empty_answer(loop: Op) -> None:
-    closing = int(view(loop.block, iterate_kernel.CLOSING + 1)[iterate_kernel.CLOSING])
-    size = int(view(closing, close_kernel.WORDS)[close_kernel.ANSWER_SIZE])
-    view(size, 1)[0] = 0
+    return list(ops[at : at + 1 + Iterate(ops[at].block).length])
 
 
 def arranged(kept: Iterable[Kept], of: Node, names: Sequence[str]) -> Kept | None:

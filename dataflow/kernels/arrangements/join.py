@@ -12,6 +12,8 @@ the output is in order of time.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.hash_map import find
@@ -67,8 +69,14 @@ def join(op: Join) -> int:
     return op.overflow
 
 
+class Multiplying(Protocol):
+    """An operator that multiplies weights."""
+
+    overflow: int
+
+
 @inline
-def product(op: Join, a: int, b: int) -> int:
+def product(op: Multiplying, a: int, b: int) -> int:
     """Multiply weights."""
     if too_wide(a, b) != 0:
         op.overflow = 1

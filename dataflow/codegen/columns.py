@@ -57,7 +57,8 @@ class Interner:
         addresses = program.table([int(view(cell, 1)[0]) for cell in stored])
         free, count, since, waiting = (program.memory.reserve(LOOSE) for _ in range(4))
         block = program.block(
-            intern.Interner, columns=columns, table=program.memory.reserve(LEAST_IDS), mask=LEAST_IDS - 1, free=free,
+            intern.InternerBlock, columns=columns, table=program.memory.reserve(LEAST_IDS), mask=LEAST_IDS - 1,
+            free=free,
             stored=addresses, count=count, empty_since=since, waiting=waiting, frontier=program.frontier,
         )  # fmt: skip
         return cls(block, stored, program.part)
@@ -69,7 +70,7 @@ class Interner:
         inputs = program.table([stream.column(name) for name in names])
         leads = self not in program.states.values()
         program.add(
-            vm.INTERN, intern.Intern, interner=self.block, size=stream.size, time=stream.time, diff=stream.diff,
+            vm.INTERN, intern.InternBlock, interner=self.block, size=stream.size, time=stream.time, diff=stream.diff,
             inputs=inputs, result=result, leads=leads,
         )  # fmt: skip
         program.keep(self)
@@ -77,22 +78,22 @@ class Interner:
 
     def keep_for(self, program: Program, state: int, words: int) -> None:
         """Give numbers back in sweeps alone, when the records of an aggregate are zero: sums may outlive their rows."""
-        intern.Interner(self.block).keeps_ids = 1
-        program.swept(self, lambda: garbage.free_ids(intern.Interner(self.block), Array(state), words))
+        intern.InternerBlock(self.block).keeps_ids = 1
+        program.swept(self, lambda: garbage.free_ids(intern.InternerBlock(self.block), Array(state), words))
 
     def used(self) -> int:
         """Count the numbers that were not given back."""
-        return intern.Interner(self.block).used
+        return intern.InternerBlock(self.block).used
 
     def rows(self) -> int:
-        return intern.Interner(self.block).live
+        return intern.InternerBlock(self.block).live
 
     def problem(self) -> DeltamarkError:
         raise AssertionError("an interner does not fail")
 
 
 def _mark_interned(shared: int, column: int, pool: int) -> None:
-    garbage.mark_interned(TextPool(pool), intern.Interner(shared), column)
+    garbage.mark_interned(TextPool(pool), intern.InternerBlock(shared), column)
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Deal:
         result, inverse = stream.program.vector(), deal.reciprocal(self.workers)
         cell = stream.column(self.column)
         stream.program.add(
-            vm.COMPACT, deal.Compact, size=stream.size, keys=cell, low=self.low, reciprocal=inverse, result=result
+            vm.COMPACT, deal.CompactBlock, size=stream.size, keys=cell, low=self.low, reciprocal=inverse, result=result
         )
         return result
 
@@ -117,7 +118,7 @@ class Deal:
         """Return the cell of the keys at places that a stream has in a cell."""
         result = stream.program.vector()
         stream.program.add(
-            vm.EXPAND, deal.Expand, size=stream.size, places=cell, low=self.low, workers=self.workers,
+            vm.EXPAND, deal.ExpandBlock, size=stream.size, places=cell, low=self.low, workers=self.workers,
             worker=self.worker, result=result,
         )  # fmt: skip
         return result
@@ -144,7 +145,7 @@ class Key:
     @property
     def given(self) -> int:
         """The word that says how many ids an interner has given, if one does."""
-        return 0 if self.interner is None else self.interner.block + intern.Interner.fields["next_id"].offset
+        return 0 if self.interner is None else self.interner.block + intern.InternerBlock.fields["next_id"].offset
 
     deal: Deal | None = None
     texts: tuple[Digit, ...] = ()
@@ -198,7 +199,13 @@ class Stream:
         """Return the cell of a source's values at a selection (0: all) as large as this stream."""
         result = self.program.vector()
         self.program.add(
-            vm.TAKE, expressions.Take, size=self.size, source=source, width=width, selected=selection, result=result
+            vm.TAKE,
+            expressions.TakeBlock,
+            size=self.size,
+            source=source,
+            width=width,
+            selected=selection,
+            result=result,
         )
         return result
 
@@ -224,7 +231,8 @@ class Stream:
         for name, (low, radix) in zip(names, key_range(types), strict=True):
             result = self.program.vector()
             self.program.add(
-                vm.PACK, expressions.Pack, size=self.size, number=cell, value=self.column(name), low=low, radix=radix,
+                vm.PACK, expressions.PackBlock, size=self.size, number=cell, value=self.column(name), low=low,
+                radix=radix,
                 result=result,
             )  # fmt: skip
             cell = result
@@ -233,7 +241,7 @@ class Stream:
 
     def _fill(self, value: int) -> int:
         result = self.program.vector()
-        self.program.add(vm.FILL, expressions.Fill, size=self.size, value=value, result=result)
+        self.program.add(vm.FILL, expressions.FillBlock, size=self.size, value=value, result=result)
         return result
 
 
@@ -282,14 +290,16 @@ def _digits(types: Sequence[Type]) -> list[Digit]:
 
 def _lookup(stream: Stream, key: int, digit: Digit, keys: int) -> int:
     result, table = stream.program.vector(), stream.program.table([digit.of(each) for each in range(keys)])
-    stream.program.add(vm.LOOKUP, expressions.Lookup, size=stream.size, values=key, table=table, low=0, result=result)
+    stream.program.add(
+        vm.LOOKUP, expressions.LookupBlock, size=stream.size, values=key, table=table, low=0, result=result
+    )
     return result
 
 
 def _divide(stream: Stream, key: int, digit: Digit, _keys: int) -> int:
     result = stream.program.vector()
     stream.program.add(
-        vm.UNPACK, expressions.Unpack, size=stream.size, number=key, divisor=digit.divisor, radix=digit.radix,
+        vm.UNPACK, expressions.UnpackBlock, size=stream.size, number=key, divisor=digit.divisor, radix=digit.radix,
         low=digit.low, nullable=digit.nullable, result=result,
     )  # fmt: skip
     return result
@@ -320,7 +330,7 @@ class Evaluator:
         program, size, result = self._program, self._stream.size, self._program.vector()
         match term.op:
             case "literal":
-                program.add(vm.FILL, expressions.Fill, size=size, value=term.value, result=result)
+                program.add(vm.FILL, expressions.FillBlock, size=size, value=term.value, result=result)
             case "not":
                 self._apply(vm.NEGATION, self.cell(term.args[0]), result, constant=1)
             case "is_null":
@@ -332,12 +342,14 @@ class Evaluator:
                 self._look_up(term.args[0], values, low, result)
             case "member":
                 program.add(
-                    vm.MEMBER, expressions.Member, size=size, values=self.cell(term.args[0]),
+                    vm.MEMBER, expressions.MemberBlock, size=size, values=self.cell(term.args[0]),
                     members=program.table(term.value), count=len(term.value), result=result,
                 )  # fmt: skip
             case "when":
                 test, yes, no = map(self.cell, term.args)
-                program.add(vm.CHOOSE, expressions.Choose, size=size, condition=test, yes=yes, no=no, result=result)
+                program.add(
+                    vm.CHOOSE, expressions.ChooseBlock, size=size, condition=test, yes=yes, no=no, result=result
+                )
             case "match" | "substring":
                 return self._of_text(term)
             case op if op in self.BINARY:
@@ -365,10 +377,12 @@ class Evaluator:
 
     def _apply(self, code: int, a: int, result: int, *, b: int = 0, constant: int = 0) -> None:
         """Append a function of a vector and another one, or a constant."""
-        self._program.add(code, expressions.Binary, size=self._stream.size, a=a, b=b, constant=constant, result=result)
+        self._program.add(
+            code, expressions.BinaryBlock, size=self._stream.size, a=a, b=b, constant=constant, result=result
+        )
 
     def _look_up(self, term: Term, table: Sequence[int], low: int, result: int) -> None:
         self._program.add(
-            vm.LOOKUP, expressions.Lookup, size=self._stream.size, values=self.cell(term),
+            vm.LOOKUP, expressions.LookupBlock, size=self._stream.size, values=self.cell(term),
             table=self._program.table(table), low=low, result=result,
         )  # fmt: skip

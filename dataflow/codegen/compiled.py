@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from deltamark.dataflow.codegen.columns import Interner
 from deltamark.dataflow.codegen.program import Loop, Op, Part, Program, State
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core.interner import Intern
+from deltamark.dataflow.kernels.core.interner import InternBlock
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.collect import Root
@@ -114,7 +114,7 @@ class Compiled:
         led: set[int] = set()
         for each in self.program.ops:
             if view(each.block, 1)[0] == vm.INTERN:
-                block = Intern(each.block)
+                block = InternBlock(each.block)
                 block.leads = int(block.interner.address not in led)
                 led.add(block.interner.address)
 

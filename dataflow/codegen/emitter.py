@@ -228,7 +228,7 @@ class _Emitter:
             conditions = self.shared.filters.get(at)
             terms = [*self.shared.stored[at], *([filter_bitmap(conditions)] if conditions else [])]
             arrangement = arrange(stream, number.cell, keys, terms)
-            program.add_late(vm.SETTLE, vm.Late, block=arrangement.block)
+            program.add_late(vm.SETTLE, vm.LateBlock, block=arrangement.block)
             program.keep(arrangement)
         self.compiled.built.append(part)
         return SharedArrangement(key, arrangement, part)

@@ -11,7 +11,7 @@ from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.language.iteration import closing, inside
 from deltamark.dataflow.operators import linear
 from deltamark.dataflow.operators.arrangement import Arrangement
-from deltamark.dataflow.operators.loop import End, Head, Side, enter, key_in_loop, meet
+from deltamark.dataflow.operators.loop import LoopHead, LoopReduction, LoopSide, enter, key_in_loop, loop_join
 from deltamark.dataflow.plan.nodes import Concat, Filter, Iterate, Join, Negate, Node, Project, Variable
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import base_rows
@@ -47,9 +47,9 @@ class Body:
     def compile(self, outside: Callable[[Node], Stream]) -> Stream:
         """Append the loop; return the stream of its answer. outside: returns the stream of a node outside."""
         program, now, seed = self.program, self.program.cell(), self.loop.seed
-        end = End.of(program, closing(self.loop.body), now)
-        first, beginning = enter(outside(seed), seed.schema.names, begins=1)
-        head = Head.of(program, [first, *self._enter(outside)], len(self.joins), end, now)
+        end = LoopReduction.of(program, closing(self.loop.body), now)
+        first, beginning = enter(outside(seed), seed.schema.names, is_beginning=True)
+        head = LoopHead.of(program, [first, *self._enter(outside)], len(self.joins), end, now)
         for node in inside(self.loop):
             with program.building(self.parts[node]):
                 self._append(node, beginning, end, now)
@@ -62,18 +62,18 @@ class Body:
         for node in nodes:
             for part in node.parts if isinstance(node, Concat) else ():
                 if part not in nodes and part not in self._streams:
-                    block, self._streams[part] = enter(outside(part), tuple(self.columns[part]), begins=0)
+                    block, self._streams[part] = enter(outside(part), tuple(self.columns[part]), is_beginning=False)
                     blocks.append(block)
         return blocks
 
-    def _append(self, node: Node, beginning: Stream, end: End, now: int) -> None:
+    def _append(self, node: Node, beginning: Stream, end: LoopReduction, now: int) -> None:
         """Append a node of the body."""
         if node is self.loop.body:
-            end.close(self._streams[end.closing.below], base_rows(self.loop))
+            end.append(self._streams[end.closing.below], base_rows(self.loop))
             return
         match node:
             case Variable():
-                again = end.stream(end.again)
+                again = end.stream(end.feedback)
                 self._streams[node] = linear.concat(self.program, [beginning, again], node.schema.names)
             case Filter():
                 self._streams[node] = linear.where(self._streams[node.rows], node)
@@ -95,6 +95,6 @@ class Body:
         key = key_in_loop(stream, node.keys[joined.side], joined.types)
         keys = self.program.keys(key, base_rows(self.loop), stream.size)
         names = [name for name in self.columns[node] if name not in joined.terms]
-        block, pairs = meet(Side(stream, key, keys, names), joined.arrangement, joined.terms, now)
+        block, pairs = loop_join(LoopSide(stream, key, keys, names), joined.arrangement, joined.terms, now)
         self._join_blocks.append(block)
         return pairs

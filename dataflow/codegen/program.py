@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement, row_lookup
-from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
-from deltamark.dataflow.kernels.arrangements.consolidate import Consolidate
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core import hash_map, interner, sorted_lists
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
@@ -22,8 +22,8 @@ from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBounds
 from deltamark.dataflow.kernels.core.hash_map import KeyMap, id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.groups import garbage, grouped_rows
-from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRows
-from deltamark.dataflow.kernels.motifs.index_settle import SettleIndex
+from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
+from deltamark.dataflow.kernels.motifs.index_settle import SettleIndexBlock
 from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.types import Type
 
@@ -361,7 +361,7 @@ class Program:
         block = self.block(
             KeyMap, hashed=1, low=key.low, high=key.high, mask=LEAST_KEYS - 1, table=table, free=free, keys=names
         )
-        self.add(vm.ROOM, vm.Room, keys=block, coming=coming)
+        self.add(vm.ROOM, vm.RoomBlock, keys=block, coming=coming)
         for digit in key.texts:
             self.holds_texts(partial(_mark_keys, block, digit))
         return Keys(block, LOOSE)
@@ -377,7 +377,7 @@ class Program:
 
     def _grow_consolidate(self, op: int) -> None:
         """Make room for the rows of a time of a CONSOLIDATE operator, whose table is empty."""
-        block = Consolidate(op)
+        block = ConsolidateBlock(op)
         slots, old = block.mask + 1, block.table.address
         while slots < 2 * (block.held + block.size):
             slots *= 2
@@ -386,11 +386,11 @@ class Program:
         block.table, block.mask = Array(new), slots - 1
 
     def _grow_settling(self, op: int) -> None:
-        self.grow_found(vm.Late(op).block)
+        self.grow_found(vm.LateBlock(op).block)
 
     def grow_found(self, block: int) -> None:
         """Make room for finding the rows of an arrangement, or let them be found from now on."""
-        rows = Arrangement(block)
+        rows = ArrangementBlock(block)
         slots = 1 << max(4 * (rows.live + rows.size), 1024).bit_length()
         table, lookup = self.memory.reserve(slots), rows.lookup
         if lookup.address == 0:
@@ -410,7 +410,7 @@ class Program:
 
     def _pack_index(self, op: int) -> None:
         """Pack the lists of the index of a SETTLE_INDEX operator, in new memory."""
-        index = SettleIndex(op).index
+        index = SettleIndexBlock(op).index
         pool, weights = index.pool.address, index.weights.address
         new_pool, new_weights = self.memory.reserve(LOOSE), self.memory.reserve(2 * LOOSE)
         sorted_lists.pack(index, id_limit(index.keys), Array(new_pool), Array(new_weights))
@@ -419,7 +419,7 @@ class Program:
 
     def _grow_keys(self, op: int) -> None:
         """Make room for the keys of a ROOM operator."""
-        keys, coming = vm.Room(op).keys, vm.Room(op).coming
+        keys, coming = vm.RoomBlock(op).keys, vm.RoomBlock(op).coming
         need = 2 * (keys.used + coming)
         slots = keys.mask + 1
         while slots < need:
@@ -431,8 +431,8 @@ class Program:
 
     def _grow_interner(self, op: int) -> None:
         """Make room for the rows of an INTERN operator."""
-        shared = interner.Intern(op).interner
-        need = 2 * (shared.used + interner.Intern(op).size)
+        shared = interner.InternBlock(op).interner
+        need = 2 * (shared.used + interner.InternBlock(op).size)
         slots, old = shared.mask + 1, shared.table.address
         while slots < need:
             slots *= 2
@@ -442,8 +442,8 @@ class Program:
 
     def _grow_texts(self, op: int) -> None:
         """Make room for the texts of a NUMBER operator."""
-        pool = text_pool.NumberTexts(op).pool
-        need = 2 * (pool.used + text_pool.NumberTexts(op).size)
+        pool = text_pool.NumberTextsBlock(op).pool
+        need = 2 * (pool.used + text_pool.NumberTextsBlock(op).size)
         slots, old = pool.mask + 1, pool.table.address
         while slots < need:
             slots *= 2
@@ -453,7 +453,7 @@ class Program:
 
     def _grow_rows(self, op: int) -> None:
         """Make room in the tables of an operator over grouped rows."""
-        block = GroupedRows(op)
+        block = GroupedRowsBlock(op)
         for rows in (block.rows, block.limits):
             if rows.address == 0 or not grouped_rows.needs_rehash(rows):
                 continue

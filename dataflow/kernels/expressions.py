@@ -13,7 +13,7 @@ from deltamark.dataflow.kernels.core.memory import inline, kernel
 from deltamark.dataflow.types import NULL
 
 
-class FilterRange(Operator):
+class FilterRangeBlock(Operator):
     """Narrows a selection to the rows whose value lies in `low..high`."""
 
     size: Cell
@@ -27,7 +27,7 @@ class FilterRange(Operator):
     out_size: Cell
 
 
-class FilterTrue(Operator):
+class FilterTrueBlock(Operator):
     """Narrows a selection to the rows that meet a condition, which is aligned with the selection."""
 
     size: Cell
@@ -37,7 +37,7 @@ class FilterTrue(Operator):
     out_size: Cell
 
 
-class Take(Operator):
+class TakeBlock(Operator):
     """Copies the selected values of a column to a vector of int64."""
 
     size: Cell
@@ -47,7 +47,7 @@ class Take(Operator):
     result: Vector
 
 
-class Binary(Operator):
+class BinaryBlock(Operator):
     """Applies a function to two vectors, or to a vector and a constant if the cell `b` is 0."""
 
     size: Cell
@@ -57,7 +57,7 @@ class Binary(Operator):
     result: Vector
 
 
-class Lookup(Operator):
+class LookupBlock(Operator):
     """Looks values up in a table whose first entry is that of `low`."""
 
     size: Cell
@@ -67,7 +67,7 @@ class Lookup(Operator):
     result: Vector
 
 
-class Member(Operator):
+class MemberBlock(Operator):
     """Tests whether values are among `count` sorted ones."""
 
     size: Cell
@@ -77,7 +77,7 @@ class Member(Operator):
     result: Vector
 
 
-class Choose(Operator):
+class ChooseBlock(Operator):
     """Chooses between two values by a condition."""
 
     size: Cell
@@ -87,7 +87,7 @@ class Choose(Operator):
     result: Vector
 
 
-class Fill(Operator):
+class FillBlock(Operator):
     """Repeats a value."""
 
     size: Cell
@@ -95,7 +95,7 @@ class Fill(Operator):
     result: Vector
 
 
-class SetBit(Operator):
+class SetBitBlock(Operator):
     """Sets a bit of the values at a selection."""
 
     size: Cell
@@ -104,7 +104,7 @@ class SetBit(Operator):
     result: Vector
 
 
-class Pack(Operator):
+class PackBlock(Operator):
     """Appends a digit to a number in mixed radix; a missing value is the digit 0."""
 
     size: Cell
@@ -115,7 +115,7 @@ class Pack(Operator):
     result: Vector
 
 
-class Unpack(Operator):
+class UnpackBlock(Operator):
     """Extracts a digit of a number in mixed radix; the digit 0 is a missing value if `nullable` is set."""
 
     size: Cell
@@ -128,7 +128,7 @@ class Unpack(Operator):
 
 
 @kernel
-def filter_range(op: FilterRange) -> None:
+def filter_range(op: FilterRangeBlock) -> None:
     """Narrow a selection without branches: every row number is written, and only the end moves."""
     size, values, low, high, out, kept = op.size, op.values, op.low, op.high, op.out, 0
     narrow = Array32(values)
@@ -153,7 +153,7 @@ def filter_range(op: FilterRange) -> None:
 
 
 @kernel
-def filter_true(op: FilterTrue) -> None:
+def filter_true(op: FilterTrueBlock) -> None:
     """Narrow a selection by a condition."""
     condition, out, kept = op.condition, op.out, 0
     if op.selected == 0:
@@ -169,7 +169,7 @@ def filter_true(op: FilterTrue) -> None:
 
 
 @kernel
-def take(op: Take) -> None:
+def take(op: TakeBlock) -> None:
     """Copy the selected values of a column."""
     size, source, result, wide = op.size, op.source, op.result, op.width == 8
     narrow = Array32(source)
@@ -188,7 +188,7 @@ def take(op: Take) -> None:
 
 def _binary(function: Any) -> Any:
     @kernel
-    def over_vectors(op: Binary) -> None:
+    def over_vectors(op: BinaryBlock) -> None:
         a, result = op.a, op.result
         if op.b == 0:
             constant = op.constant
@@ -214,7 +214,7 @@ coalesce = _binary(inline(lambda a, b: b if a == NULL else a))
 
 
 @kernel
-def lookup(op: Lookup) -> None:
+def lookup(op: LookupBlock) -> None:
     """Look values up in a table of conditions or numbers."""
     values, table, low, result = op.values, op.table, op.low, op.result
     for at in range(op.size):
@@ -222,7 +222,7 @@ def lookup(op: Lookup) -> None:
 
 
 @kernel
-def member(op: Member) -> None:
+def member(op: MemberBlock) -> None:
     """Test by binary search whether values are among the members."""
     values, members, count, result = op.values, op.members, op.count, op.result
     for at in range(op.size):
@@ -237,7 +237,7 @@ def member(op: Member) -> None:
 
 
 @kernel
-def choose(op: Choose) -> None:
+def choose(op: ChooseBlock) -> None:
     """Choose between two values by a condition."""
     condition, yes, no, result = op.condition, op.yes, op.no, op.result
     for at in range(op.size):
@@ -245,7 +245,7 @@ def choose(op: Choose) -> None:
 
 
 @kernel
-def fill(op: Fill) -> None:
+def fill(op: FillBlock) -> None:
     """Repeat a value."""
     value, result = op.value, op.result
     for at in range(op.size):
@@ -253,7 +253,7 @@ def fill(op: Fill) -> None:
 
 
 @kernel
-def set_bit(op: SetBit) -> None:
+def set_bit(op: SetBitBlock) -> None:
     """Set a bit of the values at a selection."""
     selected, result, bit = op.selected, op.result, 1 << op.bit
     for index in range(op.size):
@@ -262,7 +262,7 @@ def set_bit(op: SetBit) -> None:
 
 
 @kernel
-def pack(op: Pack) -> None:
+def pack(op: PackBlock) -> None:
     """Append a digit to a number."""
     number, values, low, radix, result = op.number, op.value, op.low, op.radix, op.result
     for at in range(op.size):
@@ -271,7 +271,7 @@ def pack(op: Pack) -> None:
 
 
 @kernel
-def unpack(op: Unpack) -> None:
+def unpack(op: UnpackBlock) -> None:
     """Extract a digit of a number."""
     number, divisor, radix, low, result = op.number, op.divisor, op.radix, op.low, op.result
     nullable = op.nullable != 0

@@ -8,47 +8,56 @@ the end of a time wait until the frontier has passed it.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement, insert, settle
-from deltamark.dataflow.kernels.arrangements.consolidate import Consolidate, consolidate
-from deltamark.dataflow.kernels.arrangements.join import Join, join
-from deltamark.dataflow.kernels.arrangements.merge import Merge, merge
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert, settle
+from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock, consolidate
+from deltamark.dataflow.kernels.arrangements.join import JoinBlock, join
+from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, merge
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Arrays, Block, Cell, Cells, Operator, Vectors
 from deltamark.dataflow.kernels.core.hash_map import KeyMap, needs_rehash
-from deltamark.dataflow.kernels.core.interner import Intern, intern
-from deltamark.dataflow.kernels.core.memory import heed_signals, inline, kernel, load
+from deltamark.dataflow.kernels.core.interner import InternBlock, intern
+from deltamark.dataflow.kernels.core.memory import heed_signals, inline, kernel
 from deltamark.dataflow.kernels.expressions import (
-    Binary,
-    Choose,
-    Fill,
-    FilterRange,
-    FilterTrue,
-    Lookup,
-    Member,
-    Pack,
-    SetBit,
-    Take,
-    Unpack,
+    BinaryBlock,
+    ChooseBlock,
+    FillBlock,
+    FilterRangeBlock,
+    FilterTrueBlock,
+    LookupBlock,
+    MemberBlock,
+    PackBlock,
+    SetBitBlock,
+    TakeBlock,
+    UnpackBlock,
 )
-from deltamark.dataflow.kernels.groups.aggregate import Aggregate, aggregate
-from deltamark.dataflow.kernels.groups.bucket import Bucket, bucket
+from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, aggregate
+from deltamark.dataflow.kernels.groups.bucket import BucketBlock, bucket
 from deltamark.dataflow.kernels.groups.group_changes import update_groups
-from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRows
-from deltamark.dataflow.kernels.groups.threshold import Threshold, threshold
-from deltamark.dataflow.kernels.loops.iterate import BACK, FORWARD, LENGTH, enter, iterate
-from deltamark.dataflow.kernels.loops.join import meet
-from deltamark.dataflow.kernels.loops.reduce import take_in
+from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
+from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock, threshold
+from deltamark.dataflow.kernels.loops.iterate import (
+    BACK,
+    FORWARD,
+    IterateBlock,
+    LoopSourceBlock,
+    RepeatBlock,
+    enter,
+    iterate,
+)
+from deltamark.dataflow.kernels.loops.join import LoopJoinBlock, loop_join
+from deltamark.dataflow.kernels.loops.reduce import buffer_updates
+from deltamark.dataflow.kernels.loops.reduce_state import ReduceInputBlock
 from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs import index_settle
 from deltamark.dataflow.kernels.motifs.extend import extend
-from deltamark.dataflow.kernels.motifs.extension import Extend
-from deltamark.dataflow.kernels.motifs.index import Index
-from deltamark.dataflow.kernels.parallel.exchange import Exchange, receive, send
-from deltamark.dataflow.kernels.parallel.key_partition import Compact, Expand, compact, expand
-from deltamark.dataflow.kernels.parallel.prefix_aggregate import WAITING, PrefixAggregate, prefix_aggregate
+from deltamark.dataflow.kernels.motifs.extension import ExtendBlock
+from deltamark.dataflow.kernels.motifs.index import IndexBlock
+from deltamark.dataflow.kernels.parallel.exchange import ExchangeBlock, receive, send
+from deltamark.dataflow.kernels.parallel.key_partition import CompactBlock, ExpandBlock, compact, expand
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import WAITING, PrefixAggregateBlock, prefix_aggregate
 from deltamark.dataflow.kernels.text import functions as text
 from deltamark.dataflow.kernels.text import pool as text_pool
-from deltamark.dataflow.kernels.text.functions import InputTexts, Match, Substring, TextFunction
-from deltamark.dataflow.kernels.text.pool import NumberedTexts, NumberTexts
+from deltamark.dataflow.kernels.text.functions import InputTextsBlock, MatchBlock, SubstringBlock, TextFunctionBlock
+from deltamark.dataflow.kernels.text.pool import NumberedTextsBlock, NumberTextsBlock
 
 (FILTER_RANGE, FILTER_TRUE, TAKE, ADD, SUBTRACT, MULTIPLY, EQUAL, LESS, AND, OR, NEGATION, COALESCE, LOOKUP, MEMBER,
  CHOOSE, FILL, PACK, UNPACK, INSERT, SETTLE, JOIN, AGGREGATE, THRESHOLD, MERGE, CONSOLIDATE, COLLECT, ROOM, WATCH,
@@ -104,26 +113,20 @@ class ProgramBlock(Block):
     """The number of the operator that runs."""
 
 
-class Room(Operator):
+class RoomBlock(Operator):
     """Makes room in a map for as many keys as `coming`."""
 
     keys: KeyMap
     coming: Cell
 
 
-class Late(Operator):
+class LateBlock(Operator):
     """Refers to the block of another operator, of which it is a second half."""
 
     block: int
 
 
-class Repeat(Operator):
-    """Goes back to the head of a loop, `length` operators before."""
-
-    length: int
-
-
-class Collect(Operator):
+class CollectBlock(Operator):
     """Counts the changes of an answer, and keeps them unless `drop` is set."""
 
     collected: int = 0
@@ -165,9 +168,9 @@ def run(address: int, start: int) -> int:
             if steps & (STEPS - 1) == 0:
                 heed_signals()
             if reason == FORWARD:
-                at += load(op, LENGTH)
+                at += IterateBlock(op).length
             elif reason == BACK:
-                at -= Repeat(op).length + 1
+                at -= RepeatBlock(op).length + 1
             elif reason != 0:
                 return 4 * at + reason
             at += 1
@@ -257,7 +260,7 @@ def _bind(block: InputBlock, position: int, size: int) -> None:
 
 
 @kernel
-def _collect(op: Collect) -> None:
+def _collect(op: CollectBlock) -> None:
     """Append the changes of the slice to those of the feed."""
     size, collected = op.size, op.collected
     for column in range(0 if op.drop != 0 else op.columns):
@@ -279,105 +282,105 @@ def _step(op: int) -> int:
     """Run one operator."""
     code = Operator(op).opcode
     if code == FILTER_RANGE:
-        expressions.filter_range(FilterRange(op))
+        expressions.filter_range(FilterRangeBlock(op))
     elif code == FILTER_TRUE:
-        expressions.filter_true(FilterTrue(op))
+        expressions.filter_true(FilterTrueBlock(op))
     elif code == TAKE:
-        expressions.take(Take(op))
+        expressions.take(TakeBlock(op))
     elif code == ADD:
-        expressions.add(Binary(op))
+        expressions.add(BinaryBlock(op))
     elif code == SUBTRACT:
-        expressions.subtract(Binary(op))
+        expressions.subtract(BinaryBlock(op))
     elif code == MULTIPLY:
-        expressions.multiply(Binary(op))
+        expressions.multiply(BinaryBlock(op))
     elif code == EQUAL:
-        expressions.equal(Binary(op))
+        expressions.equal(BinaryBlock(op))
     elif code == LESS:
-        expressions.less(Binary(op))
+        expressions.less(BinaryBlock(op))
     elif code == AND:
-        expressions.both(Binary(op))
+        expressions.both(BinaryBlock(op))
     elif code == OR:
-        expressions.either(Binary(op))
+        expressions.either(BinaryBlock(op))
     elif code == NEGATION:
-        expressions.subtract_from(Binary(op))
+        expressions.subtract_from(BinaryBlock(op))
     elif code == COALESCE:
-        expressions.coalesce(Binary(op))
+        expressions.coalesce(BinaryBlock(op))
     elif code == LOOKUP:
-        expressions.lookup(Lookup(op))
+        expressions.lookup(LookupBlock(op))
     elif code == MEMBER:
-        expressions.member(Member(op))
+        expressions.member(MemberBlock(op))
     elif code == CHOOSE:
-        expressions.choose(Choose(op))
+        expressions.choose(ChooseBlock(op))
     elif code == FILL:
-        expressions.fill(Fill(op))
+        expressions.fill(FillBlock(op))
     elif code == MARK:
-        expressions.set_bit(SetBit(op))
+        expressions.set_bit(SetBitBlock(op))
     elif code == PACK:
-        expressions.pack(Pack(op))
+        expressions.pack(PackBlock(op))
     elif code == UNPACK:
-        expressions.unpack(Unpack(op))
+        expressions.unpack(UnpackBlock(op))
     elif code == REFER:
-        text.input_texts(InputTexts(op))
+        text.input_texts(InputTextsBlock(op))
     elif code == REFER_NUMBERS:
-        text_pool.numbered_texts(NumberedTexts(op))
+        text_pool.numbered_texts(NumberedTextsBlock(op))
     elif code == NUMBER:
-        return GROW if text_pool.number(NumberTexts(op)) != 0 else 0
+        return GROW if text_pool.number(NumberTextsBlock(op)) != 0 else 0
     elif code == MATCH:
-        text.match(Match(op))
+        text.match(MatchBlock(op))
     elif code == SUBSTRING:
-        return FAILED if text.substring(Substring(op)) != 0 else 0
+        return FAILED if text.substring(SubstringBlock(op)) != 0 else 0
     elif code == PREFIX:
-        text.prefix(TextFunction(op))
+        text.prefix(TextFunctionBlock(op))
     elif code == HASH:
-        text.hashes(TextFunction(op))
+        text.hashes(TextFunctionBlock(op))
     elif code == ROOM:
-        return GROW if needs_rehash(Room(op).keys, Room(op).coming) else 0
+        return GROW if needs_rehash(RoomBlock(op).keys, RoomBlock(op).coming) else 0
     elif code == INTERN:
-        return GROW if intern(Intern(op)) != 0 else 0
+        return GROW if intern(InternBlock(op)) != 0 else 0
     elif code == INSERT:
-        insert(Arrangement(op))
+        insert(ArrangementBlock(op))
     elif code == SETTLE:
-        return settle(Arrangement(Late(op).block))
+        return settle(ArrangementBlock(LateBlock(op).block))
     elif code == JOIN:
-        return FAILED if join(Join(op)) != 0 else 0
+        return FAILED if join(JoinBlock(op)) != 0 else 0
     elif code == AGGREGATE:
-        return FAILED if aggregate(Aggregate(op)) != 0 else 0
+        return FAILED if aggregate(AggregateBlock(op)) != 0 else 0
     elif code == THRESHOLD:
-        return FAILED if threshold(Threshold(op)) != 0 else 0
+        return FAILED if threshold(ThresholdBlock(op)) != 0 else 0
     elif code == MERGE:
-        merge(Merge(op))
+        merge(MergeBlock(op))
     elif code == CONSOLIDATE:
-        return consolidate(Consolidate(op))
+        return consolidate(ConsolidateBlock(op))
     elif code == WATCH:
-        return update_groups(GroupedRows(op))
+        return update_groups(GroupedRowsBlock(op))
     elif code == BUCKET:
-        bucket(Bucket(op))
+        bucket(BucketBlock(op))
     elif code == COLLECT:
-        _collect(Collect(op))
+        _collect(CollectBlock(op))
     elif code == SEND:
-        return WAIT if send(Exchange(op)) != 0 else 0
+        return WAIT if send(ExchangeBlock(op)) != 0 else 0
     elif code == RECEIVE:
-        return WAIT if receive(Exchange(Late(op).block)) != 0 else 0
+        return WAIT if receive(ExchangeBlock(LateBlock(op).block)) != 0 else 0
     elif code == COMPACT:
-        compact(Compact(op))
+        compact(CompactBlock(op))
     elif code == EXPAND:
-        expand(Expand(op))
+        expand(ExpandBlock(op))
     elif code == SCAN:
-        return _scanned(prefix_aggregate(PrefixAggregate(op)))
+        return _scanned(prefix_aggregate(PrefixAggregateBlock(op)))
     elif code == ENTER:
-        enter(op)
+        enter(LoopSourceBlock(op))
     elif code == ITERATE:
-        return iterate(op)
+        return iterate(IterateBlock(op))
     elif code == MEET:
-        return meet(op)
+        return loop_join(LoopJoinBlock(op))
     elif code == CLOSE:
-        return take_in(op)
+        return buffer_updates(ReduceInputBlock(op).reduce)
     elif code == REPEAT:
         return BACK
     elif code == INDEX:
-        index_kernel.insert(Index(op))
+        index_kernel.insert(IndexBlock(op))
     elif code == SETTLE_INDEX:
-        return index_settle.settle(index_settle.SettleIndex(op).index)
+        return index_settle.settle(index_settle.SettleIndexBlock(op).index)
     elif code == EXTEND:
-        return FAILED if extend(Extend(op)) != 0 else 0
+        return FAILED if extend(ExtendBlock(op)) != 0 else 0
     return 0

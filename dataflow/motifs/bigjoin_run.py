@@ -89,7 +89,7 @@ class BigJoinRun:
         self._levels, self._batch = levels, batch
         self._width = len((levels or [seed])[-1].after) + 1
         (_, of) = seed.parts[0]
-        self._keys = id_limit(index_kernel.Index(of.block).keys)
+        self._keys = id_limit(index_kernel.IndexBlock(of.block).keys)
         stamps = max(each.numbers() for level in levels for _, each in level.parts) if levels else 0
         reserve = self._memory.reserve
         table = self._table([word for each in levels for word in self._level(each)])
@@ -162,7 +162,7 @@ class BigJoinRun:
             if len(mine) > kernel.MAX_KEY_COLUMNS:
                 remedy = f"use at most {kernel.MAX_KEY_COLUMNS}"
                 raise DeltamarkError("a key of too many columns", ", ".join(mine), remedy)
-            index = index_kernel.Index(of.block)
+            index = index_kernel.IndexBlock(of.block)
             extender = StaticExtender.words(
                 index=index.address, pool=index.pool.address, width=index.width, key_columns=len(mine)
             )

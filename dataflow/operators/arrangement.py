@@ -27,12 +27,12 @@ class Arrangement:
     stored: Mapping[Term, int]
 
     def rows(self) -> int:
-        block = kernel.Arrangement(self.block)
+        block = kernel.ArrangementBlock(self.block)
         return block.live + block.first
 
     def slots(self) -> int:
         """Count the slots in which there may be a row."""
-        block = kernel.Arrangement(self.block)
+        block = kernel.ArrangementBlock(self.block)
         return block.mark + block.first
 
     def has_bitmap(self, condition: Term) -> bool:
@@ -47,7 +47,7 @@ class Arrangement:
         return 0, 0
 
     def problem(self) -> DeltamarkError:
-        block = kernel.Arrangement(self.block)
+        block = kernel.ArrangementBlock(self.block)
         slot, time = block.negative_slot, block.negative_time
         cells = {str(term): cell for term, cell in self.stored.items() if term.op != "passes"}
         row = {name: int(view(int(view(cell, 1)[0]) + 8 * slot, 1)[0]) for name, cell in cells.items()}
@@ -85,7 +85,8 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
     addresses = program.table([int(view(cell, 1)[0]) for cell in stored.values()])
     reserve = program.memory.reserve
     block = program.add(
-        vm.INSERT, kernel.Arrangement, size=stream.size, time=stream.time, diff=stream.diff, key=key, keys=keys.block,
+        vm.INSERT, kernel.ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key,
+        keys=keys.block,
         frontier=program.frontier, lists=reserve(keys.capacity), next=reserve(LOOSE), weight=reserve(LOOSE),
         scratch=reserve(LOOSE), holes=reserve(LOOSE), settled=reserve(LOOSE), columns=len(terms), inputs=inputs,
         stored=addresses, visible_time=stream.time, visible_diff=stream.diff,
@@ -99,4 +100,4 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
 
 
 def _mark(program: Program, block: int, column: int, pool: int) -> None:
-    garbage.mark_arranged(TextPool(pool), kernel.Arrangement(block), column, Array8(program.pool.free))
+    garbage.mark_arranged(TextPool(pool), kernel.ArrangementBlock(block), column, Array8(program.pool.free))

@@ -44,6 +44,6 @@ def collect(stream: Stream, schema: Schema) -> Root:
     for place in range(len(inputs)):
         program.differ(table + 8 * place, [mine[place] for mine in vectors])
     block = program.add(
-        vm.COLLECT, vm.Collect, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=table
+        vm.COLLECT, vm.CollectBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=table
     )
     return Root(names, tuple(arrays), texts, block, vectors, program.part)

@@ -66,7 +66,7 @@ def _append(  # noqa: PLR0913, PLR0917 (the fields of a block)
     inverse = 0 if delivery.low is None else reciprocal(workers)
     mails = tuple(program.memory.share(LOOSE) for _ in range(kernel.SLOTS * workers))
     block = program.add(
-        vm.SEND, kernel.Exchange, size=rows, columns=len(inputs), inputs=program.table(inputs),
+        vm.SEND, kernel.ExchangeBlock, size=rows, columns=len(inputs), inputs=program.table(inputs),
         keys=len(keys) if delivery.to == "owner" else 0, key_columns=program.table(keys), low=delivery.low or 0,
         reciprocal=inverse, worker=program.worker, workers=workers, senders=senders, receivers=receivers,
         in_order=int(origin.in_order), rounds=program.memory.share(kernel.LINE * workers),
@@ -74,13 +74,13 @@ def _append(  # noqa: PLR0913, PLR0917 (the fields of a block)
         joined=reserve(LOOSE), parts=program.words(2 * workers), places=program.words(2 * workers), out_size=size,
         out=program.table(out), spins=program.spins,
     )  # fmt: skip
-    program.add(vm.RECEIVE, vm.Late, block=block)
+    program.add(vm.RECEIVE, vm.LateBlock, block=block)
     return block, mails
 
 
 def trim(program: Program, made: Mailboxes, limit: int) -> None:
     """Give back what a worker's mails have grown to beyond a limit in bytes. Nobody may still read them."""
-    block = kernel.Exchange(made.block)
+    block = kernel.ExchangeBlock(made.block)
     if block.largest <= limit:
         return
     worker = int(view(program.worker, 1)[0])

@@ -8,9 +8,9 @@ from math import prod
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import key_range
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.groups.bucket import Bucket
+from deltamark.dataflow.kernels.groups.bucket import BucketBlock
 from deltamark.dataflow.kernels.groups.group_changes import EXTREME
-from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRows
+from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.operators.rows import RowInput, grouped_rows, stored_columns
 from deltamark.dataflow.plan.nodes import Extreme
 from deltamark.dataflow.plan.traversal import base_rows
@@ -52,7 +52,7 @@ def _level(
     number = stream.key(*key)
     keys = stream.program.keys(number, base_rows(node), stream.size)
     rows = RowInput(stream, number.cell, stored_columns(stream, names, node.schema, complemented))
-    return grouped_rows(EXTREME, GroupedRows, keys, [rows])
+    return grouped_rows(EXTREME, GroupedRowsBlock, keys, [rows])
 
 
 def _levels(node: Extreme, types: Sequence[Type]) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ def _with_buckets(stream: Stream, names: Sequence[str], buckets: int) -> Stream:
             return stream.column(name)
         program, result = stream.program, stream.program.vector()
         program.add(
-            vm.BUCKET, Bucket, size=stream.size, columns=len(names),
+            vm.BUCKET, BucketBlock, size=stream.size, columns=len(names),
             inputs=program.table([stream.column(each) for each in names]), slice_columns=program.words(len(names)),
             buckets=buckets, out=result,
         )  # fmt: skip

@@ -10,8 +10,8 @@ from deltamark.dataflow.codegen.program import LOOSE, key_range
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.groups.aggregate import Aggregate, Group, group_words
-from deltamark.dataflow.kernels.groups.threshold import Threshold
+from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, Group, group_words
+from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.types import NULL, Type
@@ -22,7 +22,7 @@ from deltamark.errors import DeltamarkError
 class Groups:
     """The state of an aggregate or a threshold, and the columns of its keys."""
 
-    block: Aggregate | Threshold
+    block: AggregateBlock | ThresholdBlock
     names: tuple[str, ...]
     types: tuple[Type, ...]
     key: Key
@@ -33,10 +33,10 @@ class Groups:
 
     def problem(self) -> DeltamarkError:
         """Return the error that has made the kernel fail."""
-        if isinstance(self.block, Threshold) and self.block.overflow < 0:
+        if isinstance(self.block, ThresholdBlock) and self.block.overflow < 0:
             return wide_weight()
         row, time = self._row(), self.block.open_time
-        if isinstance(self.block, Aggregate) and _has_wide_sum(self.block):
+        if isinstance(self.block, AggregateBlock) and _has_wide_sum(self.block):
             actual = f"{', '.join(f'{name}={value}' for name, value in row.items()) or 'the only group'} at time {time}"
             return DeltamarkError("a sum needs more than 64 bits", actual, "narrow the bounds of what is summed")
         return negative(row, time)
@@ -47,7 +47,7 @@ class Groups:
         return row_of(self.key, self.names, self.types, key)
 
 
-def _has_wide_sum(block: Aggregate) -> bool:
+def _has_wide_sum(block: AggregateBlock) -> bool:
     """Return whether an aggregate has failed because of a sum, rather than a negative number of rows."""
     group = Group(block.state[group_words(block.sums) * block.error_group :].address)
     return group.numbers[1] >= 0
@@ -84,13 +84,14 @@ def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: Append) 
     words, reserve = int(group_words(len(sums))), program.memory.reserve
     state = reserve(keys.capacity * words)
     block = append(
-        vm.AGGREGATE, Aggregate, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell, keys=keys.block,
+        vm.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
+        keys=keys.block,
         frontier=program.frontier, sums=len(sums), values=values, state=state, saved=reserve(LOOSE),
         touched=reserve(LOOSE), out_size=size, out_time=time, out_diff=diff, out_key=out_key,
         out=program.table([cell for column in columns.values() for cell in (column, 0)]),
         slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(2 * len(sums), 1)),
     )  # fmt: skip
-    program.keep(Groups(Aggregate(block), tuple(names), types, key))
+    program.keep(Groups(AggregateBlock(block), tuple(names), types, key))
     if key.interner is not None:
         key.interner.keep_for(program, state, words)
     return _with_keys(Stream(program, size, time, diff, columns.__getitem__, columns), out_key, key, names, types)
@@ -105,11 +106,12 @@ def threshold(stream: Stream, node: nodes.Threshold, rows: int) -> Stream:
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     reserve = program.memory.reserve
     block = program.add(
-        vm.THRESHOLD, Threshold, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell, keys=keys.block,
+        vm.THRESHOLD, ThresholdBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
+        keys=keys.block,
         frontier=program.frontier, minimum=node.least, state=reserve(2 * keys.capacity), saved=reserve(LOOSE),
         touched=reserve(LOOSE), out_size=size, out_time=time, out_diff=diff, out_key=out_key,
     )  # fmt: skip
-    program.keep(Groups(Threshold(block), tuple(names), types, key))
+    program.keep(Groups(ThresholdBlock(block), tuple(names), types, key))
     return _with_keys(Stream(program, size, time, diff, lambda _: 0), out_key, key, names, types)
 
 

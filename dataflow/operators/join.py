@@ -26,7 +26,7 @@ def join(
         _side(program, each, slots, condition)
         for each, slots, condition in zip(arranged, (lefts, rights), conditions, strict=True)
     ]
-    program.add(vm.JOIN, kernel.Join, left=blocks[0], right=blocks[1], size=size, time=time, diff=diff)
+    program.add(vm.JOIN, kernel.JoinBlock, left=blocks[0], right=blocks[1], size=size, time=time, diff=diff)
     program.keep(Weights())
 
     def make(name: str) -> int:

@@ -10,7 +10,7 @@ from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.arrangements.merge import Merge, MergedStream
+from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream
 from deltamark.dataflow.operators.text import Fed
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
@@ -93,10 +93,10 @@ def where(stream: Stream, node: nodes.Filter) -> Stream:
 def passing(stream: Stream, conditions: Sequence[Term]) -> int:
     """Return the cell of numbers whose bits say which conditions a row meets."""
     program, result = stream.program, stream.program.vector()
-    program.add(vm.FILL, expressions.Fill, size=stream.size, value=0, result=result)
+    program.add(vm.FILL, expressions.FillBlock, size=stream.size, value=0, result=result)
     for bit, condition in enumerate(conditions):
         selected, size = _selection(stream, condition)
-        program.add(vm.MARK, expressions.SetBit, size=size, selected=selected, bit=bit, result=result)
+        program.add(vm.MARK, expressions.SetBitBlock, size=size, selected=selected, bit=bit, result=result)
     return result
 
 
@@ -106,7 +106,7 @@ def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
     for column, low, high in column_ranges(conjuncts(condition)):
         (values, width), out, out_size = stream.stored(column), program.vector(), program.cell()
         program.add(
-            vm.FILTER_RANGE, expressions.FilterRange, size=size, values=values, width=width, low=low, high=high,
+            vm.FILTER_RANGE, expressions.FilterRangeBlock, size=size, values=values, width=width, low=low, high=high,
             selected=selected, out=out, out_size=out_size,
         )  # fmt: skip
         selected, size = out, out_size
@@ -114,7 +114,7 @@ def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
         narrowed = _selected(stream, size, selected) if selected else stream
         met, out, out_size = narrowed.evaluate(term), program.vector(), program.cell()
         program.add(
-            vm.FILTER_TRUE, expressions.FilterTrue, size=size, condition=met, selected=selected, out=out,
+            vm.FILTER_TRUE, expressions.FilterTrueBlock, size=size, condition=met, selected=selected, out=out,
             out_size=out_size,
         )  # fmt: skip
         selected, size = out, out_size
@@ -158,7 +158,7 @@ def select(stream: Stream, node: nodes.Project) -> Stream:
 
 def negate(stream: Stream) -> Stream:
     diff = stream.program.vector()
-    stream.program.add(vm.NEGATION, expressions.Binary, size=stream.size, a=stream.diff, constant=0, result=diff)
+    stream.program.add(vm.NEGATION, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff)
     return Stream(stream.program, stream.size, stream.time, diff, stream.column)
 
 
@@ -167,7 +167,7 @@ def concat(program: Program, streams: Sequence[Stream], names: Sequence[str]) ->
     inputs = [_merged(program, each, names) for each in streams]
     out, size = [program.vector() for _ in range(len(names) + 2)], program.cell()
     program.add(
-        vm.MERGE, Merge, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
+        vm.MERGE, MergeBlock, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
         out=program.table(out),
     )  # fmt: skip
     made = dict(zip(names, out[2:], strict=True))

@@ -1,19 +1,24 @@
-"""The operators of a loop: its head, what enters, the joins inside, and what closes its body."""
+"""The operators of a loop: its head, the rows that enter, the joins inside, and the reduction that ends its body."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from deltamark.dataflow.codegen.columns import MOST_PACKED, Key, Stream, unpacked
 from deltamark.dataflow.codegen.program import LOOSE, Keys, Program, key_range
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core import hash_map
+from deltamark.dataflow.kernels.core.hash_map import key_of
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.loops import iterate as kernel
-from deltamark.dataflow.kernels.loops import reduce as close_kernel
-from deltamark.dataflow.kernels.loops import trace
+from deltamark.dataflow.kernels.loops import reduce_state as kernel
+from deltamark.dataflow.kernels.loops.cycles import CycleDetector
+from deltamark.dataflow.kernels.loops.iterate import IterateBlock, LoopSourceBlock, RepeatBlock
+from deltamark.dataflow.kernels.loops.join import LoopJoinBlock
+from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce, ReduceInputBlock, ReduceRow
+from deltamark.dataflow.kernels.loops.trace import Trace, TraceRow
+from deltamark.dataflow.kernels.loops.worklist import Worklist
 from deltamark.dataflow.language.iteration import MOST_ITERATIONS, Closing
 from deltamark.dataflow.operators.arrangement import Arrangement, Weights, negative, wide_weight
 from deltamark.dataflow.operators.group import row_of
@@ -22,32 +27,35 @@ from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
 
-SLOTS = 1024
-"""Of a table of what is remembered before it grows."""
+TRACE_ENTRIES = 1024
+"""Entries of a new trace's table."""
 
-MANY_ROWS = 64
-"""Rows of a key that are better added up than looked through twice in an epoch."""
+MIN_SUMMED_ROWS = 64
+"""Keys with more rows get running sums at their second evaluation in an epoch."""
 
-LONG_EPOCH = 64
-"""Iterations of an epoch before its rows are compared with those of earlier ones."""
+MIN_CYCLE_ITERATIONS = 64
+"""Iterations of an epoch before its rows are compared with those of earlier iterations."""
 
-AT_ONCE = 512
-"""Rows that go round at once: what they meet is many times as much, and should stay in the cache."""
+MAX_ROWS = 512
+"""Rows that go through a loop's body together. The joins make many times as many of them, which should stay in the
+cache.
+"""
 
-LARGEST_VALUE = close_kernel.NEVER - 1
+LARGEST_VALUE = kernel.NO_VALUE - 1
 
 
-def enter(stream: Stream, names: Sequence[str], *, begins: int) -> tuple[int, Stream]:
-    """Append what lets a stream's rows wait outside; return its block, and the stream of those that enter."""
+def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[int, Stream]:
+    """Append the buffering of a stream outside the loop; return its block, and the stream of the rows that enter."""
     program = stream.program
     inputs = [stream.time, stream.diff, *map(stream.column, names)]
     out, size = [program.vector() for _ in inputs], program.cell()
-    block = program.op(
-        vm.ENTER, stream.size, len(inputs), program.table(inputs),
-        program.table([program.memory.reserve(LOOSE) for _ in inputs]), 0, 0, size, program.table(out), begins,
+    buffers = [program.memory.reserve(LOOSE) for _ in inputs]
+    block = program.add(
+        vm.ENTER, LoopSourceBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
+        buffers=program.table(buffers), out_size=size, out=program.table(out), is_beginning=is_beginning,
     )  # fmt: skip
-    made = dict(zip(names, out[2:], strict=True))
-    return block, Stream(program, size, out[0], out[1], made.__getitem__, made)
+    columns = dict(zip(names, out[2:], strict=True))
+    return block, Stream(program, size, out[0], out[1], columns.__getitem__, columns)
 
 
 def key_in_loop(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
@@ -59,83 +67,100 @@ def key_in_loop(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> 
     return stream.key(names, types)
 
 
-def remember(stream: Stream, key: int, keys: Keys, columns: Sequence[int], width: int, more: int = 0) -> int:  # noqa: PLR0913, PLR0917 (a block's fields)
-    """Lay out what a loop remembers of a stream: a list of `width` int32s a key, `more` words a row."""
-    program, reserve = stream.program, stream.program.memory.reserve
-    return program.words(
-        trace.FREE + 1,
-        [
-            stream.size, stream.time, stream.diff, key, keys.block, len(columns), program.table(columns),
-            program.words(max(len(columns), 1)), *(reserve(LOOSE) for _ in range(3)),
-            reserve(keys.capacity * width // 2 + 1), width, reserve(LOOSE), SLOTS - 1, 0, reserve(LOOSE),
-            trace.VALUES + len(columns) + more, 1, 0,
-        ],
-    )  # fmt: skip
-
-
-class Met(Weights):
-    """What a join inside a loop remembers."""
-
-    def __init__(self, remembered: int) -> None:
-        self._remembered = remembered
-
-    def rows(self) -> int:
-        return int(view(self._remembered, trace.USED + 1)[trace.USED])
-
-
 @dataclass(frozen=True)
-class Side:
-    """The side of a join inside a loop that changes there: its stream, its key, and the columns that are needed."""
+class LoopSide:
+    """A stream inside a loop with its key, and the names of the columns that are kept in its trace."""
 
     stream: Stream
     key: Key
     keys: Keys
-    names: Sequence[str]
+    names: Sequence[str] = ()
 
 
-def meet(side: Side, outer: Arrangement, others: Mapping[str, Term], now: int) -> tuple[int, Stream]:
-    """Append a join with an arrangement. others: what the columns of its rows are there. now: the cell of the epoch."""
-    program, columns = side.stream.program, [side.stream.column(name) for name in side.names]
-    remembered = remember(side.stream, side.key.cell, side.keys, columns, 1)
-    size, iteration, diff, slot, *out = (program.cell(), *(program.vector() for _ in range(3 + len(columns))))
-    block = program.op(
-        vm.MEET, side.stream.size, side.stream.time, side.stream.diff, side.key.cell, remembered, outer.block, now,
-        0, 0, 0, size, iteration, diff, slot, program.table(out), program.memory.reserve(LOOSE),
+def _trace(side: LoopSide, columns: Sequence[int], *, key_width: int, record_words: int) -> int:
+    """Make the trace of a stream, which stores the values in the cells `columns`."""
+    stream, program, reserve = side.stream, side.stream.program, side.stream.program.memory.reserve
+    return program.block(
+        Trace, size=stream.size, iteration=stream.time, diff=stream.diff, key=side.key.cell, keys=side.keys.block,
+        columns=len(columns), inputs=program.table(columns), resolved=program.words(max(len(columns), 1)),
+        ids=reserve(LOOSE), hashes=reserve(LOOSE), slots=reserve(LOOSE),
+        lists=reserve(side.keys.capacity * key_width // 2 + 1), key_width=key_width, table=reserve(LOOSE),
+        mask=TRACE_ENTRIES - 1, records=reserve(LOOSE), record_words=record_words,
     )  # fmt: skip
-    program.keep(Met(remembered))
+
+
+class LoopJoinState(Weights):
+    """The trace of a join inside a loop."""
+
+    def __init__(self, trace: int) -> None:
+        self._trace = Trace(trace)
+
+    def rows(self) -> int:
+        return self._trace.used
+
+
+def loop_join(side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], now: int) -> tuple[int, Stream]:
+    """Append a join with an arrangement, which stores other columns as terms; return its block and its output.
+
+    now: the cell of the epoch.
+    """
+    program, columns = side.stream.program, [side.stream.column(name) for name in side.names]
+    trace = _trace(side, columns, key_width=1, record_words=TraceRow.size_in_words + len(columns))
+    size, iteration, diff, slot, *out = (program.cell(), *(program.vector() for _ in range(3 + len(columns))))
+    block = program.add(
+        vm.MEET, LoopJoinBlock, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration, diff=diff,
+        slot=slot, columns=program.table(out), hits=program.memory.reserve(LOOSE),
+    )  # fmt: skip
+    program.keep(LoopJoinState(trace))
     made = dict(zip(side.names, out, strict=True))
     stream = Stream(
-        program, size, iteration, diff, lambda name: stream.take(outer.stored[others[name]], slot), made=made
+        program, size, iteration, diff, lambda name: stream.take(outer.stored[stored[name]], slot), made=made
     )
     return block, stream
 
 
-Cells = tuple[int, int, int, int, int]
-"""Of size, times or iterations, weights, keys and values."""
+class ChangeCells(NamedTuple):
+    """The cells of changes that a reduction writes."""
+
+    size: int
+    time: int
+    diff: int
+    key: int
+    value: int
+
+    @classmethod
+    def of(cls, program: Program) -> ChangeCells:
+        return cls(program.cell(), *(program.vector() for _ in range(4)))
 
 
 @dataclass(frozen=True)
-class End:
-    """What closes a loop: its block, and the cells of what goes round again, and of the answer."""
+class LoopReduction:
+    """The reduction that ends a loop's body: its block, and its outputs."""
 
     program: Program
     block: int
     closing: Closing
-    again: Cells
-    answer: Cells
+    feedback: ChangeCells
+    """The changes that the next iteration begins with."""
+    answer: ChangeCells
+    """The changes of the loop's result."""
 
     @classmethod
-    def of(cls, program: Program, closing: Closing, now: int) -> End:
-        reserve = program.memory.reserve
-        again, answer = _cells(program), _cells(program)
-        agenda = [reserve(MOST_ITERATIONS), reserve(LOOSE), 1, 0, reserve(MOST_ITERATIONS + 2), 0]
-        fields = [
-            0, program.table(agenda), reserve(LOOSE), reserve(LOOSE), reserve(LOOSE), 0, closing.least,
-            MOST_ITERATIONS, now, *again, *answer, 0, 0, 0,
-            reserve(LOOSE), close_kernel.FOLDS_FROM, reserve(MOST_ITERATIONS + 2), 0, 0, 0, 0, 0, 0, 0, 0,
-            MANY_ROWS, LONG_EPOCH,
-        ]  # fmt: skip
-        return cls(program, program.words(close_kernel.WORDS, fields), closing, again, answer)
+    def of(cls, program: Program, closing: Closing, now: int) -> LoopReduction:
+        """Make the block of a reduction, whose input follows; see `append`. now: the cell of the epoch."""
+        reserve, feedback, answer = program.memory.reserve, ChangeCells.of(program), ChangeCells.of(program)
+        worklist = program.block(
+            Worklist, lists=reserve(MOST_ITERATIONS), nodes=reserve(LOOSE), heap=reserve(MOST_ITERATIONS + 2)
+        )
+        cycles = program.block(CycleDetector, digests=reserve(MOST_ITERATIONS + 2), min_iterations=MIN_CYCLE_ITERATIONS)
+        block = program.block(
+            LoopReduce, worklist=worklist, cycles=cycles, min_weight=closing.least, max_iterations=MOST_ITERATIONS,
+            min_summed_rows=MIN_SUMMED_ROWS, now=now, changed_keys=reserve(LOOSE), evaluated_keys=reserve(LOOSE),
+            sorted_rows=reserve(LOOSE), sums=reserve(LOOSE), size=feedback.size, iteration=feedback.time,
+            diff=feedback.diff, key=feedback.key, value=feedback.value, answer_size=answer.size,
+            answer_time=answer.time, answer_diff=answer.diff, answer_key=answer.key, answer_value=answer.value,
+        )  # fmt: skip
+        return cls(program, block, closing, feedback, answer)
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -143,20 +168,22 @@ class End:
 
     @property
     def key(self) -> Key:
-        """How keys are to be read."""
+        """The form of the keys in the outputs."""
         return Key(0, 0, 0, "single" if len(self.types) == 1 and not self.types[0].nullable else "packed")
 
     @property
-    def turned(self) -> int | None:
+    def complement(self) -> int | None:
+        """The number from which values are subtracted so that the greatest becomes the least, if they are."""
         return None if self.closing.which == "smallest" else COMPLEMENTED
 
-    def close(self, stream: Stream, rows: int) -> None:
-        """Append the end of the body, whose input has about so many rows."""
+    def append(self, stream: Stream, rows: int) -> None:
+        """Append the reduction of the body's rows. rows: their expected number."""
         key = key_in_loop(stream, self.closing.keys, self.types)
-        keys = self.program.keys(key, rows, stream.size)
-        remembered = remember(stream, key.cell, keys, [self._value(stream)], close_kernel.KEY_WIDTH, 1)
-        view(self.block, 1)[close_kernel.PAST] = remembered
-        self.program.op(vm.CLOSE, self.block)
+        side = LoopSide(stream, key, self.program.keys(key, rows, stream.size))
+        record_words = ReduceRow.size_in_words
+        trace = _trace(side, [self._value(stream)], key_width=kernel.STATE_WIDTH, record_words=record_words)
+        LoopReduce(self.block).as_words.trace = trace
+        self.program.add(vm.CLOSE, ReduceInputBlock, reduce=self.block)
         self.program.keep(self)
 
     def _value(self, stream: Stream) -> int:
@@ -168,54 +195,44 @@ class End:
         if not -LARGEST_VALUE < type_.low <= type_.high < LARGEST_VALUE:
             actual = f"{of}: {type_.low}..{type_.high}"
             raise DeltamarkError("a value of a loop does not fit in 62 bits", actual, "declare narrower bounds")
-        return reverse_order(stream, stream.column(of), self.turned)
+        return reverse_order(stream, stream.column(of), self.complement)
 
-    def stream(self, cells: Cells) -> Stream:
-        """Read what is handed out."""
-        size, time, diff, key, value = cells
-        stream = Stream(self.program, size, time, diff, lambda name: makers[name]())
-        makers = dict(unpacked(stream, key, self.key, self.closing.keys, self.types) if self.types else {})
+    def stream(self, cells: ChangeCells) -> Stream:
+        """Return an output as a stream."""
+        stream = Stream(self.program, cells.size, cells.time, cells.diff, lambda name: makers[name]())
+        makers = dict(unpacked(stream, cells.key, self.key, self.closing.keys, self.types) if self.types else {})
         if self.closing.of is not None:
-            makers[self.closing.of] = lambda: reverse_order(stream, value, self.turned)
+            makers[self.closing.of] = lambda: reverse_order(stream, cells.value, self.complement)
         return stream
 
     def rows(self) -> int:
-        return int(view(self._remembered, trace.USED + 1)[trace.USED])
-
-    @property
-    def _remembered(self) -> int:
-        return int(view(self.block, 1)[close_kernel.PAST])
+        return LoopReduce(self.block).trace.used
 
     def problem(self) -> DeltamarkError:
-        words = view(self.block, close_kernel.WORDS)
-        time = int(view(int(words[close_kernel.NOW]), 1)[0])
-        match int(words[close_kernel.ERROR]):
-            case close_kernel.ENDLESS:
-                remedy = "make what it keeps settle, as a least or a greatest value does"
-                return DeltamarkError(f"a loop goes on after {MOST_ITERATIONS} iterations", f"time {time}", remedy)
-            case close_kernel.CIRCLING:
-                remedy = "make what it keeps settle, as a least or a greatest value does"
-                period = f"the same rows again after {int(words[close_kernel.ERROR_VALUE])} iterations, time {time}"
-                return DeltamarkError("a loop goes round in a circle", period, remedy)
-            case close_kernel.NEGATIVE:
-                key_id, value = (int(words[each]) for each in (close_kernel.ERROR_KEY, close_kernel.ERROR_VALUE))
-                return negative(self._row(key_id, value), time)
+        reduce = LoopReduce(self.block)
+        remedy = "make what it keeps settle, as a least or a greatest value does"
+        match reduce.error:
+            case kernel.ENDLESS:
+                message = f"a loop goes on after {MOST_ITERATIONS} iterations"
+                return DeltamarkError(message, f"time {reduce.now}", remedy)
+            case kernel.CYCLE:
+                actual = f"the same rows again after {reduce.error_value} iterations, time {reduce.now}"
+                return DeltamarkError("a loop goes round in a circle", actual, remedy)
+            case kernel.NEGATIVE_WEIGHT:
+                return negative(self._row(reduce), reduce.now)
         return wide_weight()
 
-    def _row(self, key_id: int, value: int) -> dict[str, int]:
-        keys = int(view(self._remembered, trace.KEYS + 1)[trace.KEYS])
-        row = row_of(self.key, self.closing.keys, self.types, int(hash_map.key_of(keys, key_id)))
+    def _row(self, reduce: LoopReduce) -> dict[str, int]:
+        """Return the row of negative weight."""
+        row = row_of(self.key, self.closing.keys, self.types, int(key_of(reduce.trace.keys, reduce.error_key)))
         if self.closing.of is not None:
-            row[self.closing.of] = value if self.turned is None else self.turned - value
+            value = reduce.error_value
+            row[self.closing.of] = value if self.complement is None else self.complement - value
         return row
 
 
-def _cells(program: Program) -> Cells:
-    return program.cell(), program.vector(), program.vector(), program.vector(), program.vector()
-
-
 @dataclass(frozen=True)
-class Head:
+class LoopHead:
     """The beginning of a loop: its block, and its place among the operators."""
 
     program: Program
@@ -223,19 +240,20 @@ class Head:
     place: int
 
     @classmethod
-    def of(cls, program: Program, sources: Sequence[int], joins: int, end: End, now: int) -> Head:
-        """Append it, for so many joins. sources: what enters. now: the cell of the epoch."""
+    def of(cls, program: Program, sources: Sequence[int], joins: int, reduction: LoopReduction, now: int) -> LoopHead:
+        """Append the head of a loop. joins: the number of joins inside; now: the cell of the epoch."""
         place = len(program.ops)
-        block = program.op(
-            vm.ITERATE, program.frontier, now, AT_ONCE, 0, len(sources), program.table(sources), joins,
-            program.words(max(joins, 1)), end.block, 0, 0, 0,
+        block = program.add(
+            vm.ITERATE, IterateBlock, frontier=program.frontier, now=now, max_rows=MAX_ROWS, source_count=len(sources),
+            sources=program.table(sources), join_count=joins, joins=program.words(max(joins, 1)),
+            reduce=reduction.block,
         )  # fmt: skip
-        program.keep(end)
+        program.keep(reduction)
         return cls(program, block, place)
 
     def repeat(self, joins: Sequence[int]) -> None:
-        """Append the end of the loop. joins: the last one first."""
-        words, length = view(self.block, kernel.JOIN_BLOCKS + 1), len(self.program.ops) - self.place
-        words[kernel.LENGTH] = length
-        view(int(words[kernel.JOIN_BLOCKS]), max(len(joins), 1))[: len(joins)] = joins
-        self.program.op(vm.REPEAT, length)
+        """Append the end of the loop. joins: the blocks of the joins inside, the last one first."""
+        head, length = IterateBlock(self.block), len(self.program.ops) - self.place
+        head.length = length
+        view(head.joins.address, max(len(joins), 1))[: len(joins)] = joins
+        self.program.add(vm.REPEAT, RepeatBlock, length=length)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.expressions import Binary
+from deltamark.dataflow.kernels.expressions import BinaryBlock
 from deltamark.dataflow.kernels.groups.group_changes import MOVING_THRESHOLD
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
-from deltamark.dataflow.kernels.groups.moving_threshold import MovingThreshold
+from deltamark.dataflow.kernels.groups.moving_threshold import MovingThresholdBlock
 from deltamark.dataflow.operators.rows import (
     NEGATED,
     RowInput,
@@ -39,7 +39,7 @@ def moving_threshold(stream: Stream, limits: Stream, node: nodes.MovingThreshold
         RowInput(stream, key.cell, [compared, *stored_columns(stream, (*mine, *names), node.rows.schema)]),
         RowInput(limits, limit_key.cell, [dividend, divisor, *stored_columns(limits, theirs, node.limits.schema)]),
     )
-    return grouped_rows(MOVING_THRESHOLD, MovingThreshold, keys, inputs, order=_order(has_keys=bool(mine)))
+    return grouped_rows(MOVING_THRESHOLD, MovingThresholdBlock, keys, inputs, order=_order(has_keys=bool(mine)))
 
 
 def _order(*, has_keys: bool) -> RowOrder:
@@ -52,5 +52,5 @@ def _both(stream: Stream, other: Stream) -> int:
     """Return the cell of the size of two streams together."""
     program, result = stream.program, stream.program.cell()
     cells = (program.cell(each) for each in (stream.size, other.size, result))
-    program.add(vm.ADD, Binary, size=program.cell(1), **dict(zip(("a", "b", "result"), cells, strict=True)))
+    program.add(vm.ADD, BinaryBlock, size=program.cell(1), **dict(zip(("a", "b", "result"), cells, strict=True)))
     return result

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from deltamark.dataflow.codegen.program import LOOSE, Program
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.groups.aggregate import Aggregate
+from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock
 from deltamark.dataflow.kernels.parallel import exchange
-from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregate
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock
 
 
-def prefix_aggregate(program: Program, code: int, kind: type[Aggregate], **fields: int) -> int:
+def prefix_aggregate(program: Program, code: int, kind: type[AggregateBlock], **fields: int) -> int:
     """Append the prefix aggregate that runs an aggregate of some fields; return the aggregate's block."""
     memory, workers, until = program.memory, program.workers, program.cell()
     block = program.block(kind, opcode=code, **fields | {"frontier": until})
     mails = [memory.share(LOOSE) for _ in range(exchange.SLOTS * workers)]
     program.add(
-        vm.SCAN, PrefixAggregate, aggregate=block, worker=program.worker, workers=workers, frontier=program.frontier,
+        vm.SCAN, PrefixAggregateBlock, aggregate=block, worker=program.worker, workers=workers,
+        frontier=program.frontier,
         until=until, post=memory.share(exchange.LINE * workers), mails=program.table(mails),
         places=memory.reserve(LOOSE), spins=program.spins,
     )  # fmt: skip

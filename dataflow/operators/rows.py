@@ -11,14 +11,14 @@ from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.blocks import Array8
 from deltamark.dataflow.kernels.core.btree import MAX_DEPTH, BTree
-from deltamark.dataflow.kernels.expressions import Binary
+from deltamark.dataflow.kernels.expressions import BinaryBlock
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,
     NEGATIVE,
     TWO_LIMITS,
     WIDE_WEIGHT,
-    GroupedRows,
+    GroupedRowsBlock,
     RowRecord,
     RowTable,
 )
@@ -77,7 +77,7 @@ class RowInput:
 class GroupedState:
     """The state of an operator over grouped rows."""
 
-    block: GroupedRows
+    block: GroupedRowsBlock
     inputs: Sequence[RowInput]
 
     def rows(self) -> int:
@@ -122,7 +122,7 @@ def reverse_order(stream: Stream, cell: int, minuend: int | None) -> int:
     if minuend is None:
         return cell
     result = stream.program.vector()
-    stream.program.add(vm.NEGATION, Binary, size=stream.size, a=cell, constant=minuend, result=result)
+    stream.program.add(vm.NEGATION, BinaryBlock, size=stream.size, a=cell, constant=minuend, result=result)
     return result
 
 
@@ -139,7 +139,7 @@ def stored_columns(
 
 def grouped_rows(
     operator: int,
-    block_class: type[GroupedRows],
+    block_class: type[GroupedRowsBlock],
     keys: Keys,
     inputs: Sequence[RowInput],
     *,
@@ -159,7 +159,7 @@ def grouped_rows(
         frontier=program.frontier, touched=reserve(LOOSE), out_size=size, out_time=address(time),
         out_diff=address(diff), out=program.table(list(map(address, out))), **fields,
     )  # fmt: skip
-    program.keep(GroupedState(GroupedRows(block), inputs))
+    program.keep(GroupedState(GroupedRowsBlock(block), inputs))
     for each, table in zip(inputs, tables, strict=True):
         for column, stored in enumerate(each.columns):
             if stored.is_text:

@@ -11,7 +11,7 @@ import numpy as np
 from deltamark.dataflow.codegen.program import LOOSE, Program
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.text import functions
-from deltamark.dataflow.kernels.text.pool import SIZES, NumberedTexts, NumberTexts, TextPool
+from deltamark.dataflow.kernels.text.pool import SIZES, NumberedTextsBlock, NumberTextsBlock, TextPool
 from deltamark.errors import DeltamarkError
 
 SLOTS = 1024
@@ -95,7 +95,7 @@ class Fed:
     def places(self, program: Program, size: int) -> Places:
         found = Places(program.vector(), program.vector())
         program.add(
-            vm.REFER, functions.InputTexts, size=size, offsets=self.offsets, base=self.bytes, rows=self.rows,
+            vm.REFER, functions.InputTextsBlock, size=size, offsets=self.offsets, base=self.bytes, rows=self.rows,
             missing=self.missing, start=found.start, length=found.length,
         )  # fmt: skip
         return found
@@ -104,7 +104,7 @@ class Fed:
 def places_of_numbers(program: Program, size: int, numbers: int) -> Places:
     found = Places(program.vector(), program.vector())
     program.add(
-        vm.REFER_NUMBERS, NumberedTexts, size=size, pool=Pool.of(program).block, numbers=numbers,
+        vm.REFER_NUMBERS, NumberedTextsBlock, size=size, pool=Pool.of(program).block, numbers=numbers,
         start=found.start, length=found.length,
     )  # fmt: skip
     return found
@@ -114,7 +114,7 @@ def numbered(program: Program, size: int, places: Places) -> int:
     """Return the cell of the numbers of texts."""
     pool, result = Pool.of(program), program.vector()
     program.add(
-        vm.NUMBER, NumberTexts, size=size, start=places.start, length=places.length, result=result, pool=pool.block
+        vm.NUMBER, NumberTextsBlock, size=size, start=places.start, length=places.length, result=result, pool=pool.block
     )
     return result
 
@@ -122,7 +122,9 @@ def numbered(program: Program, size: int, places: Places) -> int:
 def hashed(program: Program, size: int, places: Places) -> int:
     """Return the cell of a hash of texts, the same in all processes."""
     result = program.vector()
-    program.add(vm.HASH, functions.TextFunction, size=size, start=places.start, length=places.length, result=result)
+    program.add(
+        vm.HASH, functions.TextFunctionBlock, size=size, start=places.start, length=places.length, result=result
+    )
     return result
 
 
@@ -131,7 +133,7 @@ def matched(program: Program, size: int, places: Places, pieces: Iterable[str]) 
     result, raw = program.vector(), [piece.encode() for piece in pieces]
     table = program.table([word for piece in raw for word in (_stored(program, piece), len(piece))])
     program.add(
-        vm.MATCH, functions.Match, size=size, start=places.start, length=places.length, result=result,
+        vm.MATCH, functions.MatchBlock, size=size, start=places.start, length=places.length, result=result,
         pieces=table, count=len(raw),
     )  # fmt: skip
     return result
@@ -146,7 +148,7 @@ def _stored(program: Program, piece: bytes) -> int:
 def substring(program: Program, size: int, places: Places, start: int, count: int) -> int:
     result = program.vector()
     program.add(
-        vm.SUBSTRING, functions.Substring, size=size, start=places.start, length=places.length, result=result,
+        vm.SUBSTRING, functions.SubstringBlock, size=size, start=places.start, length=places.length, result=result,
         first=start, count=count,
     )  # fmt: skip
     program.keep(LongSubstring())
@@ -156,5 +158,7 @@ def substring(program: Program, size: int, places: Places, start: int, count: in
 def prefix(program: Program, size: int, numbers: int) -> int:
     """Return the cell of the first bytes of texts, as numbers in the same order."""
     result, places = program.vector(), places_of_numbers(program, size, numbers)
-    program.add(vm.PREFIX, functions.TextFunction, size=size, start=places.start, length=places.length, result=result)
+    program.add(
+        vm.PREFIX, functions.TextFunctionBlock, size=size, start=places.start, length=places.length, result=result
+    )
     return result

@@ -8,7 +8,7 @@ from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE
 from deltamark.dataflow.kernels.groups.group_changes import TOP
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
-from deltamark.dataflow.kernels.groups.top import Top
+from deltamark.dataflow.kernels.groups.top import TopBlock
 from deltamark.dataflow.operators.rows import (
     RowInput,
     RowOrder,
@@ -30,7 +30,7 @@ def top(stream: Stream, node: TopK) -> Stream:
     compared = stored_columns(stream, dict.fromkeys(name for name, _ in order), node.schema, descending)
     stored, texts = _with_prefixes(stream, compared)
     return grouped_rows(
-        TOP, Top, keys, [RowInput(stream, key.cell, stored)],
+        TOP, TopBlock, keys, [RowInput(stream, key.cell, stored)],
         order=RowOrder(RowRecord.size_in_words, len(stored), texts), places=places, free_places=places,
         placed=stream.program.memory.reserve(LOOSE),
     )  # fmt: skip

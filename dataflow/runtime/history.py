@@ -21,13 +21,12 @@ from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.program import SLICE_ROWS, Loop, Op, Program, nobody
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
-from deltamark.dataflow.kernels.arrangements.join import Join
+from deltamark.dataflow.kernels.arrangements.join import JoinBlock
 from deltamark.dataflow.kernels.arrangements.join_cursor import CursorSide
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.hash_map import id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
-from deltamark.dataflow.kernels.loops import iterate as iterate_kernel
-from deltamark.dataflow.kernels.loops import reduce as close_kernel
+from deltamark.dataflow.kernels.loops.iterate import IterateBlock
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.sharing import ArrangementKey
@@ -71,7 +70,7 @@ class HistoryLoad:
             elif each in self._loops:
                 self._iterate(each, time)
                 self._run(everything, frontier)
-                _empty_answer(each)
+                IterateBlock(each.block).reduce.answer_size = 0
                 yield
             else:
                 self._run(everything, time)  # leaves no rows between operators
@@ -89,16 +88,16 @@ class HistoryLoad:
 
     def _iterate(self, op: Op, time: int) -> None:
         """Run a loop over the rows that have entered it, with arrangements that have no new updates."""
-        words = view(op.block, iterate_kernel.JOINS + 1)
-        joins, words[iterate_kernel.JOINS] = int(words[iterate_kernel.JOINS]), 0
+        iterate = IterateBlock(op.block)
+        joins, iterate.join_count = iterate.join_count, 0
         loop = self._program.loop([], self._loops[op])
         self._run(loop, time + 1)
         self._program.memory.release(loop.block)
-        words[iterate_kernel.JOINS] = joins
+        iterate.join_count = joins
 
     def _pairs(self, op: Op, time: int) -> Iterator[None]:
         """Let a join emit the pairs of the rows that both sides store."""
-        join = Join(op.block)
+        join = JoinBlock(op.block)
         sides = sorted((join.left, join.right), key=lambda side: id_limit(side.rows.keys))
         with kernel.cursor_over(self._program.memory, time, *map(kernel.position, sides)) as cursor:
             done = False
@@ -118,18 +117,12 @@ def _code(op: Op) -> int:
 
 
 def _empty(join: Op) -> None:
-    Join(join.block).size = 0
+    JoinBlock(join.block).size = 0
 
 
 def _loop(ops: Sequence[Op], at: int) -> list[Op]:
-    """Return the operators of the loop that begins at an index."""
-    return list(ops[at : at + 1 + int(view(ops[at].block, iterate_kernel.LENGTH + 1)[iterate_kernel.LENGTH])])
-
-
-def _empty_answer(loop: Op) -> None:
-    closing = int(view(loop.block, iterate_kernel.CLOSING + 1)[iterate_kernel.CLOSING])
-    size = int(view(closing, close_kernel.WORDS)[close_kernel.ANSWER_SIZE])
-    view(size, 1)[0] = 0
+    """Return the operators of the loop that begins at a place."""
+    return list(ops[at : at + 1 + IterateBlock(ops[at].block).length])
 
 
 def arranged(kept: Iterable[SharedArrangement], of: Node, names: Sequence[str]) -> SharedArrangement | None:

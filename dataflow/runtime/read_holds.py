@@ -19,7 +19,7 @@ from deltamark.dataflow.codegen.program import LOOSE, Program
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
-from deltamark.dataflow.kernels.core.interner import Interner as InternerBlock
+from deltamark.dataflow.kernels.core.interner import InternerBlock
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.errors import DeltamarkError
 
@@ -38,14 +38,14 @@ class UpdateLog:
         size, time, diff, key, bases, widths, cells, self.input = (own + 8 * at for at in (0, 1, 2, 3, 4, 6, 8, 10))
         self._cells = [size, time, diff, key]
         """The slice from which the arrangement reads while it compacts the log or replays it."""
-        first = kept.arrangement.block + kernel.Arrangement.fields["first"].offset
+        first = kept.arrangement.block + kernel.ArrangementBlock.fields["first"].offset
         block = vm.InputBlock.words(
             times=times, diffs=diffs, size=size, time=time, diff=diff, columns=2, bases=bases, widths=widths,
             cells=cells,
         )  # fmt: skip
         words = [0, times, diffs, keys, keys, 0, 8, 1, key, first, *block]
         view(own, len(words))[:] = words
-        self._block = kernel.Arrangement(kept.arrangement.block)
+        self._block = kernel.ArrangementBlock(kept.arrangement.block)
         pointers = self._block.as_words
         pointers.visible_time = self.input + vm.InputBlock.fields["times"].offset
         pointers.visible_diff = self.input + vm.InputBlock.fields["diffs"].offset
@@ -123,7 +123,7 @@ class UpdateLog:
 
 def is_logged(kept: SharedArrangement) -> bool:
     """Has an arrangement updates that are not compacted?"""
-    return bool(kernel.Arrangement(kept.arrangement.block).first)
+    return bool(kernel.ArrangementBlock(kept.arrangement.block).first)
 
 
 @dataclass(frozen=True)

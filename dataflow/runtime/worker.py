@@ -55,7 +55,7 @@ class Worker:
         self.bindings = {name: self.bindings.get(name) or InputBinding(each) for name, each in compiled.inputs.items()}
         for binding in self.bindings.values():
             binding.refresh()
-        self._roots = {name: vm.Collect(root.block).as_words for name, root in compiled.roots.items()}
+        self._roots = {name: vm.CollectBlock(root.block).as_words for name, root in compiled.roots.items()}
         self._running = {name: root for name, root in self._roots.items() if name not in pending}
         self._views = {}
         self._program.memory.release(self._loop.block)

@@ -33,7 +33,7 @@ NEEDS_ROOM, FAILED = 1, 2
 """Statuses of `settle`: the row lookup is missing or too small, and nothing was done; a multiplicity is negative."""
 
 
-class Arrangement(Operator):
+class ArrangementBlock(Operator):
     """The rows of a collection by key, and the updates of the current slice."""
 
     size: Cell
@@ -80,17 +80,8 @@ class Arrangement(Operator):
     """The updates that are kept rather than settled, while a past time is held."""
 
 
-SIZE, TIME, DIFF, KEY, KEYS, LISTS, NEXT, MARK, FREE, WEIGHTED, WEIGHT, STORED, FIRST, SEEN_TIME, SEEN_DIFF = (  # TODO
-    Arrangement.fields[each].offset // 8
-    for each in (
-        "size", "time", "diff", "key", "keys", "lists", "next", "mark", "free", "weighted", "weight", "stored", "first",
-        "visible_time", "visible_diff",
-    )
-)  # fmt: skip
-
-
 @kernel
-def insert(op: Arrangement) -> None:
+def insert(op: ArrangementBlock) -> None:
     """Append the updates of the slice."""
     size, first = op.size, op.mark + op.first
     for column in range(op.columns):
@@ -111,7 +102,7 @@ def insert(op: Arrangement) -> None:
 
 
 @kernel
-def _log(op: Arrangement, size: int) -> None:
+def _log(op: ArrangementBlock, size: int) -> None:
     """Keep the times, diffs and keys of the slice."""
     first, time, diff, key = op.first, op.time, op.diff, op.key
     for at in range(size):
@@ -121,7 +112,7 @@ def _log(op: Arrangement, size: int) -> None:
 
 
 @kernel
-def settle(op: Arrangement) -> int:
+def settle(op: ArrangementBlock) -> int:
     """Turn the updates of the slice into rows, unless a past time is held."""
     size, mark, lookup = op.size, op.mark, op.lookup
     if op.log_time.address != 0:
@@ -156,7 +147,7 @@ def settle(op: Arrangement) -> int:
 
 
 @kernel
-def _settle_inserts(op: Arrangement, size: int) -> None:
+def _settle_inserts(op: ArrangementBlock, size: int) -> None:
     """Settle a slice that only inserts, each row once: the updates are rows as they lie."""
     mark = op.mark
     op.mark += size
@@ -170,14 +161,14 @@ def _settle_inserts(op: Arrangement, size: int) -> None:
 
 
 @kernel
-def _add_to_lookup(op: Arrangement, slot: int, key_id: int) -> None:
+def _add_to_lookup(op: ArrangementBlock, slot: int, key_id: int) -> None:
     """Add a row, the first of its list, to the lookup."""
     row_lookup.prepend(op.lookup, slot, key_id, op.next)
     row_lookup.add_row(op.lookup, slot, row_lookup.hash_of(key_id, slot, op.columns, op.stored))
 
 
 @kernel
-def _settle_key(op: Arrangement, key_id: int) -> int:
+def _settle_key(op: ArrangementBlock, key_id: int) -> int:
     """Settle the updates of a key in the order of their arrival; return the end of the slots in use behind `mark`."""
     mark, lists, following = op.mark, op.lists, op.next
     times, diffs, scratch = op.time, op.diff, op.scratch
@@ -221,12 +212,12 @@ def _settle_key(op: Arrangement, key_id: int) -> int:
 
 
 @kernel
-def _weight(op: Arrangement, slot: int) -> int:
+def _weight(op: ArrangementBlock, slot: int) -> int:
     return op.weight[slot] if op.weighted != 0 else 1
 
 
 @kernel
-def _negative_rows(op: Arrangement, key_id: int) -> int:
+def _negative_rows(op: ArrangementBlock, key_id: int) -> int:
     """Count the rows of negative weight under a key."""
     count = 0
     for which in range(2):
@@ -240,7 +231,7 @@ def _negative_rows(op: Arrangement, key_id: int) -> int:
 
 
 @kernel
-def _equal(op: Arrangement, a: int, b: int) -> bool:
+def _equal(op: ArrangementBlock, a: int, b: int) -> bool:
     """Return whether the rows of two slots are equal."""
     for column in range(op.columns):
         stored = op.stored[column]
@@ -250,7 +241,7 @@ def _equal(op: Arrangement, a: int, b: int) -> bool:
 
 
 @kernel
-def _cancel(op: Arrangement, key_id: int, slot: int, diff: int) -> int:
+def _cancel(op: ArrangementBlock, key_id: int, slot: int, diff: int) -> int:
     """Cancel an update against equal rows of the other sign, the oldest first; return what is left of its diff."""
     if diff > 0 and op.negative_rows == 0:
         return diff
@@ -285,7 +276,7 @@ def _cancel(op: Arrangement, key_id: int, slot: int, diff: int) -> int:
 
 
 @kernel
-def _cancel_by_lookup(op: Arrangement, key_id: int, slot: int, diff: int) -> int:
+def _cancel_by_lookup(op: ArrangementBlock, key_id: int, slot: int, diff: int) -> int:
     """Cancel an update against equal rows of the other sign, which are found by their hash."""
     lookup = op.lookup
     row_hash = row_lookup.hash_of(key_id, slot, op.columns, op.stored)
@@ -313,7 +304,7 @@ def _cancel_by_lookup(op: Arrangement, key_id: int, slot: int, diff: int) -> int
 
 
 @kernel
-def _drop(op: Arrangement, slot: int, weight: int) -> None:
+def _drop(op: ArrangementBlock, slot: int, weight: int) -> None:
     """Forget a row that is in no list any more."""
     op.negative_rows -= weight < 0
     _free(op, slot)
@@ -321,7 +312,7 @@ def _drop(op: Arrangement, slot: int, weight: int) -> None:
 
 
 @kernel
-def build_lookup(op: Arrangement, lookup: RowLookup) -> None:
+def build_lookup(op: ArrangementBlock, lookup: RowLookup) -> None:
     """Add all settled rows to a new lookup, whose table has room for them."""
     lists, following, mark = op.lists, op.next, op.mark
     for key_id in range(id_limit(op.keys)):
@@ -346,7 +337,7 @@ def build_lookup(op: Arrangement, lookup: RowLookup) -> None:
 
 
 @kernel
-def _reverse(op: Arrangement, key_id: int, last: int) -> int:
+def _reverse(op: ArrangementBlock, key_id: int, last: int) -> int:
     """Append NEW, reversed, to OLD, whose last link is `last`; return the link of the first row appended."""
     lists, following = op.lists, op.next
     link, reversed_link = lists[2 * key_id], 0
@@ -363,7 +354,7 @@ def _reverse(op: Arrangement, key_id: int, last: int) -> int:
 
 
 @kernel
-def _place(op: Arrangement, slot: int, weight: int) -> int:
+def _place(op: ArrangementBlock, slot: int, weight: int) -> int:
     """Turn an update into a row, in a free slot if there is one; return the slot."""
     target = slot
     if op.free != 0:
@@ -384,7 +375,7 @@ def _place(op: Arrangement, slot: int, weight: int) -> int:
 
 
 @kernel
-def _free(op: Arrangement, slot: int) -> None:
+def _free(op: ArrangementBlock, slot: int) -> None:
     """Free a slot; a slot behind `mark` waits in `holes` until the end of the rows is known."""
     if slot >= op.mark:
         holes = op.holes

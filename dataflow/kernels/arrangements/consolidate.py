@@ -13,7 +13,7 @@ NEEDS_ROOM, OVERFLOW = 1, 2
 """Statuses: the table is too small, and nothing was done; a weight needs more than 64 bits."""
 
 
-class Consolidate(Operator):
+class ConsolidateBlock(Operator):
     """The rows of the times that have not ended."""
 
     size: Cell
@@ -33,7 +33,7 @@ class Consolidate(Operator):
 
 
 @kernel
-def consolidate(op: Consolidate) -> int:
+def consolidate(op: ConsolidateBlock) -> int:
     """Add the rows of the slice to the buffer, and write those of the times that have ended to the output."""
     held, size, columns, buffer = op.held, op.size, op.columns, op.buffer
     if 2 * (held + size) > op.mask + 1:
@@ -61,7 +61,7 @@ def consolidate(op: Consolidate) -> int:
 
 
 @kernel
-def _end_time(op: Consolidate, start: int, stop: int) -> int:
+def _end_time(op: ConsolidateBlock, start: int, stop: int) -> int:
     """Write the rows that are left of a time; return a negative number if a weight needs more than 64 bits."""
     diffs, wrapped = op.buffer[1], 0
     if stop - start > 1:
@@ -84,7 +84,7 @@ def _end_time(op: Consolidate, start: int, stop: int) -> int:
 
 
 @kernel
-def _home(op: Consolidate, row: int) -> int:
+def _home(op: ConsolidateBlock, row: int) -> int:
     """Hash the values of a row to a slot of the table."""
     mixed = 0
     for column in range(2, op.columns):
@@ -94,7 +94,7 @@ def _home(op: Consolidate, row: int) -> int:
 
 
 @kernel
-def _first_equal(op: Consolidate, row: int) -> int:
+def _first_equal(op: ConsolidateBlock, row: int) -> int:
     """Return the first row that is equal to this one; if it is this one, add it to the table."""
     table, slot = op.table, _home(op, row)
     while table[slot] != 0:
@@ -110,7 +110,7 @@ def _first_equal(op: Consolidate, row: int) -> int:
 
 
 @kernel
-def _clear(op: Consolidate, row: int) -> None:
+def _clear(op: ConsolidateBlock, row: int) -> None:
     """Clear the slots that the search for a row may have passed."""
     table, slot = op.table, _home(op, row)
     while table[slot] != 0:

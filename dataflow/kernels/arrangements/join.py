@@ -12,10 +12,12 @@ the output is in order of time.
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
+from typing import Protocol
+
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.hash_map import find
-from deltamark.dataflow.kernels.core.memory import OFTEN, heed_signals, inline, kernel, store, too_wide
+from deltamark.dataflow.kernels.core.memory import OFTEN, heed_signals, inline, kernel, too_wide
 
 FOREVER = 2**62
 
@@ -23,7 +25,7 @@ FOREVER = 2**62
 class JoinSide(Block):
     """One side of a join, as the join reads and writes it."""
 
-    rows: Arrangement
+    rows: ArrangementBlock
     slots: Vector
     """Output: the slots of the rows that are paired."""
     hits: Array
@@ -33,7 +35,7 @@ class JoinSide(Block):
     filter_bit: int
 
 
-class Join(Operator):
+class JoinBlock(Operator):
     """Pairs of rows with equal keys."""
 
     left: JoinSide
@@ -46,7 +48,7 @@ class Join(Operator):
 
 
 @kernel
-def join(op: Join) -> int:
+def join(op: JoinBlock) -> int:
     """Pair the updates of the slice with the rows that they meet."""
     left, right = op.left, op.right
     left_count, right_count = _collect_hits(left, right.rows), _collect_hits(right, left.rows)
@@ -67,27 +69,22 @@ def join(op: Join) -> int:
     return op.overflow
 
 
+class Multiplying(Protocol):
+    """An operator that multiplies weights."""
+
+    overflow: int
+
+
 @inline
-def product(op: Join, a: int, b: int) -> int:
+def product(op: Multiplying, a: int, b: int) -> int:
     """Multiply weights."""
     if too_wide(a, b) != 0:
         op.overflow = 1
     return a * b
 
 
-OVERFLOW = 10  # TODO: blocks
-
-
-@inline
-def product_at(op: int, a: int, b: int) -> int:
-    """Multiply weights."""
-    if too_wide(a, b) != 0:
-        store(op, OVERFLOW, 1)
-    return a * b
-
-
 @kernel
-def _collect_hits(side: JoinSide, other: Arrangement) -> int:
+def _collect_hits(side: JoinSide, other: ArrangementBlock) -> int:
     """Collect the updates of a side whose key has rows on the other side; return their number."""
     mine, hits, count = side.rows, side.hits, 0
     size, key, keys, lists = mine.size, mine.key, other.keys, Array(other.lists)
@@ -120,7 +117,7 @@ def _keep_filtered(side: JoinSide, count: int) -> int:
 
 
 @kernel
-def _pair(op: Join, mine: JoinSide, theirs: JoinSide, hit: int, end_time: int, size: int) -> int:
+def _pair(op: JoinBlock, mine: JoinSide, theirs: JoinSide, hit: int, end_time: int, size: int) -> int:
     """Pair an update with the rows of the other side, those of the slice up to `end_time`; return the output's size."""
     update, key_id = mine.hits[2 * hit], mine.hits[2 * hit + 1]
     time, diff = mine.rows.time[update], mine.rows.diff[update]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
-from deltamark.dataflow.kernels.arrangements.join import Join, JoinSide, product
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, product
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
 from deltamark.dataflow.kernels.core.hash_map import find, id_limit, key_of
 from deltamark.dataflow.kernels.core.memory import Memory, inline, kernel, view
@@ -24,7 +24,7 @@ case, because many keys have no rows. Not measured."""
 class CursorSide(Block):
     """The position within the rows of a key on one side."""
 
-    rows: Arrangement
+    rows: ArrangementBlock
     which_list: int = 0
     link: int = 0
     """The current row: its slot, plus 1; 0 before the first row of a key and after the last."""
@@ -63,7 +63,7 @@ def cursor_over(memory: Memory, time: int, driver: list[int], other: Sequence[in
 
 
 @kernel
-def pairs(op: Join, cursor: Cursor, limit: int) -> bool:
+def pairs(op: JoinBlock, cursor: Cursor, limit: int) -> bool:
     """Write the next pairs, at most `limit`, to the output of a join; return whether these were the last."""
     driver, other = cursor.driver, cursor.other
     size, key_id, last = 0, cursor.key_id, id_limit(driver.rows.keys)
@@ -90,7 +90,7 @@ def pairs(op: Join, cursor: Cursor, limit: int) -> bool:
 
 
 @kernel
-def _id_with_rows(rows: Arrangement, key: int) -> int:
+def _id_with_rows(rows: ArrangementBlock, key: int) -> int:
     """Return the id of a key that has rows, else -1."""
     keys = rows.keys
     if keys.hashed != 0:
@@ -135,14 +135,14 @@ def _is_hidden(side: CursorSide, link: int, time: int) -> bool:
 
 
 @kernel
-def _weight(rows: Arrangement, slot: int) -> int:
+def _weight(rows: ArrangementBlock, slot: int) -> int:
     if slot >= rows.mark:
         return rows.visible_diff[slot - rows.mark]
     return rows.weight[slot] if rows.weighted != 0 else 1
 
 
 @kernel
-def _emit(op: Join, cursor: Cursor, at: int) -> None:
+def _emit(op: JoinBlock, cursor: Cursor, at: int) -> None:
     """Write the current pair."""
     driver, other = cursor.driver, cursor.other
     slot, other_slot = driver.link - 1, other.link - 1

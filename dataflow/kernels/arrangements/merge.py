@@ -19,7 +19,7 @@ class MergedStream(Block):
     """The number of its rows that are in the output."""
 
 
-class Merge(Operator):
+class MergeBlock(Operator):
     """The streams, and the one that they are merged into."""
 
     streams: int
@@ -32,7 +32,7 @@ class Merge(Operator):
 
 
 @kernel
-def merge(op: Merge) -> int:
+def merge(op: MergeBlock) -> int:
     """Merge the rows of the slice."""
     streams, inputs, columns, size = op.streams, op.inputs, op.columns, 0
     for index in range(streams):

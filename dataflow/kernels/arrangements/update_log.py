@@ -5,20 +5,20 @@ In between, the earlier updates can be settled as if they were the updates of on
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.hash_map import id_for, id_of
 from deltamark.dataflow.kernels.core.memory import kernel
 
 
 @kernel
-def unlink(op: Arrangement, first: int) -> None:
+def unlink(op: ArrangementBlock, first: int) -> None:
     """Take the updates from number `first` on out of their lists, in which each is then the newest of its key."""
     for at in range(op.first - 1, first - 1, -1):
         op.lists[2 * id_of(op.keys, op.log_key[at])] = op.next[op.mark + at]
 
 
 @kernel
-def link(op: Arrangement) -> None:
+def link(op: ArrangementBlock) -> None:
     """Put all updates of the log into the lists of their keys."""
     lists, mark = op.lists, op.mark
     for at in range(op.first):

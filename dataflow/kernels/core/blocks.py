@@ -73,7 +73,7 @@ class Array8(Array):
     bits, _element = 8, ctypes.c_uint8
 
 
-class Table:
+class AddressTable:
     """A table of addresses of elements, or of cells that hold them."""
 
     layout: ClassVar[str] = "table"
@@ -84,7 +84,7 @@ class Table:
         self.address = address
 
 
-class Arrays(Table):
+class Arrays(AddressTable):
     """A table of addresses of arrays."""
 
     def __getitem__(self, at: int) -> Array:
@@ -94,7 +94,7 @@ class Arrays(Table):
         Array(self.address)[at] = value.address
 
 
-class Cells(Table):
+class Cells(AddressTable):
     """A table of addresses of words, which are read and written."""
 
     element, through_cells = int, True
@@ -106,7 +106,7 @@ class Cells(Table):
         Array(Array(self.address)[at])[0] = value
 
 
-class Vectors(Table):
+class Vectors(AddressTable):
     """A table of addresses of cells, each of which holds the address of an array."""
 
     through_cells = True
@@ -134,7 +134,7 @@ for _kind in (Array, Array32, Array8, Arrays, Cells, Vectors):
     declare(_kind)
 
 
-class Field:
+class BlockField:
     """A field of a block: its offset in bytes, the type of its value, and how the value is reached."""
 
     def __init__(self, name: str, offset: int, hint: Any) -> None:
@@ -171,7 +171,7 @@ class Block:
     """A structure in memory, whose fields are the annotations of its class; see the module."""
 
     layout: ClassVar[str] = "block"
-    fields: ClassVar[dict[str, Field]] = {}
+    fields: ClassVar[dict[str, BlockField]] = {}
     defaults: ClassVar[dict[str, int]] = {}
     size_in_words: ClassVar[int] = 0
     _structure: ClassVar[Any] = ctypes.Structure
@@ -186,7 +186,7 @@ class Block:
         cls.defaults = cls.defaults | {name: cls.__dict__[name] for name in own if name in cls.__dict__}
         cls.fields, offset = dict(cls.fields), 0
         for name in [*cls.fields, *own]:
-            cls.fields[name] = Field(name, offset, hints[name])
+            cls.fields[name] = BlockField(name, offset, hints[name])
             setattr(cls, name, cls.fields[name])
             offset += cls.fields[name].size
         cls.size_in_words = -(-offset // 8)
@@ -195,7 +195,7 @@ class Block:
         declare(cls)
 
     @classmethod
-    def _stored(cls) -> list[Field]:
+    def _stored(cls) -> list[BlockField]:
         return [field for field in cls.fields.values() if not field.inline]
 
     @property

@@ -34,9 +34,6 @@ class KeyMap(Block):
     """The key of each id."""
 
 
-HASHED, LOW, HIGH, MASK, TABLE = range(5)  # TODO: blocks
-
-
 @inline
 def _home(key: int, mask: int) -> int:
     """Mix a key, but keep runs of 8 neighbouring keys in one cache line."""
@@ -47,7 +44,6 @@ def _home(key: int, mask: int) -> int:
 @kernel
 def find(keys: KeyMap, key: int) -> int:
     """Return the id of a key in a hashed map, -1 if it has none."""
-    keys = KeyMap(keys)
     table, mask = keys.table, keys.mask
     slot = _home(key, mask)
     while True:
@@ -60,7 +56,6 @@ def find(keys: KeyMap, key: int) -> int:
 @kernel
 def add(keys: KeyMap, key: int) -> int:
     """Return the id of a key in a hashed map, which has room for a new one: see `needs_rehash`."""
-    keys = KeyMap(keys)
     table, mask = keys.table, keys.mask
     slot = _home(key, mask)
     while True:
@@ -98,7 +93,6 @@ def id_for(keys: KeyMap, key: int) -> int:
 @kernel
 def remove(keys: KeyMap, key: int) -> None:
     """Forget a key that has an id. A direct map has nothing to forget."""
-    keys = KeyMap(keys)
     if keys.hashed == 0:
         return
     table, mask = keys.table, keys.mask
@@ -122,7 +116,6 @@ def remove(keys: KeyMap, key: int) -> None:
 @kernel
 def id_limit(keys: KeyMap) -> int:
     """Return a number above all ids in use."""
-    keys = KeyMap(keys)
     if keys.hashed != 0:
         return keys.next_id
     return keys.interned[0] if keys.interned.address != 0 else keys.high - keys.low + 1
@@ -131,21 +124,18 @@ def id_limit(keys: KeyMap) -> int:
 @kernel
 def key_of(keys: KeyMap, key_id: int) -> int:
     """Return the key of an id."""
-    keys = KeyMap(keys)
     return keys.keys[key_id] if keys.hashed != 0 else key_id + keys.low
 
 
 @kernel
 def needs_rehash(keys: KeyMap, more: int) -> bool:
     """Return whether the table is too small for that many more keys."""
-    keys = KeyMap(keys)
     return keys.hashed != 0 and 2 * (keys.used + more) > keys.mask + 1
 
 
 @kernel
 def rehash(keys: KeyMap, table: Array, mask: int) -> None:
     """Move all entries to an empty table of another size."""
-    keys = KeyMap(keys)
     old = keys.table
     for at in range(keys.mask + 1):
         heed_signals_at(at)

@@ -12,7 +12,6 @@ from deltamark.dataflow.kernels.core.memory import heed_signals_at, inline, kern
 @inline
 def put(table: Array, mask: int, entry: int) -> None:
     """Add an entry to a table, which has room."""
-    table = Array(table)
     place = (entry >> 32) & mask
     while table[place] != 0:
         place = (place + 1) & mask
@@ -22,7 +21,6 @@ def put(table: Array, mask: int, entry: int) -> None:
 @kernel
 def place_of(table: Array, mask: int, row_hash: int, slot: int) -> int:
     """Return the place of a slot's entry, which must exist."""
-    table = Array(table)
     place = row_hash & mask
     while table[place] & 0xFFFFFFFF != slot:
         place = (place + 1) & mask
@@ -32,7 +30,6 @@ def place_of(table: Array, mask: int, row_hash: int, slot: int) -> int:
 @kernel
 def take_out(table: Array, mask: int, row_hash: int, slot: int) -> None:
     """Remove the entry of a slot, and close the gap."""
-    table = Array(table)
     hole = place_of(table, mask, row_hash, slot)
     place = (hole + 1) & mask
     entry = table[place]
@@ -48,7 +45,6 @@ def take_out(table: Array, mask: int, row_hash: int, slot: int) -> None:
 @kernel
 def move(old: Array, old_mask: int, table: Array, mask: int) -> None:
     """Move all entries to an empty table of another size."""
-    old, table = Array(old), Array(table)
     for at in range(old_mask + 1):
         heed_signals_at(at)
         entry = old[at]

@@ -13,7 +13,7 @@ NEEDS_ROOM = 1
 """Status: the table must grow first, and nothing was done."""
 
 
-class Interner(Block):
+class InternerBlock(Block):
     """The table of an interner, and its ids."""
 
     columns: int
@@ -43,10 +43,10 @@ class Interner(Block):
     """Set if no id is freed here, because sums may be left under an id whose count is zero."""
 
 
-class Intern(Operator):
+class InternBlock(Operator):
     """Replaces the key columns of a stream by ids."""
 
-    interner: Interner
+    interner: InternerBlock
     size: Cell
     time: Vector
     diff: Vector
@@ -57,7 +57,7 @@ class Intern(Operator):
 
 
 @kernel
-def intern(op: Intern) -> int:
+def intern(op: InternBlock) -> int:
     """Find the ids of the rows of a slice."""
     interner, size = op.interner, op.size
     if 2 * (interner.used + size) > interner.mask + 1:
@@ -90,7 +90,7 @@ def _mix(mixed: int, value: int) -> int:
 
 
 @kernel
-def _find(op: Intern, interner: Interner, at: int) -> int:
+def _find(op: InternBlock, interner: InternerBlock, at: int) -> int:
     """Return the id of a row of the slice, giving it one if it has none."""
     columns, inputs, stored = interner.columns, op.inputs, interner.stored
     table, mask, mixed = interner.table, interner.mask, 0
@@ -118,7 +118,7 @@ def _find(op: Intern, interner: Interner, at: int) -> int:
 
 
 @kernel
-def _home(interner: Interner, row: int, mask: int) -> int:
+def _home(interner: InternerBlock, row: int, mask: int) -> int:
     mixed = 0
     for column in range(interner.columns):
         mixed = _mix(mixed, interner.stored[column][row])
@@ -126,7 +126,7 @@ def _home(interner: Interner, row: int, mask: int) -> int:
 
 
 @kernel
-def _free_waiting(interner: Interner) -> None:
+def _free_waiting(interner: InternerBlock) -> None:
     """Free the waiting ids whose time has ended; the others wait on, unless they have rows again."""
     waiting, empty_since, kept = interner.waiting, interner.empty_since, 0
     for place in range(interner.waiting_count):
@@ -143,7 +143,7 @@ def _free_waiting(interner: Interner) -> None:
 
 
 @kernel
-def remove(interner: Interner, row: int) -> None:
+def remove(interner: InternerBlock, row: int) -> None:
     """Forget a row, and free its id."""
     table, mask = interner.table, interner.mask
     slot = _home(interner, row, mask)
@@ -163,7 +163,7 @@ def remove(interner: Interner, row: int) -> None:
 
 
 @kernel
-def rehash(interner: Interner, table: Array, mask: int) -> None:
+def rehash(interner: InternerBlock, table: Array, mask: int) -> None:
     """Move all entries to an empty table of another size."""
     for at in range(interner.mask + 1):
         row = interner.table[at] - 1

@@ -30,7 +30,7 @@ class ListHead(Block):
     """The key's first update of the slice, plus 1; see `motifs.index`."""
 
 
-class SortedLists(Operator):
+class SortedListsBlock(Operator):
     """The lists of all key ids, and the multiplicities of their numbers."""
 
     width: int
@@ -50,7 +50,7 @@ class SortedLists(Operator):
 
 
 @inline
-def head_of(lists: SortedLists, key_id: int) -> ListHead:
+def head_of(lists: SortedListsBlock, key_id: int) -> ListHead:
     """Return the head of a key id's list."""
     return ListHead(lists.heads[2 * key_id :].address)
 
@@ -71,13 +71,13 @@ def set_number(pool: Array, width: int, place: int, number: int) -> None:
 
 
 @inline
-def weight_at(lists: SortedLists, place: int) -> int:
+def weight_at(lists: SortedListsBlock, place: int) -> int:
     """Return the multiplicity of the number at a place."""
     return lists.weights[place] if lists.weighted != 0 else 1
 
 
 @kernel
-def set_weight(lists: SortedLists, place: int, weight: int) -> None:
+def set_weight(lists: SortedListsBlock, place: int, weight: int) -> None:
     """Write the multiplicity of the number at a place."""
     if weight != 1 and lists.weighted == 0:
         for other in range(lists.end):
@@ -121,7 +121,7 @@ def span_length(size_class: int) -> int:
 
 
 @kernel
-def allocate(lists: SortedLists, numbers: int) -> int:
+def allocate(lists: SortedListsBlock, numbers: int) -> int:
     """Return the start of a span that has room for a list."""
     size_class = size_class_of(numbers)
     free = lists.free[size_class]
@@ -136,7 +136,7 @@ def allocate(lists: SortedLists, numbers: int) -> int:
 
 
 @kernel
-def release(lists: SortedLists, start: int, room: int) -> None:
+def release(lists: SortedListsBlock, start: int, room: int) -> None:
     """Free a span."""
     size_class = size_class_of(room)
     set_number(lists.pool, lists.width, start, lists.free[size_class])
@@ -145,7 +145,7 @@ def release(lists: SortedLists, start: int, room: int) -> None:
 
 
 @inline
-def move_numbers(lists: SortedLists, target: int, source: int, count: int) -> None:
+def move_numbers(lists: SortedListsBlock, target: int, source: int, count: int) -> None:
     """Move numbers within the pool, with their multiplicities; source and target may overlap."""
     pool, width = lists.pool.address, lists.width
     move(pool + width * target, pool + width * source, width * count)
@@ -154,13 +154,13 @@ def move_numbers(lists: SortedLists, target: int, source: int, count: int) -> No
 
 
 @kernel
-def needs_packing(lists: SortedLists) -> bool:
+def needs_packing(lists: SortedListsBlock) -> bool:
     """Return whether the free spans take so much of the pool that the lists should be packed."""
     return 4 * lists.garbage > lists.end + 4 * MIN_GARBAGE
 
 
 @kernel
-def pack(lists: SortedLists, id_limit: int, pool: Array, weights: Array) -> None:
+def pack(lists: SortedListsBlock, id_limit: int, pool: Array, weights: Array) -> None:
     """Move the lists of all key ids below a limit to an empty pool, one behind the other."""
     old, old_weights, width, weighted, end = lists.pool, lists.weights, lists.width, lists.weighted != 0, UNIT
     for key_id in range(id_limit):

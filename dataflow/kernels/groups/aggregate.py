@@ -29,7 +29,7 @@ class Group(Block):
     """The number of rows, then the sums."""
 
 
-class Aggregate(Operator):
+class AggregateBlock(Operator):
     """The sums of each group."""
 
     size: Cell
@@ -76,7 +76,7 @@ def group_at(groups: Array, words: int, index: int) -> Group:
 
 
 @kernel
-def aggregate(op: Aggregate) -> int:
+def aggregate(op: AggregateBlock) -> int:
     """Add the updates of the slice, and emit what the times that end have changed."""
     resolve(op)
     size, times, diffs, key, keys = op.size, op.time, op.diff, op.key, op.keys
@@ -117,7 +117,7 @@ def aggregate(op: Aggregate) -> int:
 
 
 @kernel
-def resolve(op: Aggregate) -> None:
+def resolve(op: AggregateBlock) -> None:
     """Load the addresses of the arrays of this slice from their cells."""
     values, out = Array(op.values.address), Array(op.out.address)
     slice_values, slice_out = op.slice_values, op.slice_out
@@ -161,7 +161,7 @@ def _add_row(group: Group, values: Arrays, sums: int, at: int, diff: int) -> boo
 
 @inline
 def _end_lone_time(
-    op: Aggregate, out: Arrays, rows: int, live: int, group: Group, key_id: int, had_row: bool, changed: bool
+    op: AggregateBlock, out: Arrays, rows: int, live: int, group: Group, key_id: int, had_row: bool, changed: bool
 ) -> tuple[int, int, int]:
     """End a time of one update, whose group's old row is already written behind the rows of the output."""
     has_row, status = group.numbers[0] != 0, 0
@@ -182,7 +182,7 @@ def _end_lone_time(
 
 
 @kernel
-def end_time(op: Aggregate, out: Arrays, rows: int, live: int, opened: int) -> tuple[int, int, int]:
+def end_time(op: AggregateBlock, out: Arrays, rows: int, live: int, opened: int) -> tuple[int, int, int]:
     """Emit what the open time has changed; return the size of the output, the number of live groups, and a status."""
     sums, keys, now, values = op.sums, op.keys, op.open_time, op.slice_values
     words = group_words(sums)
@@ -225,7 +225,7 @@ def _differ(values: Arrays, sums: int, old: Group, new: Group) -> bool:
 
 
 @inline
-def _emit(op: Aggregate, out: Arrays, at: int, key: int, group: Group, time: int, diff: int) -> bool:
+def _emit(op: AggregateBlock, out: Arrays, at: int, key: int, group: Group, time: int, diff: int) -> bool:
     """Write an output row; return whether a sum does not fit into its columns."""
     op.out_time[at] = time
     op.out_diff[at] = diff
@@ -244,7 +244,7 @@ def _emit(op: Aggregate, out: Arrays, at: int, key: int, group: Group, time: int
 
 
 @kernel
-def _forget(op: Aggregate, key_id: int, group: Group) -> None:
+def _forget(op: AggregateBlock, key_id: int, group: Group) -> None:
     """Free the id of a group without rows, unless it has sums, as it may while weights of both signs are live."""
     for word in range(2 * op.sums + 2):
         if group.numbers[word] != 0:

@@ -6,7 +6,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator
 from deltamark.dataflow.kernels.core.memory import kernel
 
 
-class Bucket(Operator):
+class BucketBlock(Operator):
     """A vector of numbers of buckets, which count from 0."""
 
     size: Cell
@@ -20,7 +20,7 @@ class Bucket(Operator):
 
 
 @kernel
-def bucket(op: Bucket) -> None:
+def bucket(op: BucketBlock) -> None:
     """Compute the buckets of the rows of the slice."""
     size, out, buckets, columns = op.size, op.out, op.buckets, op.slice_columns
     for column in range(op.columns):

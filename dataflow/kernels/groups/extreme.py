@@ -13,7 +13,7 @@ from deltamark.dataflow.kernels.core.memory import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     LAST,
     NEGATIVE,
-    GroupedRows,
+    GroupedRowsBlock,
     RowGroup,
     RowHeader,
     RowTable,
@@ -51,7 +51,7 @@ def _row_at(rows: RowTable, slot: int) -> ListedRow:
 
 
 @kernel
-def extreme(op: GroupedRows, group_id: int, group: ExtremeGroup) -> int:
+def extreme(op: GroupedRowsBlock, group_id: int, group: ExtremeGroup) -> int:
     """End a time for a group; return an error, or 0."""
     rows = op.rows
     found, best, slot = False, 0, group.row_chain
@@ -75,7 +75,7 @@ def extreme(op: GroupedRows, group_id: int, group: ExtremeGroup) -> int:
 
 
 @kernel
-def _set_best(op: GroupedRows, rows: RowTable, group: ExtremeGroup, best: int) -> None:
+def _set_best(op: GroupedRowsBlock, rows: RowTable, group: ExtremeGroup, best: int) -> None:
     """Retract the best rows, since a better value has come."""
     slot = group.lists[BEST]
     while slot != 0:
@@ -89,7 +89,7 @@ def _set_best(op: GroupedRows, rows: RowTable, group: ExtremeGroup, best: int) -
 
 
 @kernel
-def _apply_changes(op: GroupedRows, rows: RowTable, group: ExtremeGroup) -> None:
+def _apply_changes(op: GroupedRowsBlock, rows: RowTable, group: ExtremeGroup) -> None:
     """Emit the changes of the best rows; link the touched rows that are new, and unlink those that have gone."""
     slot, best, waiting = group.row_chain, group.best, 0
     group.row_chain = 0
@@ -137,7 +137,7 @@ def _change_others(rows: RowTable, group: ExtremeGroup, waiting: int) -> None:
 
 
 @kernel
-def _apply_best(op: GroupedRows, rows: RowTable, group: ExtremeGroup, slot: int) -> None:
+def _apply_best(op: GroupedRowsBlock, rows: RowTable, group: ExtremeGroup, slot: int) -> None:
     """Emit the change of a row that has the best value."""
     row = _row_at(rows, slot)
     old, new = row.old_weight, row.weight
@@ -156,7 +156,7 @@ def _remove(rows: RowTable, group: ExtremeGroup, which: int, slot: int) -> None:
 
 
 @kernel
-def _find_best(op: GroupedRows, rows: RowTable, group: ExtremeGroup) -> None:
+def _find_best(op: GroupedRowsBlock, rows: RowTable, group: ExtremeGroup) -> None:
     """Find the best of the other rows."""
     slot = group.lists[OTHERS]
     best = _row_at(rows, slot).values[0]

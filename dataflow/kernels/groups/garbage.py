@@ -7,12 +7,12 @@ a count cannot be right if rows of both signs share a text or a group, or if a w
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements.arrangement import Arrangement
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core import interner as interner_kernel
 from deltamark.dataflow.kernels.core.blocks import Array, Array8
 from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.hash_set import take_out
-from deltamark.dataflow.kernels.core.interner import Interner
+from deltamark.dataflow.kernels.core.interner import InternerBlock
 from deltamark.dataflow.kernels.core.memory import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import RowTable, record_at
 from deltamark.dataflow.kernels.text.bytes import hash_bytes
@@ -37,7 +37,7 @@ def mark_keys(pool: TextPool, keys: KeyMap, divisor: int, radix: int, low: int) 
 
 
 @kernel
-def mark_interned(pool: TextPool, interner: Interner, column: int) -> None:
+def mark_interned(pool: TextPool, interner: InternerBlock, column: int) -> None:
     """Mark the texts in a column of an interner's rows."""
     table, stored = interner.table, interner.stored[column]
     for slot in range(interner.mask + 1):
@@ -46,7 +46,7 @@ def mark_interned(pool: TextPool, interner: Interner, column: int) -> None:
 
 
 @kernel
-def mark_arranged(pool: TextPool, rows: Arrangement, column: int, is_free: Array8) -> None:
+def mark_arranged(pool: TextPool, rows: ArrangementBlock, column: int, is_free: Array8) -> None:
     """Mark the texts in a stored column of an arrangement. `is_free` has a byte for each slot, all zero."""
     stored, following, link = rows.stored[column], rows.next, rows.free
     while link != 0:
@@ -73,7 +73,7 @@ def mark_rows(pool: TextPool, rows: RowTable, column: int, is_complemented: int,
 
 
 @kernel
-def free_ids(interner: Interner, state: Array, words: int) -> None:
+def free_ids(interner: InternerBlock, state: Array, words: int) -> None:
     """Free the ids of an interner under which an aggregate has no rows, and only zeros in its record."""
     table = interner.table
     for slot in range(interner.mask + 1):
@@ -82,7 +82,7 @@ def free_ids(interner: Interner, state: Array, words: int) -> None:
 
 
 @inline
-def _is_unused(interner: Interner, state: Array, words: int, row: int) -> bool:
+def _is_unused(interner: InternerBlock, state: Array, words: int, row: int) -> bool:
     used = interner.count[row] != 0
     for word in range(words):
         used |= state[words * row + word] != 0

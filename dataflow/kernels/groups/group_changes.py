@@ -10,15 +10,15 @@ from deltamark.dataflow.kernels.core.memory import kernel
 from deltamark.dataflow.kernels.groups.extreme import ExtremeGroup, extreme
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,
-    GroupedRows,
+    GroupedRowsBlock,
     RowGroup,
     add_time,
     hash_slice,
     needs_rehash,
 )
-from deltamark.dataflow.kernels.groups.moving_threshold import LimitedGroup, MovingThreshold, moving_threshold
-from deltamark.dataflow.kernels.groups.null_row import NullRow, null_row
-from deltamark.dataflow.kernels.groups.top import Top, top
+from deltamark.dataflow.kernels.groups.moving_threshold import LimitedGroup, MovingThresholdBlock, moving_threshold
+from deltamark.dataflow.kernels.groups.null_row import NullRowBlock, null_row
+from deltamark.dataflow.kernels.groups.top import TopBlock, top
 
 EXTREME, TOP, MOVING_THRESHOLD, NULL_ROW = range(4)
 """The operators."""
@@ -30,7 +30,7 @@ FOREVER = 2**62
 
 
 @kernel
-def update_groups(op: GroupedRows) -> int:
+def update_groups(op: GroupedRowsBlock) -> int:
     """Add the updates of the slice, and process the groups of the times that end."""
     rows, limits, frontier = op.rows, op.limits, op.frontier
     has_limits = limits.address != 0
@@ -62,7 +62,7 @@ def update_groups(op: GroupedRows) -> int:
 
 
 @kernel
-def _end_time(op: GroupedRows) -> int:
+def _end_time(op: GroupedRowsBlock) -> int:
     """Process the groups that the open time has touched; return an error, or 0."""
     operator, groups, touched, error = op.operator, op.groups, op.touched, 0
     for place in range(op.touched_count):
@@ -72,11 +72,11 @@ def _end_time(op: GroupedRows) -> int:
         if operator == EXTREME:
             error = extreme(op, group_id, ExtremeGroup(group.address))
         elif operator == TOP:
-            error = top(Top(op.address), group)
+            error = top(TopBlock(op.address), group)
         elif operator == MOVING_THRESHOLD:
-            error = moving_threshold(MovingThreshold(op.address), group_id, LimitedGroup(group.address))
+            error = moving_threshold(MovingThresholdBlock(op.address), group_id, LimitedGroup(group.address))
         else:
-            error = null_row(NullRow(op.address), group)
+            error = null_row(NullRowBlock(op.address), group)
         if error != 0:
             return error
     op.touched_count = 0

@@ -101,7 +101,7 @@ GROUP_WORDS = RowGroup.size_in_words + 3
 """The size of a group: every operator has three words in it."""
 
 
-class GroupedRows(Operator):
+class GroupedRowsBlock(Operator):
     """An operator that looks at the groups that a time has changed when the time ends."""
 
     operator: int
@@ -142,7 +142,7 @@ def needs_rehash(rows: RowTable) -> bool:
 
 
 @kernel
-def add_time(op: GroupedRows, rows: RowTable, at: int) -> int:
+def add_time(op: GroupedRowsBlock, rows: RowTable, at: int) -> int:
     """Add the updates of one time, from `at` on; return where the next time begins, or -1 if a weight is too large."""
     size, times, diffs, hashes, table, mask = rows.size, rows.time, rows.diff, rows.hashes, rows.table, rows.mask
     records, words, columns, sources = rows.records, rows.record_words, rows.columns, rows.slice_columns
@@ -205,7 +205,7 @@ def _chain(group: RowGroup, record: RowRecord, slot: int, is_limits: bool) -> No
 
 
 @kernel
-def _new_record(op: GroupedRows, rows: RowTable, at: int) -> int:
+def _new_record(op: GroupedRowsBlock, rows: RowTable, at: int) -> int:
     """Make a record of weight 0 with the values of an update; return its slot."""
     slot, keys, key = rows.free_slot, op.keys, rows.key[at]
     if slot != 0:
@@ -234,7 +234,7 @@ def record_at(rows: RowTable, slot: int) -> RowRecord:
 
 
 @inline
-def emit(op: GroupedRows, values: Array, diff: int) -> None:
+def emit(op: GroupedRowsBlock, values: Array, diff: int) -> None:
     """Write an update of a row to the output."""
     at = op.out_size
     op.out_time[at] = op.open_time
@@ -283,7 +283,7 @@ def rehash(rows: RowTable, table: Array, mask: int) -> None:
 
 
 @kernel
-def fail(op: GroupedRows, error: int, is_limit: int, slot: int) -> int:
+def fail(op: GroupedRowsBlock, error: int, is_limit: int, slot: int) -> int:
     """Record an error about a record; return the error."""
     op.error = error
     op.error_is_limit = is_limit

@@ -15,7 +15,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     BAD_DENOMINATOR,
     NEGATIVE,
     TWO_LIMITS,
-    GroupedRows,
+    GroupedRowsBlock,
     RowGroup,
     emit,
     fail,
@@ -25,7 +25,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
 from deltamark.dataflow.types import LARGEST
 
 
-class MovingThreshold(GroupedRows):
+class MovingThresholdBlock(GroupedRowsBlock):
     """The rows above the limits of their groups."""
 
     order: BTree
@@ -46,7 +46,7 @@ def _limit_of(group: LimitedGroup) -> int:
 
 
 @kernel
-def moving_threshold(op: MovingThreshold, group_id: int, group: LimitedGroup) -> int:
+def moving_threshold(op: MovingThresholdBlock, group_id: int, group: LimitedGroup) -> int:
     """End a time for a group; return an error, or 0."""
     old = _limit_of(group)
     if group.limit_chain != 0:
@@ -66,7 +66,7 @@ def moving_threshold(op: MovingThreshold, group_id: int, group: LimitedGroup) ->
 
 
 @kernel
-def _update_limit(op: MovingThreshold, group: LimitedGroup) -> int:
+def _update_limit(op: MovingThresholdBlock, group: LimitedGroup) -> int:
     """Compute the limit of a group after the time from its touched limits; return an error, or 0."""
     limits, slot, total, last = op.limits, group.limit_chain, group.limits, 0
     group.limit_chain = 0
@@ -94,7 +94,7 @@ def _update_limit(op: MovingThreshold, group: LimitedGroup) -> int:
 
 
 @kernel
-def _move(op: MovingThreshold, group_id: int, old: int, new: int) -> None:
+def _move(op: MovingThresholdBlock, group_id: int, old: int, new: int) -> None:
     """Emit the rows between two limits that no update has touched."""
     rows, order, high, sign = op.rows, op.order, max(old, new), 1 if new < old else -1
     probe = record_at(rows, 0)
@@ -111,7 +111,7 @@ def _move(op: MovingThreshold, group_id: int, old: int, new: int) -> None:
 
 
 @kernel
-def _apply_changes(op: MovingThreshold, group: LimitedGroup, old: int, new: int) -> int:
+def _apply_changes(op: MovingThresholdBlock, group: LimitedGroup, old: int, new: int) -> int:
     """Update the order of the touched rows, and emit their changes; return an error, or 0."""
     rows, order, slot, count = op.rows, op.order, group.row_chain, group.rows
     group.row_chain = 0

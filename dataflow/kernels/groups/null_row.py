@@ -6,7 +6,7 @@ from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     NEGATIVE,
-    GroupedRows,
+    GroupedRowsBlock,
     RowGroup,
     emit,
     fail,
@@ -16,7 +16,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
 from deltamark.dataflow.types import NULL
 
 
-class NullRow(GroupedRows):
+class NullRowBlock(GroupedRowsBlock):
     """The rows of the input, or the row of NULLs, which is the record of slot 0."""
 
     is_null: int = 0
@@ -24,7 +24,7 @@ class NullRow(GroupedRows):
 
 
 @kernel
-def null_row(op: NullRow, group: RowGroup) -> int:
+def null_row(op: NullRowBlock, group: RowGroup) -> int:
     """End a time; return an error, or 0."""
     rows, slot = op.rows, group.row_chain
     left = rows.used

@@ -21,7 +21,7 @@ class KeyCount(Block):
     """1 + its place among the touched keys, or 0."""
 
 
-class Threshold(Operator):
+class ThresholdBlock(Operator):
     """The number of rows of each key."""
 
     size: Cell
@@ -56,7 +56,7 @@ def _count_of(state: Array, key_id: int) -> KeyCount:
 
 
 @kernel
-def threshold(op: Threshold) -> int:
+def threshold(op: ThresholdBlock) -> int:
     """Add the updates of the slice, and emit the crossings of the times that end."""
     size, times, diffs, key, keys, frontier = op.size, op.time, op.diff, op.key, op.keys, op.frontier
     state, saved, touched = op.state, op.saved, op.touched
@@ -93,7 +93,7 @@ def threshold(op: Threshold) -> int:
 
 
 @kernel
-def _end_time(op: Threshold, rows: int, opened: int) -> int:
+def _end_time(op: ThresholdBlock, rows: int, opened: int) -> int:
     """Emit the keys whose count has crossed the minimum; return the size of the output, or -1 at a negative count."""
     state, minimum, keys, now, live = op.state, op.minimum, op.keys, op.open_time, op.live
     saved, touched, out_time, out_diff, out_key = op.saved, op.touched, op.out_time, op.out_diff, op.out_key

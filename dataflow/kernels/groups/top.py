@@ -12,7 +12,7 @@ from deltamark.dataflow.kernels.core.btree import BTree
 from deltamark.dataflow.kernels.core.memory import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     NEGATIVE,
-    GroupedRows,
+    GroupedRowsBlock,
     RowGroup,
     RowHeader,
     RowTable,
@@ -23,7 +23,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
 )
 
 
-class Top(GroupedRows):
+class TopBlock(GroupedRowsBlock):
     """The first rows of an order."""
 
     order: BTree
@@ -50,7 +50,7 @@ def _row_at(rows: RowTable, slot: int) -> PlacedRow:
 
 
 @kernel
-def top(op: Top, group: RowGroup) -> int:
+def top(op: TopBlock, group: RowGroup) -> int:
     """End a time; return an error, or 0."""
     rows, order, slot, matters = op.rows, op.order, group.row_chain, False
     while slot > 0:
@@ -79,7 +79,7 @@ def top(op: Top, group: RowGroup) -> int:
 
 
 @kernel
-def _matters(op: Top, order: BTree, slot: int) -> bool:
+def _matters(op: TopBlock, order: BTree, slot: int) -> bool:
     """Return whether a place is free, or a row lies at or before the last place."""
     if op.free_places > 0 or op.placed_count == 0:
         return True
@@ -87,7 +87,7 @@ def _matters(op: Top, order: BTree, slot: int) -> bool:
 
 
 @kernel
-def _assign_places(op: Top, rows: RowTable, order: BTree) -> None:
+def _assign_places(op: TopBlock, rows: RowTable, order: BTree) -> None:
     """Assign the places anew, and emit the changes."""
     old_count, places, position, count = op.placed_count, op.places, btree.start(order), 0
     old, new = op.placed, op.placed[old_count:]

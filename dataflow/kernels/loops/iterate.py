@@ -1,202 +1,244 @@
-"""A loop: the operators from ITERATE to REPEAT are run again and again, until no iteration changes anything.
+"""A loop: the operators from ITERATE to REPEAT run again and again, until no iteration changes anything.
 
-Epochs, which are the times outside, are taken one by one. In an epoch, what is new in arrangements meets what their
-joins remember; then rows enter, and those that the loop begins with also leave in iteration 1, for from there on what
-the body made takes their place; then keys are looked at, iteration by iteration, until none is left. An epoch that a
-slice leaves open takes in what there is of it, and waits.
+Epochs, which are the times outside the loop, are run one by one. In an epoch the new updates of arrangements are joined
+with the traces of the loop's joins. Then rows enter in iteration 0; those that the loop begins with leave again in
+iteration 1, where the results of the body take their place. Then keys are evaluated, iteration by iteration, until none
+is left. If a slice leaves the epoch open, the loop takes in the rows that have arrived, and waits.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements import arrangement
-from deltamark.dataflow.kernels.core.memory import kernel, load, store
-from deltamark.dataflow.kernels.loops import join as meet
-from deltamark.dataflow.kernels.loops import reduce as closing
-from deltamark.dataflow.kernels.loops import trace, worklist
+from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vectors
+from deltamark.dataflow.kernels.core.memory import kernel
+from deltamark.dataflow.kernels.loops import worklist
+from deltamark.dataflow.kernels.loops.join import LoopJoinBlock
+from deltamark.dataflow.kernels.loops.reduce import end_epoch, evaluate_keys
+from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce
 
-FRONTIER, NOW, SLICE, LENGTH, SOURCES, SOURCE_BLOCKS, JOINS, JOIN_BLOCKS, CLOSING, PHASE, TURN, OPEN = range(1, 13)
-"""NOW: a cell, the epoch. LENGTH: how many operators further REPEAT is. TURN: which source or join is next. OPEN:
-whether the epoch has begun."""
-
-RESTING, CHOOSING, MEETING, ENTERING, LOOKING = range(5)
-"""PHASEs."""
-
-SIZE, COLUMNS, INPUTS, BUFFERS, HELD, TAKEN, OUT_SIZE, OUT, BEGINS = range(1, 10)
-"""A source: COLUMNS cells, of which the first are time and diff, wait in as many BUFFERS, and enter as OUT. BEGINS: is
-it what the loop begins with?"""
+RESTING, CHOOSING, SENDING_UPDATES, SENDING_ROWS, EVALUATING = range(5)
+"""The phases of a loop."""
 
 FAILED, FORWARD, BACK = 2, 4, 5
+"""Statuses: an error was recorded; go on behind the loop; go back to its first operator."""
+
 FOREVER = 2**62
 
 
+class IterateBlock(Operator):
+    """The first operator of a loop, which chooses the rows that go through the body next."""
+
+    frontier: Cell
+    now: Cell
+    """The epoch."""
+    max_rows: int
+    """The number of rows that go through the body together."""
+    length: int = 0
+    """The number of operators behind this one up to the `Repeat` that ends the loop."""
+    source_count: int
+    sources: Array
+    """The addresses of `LoopSource`s."""
+    join_count: int
+    joins: Array
+    """The addresses of `LoopJoin`s, the last one first."""
+    reduce: LoopReduce
+    phase: int = RESTING
+    sender: int = 0
+    """The source or join that sends next."""
+    is_open: int = 0
+    """Whether the epoch has begun."""
+
+
+class RepeatBlock(Operator):
+    """The last operator of a loop."""
+
+    length: int
+    """As in `Iterate`."""
+
+
+class LoopSourceBlock(Operator):
+    """Rows that enter the loop. Each waits in the buffers until its epoch."""
+
+    size: Cell
+    columns: int
+    """The number of columns, of which the first two are times (iterations in the output) and diffs."""
+    inputs: Vectors
+    buffers: Arrays
+    buffered: int = 0
+    sent: int = 0
+    """The number of buffered rows that have entered."""
+    out_size: Cell
+    out: Vectors
+    is_beginning: int
+    """Whether the loop begins with these rows."""
+
+
 @kernel
-def enter(op: int) -> None:
-    """Have the slice's rows wait for their epoch."""
-    size, held = load(load(op, SIZE), 0), load(op, HELD)
-    for column in range(load(op, COLUMNS)):
-        source, target = load(load(load(op, INPUTS), column), 0), load(load(op, BUFFERS), column) + 8 * held
+def enter(source: LoopSourceBlock) -> None:
+    """Append the rows of the slice to the buffers."""
+    size, buffered = source.size, source.buffered
+    for column in range(source.columns):
+        values, target = source.inputs[column], source.buffers[column][buffered:]
         for at in range(size):
-            store(target, at, load(source, at))
-    store(op, HELD, held + size)
+            target[at] = values[at]
+    source.buffered = buffered + size
 
 
 @kernel
-def iterate(op: int) -> int:
-    """Choose what goes through the body next; return FORWARD when there is nothing more."""
-    of = load(op, CLOSING)
-    _quiet(op, of)
+def iterate(op: IterateBlock) -> int:
+    """Choose the rows that go through the body next; return FORWARD if there are none."""
+    reduce = op.reduce
+    _clear_outputs(op)
     while True:
-        phase = load(op, PHASE)
+        phase = op.phase
         if phase == RESTING:
-            store(load(of, closing.ANSWER_SIZE), 0, 0)
-            store(op, PHASE, CHOOSING)
+            reduce.answer_size = 0
+            op.phase = CHOOSING
         elif phase == CHOOSING:
-            if _choose(op) == FORWARD:
+            if _choose_epoch(op) == FORWARD:
                 return FORWARD
-        elif phase == MEETING:
+        elif phase == SENDING_UPDATES:
             if _send_updates(op):
                 return 0
-        elif phase == ENTERING:
+        elif phase == SENDING_ROWS:
             if _send_rows(op):
                 return 0
         else:
-            if closing.look(of, load(op, SLICE)) != 0:
+            if evaluate_keys(reduce, op.max_rows) != 0:
                 return FAILED
-            if load(load(of, closing.OUT_SIZE), 0) > 0:
+            if reduce.size > 0:
                 return 0
-            if not worklist.any_left(load(of, closing.DUE)):
-                if closing.finish(of) != 0:
+            if worklist.is_empty(reduce.worklist):
+                if end_epoch(reduce) != 0:
                     return FAILED
-                store(op, OPEN, 0)
-                store(op, PHASE, CHOOSING)
+                op.is_open = 0
+                op.phase = CHOOSING
 
 
 @kernel
-def _quiet(op: int, of: int) -> None:
-    store(load(of, closing.OUT_SIZE), 0, 0)
-    for index in range(load(op, SOURCES)):
-        store(load(load(load(op, SOURCE_BLOCKS), index), OUT_SIZE), 0, 0)
+def _clear_outputs(op: IterateBlock) -> None:
+    op.reduce.size = 0
+    for index in range(op.source_count):
+        LoopSourceBlock(op.sources[index]).out_size = 0
 
 
 @kernel
-def _choose(op: int) -> int:
-    """Go on with an epoch, or with the next one."""
-    following, now = _next_time(op), load(load(op, NOW), 0)
-    store(op, TURN, 0)
-    if load(op, OPEN) == 0 or following == now:
+def _choose_epoch(op: IterateBlock) -> int:
+    """Continue the epoch, begin the next one, or rest; return FORWARD if the loop rests."""
+    following, now = _next_time(op), op.now
+    op.sender = 0
+    if op.is_open == 0 or following == now:
         if following == FOREVER:
             return _rest(op)
-        store(load(op, NOW), 0, following)
-        store(op, OPEN, 1)
-        store(op, PHASE, MEETING)
-    elif now < load(load(op, FRONTIER), 0):
-        _pass_updates(op, now)
-        store(op, PHASE, LOOKING)
+        op.now = following
+        op.is_open = 1
+        op.phase = SENDING_UPDATES
+    elif now < op.frontier:
+        _skip_updates(op, now)
+        op.phase = EVALUATING
     else:
         return _rest(op)
     return 0
 
 
 @kernel
-def _pass_updates(op: int, now: int) -> None:
-    """Pass updates of the epoch that no remembered row was there to meet: the rows of its iterations find them."""
-    for index in range(load(op, JOINS)):
-        join = load(load(op, JOIN_BLOCKS), index)
-        outer, cursor = load(join, meet.OUTER), load(join, meet.CURSOR)
-        while (
-            cursor < load(load(outer, arrangement.SIZE), 0)
-            and load(load(load(outer, arrangement.TIME), 0), cursor) <= now
-        ):
+def _skip_updates(op: IterateBlock, now: int) -> None:
+    """Skip updates of the epoch whose join has an empty trace: the rows of the epoch's iterations meet them."""
+    for index in range(op.join_count):
+        join = LoopJoinBlock(op.joins[index])
+        outer, cursor = join.outer, join.cursor
+        while cursor < outer.size and outer.time[cursor] <= now:
             cursor += 1
-        store(join, meet.CURSOR, cursor)
-        store(join, meet.STOP, cursor)
+        join.cursor = cursor
+        join.stop = cursor
 
 
 @kernel
-def _rest(op: int) -> int:
-    """Leave the loop, in which nothing waits, until the next slice."""
-    for index in range(load(op, SOURCES)):
-        source = load(load(op, SOURCE_BLOCKS), index)
-        store(source, HELD, 0)
-        store(source, TAKEN, 0)
-    for index in range(load(op, JOINS)):
-        store(load(load(op, JOIN_BLOCKS), index), meet.CURSOR, 0)
-        store(load(load(op, JOIN_BLOCKS), index), meet.STOP, 0)
-    store(op, PHASE, RESTING)
+def _rest(op: IterateBlock) -> int:
+    """Leave the loop, in which no rows wait, until the next slice."""
+    for index in range(op.source_count):
+        source = LoopSourceBlock(op.sources[index])
+        source.buffered = 0
+        source.sent = 0
+    for index in range(op.join_count):
+        join = LoopJoinBlock(op.joins[index])
+        join.cursor = 0
+        join.stop = 0
+    op.phase = RESTING
     return FORWARD
 
 
 @kernel
-def _next_time(op: int) -> int:
-    """Return the first time of what waits to enter, and of what is new in arrangements."""
+def _next_time(op: IterateBlock) -> int:
+    """Return the first time of buffered rows and of new updates that can meet a trace."""
     first = FOREVER
-    for index in range(load(op, SOURCES)):
-        source = load(load(op, SOURCE_BLOCKS), index)
-        if load(source, TAKEN) < load(source, HELD):
-            first = min(first, load(load(load(source, BUFFERS), 0), load(source, TAKEN)))
-    for index in range(load(op, JOINS)):
-        join = load(load(op, JOIN_BLOCKS), index)
-        outer, cursor = load(join, meet.OUTER), load(join, meet.CURSOR)
-        if load(load(join, meet.PAST), trace.USED) > 0 and cursor < load(load(outer, arrangement.SIZE), 0):
-            first = min(first, load(load(load(outer, arrangement.TIME), 0), cursor))
+    for index in range(op.source_count):
+        source = LoopSourceBlock(op.sources[index])
+        if source.sent < source.buffered:
+            first = min(first, source.buffers[0][source.sent])
+    for index in range(op.join_count):
+        join = LoopJoinBlock(op.joins[index])
+        if join.trace.used > 0 and join.cursor < join.outer.size:
+            first = min(first, join.outer.time[join.cursor])
     return first
 
 
 @kernel
-def _send_updates(op: int) -> bool:
-    """Let the next updates of an arrangement meet what its join remembers, the last join first."""
-    now = load(load(op, NOW), 0)
-    while load(op, TURN) < load(op, JOINS):
-        join = load(load(op, JOIN_BLOCKS), load(op, TURN))
-        outer, cursor = load(join, meet.OUTER), load(join, meet.CURSOR)
-        size, times, stop = load(load(outer, arrangement.SIZE), 0), load(load(outer, arrangement.TIME), 0), cursor
-        while stop < size and load(times, stop) < now:
+def _send_updates(op: IterateBlock) -> bool:
+    """Let a join pair the next updates of its arrangement with its trace; return whether there are any.
+
+    The last join comes first, so that its trace has no rows of the epoch yet.
+    """
+    now = op.now
+    while op.sender < op.join_count:
+        join = LoopJoinBlock(op.joins[op.sender])
+        size, times, stop = join.outer.size, join.outer.time, join.cursor
+        while stop < size and times[stop] < now:
             stop += 1
-        if load(load(join, meet.PAST), trace.USED) == 0:
-            while stop < size and load(times, stop) == now:
+        if join.trace.used == 0:
+            while stop < size and times[stop] == now:
                 stop += 1
-        store(join, meet.CURSOR, stop)
+        join.cursor = stop
         cursor = stop
-        while stop < size and stop - cursor < load(op, SLICE) and load(times, stop) == now:
+        while stop < size and stop - cursor < op.max_rows and times[stop] == now:
             stop += 1
-        store(join, meet.STOP, stop)
+        join.stop = stop
         if stop > cursor:
             return True
-        store(op, TURN, load(op, TURN) + 1)
-    store(op, TURN, 0)
-    store(op, PHASE, ENTERING)
+        op.sender += 1
+    op.sender = 0
+    op.phase = SENDING_ROWS
     return False
 
 
 @kernel
-def _send_rows(op: int) -> bool:
-    """Let the next rows of a source enter."""
-    now = load(load(op, NOW), 0)
-    while load(op, TURN) < load(op, SOURCES):
-        source = load(load(op, SOURCE_BLOCKS), load(op, TURN))
-        taken, held, buffers = load(source, TAKEN), load(source, HELD), load(source, BUFFERS)
-        times, stop = load(buffers, 0), taken
-        while stop < held and stop - taken < load(op, SLICE) and load(times, stop) == now:
+def _send_rows(op: IterateBlock) -> bool:
+    """Let the next rows of a source enter; return whether there are any."""
+    now = op.now
+    while op.sender < op.source_count:
+        source = LoopSourceBlock(op.sources[op.sender])
+        sent, buffered, times = source.sent, source.buffered, source.buffers[0]
+        stop = sent
+        while stop < buffered and stop - sent < op.max_rows and times[stop] == now:
             stop += 1
-        if stop > taken:
-            _copy(source, taken, stop - taken)
-            store(source, TAKEN, stop)
+        if stop > sent:
+            _copy(source, sent, stop - sent)
+            source.sent = stop
             return True
-        store(op, TURN, load(op, TURN) + 1)
-    store(op, PHASE, CHOOSING)
+        op.sender += 1
+    op.phase = CHOOSING
     return False
 
 
 @kernel
-def _copy(source: int, start: int, size: int) -> None:
-    """Let rows enter in iteration 0; those that the loop begins with leave in iteration 1."""
-    iterations = load(load(load(source, OUT), 0), 0)
+def _copy(source: LoopSourceBlock, start: int, size: int) -> None:
+    """Let buffered rows enter in iteration 0; those that the loop begins with leave in iteration 1."""
+    iterations = source.out[0]
     for at in range(size):
-        store(iterations, at, 0)
-        store(iterations, size + at, 1)
-    for column in range(1, load(source, COLUMNS)):
-        rows, target = load(load(source, BUFFERS), column) + 8 * start, load(load(load(source, OUT), column), 0)
+        iterations[at] = 0
+        iterations[size + at] = 1
+    for column in range(1, source.columns):
+        rows, target = source.buffers[column][start:], source.out[column]
         for at in range(size):
-            store(target, at, load(rows, at))
-            store(target, size + at, -load(rows, at) if column == 1 else load(rows, at))
-    store(load(source, OUT_SIZE), 0, 2 * size if load(source, BEGINS) != 0 else size)
+            target[at] = rows[at]
+            target[size + at] = -rows[at] if column == 1 else rows[at]
+    source.out_size = 2 * size if source.is_beginning != 0 else size

@@ -1,148 +1,155 @@
-"""Join inside a loop: what changes in an iteration meets an arrangement from outside, which holds still.
+"""A join inside a loop: rows of the loop with an arrangement from outside, which no iteration changes.
 
-All that the loop has ever put here is remembered, with its iteration; so when the arrangement changes, at the
-beginning of an epoch, its updates meet that. Whichever side a pair is due to, it belongs to the iteration of the
-loop's row. The rows of a slice go through the lists of their keys side by side: each step waits for memory, and so
-they wait together.
+A trace keeps all rows that the loop has ever sent, with their iterations. So the updates of the arrangement, at the
+beginning of an epoch, are joined with the trace. In either direction a pair belongs to the iteration of the loop's row.
+The lists of a slice's keys are walked side by side, one step of each in turn, so that they wait for memory together.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements import arrangement
-from deltamark.dataflow.kernels.arrangements.join import OVERFLOW, product_at
-from deltamark.dataflow.kernels.core.hash_map import HASHED, HIGH, LOW, find, key_of, remove
-from deltamark.dataflow.kernels.core.memory import OFTEN, heed_signals, kernel, load, load32, prefetch, store, store32
-from deltamark.dataflow.kernels.loops import trace
-
-SIZE, ITERATION, DIFF, KEY, PAST, OUTER, NOW, CURSOR, STOP = range(1, 10)
-OUT_SIZE, OUT_ITERATION, OUT_DIFF, OUT_SLOT, OUT, HITS = range(11, 17)
-"""OUTER: the block of the arrangement, whose updates of time NOW (a word) from CURSOR to STOP are to meet the past.
-OUT: cells of the columns that the past has; OUT_SLOT: rows of the arrangement. HITS: scratch."""
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.join import product
+from deltamark.dataflow.kernels.core.blocks import Array32, Cell, Operator, Vector, Vectors
+from deltamark.dataflow.kernels.core.hash_map import KeyMap, find, key_of, remove
+from deltamark.dataflow.kernels.core.memory import OFTEN, heed_signals, kernel, prefetch
+from deltamark.dataflow.kernels.loops.trace import FREED, Trace, add_slice, remove_row, row_at
 
 FAILED = 2
+"""The status of a join whose weights need more than 64 bits."""
 
 AHEAD = 16
+"""The number of rows ahead at which lists are prefetched. Not measured."""
+
+
+class LoopJoinBlock(Operator):
+    """Pairs of the loop's rows, which are the slice of the trace, and rows of an arrangement."""
+
+    trace: Trace
+    outer: ArrangementBlock
+    now: Cell
+    """The epoch."""
+    cursor: int = 0
+    stop: int = 0
+    """The updates of the arrangement, in its slice, that are to be joined with the trace."""
+    overflow: int = 0
+    """Set if a product or a sum of weights needs more than 64 bits."""
+    size: Cell
+    iteration: Vector
+    diff: Vector
+    slot: Vector
+    """Output: the slots of the arrangement's rows."""
+    columns: Vectors
+    """Output: the values of the loop's rows."""
+    hits: Array32
+    """Scratch: pairs of a row of the slice and the link to the next row that it meets."""
 
 
 @kernel
-def meet(op: int) -> int:
-    remembered = load(op, PAST)
-    out = _meet_past(op, remembered)
-    out = _meet_outer(op, remembered, out)
-    store(load(op, OUT_SIZE), 0, out)
-    wrapped = trace.absorb(remembered)
-    slots = load(remembered, trace.SLOTS)
-    for at in range(load(load(op, SIZE), 0)):
-        slot = load(slots, at)
-        record = trace.record_of(remembered, slot)
-        key_id = load32(record, trace.KEY_ID)
-        if load(record, trace.WEIGHT) == 0 and key_id != trace.GONE:
-            trace.forget(remembered, slot)
-            if load32(load(remembered, trace.LISTS), key_id) == 0:
-                remove(load(remembered, trace.KEYS), key_of(load(remembered, trace.KEYS), key_id))
+def loop_join(op: LoopJoinBlock) -> int:
+    """Join updates of the arrangement with the trace and the slice with the arrangement; add the slice to the trace."""
+    trace = op.trace
+    size = _join_updates(op, trace)
+    op.size = _join_slice(op, trace, size)
+    wrapped = add_slice(trace)
+    slots = trace.slots
+    for at in range(trace.size):
+        row = row_at(trace, slots[at])
+        key_id = row.key_id
+        if row.weight == 0 and key_id != FREED:
+            remove_row(trace, slots[at])
+            if trace.lists[key_id] == 0:
+                remove(trace.keys, key_of(trace.keys, key_id))
     if wrapped < 0:
-        store(op, OVERFLOW, 1)
-    return FAILED if load(op, OVERFLOW) != 0 else 0
+        op.overflow = 1
+    return FAILED if op.overflow != 0 else 0
 
 
 @kernel
-def _meet_past(op: int, remembered: int) -> int:
-    """Pair updates of the arrangement with what is remembered; return how many pairs there are."""
-    outer, keys = load(op, OUTER), load(remembered, trace.KEYS)
-    key, diffs = load(load(outer, arrangement.KEY), 0), load(load(outer, arrangement.DIFF), 0)
-    first = load(outer, arrangement.MARK) + load(outer, arrangement.FIRST)
-    lists, columns, out = load(remembered, trace.LISTS), load(remembered, trace.COLUMNS), 0
-    out_iteration, out_diff = load(load(op, OUT_ITERATION), 0), load(load(op, OUT_DIFF), 0)
-    out_slot = load(load(op, OUT_SLOT), 0)
-    for at in range(load(op, CURSOR), load(op, STOP)):
-        key_id = _id_of(keys, load(key, at))
-        slot = load32(lists, key_id) if key_id >= 0 else 0
+def _join_updates(op: LoopJoinBlock, trace: Trace) -> int:
+    """Pair updates of the arrangement with rows of the trace; return the number of pairs."""
+    outer, keys, lists, columns, size = op.outer, trace.keys, trace.lists, trace.columns, 0
+    key, diffs, first = outer.key, outer.diff, outer.mark + outer.first
+    out_iteration, out_diff, out_slot, out_columns = op.iteration, op.diff, op.slot, op.columns
+    for at in range(op.cursor, op.stop):
+        key_id = _find_id(keys, key[at])
+        slot = lists[key_id] if key_id >= 0 else 0
         while slot != 0:
-            record = trace.record_of(remembered, slot)
-            store(out_iteration, out, load32(record, trace.CAME))
-            store(out_diff, out, product_at(op, load(diffs, at), load(record, trace.WEIGHT)))
-            store(out_slot, out, first + at)
+            row = row_at(trace, slot)
+            out_iteration[size] = row.iteration
+            out_diff[size] = product(op, diffs[at], row.weight)
+            out_slot[size] = first + at
             for column in range(columns):
-                store(load(load(load(op, OUT), column), 0), out, load(record, trace.VALUES + column))
-            out += 1
-            slot = load32(record, trace.AFTER)
-    store(op, CURSOR, load(op, STOP))
-    return out
+                out_columns[column][size] = row.values[column]
+            size += 1
+            slot = row.next
+    op.cursor = op.stop
+    return size
 
 
 @kernel
-def _id_of(keys: int, key: int) -> int:
-    """Return the id of a key, -1 for one that was never seen."""
-    if load(keys, HASHED) != 0:
+def _find_id(keys: KeyMap, key: int) -> int:
+    """Return the id of a key, -1 if it has none."""
+    if keys.hashed != 0:
         return find(keys, key)
-    return key - load(keys, LOW) if load(keys, LOW) <= key <= load(keys, HIGH) else -1
+    return key - keys.low if keys.low <= key <= keys.high else -1
 
 
 @kernel
-def _meet_outer(op: int, remembered: int, out: int) -> int:
-    """Pair the slice's rows with rows of the arrangement; return the new number of pairs."""
-    outer, hits = load(op, OUTER), load(op, HITS)
-    following, mark, weight = (
-        load(outer, arrangement.NEXT),
-        load(outer, arrangement.MARK),
-        load(outer, arrangement.WEIGHT),
-    )
-    times, others = load(load(outer, arrangement.SEEN_TIME), 0), load(load(outer, arrangement.SEEN_DIFF), 0)
-    end = load(outer, arrangement.FIRST) + load(load(outer, arrangement.SIZE), 0)
-    now = load(load(op, NOW), 0)
-    weighted, columns = load(outer, arrangement.WEIGHTED) != 0, load(remembered, trace.COLUMNS)
-    iterations, diffs = load(load(op, ITERATION), 0), load(load(op, DIFF), 0)
-    out_iteration, out_diff = load(load(op, OUT_ITERATION), 0), load(load(op, OUT_DIFF), 0)
-    out_slot = load(load(op, OUT_SLOT), 0)
-    active, heeded = _begin(op, outer, hits), out
+def _join_slice(op: LoopJoinBlock, trace: Trace, size: int) -> int:
+    """Pair the rows of the slice with rows of the arrangement; return the new number of pairs."""
+    outer, hits = op.outer, op.hits
+    following, mark, weights, weighted = outer.next, outer.mark, outer.weight, outer.weighted != 0
+    times, updates, end, now = outer.visible_time, outer.visible_diff, outer.first + outer.size, op.now
+    iterations, diffs, columns = trace.iteration, trace.diff, trace.columns
+    out_iteration, out_diff, out_slot = op.iteration, op.diff, op.slot
+    active, last_poll = _collect_hits(trace, outer, hits), size
     while active > 0:
-        if out - heeded > OFTEN:
+        if size - last_poll > OFTEN:
             heed_signals()
-            heeded = out
-        start, going = out, 0
+            last_poll = size
+        start, left = size, 0
         for index in range(active):
-            prefetch(following + 4 * (load32(hits, 2 * (index + AHEAD) + 1) - 1))
-            at, row = load32(hits, 2 * index), load32(hits, 2 * index + 1) - 1
-            link = load32(following, row)
-            store32(hits, 2 * going, at)
-            store32(hits, 2 * going + 1, link)
-            going += link != 0
-            diff = load(diffs, at)
+            prefetch(following[hits[2 * (index + AHEAD) + 1] - 1 :].address)
+            at, row = hits[2 * index], hits[2 * index + 1] - 1
+            link = following[row]
+            hits[2 * left] = at
+            hits[2 * left + 1] = link
+            left += link != 0
+            diff = diffs[at]
             if row >= mark:
-                if row - mark >= end or load(times, row - mark) > now:
+                if row - mark >= end or times[row - mark] > now:
                     continue
-                diff = product_at(op, diff, load(others, row - mark))
+                diff = product(op, diff, updates[row - mark])
             elif weighted:
-                diff = product_at(op, diff, load(weight, row))
-            store(out_iteration, out, at)
-            store(out_diff, out, diff)
-            store(out_slot, out, row)
-            out += 1
+                diff = product(op, diff, weights[row])
+            out_iteration[size] = at
+            out_diff[size] = diff
+            out_slot[size] = row
+            size += 1
         for column in range(columns):
-            source = load(load(load(remembered, trace.INPUTS), column), 0)
-            target = load(load(load(op, OUT), column), 0)
-            for pair in range(start, out):
-                store(target, pair, load(source, load(out_iteration, pair)))
-        for pair in range(start, out):
-            store(out_iteration, pair, load(iterations, load(out_iteration, pair)))
-        active = going
-    return out
+            source, target = trace.inputs[column], op.columns[column]
+            for pair in range(start, size):
+                target[pair] = source[out_iteration[pair]]
+        for pair in range(start, size):
+            out_iteration[pair] = iterations[out_iteration[pair]]
+        active = left
+    return size
 
 
 @kernel
-def _begin(op: int, outer: int, hits: int) -> int:
-    """Write down (row, link) for each list of the arrangement under the key of a row; return how many."""
-    key, keys, lists, found = load(load(op, KEY), 0), load(outer, arrangement.KEYS), load(outer, arrangement.LISTS), 0
-    size, hashed, low, high = load(load(op, SIZE), 0), load(keys, HASHED) != 0, load(keys, LOW), load(keys, HIGH)
-    for at in range(size):
+def _collect_hits(trace: Trace, outer: ArrangementBlock, hits: Array32) -> int:
+    """Collect each list of the arrangement under the key of a row, with the row; return the number of lists."""
+    key, keys, lists, count = trace.key, outer.keys, outer.lists, 0
+    hashed, low, high = keys.hashed != 0, keys.low, keys.high
+    for at in range(trace.size):
         if not hashed:
-            prefetch(lists + 8 * (load(key, at + AHEAD) - low))
-        key_id = find(keys, load(key, at)) if hashed else load(key, at) - low
+            prefetch(lists[2 * (key[at + AHEAD] - low) :].address)
+        key_id = find(keys, key[at]) if hashed else key[at] - low
         if key_id < 0 or (not hashed and key_id > high - low):
             continue
         for which in range(2):
-            link = load32(lists, 2 * key_id + which)
-            store32(hits, 2 * found, at)
-            store32(hits, 2 * found + 1, link)
-            found += link != 0
-    return found
+            link = lists[2 * key_id + which]
+            hits[2 * count] = at
+            hits[2 * count + 1] = link
+            count += link != 0
+    return count

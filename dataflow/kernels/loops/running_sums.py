@@ -1,248 +1,283 @@
-"""Folds: what a loop remembers of a key, added up value by value as the iterations of an epoch go by.
+"""Running sums of a key: the weights of its values, added up as the iterations of an epoch go by.
 
-A key that is looked at again and again in an epoch would have its whole list gone through each time. Its second look
-makes a fold instead: the sums of all rows up to the iteration, in order of value, and the later rows in order of
-iteration. Then a look adds the rows that have come since the one before, and reads the least value off the sums. Rows
-that come while iterations are looked at belong to the next iteration, so no row that was added changes any more. All
-folds are thrown away when the epoch ends.
+An evaluation of a key walks its whole list. A key with many rows that is evaluated again in the same epoch gets running
+sums instead: the sums of the rows up to the iteration, in order of value, and the later rows in order of iteration. The
+next evaluation adds the rows of the iterations since, and reads the least value off the sums. Rows that arrive during
+an iteration belong to the next one, so rows that were added do not change any more. All running sums are dropped when
+the epoch ends.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, load32, move, store
-from deltamark.dataflow.kernels.loops import trace
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Inline
+from deltamark.dataflow.kernels.core.memory import inline, kernel, move
+from deltamark.dataflow.kernels.loops.record_sort import sort_records
+from deltamark.dataflow.kernels.loops.reduce_state import (
+    NEVER,
+    NO_VALUE,
+    LoopReduce,
+    ReduceRow,
+    reduce_row,
+    sorted_row,
+)
 
-HEAD, PENDING, PENDING_AT, PENDING_END, SUMS, COUNT, ROOM, NEGATIVE, HAD, DEBTS = range(10)
-WORDS = 10
-"""A fold. HEAD: the slot before which the list of the key has rows
-that are not. PENDING: pairs (iteration, slot) of rows that were there when the fold was made, from PENDING_AT on not in
-the sums. SUMS: COUNT records, with room for ROOM. NEGATIVE: may a row have a negative weight, so that nothing is sure?
-HAD: had any value a weight before the epoch? DEBTS: how many sums are negative now."""
+NEW, OLD = range(2)
+"""Which weight of a value: that of this epoch, or that before it."""
 
-VALUE, NOW, BEFORE, SINCE = range(4)
-SUM_WORDS = 4
-"""A sum: a value, its weight now and before the epoch, and 1 + the iteration of the first row of positive weight."""
+MAX_ZEROS = 8
+"""The number of zero sums that a search passes before all of them are removed. Not measured."""
 
-NEVER = 2**62
-ZEROS = 8
-"""Sums of zero that are passed at the front before they are taken out."""
+
+class RunningSums(Block):
+    """The running sums of a key."""
+
+    head: int
+    """The slot from which on the list of the key has no rows to add that are not in `pending`."""
+    pending: Array
+    """Pairs of an iteration and a slot: the rows of later iterations when the sums were made."""
+    pending_at: int
+    """The first pair whose row is not in the sums."""
+    pending_end: int
+    sums: Array
+    """`ValueSum`s in order of value."""
+    count: int
+    room: int
+    has_negative: int
+    """Whether a row may have a negative weight, so that no value is certain."""
+    had_weight: int
+    """Whether a row had any weight before the epoch."""
+    negative_count: int
+    """The number of values whose weight is negative now."""
+
+
+class ValueSum(Block):
+    """The weights of a value."""
+
+    value: int
+    certain_from: int
+    """The iteration, plus 1, of the first row of positive weight; 0 if there is none."""
+    weights: Inline
+    """The weights NEW and OLD."""
+
+
+BLOCK_WORDS, SUM_WORDS = RunningSums.size_in_words, ValueSum.size_in_words + 2
 
 
 @kernel
-def begin(area: int, used: int, remembered: int, first: int, before: int, iteration: int, rows: int, count: int) -> int:
-    """Make a fold in an area of which so many words are used; return how many are used then.
+def make_sums(op: LoopReduce, first: int, iteration: int, count: int) -> int:
+    """Make the running sums of a key at an iteration; return their place.
 
-    first: the first slot of the key's list; before: which word of a row is its weight before the epoch; rows: COUNT
-    records (value, weight, weight before, iteration) of the rows up to the iteration, in order of value.
+    first: the first slot of its list; count: the number of its rows up to the iteration, which are in `sorted_rows`.
     """
-    fold, used = area + 8 * used, used + WORDS
-    room = 2 * count + 16
-    sums, used = area + 8 * used, used + SUM_WORDS * room
-    store(fold, HEAD, first)
-    store(fold, SUMS, sums)
-    store(fold, COUNT, 0)
-    store(fold, ROOM, room)
-    store(fold, NEGATIVE, 0)
-    store(fold, HAD, 0)
-    store(fold, DEBTS, 0)
-    for at in range(count):
-        row = rows + 32 * at
-        _append(fold, load(row, 0), load(row, 1), load(row, 2), load(row, 3))
-    pending, found, slot = area + 8 * used, 0, first
+    place, room = _allocate(op, BLOCK_WORDS), 2 * count + 16
+    sums = sums_at(op, place)
+    sums.head = first
+    sums.sums = op.sums[_allocate(op, SUM_WORDS * room) :]
+    sums.count = 0
+    sums.room = room
+    sums.has_negative = 0
+    sums.had_weight = 0
+    sums.negative_count = 0
+    rows = op.sorted_rows
+    for index in range(count):
+        _append(sums, rows, index)
+    trace, pending, found, slot = op.trace, op.sums[op.sums_end :], 0, first
     while slot != 0:
-        record = trace.record_of(remembered, slot)
-        if load32(record, trace.CAME) > iteration:
-            store(pending, 2 * found, load32(record, trace.CAME))
-            store(pending, 2 * found + 1, slot)
+        row = reduce_row(trace, slot)
+        if row.iteration > iteration:
+            pending[2 * found] = row.iteration
+            pending[2 * found + 1] = slot
             found += 1
-        _judge(fold, load(record, trace.WEIGHT), load(record, before))
-        slot = load32(record, trace.AFTER)
-    _sort(pending, found)
-    store(fold, PENDING, pending)
-    store(fold, PENDING_AT, 0)
-    store(fold, PENDING_END, found)
-    return used + 2 * found
+        _note_signs(sums, row.weight, row.old_weight)
+        slot = row.next
+    sort_records(pending, found, 2)
+    sums.pending = pending
+    sums.pending_at = 0
+    sums.pending_end = found
+    op.sums_end += 2 * found
+    return place
 
 
 @inline
-def _judge(fold: int, weight: int, before: int) -> None:
-    if weight < 0 or before < 0:
-        store(fold, NEGATIVE, 1)
-    if before != 0:
-        store(fold, HAD, 1)
-
-
-@kernel
-def _append(fold: int, value: int, weight: int, before: int, came: int) -> None:
-    """Add a row whose value is not less than any that was added."""
-    count = load(fold, COUNT)
-    last = load(fold, SUMS) + 8 * SUM_WORDS * (count - 1)
-    if count == 0 or load(last, VALUE) != value:
-        last += 8 * SUM_WORDS
-        _set(last, value)
-        store(fold, COUNT, count + 1)
-    _increase(fold, last, weight, before, came)
+def sums_at(op: LoopReduce, place: int) -> RunningSums:
+    """Return the running sums at a place."""
+    return RunningSums(op.sums[place:].address)
 
 
 @inline
-def _set(record: int, value: int) -> None:
-    store(record, VALUE, value)
-    store(record, NOW, 0)
-    store(record, BEFORE, 0)
-    store(record, SINCE, 0)
+def _sum_at(totals: Array, index: int) -> ValueSum:
+    return ValueSum(totals[SUM_WORDS * index :].address)
+
+
+@kernel
+def _allocate(op: LoopReduce, words: int) -> int:
+    """Return the place of new words."""
+    place = op.sums_end
+    op.sums_end = place + words
+    return place
 
 
 @inline
-def _increase(fold: int, record: int, weight: int, before: int, came: int) -> None:
-    now = load(record, NOW) + weight
-    store(fold, DEBTS, load(fold, DEBTS) + (now < 0) - (load(record, NOW) < 0))
-    store(record, NOW, now)
-    store(record, BEFORE, load(record, BEFORE) + before)
-    since = load(record, SINCE)
-    if weight > 0 and (since == 0 or came + 1 < since):
-        store(record, SINCE, came + 1)
+def _note_signs(sums: RunningSums, weight: int, old_weight: int) -> None:
+    if weight < 0 or old_weight < 0:
+        sums.has_negative = 1
+    if old_weight != 0:
+        sums.had_weight = 1
 
 
 @kernel
-def _sort(pairs: int, count: int) -> None:
-    """Put pairs in order of their first words."""
-    gap = 1
-    while gap < count // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for start in range(gap, count):
-            a, b, at = load(pairs, 2 * start), load(pairs, 2 * start + 1), start
-            while at >= gap and load(pairs, 2 * (at - gap)) > a:
-                store(pairs, 2 * at, load(pairs, 2 * (at - gap)))
-                store(pairs, 2 * at + 1, load(pairs, 2 * (at - gap) + 1))
-                at -= gap
-            store(pairs, 2 * at, a)
-            store(pairs, 2 * at + 1, b)
-        gap //= 3
+def _append(sums: RunningSums, rows: Array, index: int) -> None:
+    """Add a sorted row, whose value is not less than those added before."""
+    row, totals, count = sorted_row(rows, index), sums.sums, sums.count
+    if count == 0 or _sum_at(totals, count - 1).value != row.value:
+        _clear(_sum_at(totals, count), row.value)
+        count += 1
+        sums.count = count
+    _increase(sums, _sum_at(totals, count - 1), row.weight, row.old_weight, row.iteration)
+
+
+@inline
+def _clear(total: ValueSum, value: int) -> None:
+    total.value = value
+    total.certain_from = 0
+    total.weights[NEW] = 0
+    total.weights[OLD] = 0
+
+
+@inline
+def _increase(sums: RunningSums, total: ValueSum, weight: int, old_weight: int, iteration: int) -> None:
+    """Add the weights of a row to those of its value."""
+    before, certain_from = total.weights[NEW], total.certain_from
+    sums.negative_count += (before + weight < 0) - (before < 0)
+    total.weights[NEW] = before + weight
+    total.weights[OLD] += old_weight
+    if weight > 0 and (certain_from == 0 or iteration + 1 < certain_from):
+        total.certain_from = iteration + 1
 
 
 @kernel
-def add_until(area: int, used: int, fold: int, remembered: int, first: int, before: int, stop: int) -> int:
-    """Add the rows of iterations before `stop`; return how many words of the area are used then.
+def add_until(op: LoopReduce, sums: RunningSums, first: int, stop: int) -> None:
+    """Add the rows of iterations before `stop`.
 
-    Rows that came while iterations were looked at are in front of HEAD, the latest iteration first.
+    Rows that arrived after the sums were made are in front of `head`, the latest iteration first.
     """
-    pending, at = load(fold, PENDING), load(fold, PENDING_AT)
-    while at < load(fold, PENDING_END) and load(pending, 2 * at) < stop:
-        used = _add(area, used, fold, trace.record_of(remembered, load(pending, 2 * at + 1)), before)
+    trace, pending, at = op.trace, sums.pending, sums.pending_at
+    while at < sums.pending_end and pending[2 * at] < stop:
+        _add(op, sums, reduce_row(trace, pending[2 * at + 1]))
         at += 1
-    store(fold, PENDING_AT, at)
-    slot, head = first, load(fold, HEAD)
-    while slot != head and load32(trace.record_of(remembered, slot), trace.CAME) >= stop:
-        slot = load32(trace.record_of(remembered, slot), trace.AFTER)
-    store(fold, HEAD, slot)
+    sums.pending_at = at
+    slot, head = first, sums.head
+    while slot != head and reduce_row(trace, slot).iteration >= stop:
+        slot = reduce_row(trace, slot).next
+    sums.head = slot
     while slot != head:
-        record = trace.record_of(remembered, slot)
-        used = _add(area, used, fold, record, before)
-        slot = load32(record, trace.AFTER)
-    return used
+        row = reduce_row(trace, slot)
+        _add(op, sums, row)
+        slot = row.next
 
 
 @kernel
-def following(fold: int, remembered: int, first: int) -> int:
-    """Return the first iteration of which rows are not in the sums."""
-    found = NEVER
-    if load(fold, PENDING_AT) < load(fold, PENDING_END):
-        found = load(load(fold, PENDING), 2 * load(fold, PENDING_AT))
-    slot = first
-    while slot != load(fold, HEAD):
-        record = trace.record_of(remembered, slot)
-        found = min(found, load32(record, trace.CAME))
-        slot = load32(record, trace.AFTER)
-    return found
+def next_iteration(op: LoopReduce, sums: RunningSums, first: int) -> int:
+    """Return the first iteration whose rows are not in the sums, else NEVER."""
+    trace, iteration, slot = op.trace, NEVER, first
+    if sums.pending_at < sums.pending_end:
+        iteration = sums.pending[2 * sums.pending_at]
+    while slot != sums.head:
+        row = reduce_row(trace, slot)
+        iteration = min(iteration, row.iteration)
+        slot = row.next
+    return iteration
 
 
 @kernel
-def _add(area: int, used: int, fold: int, record: int, before: int) -> int:
-    """Add a row; return how many words of the area are used then."""
-    value, weight, earlier = load(record, trace.VALUES), load(record, trace.WEIGHT), load(record, before)
-    _judge(fold, weight, earlier)
-    if weight == 0 and earlier == 0:
-        return used
-    low, high = 0, load(fold, COUNT)
+def _add(op: LoopReduce, sums: RunningSums, row: ReduceRow) -> None:
+    """Add a row."""
+    value, weight, old_weight = row.value, row.weight, row.old_weight
+    _note_signs(sums, weight, old_weight)
+    if weight == 0 and old_weight == 0:
+        return
+    totals, low, high = sums.sums, 0, sums.count
     while low < high:
         middle = (low + high) >> 1
-        if load(load(fold, SUMS) + 8 * SUM_WORDS * middle, VALUE) < value:
+        if _sum_at(totals, middle).value < value:
             low = middle + 1
         else:
             high = middle
-    place = load(fold, SUMS) + 8 * SUM_WORDS * low
-    if low == load(fold, COUNT) or load(place, VALUE) != value:
-        used = _make_room(area, used, fold)
-        place = load(fold, SUMS) + 8 * SUM_WORDS * low
-        move(place + 8 * SUM_WORDS, place, 8 * SUM_WORDS * (load(fold, COUNT) - low))
-        _set(place, value)
-        store(fold, COUNT, load(fold, COUNT) + 1)
-    _increase(fold, place, weight, earlier, load32(record, trace.CAME))
-    return used
+    if low == sums.count or _sum_at(totals, low).value != value:
+        _make_room(op, sums)
+        totals = sums.sums
+        total, behind = _sum_at(totals, low), _sum_at(totals, low + 1)
+        move(behind.address, total.address, 8 * SUM_WORDS * (sums.count - low))
+        _clear(total, value)
+        sums.count += 1
+    _increase(sums, _sum_at(totals, low), weight, old_weight, row.iteration)
 
 
 @kernel
-def _make_room(area: int, used: int, fold: int) -> int:
-    """See to room for one more sum; return how many words of the area are used then."""
-    count, room = load(fold, COUNT), load(fold, ROOM)
+def _make_room(op: LoopReduce, sums: RunningSums) -> None:
+    """Make room for one more sum."""
+    count, room = sums.count, sums.room
     if count == room:
-        sums = area + 8 * used
-        move(sums, load(fold, SUMS), 8 * SUM_WORDS * count)
-        store(fold, SUMS, sums)
-        store(fold, ROOM, 2 * room)
-        used += SUM_WORDS * 2 * room
-    return used
+        target = op.sums[_allocate(op, SUM_WORDS * 2 * room) :]
+        move(target.address, sums.sums.address, 8 * SUM_WORDS * count)
+        sums.sums = target
+        sums.room = 2 * room
 
 
 @kernel
-def least(fold: int, column: int, weight: int) -> int:
-    """Return the place of the least value of at least a weight in a column, -1 where there is none."""
-    if column == BEFORE and load(fold, HAD) == 0:
+def least(sums: RunningSums, which: int, min_weight: int) -> int:
+    """Return the index of the least value that has enough NEW or OLD weight, -1 if none has."""
+    if which == OLD and sums.had_weight == 0:
         return -1
-    sums, zeros = load(fold, SUMS), 0
-    for at in range(load(fold, COUNT)):
-        record = sums + 8 * SUM_WORDS * at
-        if load(record, column) >= weight:
-            if zeros <= ZEROS:
-                return at
-            _take_out_zeros(fold)
-            return at - zeros
-        zeros += load(record, NOW) == 0 and load(record, BEFORE) == 0
-    if zeros > ZEROS:
-        _take_out_zeros(fold)
+    totals, zeros = sums.sums, 0
+    for index in range(sums.count):
+        total = _sum_at(totals, index)
+        if total.weights[which] >= min_weight:
+            if zeros <= MAX_ZEROS:
+                return index
+            _remove_zeros(sums)
+            return index - zeros
+        zeros += total.weights[NEW] == 0 and total.weights[OLD] == 0
+    if zeros > MAX_ZEROS:
+        _remove_zeros(sums)
     return -1
 
 
 @kernel
-def _take_out_zeros(fold: int) -> None:
-    sums, kept = load(fold, SUMS), 0
-    for at in range(load(fold, COUNT)):
-        record, target = sums + 8 * SUM_WORDS * at, sums + 8 * SUM_WORDS * kept
-        if load(record, NOW) != 0 or load(record, BEFORE) != 0:
-            for word in range(SUM_WORDS):
-                store(target, word, load(record, word))
+def _remove_zeros(sums: RunningSums) -> None:
+    """Remove the values that have no weight."""
+    totals, kept = sums.sums, 0
+    for index in range(sums.count):
+        total, target = _sum_at(totals, index), _sum_at(totals, kept)
+        if total.weights[NEW] != 0 or total.weights[OLD] != 0:
+            target.value = total.value
+            target.certain_from = total.certain_from
+            target.weights[NEW] = total.weights[NEW]
+            target.weights[OLD] = total.weights[OLD]
             kept += 1
-    store(fold, COUNT, kept)
+    sums.count = kept
 
 
 @inline
-def value_at(fold: int, place: int) -> int:
-    """Return the value of a sum; NEVER for place -1."""
-    return load(load(fold, SUMS) + 8 * SUM_WORDS * place, VALUE) if place >= 0 else NEVER
+def value_at(sums: RunningSums, index: int) -> int:
+    """Return the value at an index, NO_VALUE for -1."""
+    return _sum_at(sums.sums, index).value if index >= 0 else NO_VALUE
 
 
 @inline
-def since_at(fold: int, place: int) -> int:
-    return load(load(fold, SUMS) + 8 * SUM_WORDS * place, SINCE) if place >= 0 else 0
+def certain_from_at(sums: RunningSums, index: int) -> int:
+    """Return the iteration, plus 1, from which on the value at an index is certain, 0 for -1."""
+    return _sum_at(sums.sums, index).certain_from if index >= 0 else 0
 
 
 @kernel
-def negative(fold: int) -> int:
-    """Return the place of a sum that is negative now, -1 where none is."""
-    if load(fold, DEBTS) == 0:
-        return -1
-    for at in range(load(fold, COUNT)):
-        if load(load(fold, SUMS) + 8 * SUM_WORDS * at, NOW) < 0:
-            return at
-    return -1
+def negative_value(sums: RunningSums) -> int:
+    """Return a value whose weight is negative now, NO_VALUE if there is none."""
+    if sums.negative_count == 0:
+        return NO_VALUE
+    totals = sums.sums
+    for index in range(sums.count):
+        total = _sum_at(totals, index)
+        if total.weights[NEW] < 0:
+            return total.value
+    return NO_VALUE

@@ -1,181 +1,221 @@
-"""What a loop remembers: rows by key, each with the iteration at which it came, summed over the epochs that are over.
+"""The trace of a loop: rows by key, each with its iteration and its weight summed over all epochs so far.
 
-A row is a record: its weight, its place in the list of its key, the id of the key, the iteration, its values, and what
-its operator keeps with it. It is found by a hash of all of that in an open table of (hash, slot).
+The rows of a key form a list, newest first. A row is found by a hash of its key, iteration and values in an open table
+of (hash, slot). Its record begins as a `TraceRow`; the words behind its values belong to the operator of the trace.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.hash_map import HASHED, LOW, add
+from deltamark.dataflow.kernels.core.blocks import Array, Array32, Arrays, Block, Cell, Inline, Int32, Vector, Vectors
+from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
 from deltamark.dataflow.kernels.core.hash_set import put, take_out
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, load32, prefetch, store, store32, wraps
+from deltamark.dataflow.kernels.core.memory import inline, kernel, prefetch, wraps
 
-SIZE, ITERATION, DIFF, KEY, KEYS, COLUMNS, INPUTS, RESOLVED, IDS, HASHES, SLOTS = range(11)
-LISTS, WIDTH, TABLE, MASK, USED, RECORDS, WORDS, NEXT, FREE = range(11, 20)
-"""The slice: cells of its size, iterations, weights and keys, and a table of COLUMNS cells; RESOLVED, IDS, HASHES and
-SLOTS are scratch. LISTS: WIDTH int32s an id, the first is a list's first slot. RECORDS: WORDS a slot. NEXT: the first
-slot that was never used, FREE: the first that is free again (slots count from 1)."""
-
-WEIGHT, LINKS, TAGS, VALUES = range(4)
-AFTER, PRECEDING, KEY_ID, CAME = range(2 * LINKS, 2 * VALUES)
-"""Halves of LINKS and TAGS: the next and the previous slot in the list, the id of the key, the iteration."""
-
-GONE = -1
-"""The key of a slot that is free."""
+FREED = -1
+"""The key id of a slot that is free."""
 
 FAR, NEAR = 16, 8
-"""How many rows ahead the table and the records are fetched; what is read beyond the slice is of no consequence."""
+"""The number of rows ahead at which the table and the records are prefetched. Not measured."""
+
+
+class Trace(Block):
+    """The rows of a loop, and the slice that is added to them."""
+
+    size: Cell
+    iteration: Vector
+    diff: Vector
+    key: Vector
+    keys: KeyMap
+    columns: int
+    inputs: Vectors
+    resolved: Arrays
+    """Scratch: the arrays of `inputs` for the slice."""
+    ids: Array
+    """Scratch: the key id of each row of the slice."""
+    hashes: Array
+    """Scratch: the hash of each row of the slice."""
+    slots: Array
+    """Output: the slot of each row of the slice."""
+    lists: Array32
+    """For each key id `key_width` int32s, of which the first is the first slot of its list; slots count from 1."""
+    key_width: int
+    table: Array
+    mask: int
+    """The number of entries in the table, less one."""
+    used: int = 0
+    records: Array
+    """For each slot a `TraceRow` of `record_words` words."""
+    record_words: int
+    next_slot: int = 1
+    """The first slot that was never used."""
+    free: int = 0
+    """The first free slot; the free slots form a list."""
+
+
+class TraceRow(Block):
+    """A row of a trace."""
+
+    weight: int
+    next: Int32
+    previous: Int32
+    """The neighbours in the list of the key: slots, or 0."""
+    key_id: Int32
+    iteration: Int32
+    values: Inline
+
+
+ROW_WORDS = TraceRow.size_in_words
 
 
 @inline
-def record_of(past: int, slot: int) -> int:
-    return load(past, RECORDS) + 8 * load(past, WORDS) * slot
+def row_at(trace: Trace, slot: int) -> TraceRow:
+    """Return the row in a slot."""
+    return TraceRow(trace.records[trace.record_words * slot :].address)
 
 
 @inline
-def _mixed(hashed: int, value: int) -> int:
-    mixed = (hashed ^ value) * -7046029254386353131
+def _mix(row_hash: int, value: int) -> int:
+    mixed = (row_hash ^ value) * -7046029254386353131
     return mixed ^ (mixed >> 32)
 
 
 @kernel
-def _resolve(past: int, size: int) -> None:
-    """Write down where the slice's columns lie, and the id of the key and the hash of each row."""
-    columns, resolved, ids, hashes = load(past, COLUMNS), load(past, RESOLVED), load(past, IDS), load(past, HASHES)
-    key, keys, iterations = load(load(past, KEY), 0), load(past, KEYS), load(load(past, ITERATION), 0)
-    hashed, low = load(keys, HASHED) != 0, load(keys, LOW)
+def _resolve(trace: Trace, size: int) -> None:
+    """Store the columns of the slice, and the key id and the hash of each row, in the scratch arrays."""
+    columns, ids, hashes = trace.columns, trace.ids, trace.hashes
+    key, keys, iterations = trace.key, trace.keys, trace.iteration
+    hashed, low = keys.hashed != 0, keys.low
     for at in range(size):
-        key_id = add(keys, load(key, at)) if hashed else load(key, at) - low
-        store(ids, at, key_id)
-        store(hashes, at, _mixed(key_id << 20, load(iterations, at)))
+        key_id = add(keys, key[at]) if hashed else key[at] - low
+        ids[at] = key_id
+        hashes[at] = _mix(key_id << 20, iterations[at])
     for column in range(columns):
-        source = load(load(load(past, INPUTS), column), 0)
-        store(resolved, column, source)
+        source = trace.inputs[column]
+        trace.resolved[column] = source
         for at in range(size):
-            store(hashes, at, _mixed(load(hashes, at), load(source, at)))
+            hashes[at] = _mix(hashes[at], source[at])
     for at in range(size):
-        store(hashes, at, load(hashes, at) & 0x7FFFFFFF)
-    for at in range(size, size + FAR):  # what is fetched ahead is there
-        store(ids, at, 0)
+        hashes[at] &= 0x7FFFFFFF
+    for at in range(size, size + FAR):  # they are prefetched
+        ids[at] = 0
 
 
 @kernel
-def absorb(past: int) -> int:
-    """Add the slice's rows; return a negative number where a weight needs more than 64 bits.
+def add_slice(trace: Trace) -> int:
+    """Add the rows of the slice; return a negative number if a weight needs more than 64 bits.
 
-    A row that has lost its weight stays until it is forgotten.
+    A row whose weight becomes 0 stays until `remove_row`.
     """
-    size = load(load(past, SIZE), 0)
-    while 2 * (load(past, USED) + size) > load(past, MASK) + 1:
-        _grow(past)
-    _resolve(past, size)
-    ids, hashes, slots, resolved = load(past, IDS), load(past, HASHES), load(past, SLOTS), load(past, RESOLVED)
-    iterations, diffs, columns = load(load(past, ITERATION), 0), load(load(past, DIFF), 0), load(past, COLUMNS)
-    table, mask, records, words = load(past, TABLE), load(past, MASK), load(past, RECORDS), 8 * load(past, WORDS)
-    lists, width, wrapped = load(past, LISTS), load(past, WIDTH), 0
+    size = trace.size
+    while 2 * (trace.used + size) > trace.mask + 1:
+        _grow(trace)
+    _resolve(trace, size)
+    ids, hashes, slots, resolved = trace.ids, trace.hashes, trace.slots, trace.resolved
+    iterations, diffs, columns = trace.iteration, trace.diff, trace.columns
+    table, mask, records, words = trace.table, trace.mask, trace.records, trace.record_words
+    lists, width, wrapped = trace.lists, trace.key_width, 0
     for at in range(size):
-        prefetch(table + 8 * (load(hashes, at + FAR) & mask))
-        prefetch(lists + 4 * width * load(ids, at + FAR))
-        prefetch(records + words * (load(table, load(hashes, at + NEAR) & mask) & 0xFFFFFFFF))
-        hashed, key_id, iteration = load(hashes, at), load(ids, at), load(iterations, at)
-        place, slot = hashed & mask, 0
+        prefetch(table[hashes[at + FAR] & mask :].address)
+        prefetch(lists[width * ids[at + FAR] :].address)
+        prefetch(records[words * (table[hashes[at + NEAR] & mask] & 0xFFFFFFFF) :].address)
+        row_hash, key_id, iteration = hashes[at], ids[at], iterations[at]
+        place, slot = row_hash & mask, 0
         while True:
-            entry = load(table, place)
+            entry = table[place]
             if entry == 0:
                 break
-            if entry >> 32 == hashed:
-                record, column = records + words * (entry & 0xFFFFFFFF), 0
-                if load32(record, KEY_ID) == key_id and load32(record, CAME) == iteration:
-                    while column < columns and load(record, VALUES + column) == load(load(resolved, column), at):
+            if entry >> 32 == row_hash:
+                row, column = TraceRow(records[words * (entry & 0xFFFFFFFF) :].address), 0
+                if row.key_id == key_id and row.iteration == iteration:
+                    while column < columns and row.values[column] == resolved[column][at]:
                         column += 1
                     if column == columns:
                         slot = entry & 0xFFFFFFFF
                         break
             place = (place + 1) & mask
         if slot == 0:
-            slot = _make(past, at, key_id, iteration)
-            store(table, place, hashed << 32 | slot)
-        record = records + words * slot
-        weight = load(record, WEIGHT)
-        wrapped |= wraps(weight, load(diffs, at))
-        store(record, WEIGHT, weight + load(diffs, at))
-        store(slots, at, slot)
+            slot = _add_row(trace, at, key_id, iteration)
+            table[place] = row_hash << 32 | slot
+        row = TraceRow(records[words * slot :].address)
+        weight = row.weight
+        wrapped |= wraps(weight, diffs[at])
+        row.weight = weight + diffs[at]
+        slots[at] = slot
     return wrapped
 
 
 @kernel
-def _make(past: int, at: int, key_id: int, iteration: int) -> int:
-    """Make a row of weight 0, the first of its list; return its slot."""
-    slot, lists, width, columns = load(past, FREE), load(past, LISTS), load(past, WIDTH), load(past, COLUMNS)
+def _add_row(trace: Trace, at: int, key_id: int, iteration: int) -> int:
+    """Add a row of weight 0 as the first of its list; return its slot."""
+    slot, first_place, columns = trace.free, trace.key_width * key_id, trace.columns
     if slot != 0:
-        record = record_of(past, slot)
-        store(past, FREE, load32(record, AFTER))
+        trace.free = row_at(trace, slot).next
     else:
-        slot = load(past, NEXT)
-        store(past, NEXT, slot + 1)
-        record = record_of(past, slot)
-    first = load32(lists, width * key_id)
-    store32(lists, width * key_id, slot)
+        slot = trace.next_slot
+        trace.next_slot = slot + 1
+    first = trace.lists[first_place]
+    trace.lists[first_place] = slot
     if first != 0:
-        store32(record_of(past, first), PRECEDING, slot)
-    store(record, WEIGHT, 0)
-    store32(record, AFTER, first)
-    store32(record, PRECEDING, 0)
-    store32(record, KEY_ID, key_id)
-    store32(record, CAME, iteration)
+        row_at(trace, first).previous = slot
+    row = row_at(trace, slot)
+    row.weight = 0
+    row.next = first
+    row.previous = 0
+    row.key_id = key_id
+    row.iteration = iteration
     for column in range(columns):
-        store(record, VALUES + column, load(load(load(past, RESOLVED), column), at))
-    for word in range(VALUES + columns, load(past, WORDS)):
-        store(record, word, 0)
-    store(past, USED, load(past, USED) + 1)
+        row.values[column] = trace.resolved[column][at]
+    for word in range(columns, trace.record_words - ROW_WORDS):
+        row.values[word] = 0
+    trace.used += 1
     return slot
 
 
 @kernel
-def forget(past: int, slot: int) -> None:
-    """Take a row out of its list and out of the table, and free its slot."""
-    record = record_of(past, slot)
-    key_id, after, preceding = load32(record, KEY_ID), load32(record, AFTER), load32(record, PRECEDING)
-    if preceding == 0:
-        store32(load(past, LISTS), load(past, WIDTH) * key_id, after)
+def remove_row(trace: Trace, slot: int) -> None:
+    """Remove a row from its list and from the table, and free its slot."""
+    row = row_at(trace, slot)
+    key_id, following, previous = row.key_id, row.next, row.previous
+    if previous == 0:
+        trace.lists[trace.key_width * key_id] = following
     else:
-        store32(record_of(past, preceding), AFTER, after)
-    if after != 0:
-        store32(record_of(past, after), PRECEDING, preceding)
-    _take_out(past, record, slot)
-    store32(record, KEY_ID, GONE)
-    store32(record, AFTER, load(past, FREE))
-    store(past, FREE, slot)
-    store(past, USED, load(past, USED) - 1)
+        row_at(trace, previous).next = following
+    if following != 0:
+        row_at(trace, following).previous = previous
+    take_out(trace.table, trace.mask, _hash_of(row, trace.columns), slot)
+    row.key_id = FREED
+    row.next = trace.free
+    trace.free = slot
+    trace.used -= 1
 
 
 @kernel
-def _take_out(past: int, record: int, slot: int) -> None:
-    """Take a row out of the table."""
-    hashed = _mixed(load32(record, KEY_ID) << 20, load32(record, CAME))
-    for column in range(load(past, COLUMNS)):
-        hashed = _mixed(hashed, load(record, VALUES + column))
-    take_out(load(past, TABLE), load(past, MASK), hashed & 0x7FFFFFFF, slot)
+def _hash_of(row: TraceRow, columns: int) -> int:
+    """Return the hash of a row."""
+    row_hash = _mix(row.key_id << 20, row.iteration)
+    for column in range(columns):
+        row_hash = _mix(row_hash, row.values[column])
+    return row_hash & 0x7FFFFFFF
 
 
 @kernel
-def _grow(past: int) -> None:
-    """Double the table where it lies.
+def _grow(trace: Trace) -> None:
+    """Double the table in place.
 
-    Entries move in order, those before the first gap last, for they may belong to the end; so none comes to lie behind
-    one that has yet to move.
+    Entries move in order, so that none comes to lie behind one that has yet to move; those before the first gap move
+    last, because they may belong to the end of the table.
     """
-    table, slots, waiting, at = load(past, TABLE), load(past, MASK) + 1, load(past, SLOTS), 0
-    mask = 2 * slots - 1
-    while load(table, at) != 0:
-        store(waiting, at, load(table, at))
-        store(table, at, 0)
-        at += 1
-    for place in range(at + 1, slots):
-        entry = load(table, place)
+    table, entries, waiting, count = trace.table, trace.mask + 1, trace.slots, 0
+    mask = 2 * entries - 1
+    while table[count] != 0:
+        waiting[count] = table[count]
+        table[count] = 0
+        count += 1
+    for place in range(count + 1, entries):
+        entry = table[place]
         if entry != 0:
-            store(table, place, 0)
+            table[place] = 0
             put(table, mask, entry)
-    for index in range(at):
-        put(table, mask, load(waiting, index))
-    store(past, MASK, mask)
+    for index in range(count):
+        put(table, mask, waiting[index])
+    trace.mask = mask

@@ -1,81 +1,96 @@
-"""Which keys are to be looked at in which iteration: a list for each iteration, and a heap of those that have one."""
+"""The worklist of a loop: the keys to be evaluated in each iteration, and a heap of the iterations that have keys."""
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load, load32, store, store32
+from deltamark.dataflow.kernels.core.blocks import Array, Array32, Block
+from deltamark.dataflow.kernels.core.memory import inline, kernel
 
-LISTS, NODES, NEXT, FREE, HEAP, HEAPED = range(6)
-"""LISTS: an int32 for each iteration, the first of its NODES (int32 pairs: key, next). NEXT: the first node that was
-never used, FREE: the first that is free again (nodes count from 1). HEAP: HEAPED iterations, the least one first."""
+
+class Worklist(Block):
+    """A list of keys for each iteration."""
+
+    lists: Array32
+    """The first node of each iteration's list; nodes count from 1."""
+    nodes: Array32
+    """Pairs of a key id and the next node."""
+    next_node: int = 1
+    """The first node that was never used."""
+    free: int = 0
+    """The first free node; the free nodes form a list."""
+    heap: Array
+    """The iterations whose lists are not empty, the least one first."""
+    heap_size: int = 0
 
 
 @inline
-def any_left(agenda: int) -> bool:
-    return load(agenda, HEAPED) > 0
+def is_empty(worklist: Worklist) -> bool:
+    """Return whether no iteration has keys."""
+    return worklist.heap_size == 0
 
 
 @inline
-def first(agenda: int) -> int:
-    return load(load(agenda, HEAP), 0)
+def first_iteration(worklist: Worklist) -> int:
+    """Return the first iteration that has keys."""
+    return worklist.heap[0]
 
 
 @kernel
-def add(agenda: int, key_id: int, iteration: int) -> None:
-    """Have a key looked at in an iteration."""
-    nodes, lists, node = load(agenda, NODES), load(agenda, LISTS), load(agenda, FREE)
+def schedule(worklist: Worklist, key_id: int, iteration: int) -> None:
+    """Add a key to the list of an iteration."""
+    nodes, lists, node = worklist.nodes, worklist.lists, worklist.free
     if node != 0:
-        store(agenda, FREE, load32(nodes, 2 * node + 1))
+        worklist.free = nodes[2 * node + 1]
     else:
-        node = load(agenda, NEXT)
-        store(agenda, NEXT, node + 1)
-    following = load32(lists, iteration)
+        node = worklist.next_node
+        worklist.next_node = node + 1
+    following = lists[iteration]
     if following == 0:
-        _push(agenda, iteration)
-    store32(nodes, 2 * node, key_id)
-    store32(nodes, 2 * node + 1, following)
-    store32(lists, iteration, node)
+        _push(worklist, iteration)
+    nodes[2 * node] = key_id
+    nodes[2 * node + 1] = following
+    lists[iteration] = node
 
 
 @kernel
-def take(agenda: int, most: int, chosen: int) -> int:
-    """Take keys off the list of the first iteration; return how many."""
-    lists, nodes, iteration, count = load(agenda, LISTS), load(agenda, NODES), first(agenda), 0
-    node = load32(lists, iteration)
-    while node != 0 and count < most:
-        store(chosen, count, load32(nodes, 2 * node))
+def take(worklist: Worklist, limit: int, keys: Array) -> int:
+    """Move keys, at most `limit`, from the list of the first iteration to an array; return their number."""
+    lists, nodes, iteration, count = worklist.lists, worklist.nodes, first_iteration(worklist), 0
+    node = lists[iteration]
+    while node != 0 and count < limit:
+        keys[count] = nodes[2 * node]
         count += 1
-        following = load32(nodes, 2 * node + 1)
-        store32(nodes, 2 * node + 1, load(agenda, FREE))
-        store(agenda, FREE, node)
+        following = nodes[2 * node + 1]
+        nodes[2 * node + 1] = worklist.free
+        worklist.free = node
         node = following
-    store32(lists, iteration, node)
+    lists[iteration] = node
     if node == 0:
-        _pop(agenda)
+        _pop(worklist)
     return count
 
 
 @kernel
-def _push(agenda: int, iteration: int) -> None:
-    heap, at = load(agenda, HEAP), load(agenda, HEAPED)
-    store(agenda, HEAPED, at + 1)
-    while at > 0 and load(heap, (at - 1) >> 1) > iteration:
-        store(heap, at, load(heap, (at - 1) >> 1))
+def _push(worklist: Worklist, iteration: int) -> None:
+    heap, at = worklist.heap, worklist.heap_size
+    worklist.heap_size = at + 1
+    while at > 0 and heap[(at - 1) >> 1] > iteration:
+        heap[at] = heap[(at - 1) >> 1]
         at = (at - 1) >> 1
-    store(heap, at, iteration)
+    heap[at] = iteration
 
 
 @kernel
-def _pop(agenda: int) -> None:
-    """Take the first iteration away."""
-    heap, size, at = load(agenda, HEAP), load(agenda, HEAPED) - 1, 0
-    store(agenda, HEAPED, size)
-    last = load(heap, size)
+def _pop(worklist: Worklist) -> None:
+    """Remove the first iteration."""
+    heap, size, at = worklist.heap, worklist.heap_size - 1, 0
+    worklist.heap_size = size
+    last = heap[size]
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and load(heap, child + 1) < load(heap, child):
+        if child + 1 < size and heap[child + 1] < heap[child]:
             child += 1
-        if load(heap, child) >= last:
+        if heap[child] >= last:
             break
-        store(heap, at, load(heap, child))
+        heap[at] = heap[child]
         at = child
-    store(heap, at, last)
+    heap[at] = last

@@ -24,7 +24,7 @@ from deltamark.dataflow.kernels.motifs.extension import (
     FOREVER,
     LISTED,
     MEASURED,
-    Extend,
+    ExtendBlock,
     complete,
     emit,
     extender_at,
@@ -42,7 +42,7 @@ for each update. Not measured."""
 
 
 @kernel
-def extend(op: Extend) -> int:
+def extend(op: ExtendBlock) -> int:
     """Extend the rows of the slice."""
     count, extenders, size = op.extender_count, op.extenders, op.size
     is_bound, by_fewest, mode, out = op.is_bound != 0, op.proposer == FEWEST, op.mode, 0
@@ -82,7 +82,7 @@ def _refer_to_pool(extender: DeltaExtender) -> None:
 
 
 @kernel
-def _prefetch(op: Extend, row: int) -> None:
+def _prefetch(op: ExtendBlock, row: int) -> None:
     """Prefetch the list heads of rows far ahead, and the beginnings of the lists of nearer ones."""
     for which in range(op.extender_count):
         extender = extender_at(op.extenders, which)
@@ -97,7 +97,7 @@ def _prefetch(op: Extend, row: int) -> None:
 
 
 @kernel
-def _open_lists(op: Extend, row: int) -> int:
+def _open_lists(op: ExtendBlock, row: int) -> int:
     """Open the lists of a row's keys; return the number of the proposer, or -1 if no value can be in all of them."""
     time, extenders, proposer = op.time[row], op.extenders, op.proposer
     least, fewest = 0, FOREVER
@@ -135,13 +135,13 @@ def _can_intersect_all(extenders: Array, count: int) -> bool:
 
 
 @inline
-def _measure(op: Extend, row: int, extender: DeltaExtender, out: int) -> int:
+def _measure(op: ExtendBlock, row: int, extender: DeltaExtender, out: int) -> int:
     """Extend a row by an upper bound of the number of its values."""
     return emit(op, row, size_of(extender) + update_count(extender), op.diff[row], out)
 
 
 @kernel
-def _copy(op: Extend, row: int, extender: DeltaExtender, out: int) -> int:
+def _copy(op: ExtendBlock, row: int, extender: DeltaExtender, out: int) -> int:
     """Extend a row by all values of a list."""
     pool, width, low, start = extender.pool, extender.width, extender.index.low, extender.at
     values, count = op.out_value, extender.stop - start
@@ -153,7 +153,7 @@ def _copy(op: Extend, row: int, extender: DeltaExtender, out: int) -> int:
 
 
 @kernel
-def _sum(op: Extend, start: int, stop: int) -> int:
+def _sum(op: ExtendBlock, start: int, stop: int) -> int:
     """Add the weights of a row's output rows to the first of them; return the new size of the output."""
     diffs = op.out_diff
     total = diffs[start]
@@ -172,7 +172,7 @@ def _list_of(extender: DeltaExtender) -> Array32:
 
 
 @kernel
-def _intersect_two(op: Extend, row: int, mine: DeltaExtender, other: DeltaExtender, which: int, out: int) -> int:
+def _intersect_two(op: ExtendBlock, row: int, mine: DeltaExtender, other: DeltaExtender, which: int, out: int) -> int:
     """Extend a row by the values of two lists and of their updates. which: the number of `mine`."""
     start, size, other_size = mine.at, size_of(mine), size_of(other)
     values, low = op.out_value[out:], mine.index.low
@@ -189,7 +189,7 @@ def _intersect_two(op: Extend, row: int, mine: DeltaExtender, other: DeltaExtend
 
 
 @kernel
-def _intersect_all(op: Extend, row: int, least: int, out: int) -> int:
+def _intersect_all(op: ExtendBlock, row: int, least: int, out: int) -> int:
     """Extend a row by the values of more than two lists: intersect two, and look the result up in the others."""
     extenders, values, second = op.extenders, op.out_value[out:], 1 if least == 0 else 0
     mine, other = extender_at(extenders, least), extender_at(extenders, second)

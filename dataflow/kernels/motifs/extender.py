@@ -12,13 +12,13 @@ from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
 from deltamark.dataflow.kernels.core.hash_map import KeyMap, find
 from deltamark.dataflow.kernels.core.memory import inline, kernel
 from deltamark.dataflow.kernels.core.sorted_lists import UNIT, ListHead, number_at, seek, weight_at
-from deltamark.dataflow.kernels.motifs.index import Index, update_at
+from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at
 
 
 class Extender(Block):
     """An index, and the rest of the list of the current row's key."""
 
-    index: Index
+    index: IndexBlock
     pool: Array = NONE
     width: int = 0
     """As in the index."""
@@ -69,7 +69,7 @@ def settled_weight(extender: Extender, value: int) -> int:
 
 
 @inline
-def open_list(extender: DeltaExtender, index: Index, head: ListHead, before: int) -> int:
+def open_list(extender: DeltaExtender, index: IndexBlock, head: ListHead, before: int) -> int:
     """Go to the rows of a key that are visible before a time; return an upper bound of their number."""
     start, count, first = head.start * UNIT, head.count, head.first_update - 1
     if first >= 0 and index.one_time != 0 and update_at(index.updates, first).time >= before:

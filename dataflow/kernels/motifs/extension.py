@@ -22,7 +22,7 @@ FEWEST = -1
 FOREVER = 2**62
 
 
-class Extend(Operator):
+class ExtendBlock(Operator):
     """The extension of the rows of a slice."""
 
     size: Cell
@@ -62,7 +62,7 @@ def extender_at(extenders: Array, which: int) -> DeltaExtender:
 
 
 @inline
-def product(op: Extend, a: int, b: int) -> int:
+def product(op: ExtendBlock, a: int, b: int) -> int:
     """Multiply weights."""
     if too_wide(a, b) != 0:
         op.overflow = 1
@@ -70,7 +70,7 @@ def product(op: Extend, a: int, b: int) -> int:
 
 
 @inline
-def emit(op: Extend, row: int, value: int, weight: int, out: int) -> int:
+def emit(op: ExtendBlock, row: int, value: int, weight: int, out: int) -> int:
     """Write an output row; return the new size of the output."""
     op.out_time[out] = op.time[row]
     op.out_diff[out] = weight
@@ -80,7 +80,7 @@ def emit(op: Extend, row: int, value: int, weight: int, out: int) -> int:
 
 
 @kernel
-def complete(op: Extend, row: int, start: int, stop: int) -> int:
+def complete(op: ExtendBlock, row: int, start: int, stop: int) -> int:
     """Complete output rows whose values are written; return the new size of the output."""
     time, diff = op.time[row], op.diff[row]
     if op.mode != LISTED:
@@ -94,7 +94,7 @@ def complete(op: Extend, row: int, start: int, stop: int) -> int:
 
 
 @kernel
-def propose_updates(op: Extend, row: int, mine: DeltaExtender, other: DeltaExtender, which: int, out: int) -> int:
+def propose_updates(op: ExtendBlock, row: int, mine: DeltaExtender, other: DeltaExtender, which: int, out: int) -> int:
     """Extend a row by the visible updates of extender `which`, `mine`, whose values the other extender has."""
     updates, low, before, others = mine.index.updates, mine.index.low, mine.before, other.update_at
     for at in range(mine.update_at, mine.update_stop):
@@ -107,7 +107,7 @@ def propose_updates(op: Extend, row: int, mine: DeltaExtender, other: DeltaExten
 
 
 @kernel
-def propose(op: Extend, row: int, which: int, out: int) -> int:
+def propose(op: ExtendBlock, row: int, which: int, out: int) -> int:
     """Extend a row by the values that an extender proposes and all others have, whatever their weights and updates."""
     extender = extender_at(op.extenders, which)
     index, pool, width = extender.index, extender.pool, extender.width
@@ -133,7 +133,7 @@ def propose(op: Extend, row: int, which: int, out: int) -> int:
 
 
 @kernel
-def validate(op: Extend, row: int, value: int, weight: int, proposer: int, out: int) -> int:
+def validate(op: ExtendBlock, row: int, value: int, weight: int, proposer: int, out: int) -> int:
     """Extend a row by a value if all extenders but the proposer have it; return the new size of the output."""
     weight, extenders = product(op, weight, op.diff[row]), op.extenders
     for which in range(op.extender_count):

@@ -11,10 +11,10 @@ from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Vector
 from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
 from deltamark.dataflow.kernels.core.memory import inline, kernel
 from deltamark.dataflow.kernels.core.sort import sort_rows
-from deltamark.dataflow.kernels.core.sorted_lists import SortedLists, head_of
+from deltamark.dataflow.kernels.core.sorted_lists import SortedListsBlock, head_of
 
 
-class Index(SortedLists):
+class IndexBlock(SortedListsBlock):
     """The settled rows of a collection, and the updates of the current slice. A value is `low` plus its number."""
 
     size: Cell
@@ -89,7 +89,7 @@ def update_run_at(runs: Array, at: int) -> UpdateRun:
 
 
 @kernel
-def insert(op: Index) -> None:
+def insert(op: IndexBlock) -> None:
     """Sort the updates of the slice."""
     size, keys, low = op.size, op.keys, op.low
     key, value, ids, numbers, rows = op.key, op.value, op.ids, op.numbers, op.rows
@@ -105,7 +105,7 @@ def insert(op: Index) -> None:
 
 
 @kernel
-def _write_updates(op: Index, rows: Array, size: int) -> None:
+def _write_updates(op: IndexBlock, rows: Array, size: int) -> None:
     """Write the updates in the order of their rows, and where those of each key begin."""
     ids, numbers, times, diffs, updates, runs = op.ids, op.numbers, op.time, op.diff, op.updates, op.runs
     count, key_id, first = 0, -1, 0

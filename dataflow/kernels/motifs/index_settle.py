@@ -27,7 +27,7 @@ from deltamark.dataflow.kernels.core.sorted_lists import (
     span_length,
     weight_at,
 )
-from deltamark.dataflow.kernels.motifs.index import Index, update_at, update_run_at
+from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at, update_run_at
 
 NEEDS_ROOM, FAILED = 1, 2
 """Statuses of `settle`: the lists should be packed, and nothing was done; `error` says what is wrong."""
@@ -36,10 +36,10 @@ NEGATIVE, OVERFLOW = 1, 2
 """Errors: a multiplicity is negative at the end of a time, or needs more than 64 bits."""
 
 
-class SettleIndex(Operator):
+class SettleIndexBlock(Operator):
     """The operator that settles the slice of an index."""
 
-    index: Index
+    index: IndexBlock
 
 
 class AddedRow(Block):
@@ -60,7 +60,7 @@ def _added_row(added: Array, at: int) -> AddedRow:
 
 
 @kernel
-def settle(op: Index) -> int:
+def settle(op: IndexBlock) -> int:
     """Merge the updates of the slice into the lists."""
     if needs_packing(op):
         return NEEDS_ROOM
@@ -80,7 +80,7 @@ def settle(op: Index) -> int:
 
 
 @kernel
-def _report_negative_row(op: Index) -> None:
+def _report_negative_row(op: IndexBlock) -> None:
     """Write to the error fields the first settled row of negative weight; there is one."""
     key_id = 0
     while True:
@@ -98,7 +98,7 @@ def _report_negative_row(op: Index) -> None:
 
 
 @kernel
-def _settle_key(op: Index, key_id: int, start: int, stop: int) -> bool:
+def _settle_key(op: IndexBlock, key_id: int, start: int, stop: int) -> bool:
     """Merge the updates of a key into its list; return False if one of them is an error."""
     head = head_of(op, key_id)
     pool, width, updates = op.pool, op.width, op.updates
@@ -138,7 +138,7 @@ def _settle_key(op: Index, key_id: int, start: int, stop: int) -> bool:
 
 
 @kernel
-def _new_weight(op: Index, weight: int, start: int, stop: int) -> int:
+def _new_weight(op: IndexBlock, weight: int, start: int, stop: int) -> int:
     """Add the updates of a row to its weight, which may be negative only within a time that is still open."""
     updates, wrapped = op.updates, 0
     first = update_at(updates, start)
@@ -166,7 +166,7 @@ def _new_weight(op: Index, weight: int, start: int, stop: int) -> int:
 
 
 @kernel
-def _remove_rows(op: Index, first: int, count: int, removed: int) -> None:
+def _remove_rows(op: IndexBlock, first: int, count: int, removed: int) -> None:
     """Close the gaps that removed rows leave in a list."""
     if removed == 0:
         return
@@ -179,7 +179,7 @@ def _remove_rows(op: Index, first: int, count: int, removed: int) -> None:
 
 
 @kernel
-def _add_rows(op: Index, head: ListHead, count: int, added: int) -> None:
+def _add_rows(op: IndexBlock, head: ListHead, count: int, added: int) -> None:
     """Merge rows into a list of `count` rows, from its end on: in its span, or in a larger one."""
     old, room = head.start * UNIT, head.room
     new, total, wanted = old, count + added, 0

@@ -22,7 +22,7 @@ WAITING = 1
 """Status: nothing was done, come back later."""
 
 
-class Exchange(Operator):
+class ExchangeBlock(Operator):
     """The rows of a stream, and where they go."""
 
     size: Cell
@@ -64,7 +64,7 @@ class Exchange(Operator):
 
 
 @kernel
-def send(op: Exchange) -> int:
+def send(op: ExchangeBlock) -> int:
     """Partition the slice, and publish it."""
     worker, number = op.worker, op.round
     if worker >= op.senders:
@@ -98,12 +98,12 @@ def publish(address: int, number: int) -> None:
 
 
 @inline
-def _has_reached(op: Exchange, other: int, word: int, number: int) -> bool:
+def _has_reached(op: ExchangeBlock, other: int, word: int, number: int) -> bool:
     return awaited(op.rounds[LINE * other + word :].address, number, op.spins)
 
 
 @kernel
-def _send_to_all(op: Exchange) -> None:
+def _send_to_all(op: ExchangeBlock) -> None:
     rows = op.rows
     for at in range(op.size):
         rows[at] = at
@@ -111,7 +111,7 @@ def _send_to_all(op: Exchange) -> None:
 
 
 @kernel
-def _partition(op: Exchange) -> None:
+def _partition(op: ExchangeBlock) -> None:
     """List the rows of the slice by the worker that owns them, each list in the order of the slice."""
     size, workers, rows, counts, owners = op.size, op.workers, op.rows, op.counts, op.owners
     inverse, low, values = op.reciprocal, op.low, op.key_columns[0]
@@ -144,7 +144,7 @@ def _partition(op: Exchange) -> None:
 
 
 @kernel
-def _hash_owners(op: Exchange, size: int) -> None:
+def _hash_owners(op: ExchangeBlock, size: int) -> None:
     """Find the owner of each row by a hash of its keys."""
     keys, workers, owners = op.keys, op.workers, op.owners
     for key in range(keys):
@@ -155,7 +155,7 @@ def _hash_owners(op: Exchange, size: int) -> None:
 
 
 @kernel
-def _write(op: Exchange, worker: int, message: Array) -> None:
+def _write(op: ExchangeBlock, worker: int, message: Array) -> None:
     """Write a message: for each receiver the place and the size of its part, then the columns of the parts."""
     receivers, columns, to_all, slice_size = op.receivers, op.columns, op.keys == 0, op.size
     place, written = 2 * receivers, False
@@ -177,7 +177,7 @@ def _write(op: Exchange, worker: int, message: Array) -> None:
 
 
 @kernel
-def receive(op: Exchange) -> int:
+def receive(op: ExchangeBlock) -> int:
     """Merge the parts that all senders have sent to this worker."""
     worker, number, senders = op.worker, op.round, op.senders
     if worker >= op.receivers:
@@ -209,7 +209,7 @@ def receive(op: Exchange) -> int:
 
 
 @kernel
-def _find_part(op: Exchange, worker: int, sender: int) -> int:
+def _find_part(op: ExchangeBlock, worker: int, sender: int) -> int:
     """Find a sender's part, or the list of the worker's own rows; return its size."""
     part = op.parts[2 * sender :]
     if sender == worker:
@@ -224,7 +224,7 @@ def _find_part(op: Exchange, worker: int, sender: int) -> int:
 
 
 @kernel
-def _join_column(op: Exchange, worker: int, column: int, target: Array) -> None:
+def _join_column(op: ExchangeBlock, worker: int, column: int, target: Array) -> None:
     """Copy a column of all parts, one part after the other."""
     for sender in range(op.senders):
         size, data = op.parts[2 * sender], Array(op.parts[2 * sender + 1])
@@ -240,7 +240,7 @@ def _join_column(op: Exchange, worker: int, column: int, target: Array) -> None:
 
 
 @kernel
-def _pick(op: Exchange, worker: int, total: int) -> None:
+def _pick(op: ExchangeBlock, worker: int, total: int) -> None:
     """Merge by time: for each row of the output, find its place among the rows of all parts, one after the other.
 
     The output's second column holds the times of the parts meanwhile.

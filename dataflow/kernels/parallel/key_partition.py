@@ -20,7 +20,7 @@ PRECISION_BITS, MAX_WORKERS, MAX_KEYS = 34, 64, 1 << 32
 GOLDEN = -7046029254386353131
 
 
-class Compact(Operator):
+class CompactBlock(Operator):
     """Replaces the keys of one worker by their places."""
 
     size: Cell
@@ -30,7 +30,7 @@ class Compact(Operator):
     result: Vector
 
 
-class Expand(Operator):
+class ExpandBlock(Operator):
     """Replaces places by the keys of a worker."""
 
     size: Cell
@@ -62,7 +62,7 @@ def owner_of(key: int, low: int, workers: int, inverse: int) -> int:
 
 
 @kernel
-def compact(op: Compact) -> None:
+def compact(op: CompactBlock) -> None:
     """Replace keys by places."""
     keys, low, inverse, result = op.keys, op.low, op.reciprocal, op.result
     for at in range(op.size):
@@ -72,7 +72,7 @@ def compact(op: Compact) -> None:
 
 
 @kernel
-def expand(op: Expand) -> None:
+def expand(op: ExpandBlock) -> None:
     """Replace places by keys."""
     places, low, workers, worker, result = op.places, op.low, op.workers, op.worker, op.result
     for at in range(op.size):

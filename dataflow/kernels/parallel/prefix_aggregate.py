@@ -11,7 +11,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Inline, Operator
 from deltamark.dataflow.kernels.core.memory import add_product, add_wide, inline, kernel, store_release
 from deltamark.dataflow.kernels.groups.aggregate import (
-    Aggregate,
+    AggregateBlock,
     Group,
     aggregate,
     end_time,
@@ -50,10 +50,10 @@ class SliceGroup(Block):
     """As in `Group`."""
 
 
-class PrefixAggregate(Operator):
+class PrefixAggregateBlock(Operator):
     """An aggregate, and the sums that the workers exchange."""
 
-    aggregate: Aggregate
+    aggregate: AggregateBlock
     """The aggregate, whose frontier is the cell `until`."""
     worker: Cell
     workers: int
@@ -79,7 +79,7 @@ def _slice_group_words(sums: int) -> int:
 
 
 @kernel
-def prefix_aggregate(op: PrefixAggregate) -> int:
+def prefix_aggregate(op: PrefixAggregateBlock) -> int:
     """Publish the sums of the slice, and emit its changes once the sums of all workers are published."""
     worker, workers, number = op.worker, op.workers, op.round
     if op.has_published == 0:
@@ -100,19 +100,19 @@ def prefix_aggregate(op: PrefixAggregate) -> int:
 
 
 @inline
-def _has_reached(op: PrefixAggregate, other: int, counter: int, number: int) -> bool:
+def _has_reached(op: PrefixAggregateBlock, other: int, counter: int, number: int) -> bool:
     """Return whether a counter of another worker has reached a number."""
     return awaited(op.post[LINE * other + counter :].address, number, op.spins)
 
 
 @inline
-def _sums_of(op: PrefixAggregate, worker: int) -> SliceSums:
+def _sums_of(op: PrefixAggregateBlock, worker: int) -> SliceSums:
     """Return the sums of a worker in this round."""
     return SliceSums(op.mails[SLOTS * worker + op.round % SLOTS].address)
 
 
 @kernel
-def _sum_slice(op: PrefixAggregate, of: Aggregate, slice_sums: SliceSums) -> None:
+def _sum_slice(op: PrefixAggregateBlock, of: AggregateBlock, slice_sums: SliceSums) -> None:
     """Write the sums of the slice."""
     size, times = of.size, of.time
     slice_sums.rows = size
@@ -133,7 +133,7 @@ def _sum_slice(op: PrefixAggregate, of: Aggregate, slice_sums: SliceSums) -> Non
 
 
 @kernel
-def _sum_part(op: PrefixAggregate, of: Aggregate, part: Array, start: int, stop: int) -> int:
+def _sum_part(op: PrefixAggregateBlock, of: AggregateBlock, part: Array, start: int, stop: int) -> int:
     """Write the sums of some rows; return the number of their groups."""
     key, diffs, low, sums, values = of.key, of.diff, of.keys.low, of.sums, of.slice_values
     places, groups, words = op.places, 0, _slice_group_words(sums)
@@ -164,7 +164,7 @@ def _begin_group(group: Array, key_id: int, words: int) -> None:
 
 
 @kernel
-def _process_round(op: PrefixAggregate, worker: int, workers: int) -> int:
+def _process_round(op: PrefixAggregateBlock, worker: int, workers: int) -> int:
     """Process the slices of the round in order; return the status of the aggregate."""
     of, own, frontier = op.aggregate, _sums_of(op, worker), op.frontier
     first_with_rows, until, status = -1, NEVER, 0
@@ -193,7 +193,7 @@ def _process_round(op: PrefixAggregate, worker: int, workers: int) -> int:
 
 
 @kernel
-def _emit_one_time(of: Aggregate, own: SliceSums) -> int:
+def _emit_one_time(of: AggregateBlock, own: SliceSums) -> int:
     """Emit the changes of a slice of one time, whose sums are known."""
     resolve(of)
     rows, status = 0, 0
@@ -207,7 +207,7 @@ def _emit_one_time(of: Aggregate, own: SliceSums) -> int:
 
 
 @kernel
-def _end_open_time(of: Aggregate, rows: int) -> tuple[int, int]:
+def _end_open_time(of: AggregateBlock, rows: int) -> tuple[int, int]:
     """Emit what the open time has changed; return the size of the output, and a status."""
     rows, live, status = end_time(of, of.slice_out, rows, of.live, of.touched_count)
     of.touched_count = 0
@@ -216,7 +216,7 @@ def _end_open_time(of: Aggregate, rows: int) -> tuple[int, int]:
 
 
 @kernel
-def _add_slice(of: Aggregate, slice_sums: SliceSums) -> None:
+def _add_slice(of: AggregateBlock, slice_sums: SliceSums) -> None:
     """Add the sums of a slice to the state; then its last time is open, and the changes of those before are emitted."""
     if slice_sums.rows == 0:
         return
@@ -250,7 +250,7 @@ def _add_numbers(group: Group, source: SliceGroup, sums: int) -> None:
 
 
 @kernel
-def _close_time(of: Aggregate) -> None:
+def _close_time(of: AggregateBlock) -> None:
     """End the open time without emitting its changes, which another worker does."""
     words, live = group_words(of.sums), of.live
     for place in range(of.touched_count):

@@ -14,7 +14,7 @@ TOO_LONG = 2
 """Status: a substring has more bytes than fit."""
 
 
-class InputTexts(Operator):
+class InputTextsBlock(Operator):
     """The texts of an input's column, as they lie in the feed."""
 
     size: Cell
@@ -29,7 +29,7 @@ class InputTexts(Operator):
     length: Vector
 
 
-class TextFunction(Operator):
+class TextFunctionBlock(Operator):
     """A function of a column of texts."""
 
     size: Cell
@@ -38,7 +38,7 @@ class TextFunction(Operator):
     result: Vector
 
 
-class Match(TextFunction):
+class MatchBlock(TextFunctionBlock):
     """Tests whether a text consists of pieces, in order, with anything between them."""
 
     pieces: Array
@@ -46,7 +46,7 @@ class Match(TextFunction):
     count: int
 
 
-class Substring(TextFunction):
+class SubstringBlock(TextFunctionBlock):
     """Packs some characters as a short text; `first` counts from 1."""
 
     first: int
@@ -54,7 +54,7 @@ class Substring(TextFunction):
 
 
 @kernel
-def input_texts(op: InputTexts) -> None:
+def input_texts(op: InputTextsBlock) -> None:
     """Write the addresses and lengths of an input's texts; a missing one has length -1."""
     size, offsets, base, starts, lengths = op.size, op.offsets, op.base, op.start, op.length
     if op.rows == 0:
@@ -73,7 +73,7 @@ def input_texts(op: InputTexts) -> None:
 
 
 @kernel
-def _mark_missing(op: InputTexts, size: int, lengths: Array) -> None:
+def _mark_missing(op: InputTextsBlock, size: int, lengths: Array) -> None:
     missing = Array8(vector_at(op.missing))
     for at in range(size):
         row = at if op.rows == 0 else vector_at(op.rows)[at]
@@ -82,7 +82,7 @@ def _mark_missing(op: InputTexts, size: int, lengths: Array) -> None:
 
 
 @kernel
-def match(op: Match) -> None:
+def match(op: MatchBlock) -> None:
     """Test texts for a pattern."""
     starts, lengths, result, pieces, count = op.start, op.length, op.result, op.pieces, op.count
     for at in range(op.size):
@@ -108,7 +108,7 @@ def _matches(start: int, length: int, pieces: Array, count: int) -> bool:
 
 
 @kernel
-def substring(op: Substring) -> int:
+def substring(op: SubstringBlock) -> int:
     """Pack characters of texts."""
     starts, lengths, result, before, count = op.start, op.length, op.result, op.first - 1, op.count
     for at in range(op.size):
@@ -134,7 +134,7 @@ def _skip(place: int, end: int, characters: int) -> int:
 
 
 @kernel
-def prefix(op: TextFunction) -> None:
+def prefix(op: TextFunctionBlock) -> None:
     """Pack the first seven bytes of texts: a smaller number comes no later in the order of texts."""
     starts, lengths, result = op.start, op.length, op.result
     for at in range(op.size):
@@ -143,7 +143,7 @@ def prefix(op: TextFunction) -> None:
 
 
 @kernel
-def hashes(op: TextFunction) -> None:
+def hashes(op: TextFunctionBlock) -> None:
     """Hash the bytes of texts."""
     starts, lengths, result = op.start, op.length, op.result
     for at in range(op.size):

@@ -10,7 +10,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Array8, Block, Cell, O
 from deltamark.dataflow.kernels.core.hash_set import move
 from deltamark.dataflow.kernels.core.memory import inline, kernel, prefetch
 from deltamark.dataflow.kernels.text.bytes import equal_bytes, first_bytes, hash_bytes
-from deltamark.dataflow.kernels.text.functions import TextFunction
+from deltamark.dataflow.kernels.text.functions import TextFunctionBlock
 from deltamark.dataflow.types import NULL
 
 FREE_NUMBER = -1
@@ -48,7 +48,7 @@ class TextPool(Block):
     """A byte for each number: 1 if a sweep has found it in use."""
 
 
-class NumberedTexts(Operator):
+class NumberedTextsBlock(Operator):
     """The texts of numbers."""
 
     size: Cell
@@ -58,14 +58,14 @@ class NumberedTexts(Operator):
     length: Vector
 
 
-class NumberTexts(TextFunction):
+class NumberTextsBlock(TextFunctionBlock):
     """Numbers texts."""
 
     pool: TextPool
 
 
 @kernel
-def number(op: NumberTexts) -> int:
+def number(op: NumberTextsBlock) -> int:
     """Find the numbers of texts."""
     size, starts, lengths, result, pool = op.size, op.start, op.length, op.result, op.pool
     if 2 * (pool.used + size) > pool.mask + 1:
@@ -162,7 +162,7 @@ def precedes(pool: TextPool, a: int, b: int) -> bool:
 
 
 @kernel
-def numbered_texts(op: NumberedTexts) -> None:
+def numbered_texts(op: NumberedTextsBlock) -> None:
     """Write the addresses and lengths of numbered texts; a missing one has length -1."""
     numbers, starts, lengths, pool_starts, pool_lengths = (
         op.numbers,

@@ -28,10 +28,10 @@ class ExtendCounts:
         return wide_weight()
 
     def proposals(self) -> int:
-        return kernel.Extend(self.block).proposals
+        return kernel.ExtendBlock(self.block).proposals
 
     def extended(self) -> int:
-        return kernel.Extend(self.block).extended
+        return kernel.ExtendBlock(self.block).extended
 
 
 def is_counted(node: Extend | Seek | Measure, names: Iterable[str]) -> bool:
@@ -58,7 +58,8 @@ def extend(stream: Stream, node: Extend | Seek | Measure, indexes: Sequence[Inde
     bound = stream.column(new) if is_bound else 0
     size, time, diff, rows, values = program.cell(), *(program.vector() for _ in range(4))
     block = program.add(
-        vm.EXTEND, kernel.Extend, size=stream.size, time=stream.time, diff=stream.diff, extender_count=len(indexes),
+        vm.EXTEND, kernel.ExtendBlock, size=stream.size, time=stream.time, diff=stream.diff,
+        extender_count=len(indexes),
         extenders=program.table(table), is_bound=is_bound, bound=bound,
         proposer=kernel.FEWEST if proposer is None else proposer, mode=_mode(node, names), out_size=size,
         out_time=time, out_diff=diff, out_row=rows, out_value=values, fan_out=program.crowd,

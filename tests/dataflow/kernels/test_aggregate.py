@@ -11,10 +11,10 @@ from support.kernel_blocks import Blocks, Updates, random_slices
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import aggregate as aggregate_kernel
 from deltamark.dataflow.kernels.groups import threshold as threshold_kernel
-from deltamark.dataflow.kernels.groups.aggregate import Aggregate, aggregate, group_words
-from deltamark.dataflow.kernels.groups.threshold import Threshold, threshold
+from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, aggregate, group_words
+from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock, threshold
 from deltamark.dataflow.kernels.parallel import exchange
-from deltamark.dataflow.kernels.parallel.prefix_aggregate import WAITING, PrefixAggregate, prefix_aggregate
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import WAITING, PrefixAggregateBlock, prefix_aggregate
 
 KEYS = 8
 WIDE = 2**62
@@ -36,7 +36,7 @@ def random_rows(rng, size, *, times):
 
 def output_of(blocks, op):
     size, cells = op.out_size, [op.as_words.out_time, op.as_words.out_diff, op.as_words.out_key]
-    if isinstance(op, Aggregate):
+    if isinstance(op, AggregateBlock):
         cells += [cell for cell in view(op.out.address, 2 * op.sums).tolist() if cell]
     return list(zip(*(blocks.vector_values(cell, size) for cell in cells), strict=True))
 
@@ -76,7 +76,7 @@ def new_aggregate(blocks, updates, keys, **fields):
     sums = 2  # a count, and a sum in two words
     out = [blocks.vector(), 0, blocks.vector(), blocks.vector()]
     return blocks.block(
-        Aggregate, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
+        AggregateBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
         keys=keys.address, frontier=updates.frontier, sums=sums, values=blocks.words([0, updates.columns[1]]),
         state=blocks.room(), saved=blocks.room(), touched=blocks.room(), out_size=blocks.cell(),
         out_time=blocks.vector(), out_diff=blocks.vector(), out_key=blocks.vector(), out=blocks.words(out),
@@ -126,7 +126,7 @@ def test_a_threshold_emits_the_crossings_of_its_minimum(minimum, hashed):
         blocks = Blocks()
         updates, keys = Updates(blocks, 1), blocks.keys(hashed=hashed)
         op = blocks.block(
-            Threshold, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
+            ThresholdBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
             keys=keys.address, frontier=updates.frontier, minimum=minimum, state=blocks.room(), saved=blocks.room(),
             touched=blocks.room(), out_size=blocks.cell(), out_time=blocks.vector(), out_diff=blocks.vector(),
             out_key=blocks.vector(),
@@ -158,7 +158,7 @@ def test_prefix_aggregates_emit_together_what_an_aggregate_emits(workers, times)
             own = new_aggregate(blocks, mine, blocks.keys(hashed=False))
             shards.append(
                 blocks.block(
-                    PrefixAggregate, opcode=0, aggregate=own.address, worker=blocks.cell(worker), workers=workers,
+                    PrefixAggregateBlock, opcode=0, aggregate=own.address, worker=blocks.cell(worker), workers=workers,
                     frontier=frontier, until=mine.frontier, post=post, mails=mails, places=blocks.room(),
                     spins=blocks.cell(),
                 )

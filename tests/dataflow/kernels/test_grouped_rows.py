@@ -22,10 +22,10 @@ from deltamark.dataflow.kernels.groups.group_changes import (
     TOP,
     update_groups,
 )
-from deltamark.dataflow.kernels.groups.grouped_rows import GROUP_WORDS, GroupedRows, RowGroup, RowRecord, RowTable
-from deltamark.dataflow.kernels.groups.moving_threshold import MovingThreshold
-from deltamark.dataflow.kernels.groups.null_row import NullRow
-from deltamark.dataflow.kernels.groups.top import Top
+from deltamark.dataflow.kernels.groups.grouped_rows import GROUP_WORDS, GroupedRowsBlock, RowGroup, RowRecord, RowTable
+from deltamark.dataflow.kernels.groups.moving_threshold import MovingThresholdBlock
+from deltamark.dataflow.kernels.groups.null_row import NullRowBlock
+from deltamark.dataflow.kernels.groups.top import TopBlock
 from deltamark.dataflow.types import NULL
 
 KEYS, PLACES = 5, 7
@@ -49,7 +49,7 @@ class Operator:
                 compared_words=order[1], nodes=blocks.memory.reserve(1 << 18), path=blocks.words([0] * 2 * MAX_DEPTH),
             )  # fmt: skip
             fields["order"] = tree.address
-        if kind is Top:
+        if kind is TopBlock:
             fields["placed"] = blocks.room()
         if inputs == 2:
             fields["limits"] = tables[1].address
@@ -149,8 +149,8 @@ def rows_above(rows, limits):
 @pytest.mark.parametrize(
     ("make", "answer"),
     [
-        (lambda: Operator(EXTREME, GroupedRows, key=[1]), best_rows),
-        (lambda: Operator(TOP, Top, key=None, order=(VALUES, 3), places=PLACES, free_places=PLACES), first_rows),
+        (lambda: Operator(EXTREME, GroupedRowsBlock, key=[1]), best_rows),
+        (lambda: Operator(TOP, TopBlock, key=None, order=(VALUES, 3), places=PLACES, free_places=PLACES), first_rows),
     ],
     ids=["extreme", "top"],
 )
@@ -176,7 +176,7 @@ def weights(rows):
 
 def test_groups_without_rows_have_no_keys():
     rng = np.random.default_rng(1)
-    operator, rows = Operator(EXTREME, GroupedRows, key=[1]), random_rows(rng, 300, times=9)
+    operator, rows = Operator(EXTREME, GroupedRowsBlock, key=[1]), random_rows(rng, 300, times=9)
     rest = [(9, -weight, *row) for row, weight in weights(rows).items() if weight]
     operator.feed(random_slices(rng, [*rows, *rest]))
     assert operator.keys.used == 0
@@ -187,7 +187,7 @@ def test_groups_without_rows_have_no_keys():
 def test_there_is_a_row_of_nulls_while_there_are_no_rows(times):
     rng = np.random.default_rng(times)
     for size in (0, 2, 6, 60):
-        operator, rows = Operator(NULL_ROW, NullRow, key=None), random_rows(rng, size, times=times)
+        operator, rows = Operator(NULL_ROW, NullRowBlock, key=None), random_rows(rng, size, times=times)
         rows += [(times, -weight, *row) for row, weight in weights(rows).items() if weight]
         values = RowRecord(operator.block.rows.records.address).values
         for column in range(3):
@@ -223,7 +223,7 @@ def both_slices(rng, rows, limits, times):
 def test_rows_above_the_limit_of_their_key_are_the_output(times):
     rng = np.random.default_rng(times)
     for _ in range(10):
-        operator = Operator(MOVING_THRESHOLD, MovingThreshold, key=[1, 2], inputs=2, order=(VALUES - 1, 2))
+        operator = Operator(MOVING_THRESHOLD, MovingThresholdBlock, key=[1, 2], inputs=2, order=(VALUES - 1, 2))
         rows, limits = random_rows(rng, 300, times=times), random_limits(rng, times=times)
         slices = both_slices(rng, rows, limits, times)
         assert operator.feed(slices) == changes(rows_above, times, rows, limits)
@@ -239,7 +239,7 @@ def test_rows_above_the_limit_of_their_key_are_the_output(times):
     ],
 )
 def test_a_limit_that_is_none_is_an_error(limits, error):
-    operator = Operator(MOVING_THRESHOLD, MovingThreshold, key=[1, 2], inputs=2, order=(VALUES - 1, 2))
+    operator = Operator(MOVING_THRESHOLD, MovingThresholdBlock, key=[1, 2], inputs=2, order=(VALUES - 1, 2))
     operator.inputs[0].set([], 1)
     operator.inputs[1].set(limits, 1)
     assert operator.run() is None

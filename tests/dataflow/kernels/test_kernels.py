@@ -12,7 +12,7 @@ from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.blocks import Array, Block
 from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, add_product, view
-from deltamark.dataflow.kernels.expressions import FilterRange
+from deltamark.dataflow.kernels.expressions import FilterRangeBlock
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 
@@ -77,10 +77,10 @@ def test_a_range_keeps_the_rows_in_it_of_a_selection(values, low, high, whole):
     out = memory.reserve(64)
     view(cells, 5)[:] = [len(rows), array.ctypes.data, selection.ctypes.data, out, -1]
     op = made(
-        memory, FilterRange, opcode=0, size=cells, values=cells + 8, width=8, low=low, high=high,
+        memory, FilterRangeBlock, opcode=0, size=cells, values=cells + 8, width=8, low=low, high=high,
         selected=0 if whole else cells + 16, out=cells + 24, out_size=cells + 32,
     )  # fmt: skip
-    expressions.filter_range(FilterRange(op))
+    expressions.filter_range(FilterRangeBlock(op))
     kept = [row for row in rows.tolist() if low <= values[row] <= high]
     assert view(out, view(cells, 5)[4]).tolist() == kept
 

@@ -102,10 +102,10 @@ class TestIndex:
         keys = make(memory, KeyMap.words(hashed=0, low=KEYS[0], high=KEYS[-1]))
         self.columns = {name: memory.reserve(SLICE) for name in ("time", "diff", "key", "value")}
         scratch = ("ids", "numbers", "rows", "spare", "counts", "updates", "runs", "added", "removed")
-        self.block = index.Index(
+        self.block = index.IndexBlock(
             make(
                 memory,
-                index.Index.words(
+                index.IndexBlock.words(
                     opcode=0, width=self.width, heads=memory.reserve(2 * len(KEYS)), pool=memory.reserve(ROOM),
                     weights=memory.reserve(ROOM), free=memory.reserve(sorted_lists.SIZE_CLASSES),
                     size=cell(memory), keys=keys, frontier=cell(memory), low=VALUES[0],
@@ -208,22 +208,22 @@ def visible(tested: TestIndex, updates: list[tuple[int, int, int, int]], before:
 
 def operator_over(
     memory: Memory, tested: list[TestIndex], rows: list[tuple[int, ...]], sees_old: list[int], **fields: int
-) -> extension.Extend:
+) -> extension.ExtendBlock:
     """Make the extension of rows (time, diff, bound value, a key for each index)."""
     columns = [vector(memory, [row[at] for row in rows]) for at in range(3 + len(tested))]
     extenders: list[int] = []
     for each, key, old in zip(tested, columns[3:], sees_old, strict=True):
         extenders += DeltaExtender.words(index=each.block.address, key=key, sees_old=old)
     outputs = {f"out_{name}": cell(memory, memory.reserve(1 << 16)) for name in ("time", "diff", "row", "value")}
-    words = extension.Extend.words(
+    words = extension.ExtendBlock.words(
         opcode=0, size=cell(memory, len(rows)), time=columns[0], diff=columns[1], bound=columns[2],
         extender_count=len(tested), extenders=make(memory, extenders), out_size=cell(memory), fan_out=cell(memory),
         **outputs, **fields,
     )  # fmt: skip
-    return extension.Extend(make(memory, words))
+    return extension.ExtendBlock(make(memory, words))
 
 
-def output_of(op: extension.Extend) -> Counter[tuple[int, ...]]:
+def output_of(op: extension.ExtendBlock) -> Counter[tuple[int, ...]]:
     found: Counter[tuple[int, ...]] = Counter()
     for at in range(op.out_size):
         found[op.out_row[at], op.out_time[at], op.out_value[at]] += op.out_diff[at]

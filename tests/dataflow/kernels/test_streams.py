@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.kernel_blocks import Blocks, Updates, random_slices
 
-from deltamark.dataflow.kernels.arrangements.consolidate import NEEDS_ROOM, OVERFLOW, Consolidate, consolidate
-from deltamark.dataflow.kernels.arrangements.merge import Merge, MergedStream, merge
+from deltamark.dataflow.kernels.arrangements.consolidate import NEEDS_ROOM, OVERFLOW, ConsolidateBlock, consolidate
+from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream, merge
 from deltamark.dataflow.kernels.core.memory import view
 
 
@@ -21,7 +21,7 @@ def consolidation(blocks, columns, mask):
     updates, out_size = Updates(blocks, columns), blocks.cell()
     out = [blocks.vector() for _ in range(columns + 2)]
     op = blocks.block(
-        Consolidate, opcode=0, size=updates.size, columns=columns + 2,
+        ConsolidateBlock, opcode=0, size=updates.size, columns=columns + 2,
         inputs=blocks.words([updates.time, updates.diff, *updates.columns]), frontier=updates.frontier,
         buffer=blocks.words([blocks.room() for _ in out]), table=blocks.words([0] * (mask + 1)), mask=mask,
         out_size=out_size, out=blocks.words(out),
@@ -81,7 +81,7 @@ def test_a_merge_is_in_order_of_time_and_keeps_the_order_of_each_stream(seed):
         for each in streams
     ]
     op = blocks.block(
-        Merge, opcode=0, streams=len(streams), inputs=blocks.words(inputs), columns=3, out_size=out_size,
+        MergeBlock, opcode=0, streams=len(streams), inputs=blocks.words(inputs), columns=3, out_size=out_size,
         out=blocks.words(out),
     )  # fmt: skip
     for _ in range(3):

@@ -23,7 +23,7 @@ from support.streams import inputs_of, times_of
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.iteration import MOST_ITERATIONS
-from deltamark.dataflow.operators.loop import End, Met
+from deltamark.dataflow.operators.loop import LoopJoinState, LoopReduction
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.spark.planning.stage_planner import cut
@@ -101,7 +101,7 @@ def test_a_feed_may_hold_hundreds_of_epochs(name):
 def remembered(worker: Dataflow) -> list[int]:
     """Count the rows that each operator of a loop keeps."""
     states = worker._worker.compiled.program.states.values()
-    return [each.rows() for each in states if isinstance(each, End | Met)]
+    return [each.rows() for each in states if isinstance(each, LoopReduction | LoopJoinState)]
 
 
 @pytest.mark.parametrize("name", ["distances", "components", "reach-by-two-steps"])
@@ -199,8 +199,8 @@ def test_a_long_path_is_walked():
 @pytest.fixture
 def folded(monkeypatch):
     """Have keys added up from their second look on, and rows compared with earlier ones from the first iteration on."""
-    monkeypatch.setattr("deltamark.dataflow.operators.loop.MANY_ROWS", 0)
-    monkeypatch.setattr("deltamark.dataflow.operators.loop.LONG_EPOCH", 1)
+    monkeypatch.setattr("deltamark.dataflow.operators.loop.MIN_SUMMED_ROWS", 0)
+    monkeypatch.setattr("deltamark.dataflow.operators.loop.MIN_CYCLE_ITERATIONS", 1)
 
 
 @each_loop

@@ -13,11 +13,11 @@ from typing import ClassVar, Literal
 
 from deltamark.dataflow.codegen.program import LOOSE, Part, Program, key_range
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core import interner as intern
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import key_partition as deal
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.text import Fed, Places, matched, numbered, places_of_numbers, substring
@@ -70,7 +70,8 @@ class Interner:
         inputs = program.table([stream.column(name) for name in names])
         leads = self not in program.states.values()
         program.add(
-            vm.INTERN, intern.InternBlock, interner=self.block, size=stream.size, time=stream.time, diff=stream.diff,
+            Opcode.INTERN, intern.InternBlock, interner=self.block, size=stream.size, time=stream.time,
+            diff=stream.diff,
             inputs=inputs, result=result, leads=leads,
         )  # fmt: skip
         program.keep(self)
@@ -110,7 +111,13 @@ class Deal:
         result, inverse = stream.program.vector(), deal.reciprocal(self.workers)
         cell = stream.column(self.column)
         stream.program.add(
-            vm.COMPACT, deal.CompactBlock, size=stream.size, keys=cell, low=self.low, reciprocal=inverse, result=result
+            Opcode.COMPACT,
+            deal.CompactBlock,
+            size=stream.size,
+            keys=cell,
+            low=self.low,
+            reciprocal=inverse,
+            result=result,
         )
         return result
 
@@ -118,7 +125,7 @@ class Deal:
         """Return the cell of the keys at places that a stream has in a cell."""
         result = stream.program.vector()
         stream.program.add(
-            vm.EXPAND, deal.ExpandBlock, size=stream.size, places=cell, low=self.low, workers=self.workers,
+            Opcode.EXPAND, deal.ExpandBlock, size=stream.size, places=cell, low=self.low, workers=self.workers,
             worker=self.worker, result=result,
         )  # fmt: skip
         return result
@@ -199,7 +206,7 @@ class Stream:
         """Return the cell of a source's values at a selection (0: all) as large as this stream."""
         result = self.program.vector()
         self.program.add(
-            vm.TAKE,
+            Opcode.TAKE,
             expressions.TakeBlock,
             size=self.size,
             source=source,
@@ -231,7 +238,7 @@ class Stream:
         for name, (low, radix) in zip(names, key_range(types), strict=True):
             result = self.program.vector()
             self.program.add(
-                vm.PACK, expressions.PackBlock, size=self.size, number=cell, value=self.column(name), low=low,
+                Opcode.PACK, expressions.PackBlock, size=self.size, number=cell, value=self.column(name), low=low,
                 radix=radix,
                 result=result,
             )  # fmt: skip
@@ -241,7 +248,7 @@ class Stream:
 
     def _fill(self, value: int) -> int:
         result = self.program.vector()
-        self.program.add(vm.FILL, expressions.FillBlock, size=self.size, value=value, result=result)
+        self.program.add(Opcode.FILL, expressions.FillBlock, size=self.size, value=value, result=result)
         return result
 
 
@@ -291,7 +298,7 @@ def _digits(types: Sequence[Type]) -> list[Digit]:
 def _lookup(stream: Stream, key: int, digit: Digit, keys: int) -> int:
     result, table = stream.program.vector(), stream.program.table([digit.of(each) for each in range(keys)])
     stream.program.add(
-        vm.LOOKUP, expressions.LookupBlock, size=stream.size, values=key, table=table, low=0, result=result
+        Opcode.LOOKUP, expressions.LookupBlock, size=stream.size, values=key, table=table, low=0, result=result
     )
     return result
 
@@ -299,7 +306,7 @@ def _lookup(stream: Stream, key: int, digit: Digit, keys: int) -> int:
 def _divide(stream: Stream, key: int, digit: Digit, _keys: int) -> int:
     result = stream.program.vector()
     stream.program.add(
-        vm.UNPACK, expressions.UnpackBlock, size=stream.size, number=key, divisor=digit.divisor, radix=digit.radix,
+        Opcode.UNPACK, expressions.UnpackBlock, size=stream.size, number=key, divisor=digit.divisor, radix=digit.radix,
         low=digit.low, nullable=digit.nullable, result=result,
     )  # fmt: skip
     return result
@@ -309,8 +316,9 @@ class Evaluator:
     """Appends the vector operators of a term over a stream."""
 
     BINARY: ClassVar[dict[str, int]] = {
-        "add": vm.ADD, "subtract": vm.SUBTRACT, "multiply": vm.MULTIPLY, "equal": vm.EQUAL, "less": vm.LESS,
-        "and": vm.AND, "or": vm.OR, "coalesce": vm.COALESCE,
+        "add": Opcode.ADD, "subtract": Opcode.SUBTRACT, "multiply": Opcode.MULTIPLY, "equal": Opcode.EQUAL,
+        "less": Opcode.LESS,
+        "and": Opcode.AND, "or": Opcode.OR, "coalesce": Opcode.COALESCE,
     }  # fmt: skip
     COMMUTES = ("add", "multiply", "equal")
 
@@ -330,11 +338,11 @@ class Evaluator:
         program, size, result = self._program, self._stream.size, self._program.vector()
         match term.op:
             case "literal":
-                program.add(vm.FILL, expressions.FillBlock, size=size, value=term.value, result=result)
+                program.add(Opcode.FILL, expressions.FillBlock, size=size, value=term.value, result=result)
             case "not":
-                self._apply(vm.NEGATION, self.cell(term.args[0]), result, constant=1)
+                self._apply(Opcode.NEGATION, self.cell(term.args[0]), result, constant=1)
             case "is_null":
-                self._apply(vm.EQUAL, self.cell(term.args[0]), result, constant=NULL)
+                self._apply(Opcode.EQUAL, self.cell(term.args[0]), result, constant=NULL)
             case "lookup":
                 self._look_up(term.args[0], [int(value) for value in term.value], 0, result)
             case "table":
@@ -342,13 +350,13 @@ class Evaluator:
                 self._look_up(term.args[0], values, low, result)
             case "member":
                 program.add(
-                    vm.MEMBER, expressions.MemberBlock, size=size, values=self.cell(term.args[0]),
+                    Opcode.MEMBER, expressions.MemberBlock, size=size, values=self.cell(term.args[0]),
                     members=program.table(term.value), count=len(term.value), result=result,
                 )  # fmt: skip
             case "when":
                 test, yes, no = map(self.cell, term.args)
                 program.add(
-                    vm.CHOOSE, expressions.ChooseBlock, size=size, condition=test, yes=yes, no=no, result=result
+                    Opcode.CHOOSE, expressions.ChooseBlock, size=size, condition=test, yes=yes, no=no, result=result
                 )
             case "match" | "substring":
                 return self._of_text(term)
@@ -371,7 +379,7 @@ class Evaluator:
         if right.op == "literal":
             self._apply(self.BINARY[term.op], self.cell(left), result, constant=right.value)
         elif left.op == "literal" and term.op == "subtract":
-            self._apply(vm.NEGATION, self.cell(right), result, constant=left.value)
+            self._apply(Opcode.NEGATION, self.cell(right), result, constant=left.value)
         else:
             self._apply(self.BINARY[term.op], self.cell(left), result, b=self.cell(right))
 
@@ -383,6 +391,6 @@ class Evaluator:
 
     def _look_up(self, term: Term, table: Sequence[int], low: int, result: int) -> None:
         self._program.add(
-            vm.LOOKUP, expressions.LookupBlock, size=self._stream.size, values=self.cell(term),
+            Opcode.LOOKUP, expressions.LookupBlock, size=self._stream.size, values=self.cell(term),
             table=self._program.table(table), low=low, result=result,
         )  # fmt: skip

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from deltamark.dataflow.codegen.columns import Interner
 from deltamark.dataflow.codegen.program import Loop, Op, Part, Program, State
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.interner import InternBlock
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.collect import Root
 from deltamark.dataflow.operators.exchange import Mailboxes
@@ -113,7 +113,7 @@ class Compiled:
         """Make the first user of each interner the one that frees its numbers."""
         led: set[int] = set()
         for each in self.program.ops:
-            if view(each.block, 1)[0] == vm.INTERN:
+            if view(each.block, 1)[0] == Opcode.INTERN:
                 block = InternBlock(each.block)
                 block.leads = int(block.interner.address not in led)
                 led.add(block.interner.address)

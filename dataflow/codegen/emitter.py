@@ -15,7 +15,8 @@ from deltamark.dataflow.codegen.columns import Deal, Stream
 from deltamark.dataflow.codegen.compiled import Built, Compiled, SharedArrangement
 from deltamark.dataflow.codegen.loop_body import Body, LoopJoin
 from deltamark.dataflow.codegen.program import Part, Program
-from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.program import LateBlock
 from deltamark.dataflow.language.iteration import inside
 from deltamark.dataflow.operators import group, linear
 from deltamark.dataflow.operators.arrangement import Arrangement, arrange
@@ -228,7 +229,7 @@ class _Emitter:
             conditions = self.shared.filters.get(at)
             terms = [*self.shared.stored[at], *([filter_bitmap(conditions)] if conditions else [])]
             arrangement = arrange(stream, number.cell, keys, terms)
-            program.add_late(vm.SETTLE, vm.LateBlock, block=arrangement.block)
+            program.add_late(Opcode.SETTLE, LateBlock, block=arrangement.block)
             program.keep(arrangement)
         self.compiled.built.append(part)
         return SharedArrangement(key, arrangement, part)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.arrangements import arrangement, row_lookup
+from deltamark.dataflow.kernels.arrangements import row_lookup, settle
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
@@ -24,6 +24,8 @@ from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.groups import garbage, grouped_rows
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.motifs.index_settle import SettleIndexBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.program import LateBlock, ProgramBlock, RoomBlock
 from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.types import Type
 
@@ -268,9 +270,9 @@ class Program:
         try:
             stopped: int = vm.run(loop.block, start)
         except OutOfBoundsError:
-            at = vm.ProgramBlock(loop.block).running
+            at = ProgramBlock(loop.block).running
             code = int(view(loop.ops[at], 1)[0])
-            actual = f"operator {at}, {vm.NAMES[code]} at {loop.ops[at]:#x}: {REGISTRY.fault() if REGISTRY else ''}"
+            actual = f"operator {at}, {Opcode(code).name} at {loop.ops[at]:#x}: {REGISTRY.fault() if REGISTRY else ''}"
             raise OutOfBoundsError(actual) from None
         return stopped
 
@@ -361,7 +363,7 @@ class Program:
         block = self.block(
             KeyMap, hashed=1, low=key.low, high=key.high, mask=LEAST_KEYS - 1, table=table, free=free, keys=names
         )
-        self.add(vm.ROOM, vm.RoomBlock, keys=block, coming=coming)
+        self.add(Opcode.ROOM, RoomBlock, keys=block, coming=coming)
         for digit in key.texts:
             self.holds_texts(partial(_mark_keys, block, digit))
         return Keys(block, LOOSE)
@@ -369,11 +371,12 @@ class Program:
     def grow(self, op: int) -> None:
         """Make the room that an operator has stopped for."""
         growers = {
-            vm.ROOM: self._grow_keys, vm.INTERN: self._grow_interner, vm.NUMBER: self._grow_texts,
-            vm.WATCH: self._grow_rows, vm.CONSOLIDATE: self._grow_consolidate, vm.SETTLE: self._grow_settling,
-            vm.SETTLE_INDEX: self._pack_index,
+            Opcode.ROOM: self._grow_keys, Opcode.INTERN: self._grow_interner, Opcode.NUMBER: self._grow_texts,
+            Opcode.WATCH: self._grow_rows, Opcode.CONSOLIDATE: self._grow_consolidate,
+            Opcode.SETTLE: self._grow_settling,
+            Opcode.SETTLE_INDEX: self._pack_index,
         }  # fmt: skip
-        growers[int(view(op, 1)[0])](op)
+        growers[Opcode(Operator(op).opcode)](op)
 
     def _grow_consolidate(self, op: int) -> None:
         """Make room for the rows of a time of a CONSOLIDATE operator, whose table is empty."""
@@ -386,7 +389,7 @@ class Program:
         block.table, block.mask = Array(new), slots - 1
 
     def _grow_settling(self, op: int) -> None:
-        self.grow_found(vm.LateBlock(op).block)
+        self.grow_found(LateBlock(op).block)
 
     def grow_found(self, block: int) -> None:
         """Make room for finding the rows of an arrangement, or let them be found from now on."""
@@ -396,7 +399,7 @@ class Program:
         if lookup.address == 0:
             links = self.memory.reserve(LOOSE)
             new = self.block(RowLookup, table=table, mask=slots - 1, used=0, links=links)
-            arrangement.build_lookup(rows, RowLookup(new))
+            settle.build_lookup(rows, RowLookup(new))
             return
         old = lookup.table.address
         row_lookup.rehash(lookup, Array(table), slots - 1)
@@ -405,7 +408,7 @@ class Program:
     def pack_indexes(self) -> None:
         """Pack the lists of all indexes."""
         for op in self.ops:
-            if Operator(op.block).opcode == vm.SETTLE_INDEX:
+            if Operator(op.block).opcode == Opcode.SETTLE_INDEX:
                 self._pack_index(op.block)
 
     def _pack_index(self, op: int) -> None:
@@ -419,7 +422,7 @@ class Program:
 
     def _grow_keys(self, op: int) -> None:
         """Make room for the keys of a ROOM operator."""
-        keys, coming = vm.RoomBlock(op).keys, vm.RoomBlock(op).coming
+        keys, coming = RoomBlock(op).keys, RoomBlock(op).coming
         need = 2 * (keys.used + coming)
         slots = keys.mask + 1
         while slots < need:
@@ -468,10 +471,10 @@ class Program:
         """Make the loop that runs operators over inputs."""
         blocks = [each.block for each in in_order(ops)]
         with self.building(self.base):
-            memory = self.memory.reserve(vm.ProgramBlock.size_in_words + len(inputs) + len(blocks))
-        table = memory + 8 * vm.ProgramBlock.size_in_words
+            memory = self.memory.reserve(ProgramBlock.size_in_words + len(inputs) + len(blocks))
+        table = memory + 8 * ProgramBlock.size_in_words
         rows = self.slice_rows or SLICE_ROWS * (1 if self.workers == 1 else LONGER)
-        words = vm.ProgramBlock.words(
+        words = ProgramBlock.words(
             inputs=len(inputs), input_blocks=table, ops=len(blocks), op_blocks=table + 8 * len(inputs),
             frontier=self.frontier, slice_rows=rows, workers=self.workers, worker=self.worker, fan_out=self.crowd,
             max_slice_rows=rows,

@@ -14,9 +14,9 @@ import numpy as np
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom, check_types, extended, ordered, steps, with_projections
 from deltamark.dataflow.motifs.bigjoin_run import BigJoinRun, ExtensionStep, RunStatistics
@@ -33,7 +33,7 @@ LOAD_ROWS = 1 << 14
 RANGES_PER_SHARE = 64
 """Ranges of the first atom's keys in a share: many, because ranges differ in their number of matches. Not measured."""
 
-DELTA_QUERY_OPS = (vm.EXTEND, vm.CONSOLIDATE, vm.COLLECT)
+DELTA_QUERY_OPS = (Opcode.EXTEND, Opcode.CONSOLIDATE, Opcode.COLLECT)
 """Operators of delta queries, which are dropped from the program: only the indexes that they use are kept."""
 
 

@@ -8,11 +8,11 @@ from functools import partial
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.core.blocks import Array8
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.linear import passing
 from deltamark.dataflow.plan.terms import Term
@@ -85,7 +85,7 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
     addresses = program.table([int(view(cell, 1)[0]) for cell in stored.values()])
     reserve = program.memory.reserve
     block = program.add(
-        vm.INSERT, kernel.ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key,
+        Opcode.INSERT, kernel.ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key,
         keys=keys.block,
         frontier=program.frontier, lists=reserve(keys.capacity), next=reserve(LOOSE), weight=reserve(LOOSE),
         scratch=reserve(LOOSE), holes=reserve(LOOSE), settled=reserve(LOOSE), columns=len(terms), inputs=inputs,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from deltamark.dataflow.batch import BYTES
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE, Part
-from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.program import CollectBlock
 from deltamark.dataflow.operators.text import places_of_numbers
 from deltamark.dataflow.types import Schema
 
@@ -44,6 +45,6 @@ def collect(stream: Stream, schema: Schema) -> Root:
     for place in range(len(inputs)):
         program.differ(table + 8 * place, [mine[place] for mine in vectors])
     block = program.add(
-        vm.COLLECT, vm.CollectBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=table
+        Opcode.COLLECT, CollectBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=table
     )
     return Root(names, tuple(arrays), texts, block, vectors, program.part)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Weights
 
 SLOTS = 1 << 14
@@ -23,7 +23,8 @@ def consolidate(stream: Stream, names: Sequence[str]) -> Stream:
     mask = SLOTS - 1
     size, table = program.cell(), program.memory.reserve(mask + 1)
     program.add(
-        vm.CONSOLIDATE, ConsolidateBlock, size=stream.size, columns=len(out), inputs=inputs, frontier=program.frontier,
+        Opcode.CONSOLIDATE, ConsolidateBlock, size=stream.size, columns=len(out), inputs=inputs,
+        frontier=program.frontier,
         buffer=buffer, table=table, mask=mask, out_size=size, out=program.table(out),
     )  # fmt: skip
     program.keep(Weights())

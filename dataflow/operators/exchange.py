@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE, Program
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange as kernel
 from deltamark.dataflow.kernels.parallel.key_partition import reciprocal
+from deltamark.dataflow.kernels.program import LateBlock
 from deltamark.dataflow.operators.text import Places, hashed, numbered, places_of_numbers
 from deltamark.dataflow.plan.distribution import Distribution, Exchange
 from deltamark.dataflow.types import Type
@@ -66,7 +67,7 @@ def _append(  # noqa: PLR0913, PLR0917 (the fields of a block)
     inverse = 0 if delivery.low is None else reciprocal(workers)
     mails = tuple(program.memory.share(LOOSE) for _ in range(kernel.SLOTS * workers))
     block = program.add(
-        vm.SEND, kernel.ExchangeBlock, size=rows, columns=len(inputs), inputs=program.table(inputs),
+        Opcode.SEND, kernel.ExchangeBlock, size=rows, columns=len(inputs), inputs=program.table(inputs),
         keys=len(keys) if delivery.to == "owner" else 0, key_columns=program.table(keys), low=delivery.low or 0,
         reciprocal=inverse, worker=program.worker, workers=workers, senders=senders, receivers=receivers,
         in_order=int(origin.in_order), rounds=program.memory.share(kernel.LINE * workers),
@@ -74,7 +75,7 @@ def _append(  # noqa: PLR0913, PLR0917 (the fields of a block)
         joined=reserve(LOOSE), parts=program.words(2 * workers), places=program.words(2 * workers), out_size=size,
         out=program.table(out), spins=program.spins,
     )  # fmt: skip
-    program.add(vm.RECEIVE, vm.LateBlock, block=block)
+    program.add(Opcode.RECEIVE, LateBlock, block=block)
     return block, mails
 
 

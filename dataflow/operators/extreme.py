@@ -7,10 +7,10 @@ from math import prod
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import key_range
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.groups.bucket import BucketBlock
 from deltamark.dataflow.kernels.groups.group_changes import EXTREME
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.rows import RowInput, grouped_rows, stored_columns
 from deltamark.dataflow.plan.nodes import Extreme
 from deltamark.dataflow.plan.traversal import base_rows
@@ -85,7 +85,7 @@ def _with_buckets(stream: Stream, names: Sequence[str], buckets: int) -> Stream:
             return stream.column(name)
         program, result = stream.program, stream.program.vector()
         program.add(
-            vm.BUCKET, BucketBlock, size=stream.size, columns=len(names),
+            Opcode.BUCKET, BucketBlock, size=stream.size, columns=len(names),
             inputs=program.table([stream.column(each) for each in names]), slice_columns=program.words(len(names)),
             buckets=buckets, out=result,
         )  # fmt: skip

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import Key, Stream, unpacked
 from deltamark.dataflow.codegen.program import LOOSE, key_range
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, Group, group_words
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.types import NULL, Type
@@ -84,7 +84,7 @@ def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: Append) 
     words, reserve = int(group_words(len(sums))), program.memory.reserve
     state = reserve(keys.capacity * words)
     block = append(
-        vm.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
+        Opcode.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
         keys=keys.block,
         frontier=program.frontier, sums=len(sums), values=values, state=state, saved=reserve(LOOSE),
         touched=reserve(LOOSE), out_size=size, out_time=time, out_diff=diff, out_key=out_key,
@@ -106,7 +106,7 @@ def threshold(stream: Stream, node: nodes.Threshold, rows: int) -> Stream:
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     reserve = program.memory.reserve
     block = program.add(
-        vm.THRESHOLD, ThresholdBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
+        Opcode.THRESHOLD, ThresholdBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
         keys=keys.block,
         frontier=program.frontier, minimum=node.least, state=reserve(2 * keys.capacity), saved=reserve(LOOSE),
         touched=reserve(LOOSE), out_size=size, out_time=time, out_diff=diff, out_key=out_key,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE, Program
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import join as kernel
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement, Weights
 from deltamark.dataflow.plan.terms import Term
 
@@ -26,7 +26,7 @@ def join(
         _side(program, each, slots, condition)
         for each, slots, condition in zip(arranged, (lefts, rights), conditions, strict=True)
     ]
-    program.add(vm.JOIN, kernel.JoinBlock, left=blocks[0], right=blocks[1], size=size, time=time, diff=diff)
+    program.add(Opcode.JOIN, kernel.JoinBlock, left=blocks[0], right=blocks[1], size=size, time=time, diff=diff)
     program.keep(Weights())
 
     def make(name: str) -> int:

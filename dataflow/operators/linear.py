@@ -9,8 +9,9 @@ from deltamark.dataflow.batch import BYTES, MISSING
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.operators.text import Fed
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
@@ -31,7 +32,7 @@ class InputReader:
         self.bases = 0
         self._program = program
         self._size, self._time, self._diff = program.cell(), program.cell(), program.cell()
-        self.block = program.block(vm.InputBlock, size=self._size, time=self._time, diff=self._diff)
+        self.block = program.block(InputBlock, size=self._size, time=self._time, diff=self._diff)
 
     def stream(self, names: Iterable[str]) -> Stream:
         """Read columns: their cells are aimed at each slice, so they cost nothing."""
@@ -56,7 +57,7 @@ class InputReader:
                 self.arrays[array] = program.cell(), width
         cells, widths = ([each[place] for each in self.arrays.values()] for place in (0, 1))
         self.bases = program.words(max(len(self.arrays), 1))
-        words = vm.InputBlock(self.block).as_words
+        words = InputBlock(self.block).as_words
         words.columns, words.bases = len(self.arrays), self.bases
         words.widths, words.cells = program.table(widths), program.table(cells)
 
@@ -93,10 +94,10 @@ def where(stream: Stream, node: nodes.Filter) -> Stream:
 def passing(stream: Stream, conditions: Sequence[Term]) -> int:
     """Return the cell of numbers whose bits say which conditions a row meets."""
     program, result = stream.program, stream.program.vector()
-    program.add(vm.FILL, expressions.FillBlock, size=stream.size, value=0, result=result)
+    program.add(Opcode.FILL, expressions.FillBlock, size=stream.size, value=0, result=result)
     for bit, condition in enumerate(conditions):
         selected, size = _selection(stream, condition)
-        program.add(vm.MARK, expressions.SetBitBlock, size=size, selected=selected, bit=bit, result=result)
+        program.add(Opcode.MARK, expressions.SetBitBlock, size=size, selected=selected, bit=bit, result=result)
     return result
 
 
@@ -106,7 +107,8 @@ def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
     for column, low, high in column_ranges(conjuncts(condition)):
         (values, width), out, out_size = stream.stored(column), program.vector(), program.cell()
         program.add(
-            vm.FILTER_RANGE, expressions.FilterRangeBlock, size=size, values=values, width=width, low=low, high=high,
+            Opcode.FILTER_RANGE, expressions.FilterRangeBlock, size=size, values=values, width=width, low=low,
+            high=high,
             selected=selected, out=out, out_size=out_size,
         )  # fmt: skip
         selected, size = out, out_size
@@ -114,7 +116,7 @@ def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
         narrowed = _selected(stream, size, selected) if selected else stream
         met, out, out_size = narrowed.evaluate(term), program.vector(), program.cell()
         program.add(
-            vm.FILTER_TRUE, expressions.FilterTrueBlock, size=size, condition=met, selected=selected, out=out,
+            Opcode.FILTER_TRUE, expressions.FilterTrueBlock, size=size, condition=met, selected=selected, out=out,
             out_size=out_size,
         )  # fmt: skip
         selected, size = out, out_size
@@ -158,7 +160,9 @@ def select(stream: Stream, node: nodes.Project) -> Stream:
 
 def negate(stream: Stream) -> Stream:
     diff = stream.program.vector()
-    stream.program.add(vm.NEGATION, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff)
+    stream.program.add(
+        Opcode.NEGATION, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff
+    )
     return Stream(stream.program, stream.size, stream.time, diff, stream.column)
 
 
@@ -167,7 +171,7 @@ def concat(program: Program, streams: Sequence[Stream], names: Sequence[str]) ->
     inputs = [_merged(program, each, names) for each in streams]
     out, size = [program.vector() for _ in range(len(names) + 2)], program.cell()
     program.add(
-        vm.MERGE, MergeBlock, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
+        Opcode.MERGE, MergeBlock, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
         out=program.table(out),
     )  # fmt: skip
     made = dict(zip(names, out[2:], strict=True))

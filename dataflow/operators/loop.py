@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from deltamark.dataflow.codegen.columns import MOST_PACKED, Key, Stream, unpacked
 from deltamark.dataflow.codegen.program import LOOSE, Keys, Program, key_range
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.hash_map import key_of
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.loops import reduce_state as kernel
@@ -19,6 +18,7 @@ from deltamark.dataflow.kernels.loops.join import LoopJoinBlock
 from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce, ReduceInputBlock, ReduceRow
 from deltamark.dataflow.kernels.loops.trace import Trace, TraceRow
 from deltamark.dataflow.kernels.loops.worklist import Worklist
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.language.iteration import MOST_ITERATIONS, Closing
 from deltamark.dataflow.operators.arrangement import Arrangement, Weights, negative, wide_weight
 from deltamark.dataflow.operators.group import row_of
@@ -51,7 +51,7 @@ def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[
     out, size = [program.vector() for _ in inputs], program.cell()
     buffers = [program.memory.reserve(LOOSE) for _ in inputs]
     block = program.add(
-        vm.ENTER, LoopSourceBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
+        Opcode.ENTER, LoopSourceBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
         buffers=program.table(buffers), out_size=size, out=program.table(out), is_beginning=is_beginning,
     )  # fmt: skip
     columns = dict(zip(names, out[2:], strict=True))
@@ -108,7 +108,7 @@ def loop_join(side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], no
     trace = _trace(side, columns, key_width=1, record_words=TraceRow.size_in_words + len(columns))
     size, iteration, diff, slot, *out = (program.cell(), *(program.vector() for _ in range(3 + len(columns))))
     block = program.add(
-        vm.MEET, LoopJoinBlock, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration, diff=diff,
+        Opcode.MEET, LoopJoinBlock, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration, diff=diff,
         slot=slot, columns=program.table(out), hits=program.memory.reserve(LOOSE),
     )  # fmt: skip
     program.keep(LoopJoinState(trace))
@@ -183,7 +183,7 @@ class LoopReduction:
         record_words = ReduceRow.size_in_words
         trace = _trace(side, [self._value(stream)], key_width=kernel.STATE_WIDTH, record_words=record_words)
         LoopReduce(self.block).as_words.trace = trace
-        self.program.add(vm.CLOSE, ReduceInputBlock, reduce=self.block)
+        self.program.add(Opcode.CLOSE, ReduceInputBlock, reduce=self.block)
         self.program.keep(self)
 
     def _value(self, stream: Stream) -> int:
@@ -244,7 +244,8 @@ class LoopHead:
         """Append the head of a loop. joins: the number of joins inside; now: the cell of the epoch."""
         place = len(program.ops)
         block = program.add(
-            vm.ITERATE, IterateBlock, frontier=program.frontier, now=now, max_rows=MAX_ROWS, source_count=len(sources),
+            Opcode.ITERATE, IterateBlock, frontier=program.frontier, now=now, max_rows=MAX_ROWS,
+            source_count=len(sources),
             sources=program.table(sources), join_count=joins, joins=program.words(max(joins, 1)),
             reduce=reduction.block,
         )  # fmt: skip
@@ -256,4 +257,4 @@ class LoopHead:
         head, length = IterateBlock(self.block), len(self.program.ops) - self.place
         head.length = length
         view(head.joins.address, max(len(joins), 1))[: len(joins)] = joins
-        self.program.add(vm.REPEAT, RepeatBlock, length=length)
+        self.program.add(Opcode.REPEAT, RepeatBlock, length=length)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.expressions import BinaryBlock
 from deltamark.dataflow.kernels.groups.group_changes import MOVING_THRESHOLD
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
 from deltamark.dataflow.kernels.groups.moving_threshold import MovingThresholdBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.rows import (
     NEGATED,
     RowInput,
@@ -52,5 +52,5 @@ def _both(stream: Stream, other: Stream) -> int:
     """Return the cell of the size of two streams together."""
     program, result = stream.program, stream.program.cell()
     cells = (program.cell(each) for each in (stream.size, other.size, result))
-    program.add(vm.ADD, BinaryBlock, size=program.cell(1), **dict(zip(("a", "b", "result"), cells, strict=True)))
+    program.add(Opcode.ADD, BinaryBlock, size=program.cell(1), **dict(zip(("a", "b", "result"), cells, strict=True)))
     return result

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from deltamark.dataflow.codegen.program import LOOSE, Program
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock
 
@@ -15,7 +15,7 @@ def prefix_aggregate(program: Program, code: int, kind: type[AggregateBlock], **
     block = program.block(kind, opcode=code, **fields | {"frontier": until})
     mails = [memory.share(LOOSE) for _ in range(exchange.SLOTS * workers)]
     program.add(
-        vm.SCAN, PrefixAggregateBlock, aggregate=block, worker=program.worker, workers=workers,
+        Opcode.SCAN, PrefixAggregateBlock, aggregate=block, worker=program.worker, workers=workers,
         frontier=program.frontier,
         until=until, post=memory.share(exchange.LINE * workers), mails=program.table(mails),
         places=memory.reserve(LOOSE), spins=program.spins,

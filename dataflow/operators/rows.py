@@ -8,7 +8,6 @@ from functools import partial
 
 from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.blocks import Array8
 from deltamark.dataflow.kernels.core.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.expressions import BinaryBlock
@@ -22,6 +21,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     RowRecord,
     RowTable,
 )
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.types import Schema
@@ -122,7 +122,7 @@ def reverse_order(stream: Stream, cell: int, minuend: int | None) -> int:
     if minuend is None:
         return cell
     result = stream.program.vector()
-    stream.program.add(vm.NEGATION, BinaryBlock, size=stream.size, a=cell, constant=minuend, result=result)
+    stream.program.add(Opcode.NEGATION, BinaryBlock, size=stream.size, a=cell, constant=minuend, result=result)
     return result
 
 
@@ -155,7 +155,7 @@ def grouped_rows(
     size, time, diff, *out = (program.cell(), *(program.vector() for _ in range(2 + len(columns))))
     reserve, address = program.memory.reserve, program.address
     block = program.add(
-        vm.WATCH, block_class, operator=operator, keys=keys.block, groups=reserve(keys.capacity * GROUP_WORDS),
+        Opcode.WATCH, block_class, operator=operator, keys=keys.block, groups=reserve(keys.capacity * GROUP_WORDS),
         frontier=program.frontier, touched=reserve(LOOSE), out_size=size, out_time=address(time),
         out_diff=address(diff), out=program.table(list(map(address, out))), **fields,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.codegen.program import LOOSE, Program
-from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.text import functions
 from deltamark.dataflow.kernels.text.pool import SIZES, NumberedTextsBlock, NumberTextsBlock, TextPool
 from deltamark.errors import DeltamarkError
@@ -95,7 +95,7 @@ class Fed:
     def places(self, program: Program, size: int) -> Places:
         found = Places(program.vector(), program.vector())
         program.add(
-            vm.REFER, functions.InputTextsBlock, size=size, offsets=self.offsets, base=self.bytes, rows=self.rows,
+            Opcode.REFER, functions.InputTextsBlock, size=size, offsets=self.offsets, base=self.bytes, rows=self.rows,
             missing=self.missing, start=found.start, length=found.length,
         )  # fmt: skip
         return found
@@ -104,7 +104,7 @@ class Fed:
 def places_of_numbers(program: Program, size: int, numbers: int) -> Places:
     found = Places(program.vector(), program.vector())
     program.add(
-        vm.REFER_NUMBERS, NumberedTextsBlock, size=size, pool=Pool.of(program).block, numbers=numbers,
+        Opcode.REFER_NUMBERS, NumberedTextsBlock, size=size, pool=Pool.of(program).block, numbers=numbers,
         start=found.start, length=found.length,
     )  # fmt: skip
     return found
@@ -114,7 +114,13 @@ def numbered(program: Program, size: int, places: Places) -> int:
     """Return the cell of the numbers of texts."""
     pool, result = Pool.of(program), program.vector()
     program.add(
-        vm.NUMBER, NumberTextsBlock, size=size, start=places.start, length=places.length, result=result, pool=pool.block
+        Opcode.NUMBER,
+        NumberTextsBlock,
+        size=size,
+        start=places.start,
+        length=places.length,
+        result=result,
+        pool=pool.block,
     )
     return result
 
@@ -123,7 +129,7 @@ def hashed(program: Program, size: int, places: Places) -> int:
     """Return the cell of a hash of texts, the same in all processes."""
     result = program.vector()
     program.add(
-        vm.HASH, functions.TextFunctionBlock, size=size, start=places.start, length=places.length, result=result
+        Opcode.HASH, functions.TextFunctionBlock, size=size, start=places.start, length=places.length, result=result
     )
     return result
 
@@ -133,7 +139,7 @@ def matched(program: Program, size: int, places: Places, pieces: Iterable[str]) 
     result, raw = program.vector(), [piece.encode() for piece in pieces]
     table = program.table([word for piece in raw for word in (_stored(program, piece), len(piece))])
     program.add(
-        vm.MATCH, functions.MatchBlock, size=size, start=places.start, length=places.length, result=result,
+        Opcode.MATCH, functions.MatchBlock, size=size, start=places.start, length=places.length, result=result,
         pieces=table, count=len(raw),
     )  # fmt: skip
     return result
@@ -148,7 +154,7 @@ def _stored(program: Program, piece: bytes) -> int:
 def substring(program: Program, size: int, places: Places, start: int, count: int) -> int:
     result = program.vector()
     program.add(
-        vm.SUBSTRING, functions.SubstringBlock, size=size, start=places.start, length=places.length, result=result,
+        Opcode.SUBSTRING, functions.SubstringBlock, size=size, start=places.start, length=places.length, result=result,
         first=start, count=count,
     )  # fmt: skip
     program.keep(LongSubstring())
@@ -159,6 +165,6 @@ def prefix(program: Program, size: int, numbers: int) -> int:
     """Return the cell of the first bytes of texts, as numbers in the same order."""
     result, places = program.vector(), places_of_numbers(program, size, numbers)
     program.add(
-        vm.PREFIX, functions.TextFunctionBlock, size=size, start=places.start, length=places.length, result=result
+        Opcode.PREFIX, functions.TextFunctionBlock, size=size, start=places.start, length=places.length, result=result
     )
     return result

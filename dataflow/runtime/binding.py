@@ -9,9 +9,9 @@ import numpy as np
 
 from deltamark.dataflow.batch import Batch, Pointers
 from deltamark.dataflow.codegen.program import SLICE_ROWS
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.guard import REGISTRY, Range
 from deltamark.dataflow.kernels.core.memory import view, words
+from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.operators.linear import InputReader
 from deltamark.dataflow.runtime.batch_checks import Accepted, accept
 from deltamark.errors import DeltamarkError
@@ -22,7 +22,7 @@ class InputBinding:
 
     def __init__(self, block: InputReader) -> None:
         self._block, self._node = block, block.node
-        self._words = vm.InputBlock(block.block).as_words
+        self._words = InputBlock(block.block).as_words
         self._bound: Pointers | None = None
         """The bound batch; keeping it keeps its arrays alive while kernels may read them."""
         self._lent: list[Range] = []

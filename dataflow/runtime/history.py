@@ -19,7 +19,6 @@ import numpy as np
 from deltamark.dataflow.batch import Batch, Column
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.program import SLICE_ROWS, Loop, Op, Program, nobody
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock
 from deltamark.dataflow.kernels.arrangements.join_cursor import CursorSide
@@ -27,11 +26,12 @@ from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.hash_map import id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.sharing import ArrangementKey
 
-ENDING = (vm.AGGREGATE, vm.THRESHOLD, vm.WATCH, vm.CONSOLIDATE)
+ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.WATCH, Opcode.CONSOLIDATE)
 """Operators that emit at the end of a time."""
 
 BATCH_ROWS = 1 << 14
@@ -44,10 +44,10 @@ class HistoryLoad:
     def __init__(self, program: Program, ops: Sequence[Op], *, subtracts: bool) -> None:
         ending = ENDING if subtracts else ()
         self._program = program
-        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if _code(each) == vm.ITERATE}
+        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if _code(each) == Opcode.ITERATE}
         looping = {each for loop in self._loops.values() for each in loop}
-        self._sources = [each for each in ops if _code(each) in (vm.JOIN, vm.ITERATE, *ending)]
-        self._others = [each for each in ops if _code(each) != vm.JOIN and each not in looping]
+        self._sources = [each for each in ops if _code(each) in (Opcode.JOIN, Opcode.ITERATE, *ending)]
+        self._others = [each for each in ops if _code(each) != Opcode.JOIN and each not in looping]
         self._subtracts = subtracts
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
@@ -55,14 +55,14 @@ class HistoryLoad:
         everything = self._program.loop([], self._others)
         frontier = time if self._subtracts else time + 1
         for each in self._sources:
-            if _code(each) == vm.JOIN:
+            if _code(each) == Opcode.JOIN:
                 _empty(each)
         for _ in chain.from_iterable(inputs):
             self._run(everything, frontier)
             yield
         self._run(everything, frontier)  # an aggregate over no rows has a row
         for each in self._sources:
-            if _code(each) == vm.JOIN:
+            if _code(each) == Opcode.JOIN:
                 for _ in self._pairs(each, time):
                     self._run(everything, frontier)
                     yield

@@ -16,11 +16,12 @@ import numpy as np
 from deltamark.dataflow.batch import Pointers
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.program import LOOSE, Program
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
+from deltamark.dataflow.kernels.arrangements import settle
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
 from deltamark.dataflow.kernels.core.interner import InternerBlock
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.program import FOREVER, InputBlock
 from deltamark.errors import DeltamarkError
 
 OWN_WORDS = 32
@@ -39,7 +40,7 @@ class UpdateLog:
         self._cells = [size, time, diff, key]
         """The slice from which the arrangement reads while it compacts the log or replays it."""
         first = kept.arrangement.block + kernel.ArrangementBlock.fields["first"].offset
-        block = vm.InputBlock.words(
+        block = InputBlock.words(
             times=times, diffs=diffs, size=size, time=time, diff=diff, columns=2, bases=bases, widths=widths,
             cells=cells,
         )  # fmt: skip
@@ -47,8 +48,8 @@ class UpdateLog:
         view(own, len(words))[:] = words
         self._block = kernel.ArrangementBlock(kept.arrangement.block)
         pointers = self._block.as_words
-        pointers.visible_time = self.input + vm.InputBlock.fields["times"].offset
-        pointers.visible_diff = self.input + vm.InputBlock.fields["diffs"].offset
+        pointers.visible_time = self.input + InputBlock.fields["times"].offset
+        pointers.visible_diff = self.input + InputBlock.fields["diffs"].offset
         pointers.log_time, pointers.log_diff, pointers.log_key = times, diffs, keys
 
     def compact(self, time: int) -> None:
@@ -79,15 +80,15 @@ class UpdateLog:
 
     def _settle(self, frontier: int) -> None:
         view(self._program.frontier, 1)[0] = frontier
-        while status := kernel.settle(self._block):
-            if status == kernel.FAILED:
+        while status := settle.settle(self._block):
+            if status == settle.FAILED:
                 raise self._state.problem()
             self._program.grow_found(self._state.block)
 
     @contextmanager
     def replay(self, after: int, until: int) -> Iterator[None]:
         """Let the arrangement's slices be the updates after one time, up to another, read through `input`."""
-        first, block = self._block.first, vm.InputBlock(self.input)
+        first, block = self._block.first, InputBlock(self.input)
         block.rows, block.position = self._count(until), self._count(after)
         try:
             with self._reading_log():
@@ -113,7 +114,7 @@ class UpdateLog:
 
     def close(self) -> None:
         """Compact all updates, and log no more."""
-        self.compact(vm.FOREVER)
+        self.compact(FOREVER)
         words = self._block.as_words
         words.visible_time, words.visible_diff = words.time, words.diff
         words.log_time = words.log_diff = words.log_key = 0

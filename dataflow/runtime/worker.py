@@ -11,8 +11,8 @@ import numpy as np
 from deltamark.dataflow.batch import BYTES, Batch, Pointers
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.program import Op, nobody
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.program import CollectBlock
 from deltamark.dataflow.operators.text import texts_at
 from deltamark.dataflow.runtime.batch_checks import Accepted
 from deltamark.dataflow.runtime.binding import InputBinding
@@ -55,7 +55,7 @@ class Worker:
         self.bindings = {name: self.bindings.get(name) or InputBinding(each) for name, each in compiled.inputs.items()}
         for binding in self.bindings.values():
             binding.refresh()
-        self._roots = {name: vm.CollectBlock(root.block).as_words for name, root in compiled.roots.items()}
+        self._roots = {name: CollectBlock(root.block).as_words for name, root in compiled.roots.items()}
         self._running = {name: root for name, root in self._roots.items() if name not in pending}
         self._views = {}
         self._program.memory.release(self._loop.block)

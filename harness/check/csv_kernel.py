@@ -10,7 +10,7 @@ import numpy as np
 from numba import int64, njit, uint64
 
 from deltamark.dataflow import kernels  # where compiled code is cached
-from deltamark.dataflow.kernels.core.memory import load, load8, store8
+from deltamark.dataflow.kernels.core.intrinsics import load, load8, store8
 from deltamark.dataflow.types import NULL
 
 __all__ = ["DATE", "NULL", "NUMBER", "SHORT", "TEXT", "digest", "kernels", "write"]

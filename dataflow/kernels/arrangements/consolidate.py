@@ -7,7 +7,7 @@ that is cleared by visiting the same rows again.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.memory import kernel, wraps
+from deltamark.dataflow.kernels.core.intrinsics import kernel, wraps
 
 NEEDS_ROOM, OVERFLOW = 1, 2
 """Statuses: the table is too small, and nothing was done; a weight needs more than 64 bits."""

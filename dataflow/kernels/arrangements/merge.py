@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.memory import kernel
+from deltamark.dataflow.kernels.core.intrinsics import kernel
 
 FOREVER = 2**62
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Arrays, Block
 from deltamark.dataflow.kernels.core.hash_set import move, put, take_out
-from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 
 
 class RowLookup(Block):

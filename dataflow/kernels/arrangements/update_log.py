@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.hash_map import id_for, id_of
-from deltamark.dataflow.kernels.core.memory import kernel
+from deltamark.dataflow.kernels.core.intrinsics import kernel
 
 
 @kernel

@@ -23,7 +23,7 @@ from deltamark.dataflow.kernels.core.btree_node import (
     set_first,
     slots_of,
 )
-from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.kernels.text.pool import precedes as text_precedes
 from deltamark.dataflow.types import NULL

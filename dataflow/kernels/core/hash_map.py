@@ -10,7 +10,7 @@ Loops over direct keys subtract `low` themselves and call `find` or `add` only i
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block
-from deltamark.dataflow.kernels.core.memory import heed_signals_at, inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at, inline, kernel
 
 
 class KeyMap(Block):

@@ -6,7 +6,7 @@ A removed entry leaves no tombstone: the entries behind it move up.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.memory import heed_signals_at, inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at, inline, kernel
 
 
 @inline

@@ -7,7 +7,7 @@ rows is freed in a later slice, once the time in which it lost the last row has 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 
 NEEDS_ROOM = 1
 """Status: the table must grow first, and nothing was done."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Inline, Operator, Vector, Vectors
 from deltamark.dataflow.kernels.core.hash_map import KeyMap, add, key_of, remove
-from deltamark.dataflow.kernels.core.memory import add_product, inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import add_product, inline, kernel
 from deltamark.dataflow.types import NULL
 
 FAILED = 1

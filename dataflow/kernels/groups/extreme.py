@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Inline
 from deltamark.dataflow.kernels.core.hash_map import key_of, remove
-from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     LAST,
     NEGATIVE,

@@ -13,7 +13,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Array8
 from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.hash_set import take_out
 from deltamark.dataflow.kernels.core.interner import InternerBlock
-from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import RowTable, record_at
 from deltamark.dataflow.kernels.text.bytes import hash_bytes
 from deltamark.dataflow.kernels.text.pool import FREE_NUMBER, TextPool, size_of

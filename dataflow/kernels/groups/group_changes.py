@@ -6,7 +6,7 @@ time has touched.
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import kernel
+from deltamark.dataflow.kernels.core.intrinsics import kernel
 from deltamark.dataflow.kernels.groups.extreme import ExtremeGroup, extreme
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,

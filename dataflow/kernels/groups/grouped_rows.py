@@ -22,7 +22,7 @@ from deltamark.dataflow.kernels.core.blocks import (
 )
 from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
 from deltamark.dataflow.kernels.core.hash_set import move, place_of, take_out
-from deltamark.dataflow.kernels.core.memory import inline, kernel, prefetch, wraps
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch, wraps
 from deltamark.dataflow.kernels.groups.bucket import hash_columns
 
 LAST = -1

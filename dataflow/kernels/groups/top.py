@@ -9,7 +9,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core import btree
 from deltamark.dataflow.kernels.core.blocks import Array, Inline
 from deltamark.dataflow.kernels.core.btree import BTree
-from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     NEGATIVE,
     GroupedRowsBlock,

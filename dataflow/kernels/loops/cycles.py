@@ -8,7 +8,7 @@ sum of an iteration is compared with that of a reference iteration, which moves 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block
-from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 
 
 class CycleDetector(Block):

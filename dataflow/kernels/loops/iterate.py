@@ -9,7 +9,7 @@ is left. If a slice leaves the epoch open, the loop takes in the rows that have 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.memory import kernel
+from deltamark.dataflow.kernels.core.intrinsics import kernel
 from deltamark.dataflow.kernels.loops import worklist
 from deltamark.dataflow.kernels.loops.join import LoopJoinBlock
 from deltamark.dataflow.kernels.loops.reduce import end_epoch, evaluate_keys

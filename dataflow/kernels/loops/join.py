@@ -11,7 +11,7 @@ from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.join import product
 from deltamark.dataflow.kernels.core.blocks import Array32, Cell, Operator, Vector, Vectors
 from deltamark.dataflow.kernels.core.hash_map import KeyMap, find, key_of, remove
-from deltamark.dataflow.kernels.core.memory import OFTEN, heed_signals, kernel, prefetch
+from deltamark.dataflow.kernels.core.intrinsics import OFTEN, heed_signals, kernel, prefetch
 from deltamark.dataflow.kernels.loops.trace import FREED, Trace, add_slice, remove_row, row_at
 
 FAILED = 2

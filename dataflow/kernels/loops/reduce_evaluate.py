@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import kernel
+from deltamark.dataflow.kernels.core.intrinsics import kernel
 from deltamark.dataflow.kernels.loops import running_sums
 from deltamark.dataflow.kernels.loops.record_sort import sort_records
 from deltamark.dataflow.kernels.loops.reduce_emit import emit

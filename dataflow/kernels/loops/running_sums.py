@@ -10,7 +10,7 @@ the epoch ends.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Inline
-from deltamark.dataflow.kernels.core.memory import inline, kernel, move
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, move
 from deltamark.dataflow.kernels.loops.record_sort import sort_records
 from deltamark.dataflow.kernels.loops.reduce_state import (
     NEVER,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32
 from deltamark.dataflow.kernels.core.intersection import intersect
-from deltamark.dataflow.kernels.core.memory import inline, kernel, prefetch, wraps
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch, wraps
 from deltamark.dataflow.kernels.core.sorted_lists import UNIT, ListHead, head_of, number_at, seek
 from deltamark.dataflow.kernels.motifs.extender import (
     DeltaExtender,

@@ -7,7 +7,7 @@ row is the product of that of the row and of those that the indexes have.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.memory import inline, kernel, too_wide
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, too_wide
 from deltamark.dataflow.kernels.core.sorted_lists import number_at
 from deltamark.dataflow.kernels.motifs.extender import DeltaExtender, visible_weight
 from deltamark.dataflow.kernels.motifs.index import update_at

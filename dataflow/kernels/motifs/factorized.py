@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32
 from deltamark.dataflow.kernels.core.intersection import intersect
-from deltamark.dataflow.kernels.core.memory import inline, kernel, wraps
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, wraps
 from deltamark.dataflow.kernels.core.sorted_lists import number_at, seek, weight_at
 from deltamark.dataflow.kernels.motifs.extender import is_plain, settled_weight, size_of
 from deltamark.dataflow.kernels.motifs.layout import (

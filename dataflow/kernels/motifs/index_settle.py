@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
 from deltamark.dataflow.kernels.core.hash_map import key_of, remove
-from deltamark.dataflow.kernels.core.memory import inline, kernel, wraps
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, wraps
 from deltamark.dataflow.kernels.core.sorted_lists import (
     UNIT,
     ListHead,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Block, Inline
-from deltamark.dataflow.kernels.core.memory import inline, kernel, too_wide
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, too_wide
 from deltamark.dataflow.kernels.core.sorted_lists import UNIT, head_of
 from deltamark.dataflow.kernels.motifs.extender import Extender, id_in
 

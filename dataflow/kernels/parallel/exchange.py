@@ -10,7 +10,7 @@ caller finds out why a worker is late, and comes back.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load_acquire, store_release
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, load_acquire, store_release
 from deltamark.dataflow.kernels.parallel.key_partition import GOLDEN, owner_of, scaled
 
 SLOTS = 2

@@ -9,7 +9,7 @@ of its worker is known without a table, and an array indexed by places takes 1/w
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.memory import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 
 BLOCK_BITS, MIN_RANGE = 4, 1 << 14
 """Blocks have 2**BLOCK_BITS keys; ranges of at least MIN_RANGE keys are partitioned in blocks."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.memory import inline, kernel, load_any
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, load_any
 
 
 @inline

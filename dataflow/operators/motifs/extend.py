@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.motifs import extension as kernel
 from deltamark.dataflow.kernels.motifs.extender import DeltaExtender
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import wide_weight
 from deltamark.dataflow.operators.motifs.index import Index, key_of
 from deltamark.dataflow.plan.nodes import Extend, Measure, Seek
@@ -58,7 +58,7 @@ def extend(stream: Stream, node: Extend | Seek | Measure, indexes: Sequence[Inde
     bound = stream.column(new) if is_bound else 0
     size, time, diff, rows, values = program.cell(), *(program.vector() for _ in range(4))
     block = program.add(
-        vm.EXTEND, kernel.ExtendBlock, size=stream.size, time=stream.time, diff=stream.diff,
+        Opcode.EXTEND, kernel.ExtendBlock, size=stream.size, time=stream.time, diff=stream.diff,
         extender_count=len(indexes),
         extenders=program.table(table), is_bound=is_bound, bound=bound,
         proposer=kernel.FEWEST if proposer is None else proposer, mode=_mode(node, names), out_size=size,

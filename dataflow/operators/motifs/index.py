@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import MOST_PACKED, Digit, Key, Stream
 from deltamark.dataflow.codegen.program import LOOSE, Program, key_range
-from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.hash_map import key_of as key_of_id
 from deltamark.dataflow.kernels.core.sorted_lists import SIZE_CLASSES
 from deltamark.dataflow.kernels.motifs import index as kernel
 from deltamark.dataflow.kernels.motifs.index_settle import OVERFLOW, SettleIndexBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
@@ -87,7 +87,7 @@ def index(stream: Stream, of: Indexed, value: Type, rows: int) -> Index:
         raise DeltamarkError("a range that is too wide for an index", actual, "declare narrower bounds")
     width = 4 if value.high - value.low < MAX_NARROW_RANGE else 8
     block = program.add(
-        vm.INDEX, kernel.IndexBlock, width=width, heads=reserve(2 * keys.capacity), pool=reserve(LOOSE),
+        Opcode.INDEX, kernel.IndexBlock, width=width, heads=reserve(2 * keys.capacity), pool=reserve(LOOSE),
         weights=reserve(2 * LOOSE), free=program.words(SIZE_CLASSES), size=stream.size, time=stream.time,
         diff=stream.diff, key=key.cell, value=stream.column(of.value), keys=keys.block, frontier=program.frontier,
         low=value.low, **{name: reserve(LOOSE) for name in SCRATCH},
@@ -99,5 +99,5 @@ def index(stream: Stream, of: Indexed, value: Type, rows: int) -> Index:
 
 def settled(program: Program, unsettled: Index) -> None:
     """Append the settling of an index, after all its readers."""
-    program.add_late(vm.SETTLE_INDEX, SettleIndexBlock, index=unsettled.block)
+    program.add_late(Opcode.SETTLE_INDEX, SettleIndexBlock, index=unsettled.block)
     program.keep(unsettled)

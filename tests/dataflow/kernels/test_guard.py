@@ -61,7 +61,7 @@ refused(name, lambda: read(address, 3), 'not live')
 from deltamark.dataflow.kernels.groups.aggregate import Aggregate
 rows = source('rows', {'a': integer(0, 9)}, 10)
 worker = Dataflow(rows.count(by='a'))
-op = next(each for each in worker._worker._program.ops if view(each.block, 1)[0] == vm.AGGREGATE)
+op = next(each for each in worker._worker._program.ops if view(each.block, 1)[0] == Opcode.AGGREGATE)
 block = Aggregate(op.block)
 block.as_words.state += 8 << 24
 one = np.ones(1, np.int64)

@@ -11,7 +11,8 @@ from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.blocks import Array, Block
 from deltamark.dataflow.kernels.core.hash_map import KeyMap
-from deltamark.dataflow.kernels.core.memory import Memory, add_product, view
+from deltamark.dataflow.kernels.core.intrinsics import add_product
+from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.expressions import FilterRangeBlock
 
 WORDS = st.integers(-(2**63), 2**63 - 1)

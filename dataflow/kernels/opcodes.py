@@ -1,0 +1,59 @@
+"""The opcodes of operators: the first word of each operator's block."""
+
+from enum import IntEnum
+
+
+class Opcode(IntEnum):
+    """What an operator does."""
+
+    FILTER_RANGE = 0
+    FILTER_TRUE = 1
+    TAKE = 2
+    ADD = 3
+    SUBTRACT = 4
+    MULTIPLY = 5
+    EQUAL = 6
+    LESS = 7
+    AND = 8
+    OR = 9
+    NEGATION = 10
+    COALESCE = 11
+    LOOKUP = 12
+    MEMBER = 13
+    CHOOSE = 14
+    FILL = 15
+    PACK = 16
+    UNPACK = 17
+    INSERT = 18
+    SETTLE = 19
+    JOIN = 20
+    AGGREGATE = 21
+    THRESHOLD = 22
+    MERGE = 23
+    CONSOLIDATE = 24
+    COLLECT = 25
+    ROOM = 26
+    WATCH = 27
+    BUCKET = 28
+    INTERN = 29
+    REFER = 30
+    REFER_NUMBERS = 31
+    NUMBER = 32
+    MATCH = 33
+    SUBSTRING = 34
+    PREFIX = 35
+    HASH = 36
+    SEND = 37
+    RECEIVE = 38
+    COMPACT = 39
+    EXPAND = 40
+    SCAN = 41
+    ENTER = 42
+    ITERATE = 43
+    MEET = 44
+    CLOSE = 45
+    REPEAT = 46
+    INDEX = 47
+    SETTLE_INDEX = 48
+    EXTEND = 49
+    MARK = 50

@@ -1,0 +1,169 @@
+"""Programs: their blocks, and the division of a feed into slices."""
+
+from __future__ import annotations
+
+from deltamark.dataflow.kernels.core.blocks import NONE, Array, Arrays, Block, Cell, Cells, Operator, Vectors
+from deltamark.dataflow.kernels.core.hash_map import KeyMap
+from deltamark.dataflow.kernels.core.intrinsics import kernel
+
+FOREVER = 2**62
+MAX_FAN_OUT = 1 << 18
+"""Rows that an operator may make of a slice before slices become smaller."""
+
+
+class InputBlock(Block):
+    """An input of the program: the rows of the feed, and the cells of the current slice."""
+
+    times: Array = NONE
+    diffs: Array = NONE
+    rows: int = 0
+    position: int = 0
+    """The first row behind the current slice."""
+    size: Cell
+    time: Cell
+    diff: Cell
+    columns: int = 0
+    bases: Array = NONE
+    """Where the rows of each column lie."""
+    widths: Array = NONE
+    """The bytes of a value of each column."""
+    cells: Cells = NONE
+    """The cell of each column, which holds the address of its values in the current slice."""
+
+
+class ProgramBlock(Block):
+    """A program: its inputs, and its operators in the order in which they run."""
+
+    inputs: int
+    input_blocks: Array
+    ops: int
+    op_blocks: Array
+    frontier: Cell
+    """The end of the round."""
+    slice_rows: int
+    more: int = 0
+    """Whether rows are left after this slice."""
+    workers: int
+    """Workers run the same program over the same feed; each takes every `workers`-th slice. Together such slices are a
+    round.
+    """
+    worker: Cell
+    fan_out: Cell
+    """The most rows that an operator has made of the slice, where it may make many of one."""
+    max_slice_rows: int
+    running: int = 0
+    """The number of the operator that runs."""
+
+
+class RoomBlock(Operator):
+    """Makes room in a map for as many keys as `coming`."""
+
+    keys: KeyMap
+    coming: Cell
+
+
+class LateBlock(Operator):
+    """Refers to the block of another operator, of which it is a second half."""
+
+    block: int
+
+
+class CollectBlock(Operator):
+    """Counts the changes of an answer, and keeps them unless `drop` is set."""
+
+    collected: int = 0
+    size: Cell
+    columns: int
+    inputs: Vectors
+    out: Arrays
+    drop: int = 0
+
+
+@kernel
+def adapt_slice(program: ProgramBlock) -> None:
+    """Make slices smaller while operators make too many rows of them, so that memory does not follow a motif's size.
+
+    Several workers must cut alike without communication, so their slices keep their size.
+    """
+    rows, size = program.fan_out, program.slice_rows
+    program.fan_out = 0
+    if program.workers == 1 and rows > MAX_FAN_OUT:
+        program.slice_rows = max(size >> 1, 1)
+    elif 8 * rows < MAX_FAN_OUT and size < program.max_slice_rows:
+        program.slice_rows = min(2 * size, program.max_slice_rows)
+
+
+@kernel
+def cut(program: ProgramBlock) -> None:
+    """Take the next round: a slice for each worker, of which this worker runs its own."""
+    limit = program.slice_rows if program.workers == 1 else _rows_per_worker(program)
+    for turn in range(program.workers):
+        _cut_slice(program, limit, turn == program.worker)
+
+
+@kernel
+def _rows_per_worker(program: ProgramBlock) -> int:
+    """Return how many rows of an input a slice may have so that the last round occupies all workers."""
+    longest = 1
+    for index in range(program.inputs):
+        block = InputBlock(program.input_blocks[index])
+        longest = max(longest, block.rows - block.position)
+    return min(program.slice_rows, -(-longest // program.workers))
+
+
+@kernel
+def _cut_slice(program: ProgramBlock, limit: int, mine: bool) -> None:
+    """Take or pass the next slice: the rows of all inputs before a horizon that keeps each to `limit` rows."""
+    horizon = first = FOREVER
+    for index in range(program.inputs):
+        block = InputBlock(program.input_blocks[index])
+        if block.position + limit < block.rows:
+            horizon = min(horizon, block.times[block.position + limit])
+        if block.position < block.rows:
+            first = min(first, block.times[block.position])
+    more, frontier = 0, horizon
+    if first >= horizon:  # one time alone is more than a slice
+        horizon += 1
+    for index in range(program.inputs):
+        block = InputBlock(program.input_blocks[index])
+        position, rows = block.position, block.rows
+        size = min(_count_before(block.times, position, rows, horizon) - position, limit)
+        if mine:
+            _bind(block, position, size)
+        block.position = position + size
+        more |= position + size < rows
+    program.frontier = frontier if more != 0 else FOREVER
+    program.more = more
+
+
+@kernel
+def _count_before(times: Array, low: int, high: int, horizon: int) -> int:
+    """Return how many times, which are in order, are less than the horizon."""
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] < horizon:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _bind(block: InputBlock, position: int, size: int) -> None:
+    """Bind an input's cells to its rows from `position` on."""
+    block.size = size
+    block.time = block.times[position:].address
+    block.diff = block.diffs[position:].address
+    for column in range(block.columns):
+        block.cells[column] = block.bases[column] + block.widths[column] * position
+
+
+@kernel
+def collect(op: CollectBlock) -> None:
+    """Append the changes of the slice to those of the feed."""
+    size, collected = op.size, op.collected
+    for column in range(0 if op.drop != 0 else op.columns):
+        source, target = op.inputs[column], op.out[column][collected:]
+        for at in range(size):
+            target[at] = source[at]
+    op.collected = collected + size

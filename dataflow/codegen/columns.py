@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
-from deltamark.dataflow.codegen.program import LOOSE, Part, Program, key_range
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Part, Program, key_range
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core import interner as intern
 from deltamark.dataflow.kernels.core.blocks import Array
@@ -53,9 +54,9 @@ class Interner:
 
     @classmethod
     def _made(cls, program: Program, columns: int) -> Interner:
-        stored = tuple(program.cell(program.memory.reserve(LOOSE)) for _ in range(columns))
+        stored = tuple(program.cell(program.memory.reserve(UNBOUNDED_WORDS)) for _ in range(columns))
         addresses = program.table([int(view(cell, 1)[0]) for cell in stored])
-        free, count, since, waiting = (program.memory.reserve(LOOSE) for _ in range(4))
+        free, count, since, waiting = (program.memory.reserve(UNBOUNDED_WORDS) for _ in range(4))
         block = program.block(
             intern.InternerBlock, columns=columns, table=program.memory.reserve(LEAST_IDS), mask=LEAST_IDS - 1,
             free=free,

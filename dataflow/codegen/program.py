@@ -11,30 +11,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from deltamark.dataflow.codegen.growth import make_room
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.arrangements import row_lookup, settle
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
-from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
-from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
-from deltamark.dataflow.kernels.core import hash_map, interner, sorted_lists
-from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
+from deltamark.dataflow.kernels.core.blocks import Block, Operator
 from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, id_limit
+from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, view
-from deltamark.dataflow.kernels.groups import garbage, grouped_rows
-from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
-from deltamark.dataflow.kernels.motifs.index_settle import SettleIndexBlock
+from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.program import LateBlock, ProgramBlock, RoomBlock
+from deltamark.dataflow.kernels.program import ProgramBlock, RoomBlock
 from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.types import Type
 
 SLICE_ROWS, LONGER = 4096, 4
 """LONGER: how many times as long slices are with several workers, who wait for each other at every one."""
-
-LOOSE = 1 << 24 if CHECKED else 1 << 31
-"""Words of an array whose size nobody knows beforehand: address space, not memory. Checked kernels are for small data,
-and see the sooner what goes astray."""
 
 GAP = 8 if CHECKED else 0
 """Bytes between blocks."""
@@ -155,7 +146,7 @@ class Program:
         """Cells: where the round ends, which worker this is, and how often it looks before it asks why it waits."""
         self.crowd = self.cell()
         """How many rows an operator that may multiply them has made of a slice: see kernels.interpreter."""
-        self.nothing = self.cell(self.memory.reserve(LOOSE))
+        self.nothing = self.cell(self.memory.reserve(UNBOUNDED_WORDS))
         """A vector of zeros."""
         self._differing: list[tuple[int, Sequence[int]]] = []
         self.slice_rows: int | None = None
@@ -263,7 +254,7 @@ class Program:
             if reason == vm.WAIT:
                 wait()
             else:
-                self.grow(loop.ops[at])
+                make_room(self, loop.ops[at])
             stopped = self._run(loop, at)
 
     def _run(self, loop: Loop, start: int) -> int:
@@ -297,7 +288,7 @@ class Program:
 
     def vector(self) -> int:
         """Return the cell of a vector with as much room as is ever needed."""
-        address = self.memory.reserve(LOOSE)
+        address = self.memory.reserve(UNBOUNDED_WORDS)
         self._vectors[address] = self.cell(address)
         return self._vectors[address]
 
@@ -319,14 +310,6 @@ class Program:
     def table(self, values: Sequence[int]) -> int:
         return self.words(max(len(values), 1), values)
 
-    def op(self, code: int, *fields: int) -> int:
-        """Append an operator and return its block."""
-        return self._append(code, fields, late=False)
-
-    def late_op(self, code: int, *fields: int) -> int:
-        """Append an operator that runs when all others have, and return its block."""
-        return self._append(code, fields, late=True)
-
     def block(self, kind: type[Block], **fields: int) -> int:
         """Make a block, and return its address."""
         return self.words(kind.size_in_words, kind.words(**fields))
@@ -344,11 +327,6 @@ class Program:
         self.ops.append(Op(block, self.part, late))
         return block
 
-    def _append(self, code: int, fields: Sequence[int], *, late: bool) -> int:
-        block = self.words(1 + len(fields), [code, *fields])
-        self.ops.append(Op(block, self.part, late))
-        return block
-
     def keep(self, state: State) -> None:
         """Say what the last operator keeps."""
         self.states[self.ops[-1].block] = state
@@ -359,113 +337,16 @@ class Program:
         if key.form == "interned" or direct:
             block = self.block(KeyMap, hashed=0, low=key.low, high=key.high, interned=key.given)
             return Keys(block, key.high - key.low + 1)
-        table, free, names = (self.memory.reserve(words) for words in (2 * LEAST_KEYS, LOOSE, LOOSE))
+        table, free, names = (
+            self.memory.reserve(words) for words in (2 * LEAST_KEYS, UNBOUNDED_WORDS, UNBOUNDED_WORDS)
+        )
         block = self.block(
             KeyMap, hashed=1, low=key.low, high=key.high, mask=LEAST_KEYS - 1, table=table, free=free, keys=names
         )
         self.add(Opcode.ROOM, RoomBlock, keys=block, coming=coming)
         for digit in key.texts:
             self.holds_texts(partial(_mark_keys, block, digit))
-        return Keys(block, LOOSE)
-
-    def grow(self, op: int) -> None:
-        """Make the room that an operator has stopped for."""
-        growers = {
-            Opcode.ROOM: self._grow_keys, Opcode.INTERN: self._grow_interner, Opcode.NUMBER: self._grow_texts,
-            Opcode.WATCH: self._grow_rows, Opcode.CONSOLIDATE: self._grow_consolidate,
-            Opcode.SETTLE: self._grow_settling,
-            Opcode.SETTLE_INDEX: self._pack_index,
-        }  # fmt: skip
-        growers[Opcode(Operator(op).opcode)](op)
-
-    def _grow_consolidate(self, op: int) -> None:
-        """Make room for the rows of a time of a CONSOLIDATE operator, whose table is empty."""
-        block = ConsolidateBlock(op)
-        slots, old = block.mask + 1, block.table.address
-        while slots < 2 * (block.held + block.size):
-            slots *= 2
-        new = self.memory.reserve(slots)
-        self.memory.replace(old, new)
-        block.table, block.mask = Array(new), slots - 1
-
-    def _grow_settling(self, op: int) -> None:
-        self.grow_found(LateBlock(op).block)
-
-    def grow_found(self, block: int) -> None:
-        """Make room for finding the rows of an arrangement, or let them be found from now on."""
-        rows = ArrangementBlock(block)
-        slots = 1 << max(4 * (rows.live + rows.size), 1024).bit_length()
-        table, lookup = self.memory.reserve(slots), rows.lookup
-        if lookup.address == 0:
-            links = self.memory.reserve(LOOSE)
-            new = self.block(RowLookup, table=table, mask=slots - 1, used=0, links=links)
-            settle.build_lookup(rows, RowLookup(new))
-            return
-        old = lookup.table.address
-        row_lookup.rehash(lookup, Array(table), slots - 1)
-        self.memory.replace(old, table)
-
-    def pack_indexes(self) -> None:
-        """Pack the lists of all indexes."""
-        for op in self.ops:
-            if Operator(op.block).opcode == Opcode.SETTLE_INDEX:
-                self._pack_index(op.block)
-
-    def _pack_index(self, op: int) -> None:
-        """Pack the lists of the index of a SETTLE_INDEX operator, in new memory."""
-        index = SettleIndexBlock(op).index
-        pool, weights = index.pool.address, index.weights.address
-        new_pool, new_weights = self.memory.reserve(LOOSE), self.memory.reserve(2 * LOOSE)
-        sorted_lists.pack(index, id_limit(index.keys), Array(new_pool), Array(new_weights))
-        self.memory.replace(pool, new_pool)
-        self.memory.replace(weights, new_weights)
-
-    def _grow_keys(self, op: int) -> None:
-        """Make room for the keys of a ROOM operator."""
-        keys, coming = RoomBlock(op).keys, RoomBlock(op).coming
-        need = 2 * (keys.used + coming)
-        slots = keys.mask + 1
-        while slots < need:
-            slots *= 2
-        old = keys.table.address
-        new = self.memory.reserve(4 * slots)
-        hash_map.rehash(keys, Array(new), 2 * slots - 1)
-        self.memory.replace(old, new)
-
-    def _grow_interner(self, op: int) -> None:
-        """Make room for the rows of an INTERN operator."""
-        shared = interner.InternBlock(op).interner
-        need = 2 * (shared.used + interner.InternBlock(op).size)
-        slots, old = shared.mask + 1, shared.table.address
-        while slots < need:
-            slots *= 2
-        new = self.memory.reserve(slots)
-        interner.rehash(shared, Array(new), slots - 1)
-        self.memory.replace(old, new)
-
-    def _grow_texts(self, op: int) -> None:
-        """Make room for the texts of a NUMBER operator."""
-        pool = text_pool.NumberTextsBlock(op).pool
-        need = 2 * (pool.used + text_pool.NumberTextsBlock(op).size)
-        slots, old = pool.mask + 1, pool.table.address
-        while slots < need:
-            slots *= 2
-        new = self.memory.reserve(2 * slots)
-        text_pool.rehash(pool, Array(new), 2 * slots - 1)
-        self.memory.replace(old, new)
-
-    def _grow_rows(self, op: int) -> None:
-        """Make room in the tables of an operator over grouped rows."""
-        block = GroupedRowsBlock(op)
-        for rows in (block.rows, block.limits):
-            if rows.address == 0 or not grouped_rows.needs_rehash(rows):
-                continue
-            slots, old = rows.mask + 1, rows.table.address
-            while slots < 2 * (rows.used + rows.size):
-                slots *= 2
-            new = self.memory.reserve(2 * slots)
-            grouped_rows.rehash(rows, Array(new), 2 * slots - 1)
-            self.memory.replace(old, new)
+        return Keys(block, UNBOUNDED_WORDS)
 
     def loop(self, inputs: Sequence[int], ops: Sequence[Op]) -> Loop:
         """Make the loop that runs operators over inputs."""

@@ -110,7 +110,9 @@ class StaticMotif:
         for batches in parts:
             self._worker.last = -1  # all parts have the same time
             self._worker.push(batches)
-        self._program.pack_indexes()
+        for op in self._program.ops:
+            if Operator(op.block).opcode == Opcode.SETTLE_INDEX:
+                pack_index(self._program, op.block)
 
     def index_bytes(self) -> int:
         """Count the bytes of the indexes."""

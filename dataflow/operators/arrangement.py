@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Keys, Program
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.core.blocks import Array8
 from deltamark.dataflow.kernels.core.memory import view
@@ -81,14 +82,16 @@ def arrange(stream: Stream, key: int, keys: Keys, terms: Sequence[Term]) -> Arra
     inputs = program.table(
         [passing(stream, term.args) if term.op == "passes" else stream.evaluate(term) for term in terms]
     )
-    stored = {term: program.cell(program.memory.reserve(LOOSE)) for term in terms}
+    stored = {term: program.cell(program.memory.reserve(UNBOUNDED_WORDS)) for term in terms}
     addresses = program.table([int(view(cell, 1)[0]) for cell in stored.values()])
     reserve = program.memory.reserve
     block = program.add(
         Opcode.INSERT, kernel.ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key,
         keys=keys.block,
-        frontier=program.frontier, lists=reserve(keys.capacity), next=reserve(LOOSE), weight=reserve(LOOSE),
-        scratch=reserve(LOOSE), holes=reserve(LOOSE), settled=reserve(LOOSE), columns=len(terms), inputs=inputs,
+        frontier=program.frontier, lists=reserve(keys.capacity), next=reserve(UNBOUNDED_WORDS),
+        weight=reserve(UNBOUNDED_WORDS),
+        scratch=reserve(UNBOUNDED_WORDS), holes=reserve(UNBOUNDED_WORDS), settled=reserve(UNBOUNDED_WORDS),
+        columns=len(terms), inputs=inputs,
         stored=addresses, visible_time=stream.time, visible_diff=stream.diff,
     )  # fmt: skip
     made = Arrangement(block, stored)

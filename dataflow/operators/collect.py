@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from deltamark.dataflow.batch import BYTES
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import LOOSE, Part
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Part
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import CollectBlock
 from deltamark.dataflow.operators.text import places_of_numbers
@@ -40,7 +41,7 @@ def collect(stream: Stream, schema: Schema) -> Root:
         else:
             arrays[name] = stream.column(name)
     inputs = [stream.time, stream.diff, *arrays.values()]
-    vectors = tuple(zip(*(program.for_each_worker(LOOSE) for _ in inputs), strict=True))
+    vectors = tuple(zip(*(program.for_each_worker(UNBOUNDED_WORDS) for _ in inputs), strict=True))
     table = program.table(list(vectors[0]))
     for place in range(len(inputs)):
         program.differ(table + 8 * place, [mine[place] for mine in vectors])

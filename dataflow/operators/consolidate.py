@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import LOOSE
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Weights
@@ -19,7 +19,7 @@ def consolidate(stream: Stream, names: Sequence[str]) -> Stream:
     program = stream.program
     inputs = program.table([stream.time, stream.diff, *map(stream.column, names)])
     out = [program.vector() for _ in range(len(names) + 2)]
-    buffer = program.table([program.memory.reserve(LOOSE) for _ in out])
+    buffer = program.table([program.memory.reserve(UNBOUNDED_WORDS) for _ in out])
     mask = SLOTS - 1
     size, table = program.cell(), program.memory.reserve(mask + 1)
     program.add(

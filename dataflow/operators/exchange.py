@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import LOOSE, Program
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange as kernel
@@ -65,14 +66,16 @@ def _append(  # noqa: PLR0913, PLR0917 (the fields of a block)
     senders = 1 if origin.kind == "first" else workers
     receivers = 1 if delivery.to == "first" else workers
     inverse = 0 if delivery.low is None else reciprocal(workers)
-    mails = tuple(program.memory.share(LOOSE) for _ in range(kernel.SLOTS * workers))
+    mails = tuple(program.memory.share(UNBOUNDED_WORDS) for _ in range(kernel.SLOTS * workers))
     block = program.add(
         Opcode.SEND, kernel.ExchangeBlock, size=rows, columns=len(inputs), inputs=program.table(inputs),
         keys=len(keys) if delivery.to == "owner" else 0, key_columns=program.table(keys), low=delivery.low or 0,
         reciprocal=inverse, worker=program.worker, workers=workers, senders=senders, receivers=receivers,
         in_order=int(origin.in_order), rounds=program.memory.share(kernel.LINE * workers),
-        messages=program.table(mails), rows=reserve(LOOSE), counts=program.words(workers), owners=reserve(LOOSE),
-        joined=reserve(LOOSE), parts=program.words(2 * workers), places=program.words(2 * workers), out_size=size,
+        messages=program.table(mails), rows=reserve(UNBOUNDED_WORDS), counts=program.words(workers),
+        owners=reserve(UNBOUNDED_WORDS),
+        joined=reserve(UNBOUNDED_WORDS), parts=program.words(2 * workers), places=program.words(2 * workers),
+        out_size=size,
         out=program.table(out), spins=program.spins,
     )  # fmt: skip
     program.add(Opcode.RECEIVE, LateBlock, block=block)

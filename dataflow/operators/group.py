@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import Key, Stream, unpacked
-from deltamark.dataflow.codegen.program import LOOSE, key_range
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import key_range
 from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, Group, group_words
@@ -86,8 +87,8 @@ def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: Append) 
     block = append(
         Opcode.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
         keys=keys.block,
-        frontier=program.frontier, sums=len(sums), values=values, state=state, saved=reserve(LOOSE),
-        touched=reserve(LOOSE), out_size=size, out_time=time, out_diff=diff, out_key=out_key,
+        frontier=program.frontier, sums=len(sums), values=values, state=state, saved=reserve(UNBOUNDED_WORDS),
+        touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff, out_key=out_key,
         out=program.table([cell for column in columns.values() for cell in (column, 0)]),
         slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(2 * len(sums), 1)),
     )  # fmt: skip
@@ -108,8 +109,8 @@ def threshold(stream: Stream, node: nodes.Threshold, rows: int) -> Stream:
     block = program.add(
         Opcode.THRESHOLD, ThresholdBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
         keys=keys.block,
-        frontier=program.frontier, minimum=node.least, state=reserve(2 * keys.capacity), saved=reserve(LOOSE),
-        touched=reserve(LOOSE), out_size=size, out_time=time, out_diff=diff, out_key=out_key,
+        frontier=program.frontier, minimum=node.least, state=reserve(2 * keys.capacity), saved=reserve(UNBOUNDED_WORDS),
+        touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff, out_key=out_key,
     )  # fmt: skip
     program.keep(Groups(ThresholdBlock(block), tuple(names), types, key))
     return _with_keys(Stream(program, size, time, diff, lambda _: 0), out_key, key, names, types)

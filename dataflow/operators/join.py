@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import LOOSE, Program
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels.arrangements import join as kernel
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement, Weights
@@ -41,5 +42,5 @@ def join(
 def _side(program: Program, arrangement: Arrangement, slots: int, condition: Term | None) -> int:
     """Make the block of a side of a join."""
     passes, bit = arrangement.bitmap(condition)
-    hits = program.memory.reserve(LOOSE)
+    hits = program.memory.reserve(UNBOUNDED_WORDS)
     return program.block(kernel.JoinSide, rows=arrangement.block, slots=slots, hits=hits, filter=passes, filter_bit=bit)

@@ -8,7 +8,8 @@ from math import prod
 from typing import NamedTuple
 
 from deltamark.dataflow.codegen.columns import MOST_PACKED, Key, Stream, unpacked
-from deltamark.dataflow.codegen.program import LOOSE, Keys, Program, key_range
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Keys, Program, key_range
 from deltamark.dataflow.kernels.core.hash_map import key_of
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.loops import reduce_state as kernel
@@ -49,7 +50,7 @@ def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[
     program = stream.program
     inputs = [stream.time, stream.diff, *map(stream.column, names)]
     out, size = [program.vector() for _ in inputs], program.cell()
-    buffers = [program.memory.reserve(LOOSE) for _ in inputs]
+    buffers = [program.memory.reserve(UNBOUNDED_WORDS) for _ in inputs]
     block = program.add(
         Opcode.ENTER, LoopSourceBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
         buffers=program.table(buffers), out_size=size, out=program.table(out), is_beginning=is_beginning,
@@ -83,9 +84,9 @@ def _trace(side: LoopSide, columns: Sequence[int], *, key_width: int, record_wor
     return program.block(
         Trace, size=stream.size, iteration=stream.time, diff=stream.diff, key=side.key.cell, keys=side.keys.block,
         columns=len(columns), inputs=program.table(columns), resolved=program.words(max(len(columns), 1)),
-        ids=reserve(LOOSE), hashes=reserve(LOOSE), slots=reserve(LOOSE),
-        lists=reserve(side.keys.capacity * key_width // 2 + 1), key_width=key_width, table=reserve(LOOSE),
-        mask=TRACE_ENTRIES - 1, records=reserve(LOOSE), record_words=record_words,
+        ids=reserve(UNBOUNDED_WORDS), hashes=reserve(UNBOUNDED_WORDS), slots=reserve(UNBOUNDED_WORDS),
+        lists=reserve(side.keys.capacity * key_width // 2 + 1), key_width=key_width, table=reserve(UNBOUNDED_WORDS),
+        mask=TRACE_ENTRIES - 1, records=reserve(UNBOUNDED_WORDS), record_words=record_words,
     )  # fmt: skip
 
 
@@ -109,7 +110,7 @@ def loop_join(side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], no
     size, iteration, diff, slot, *out = (program.cell(), *(program.vector() for _ in range(3 + len(columns))))
     block = program.add(
         Opcode.MEET, LoopJoinBlock, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration, diff=diff,
-        slot=slot, columns=program.table(out), hits=program.memory.reserve(LOOSE),
+        slot=slot, columns=program.table(out), hits=program.memory.reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
     program.keep(LoopJoinState(trace))
     made = dict(zip(side.names, out, strict=True))
@@ -150,13 +151,15 @@ class LoopReduction:
         """Make the block of a reduction, whose input follows; see `append`. now: the cell of the epoch."""
         reserve, feedback, answer = program.memory.reserve, ChangeCells.of(program), ChangeCells.of(program)
         worklist = program.block(
-            Worklist, lists=reserve(MOST_ITERATIONS), nodes=reserve(LOOSE), heap=reserve(MOST_ITERATIONS + 2)
+            Worklist, lists=reserve(MOST_ITERATIONS), nodes=reserve(UNBOUNDED_WORDS), heap=reserve(MOST_ITERATIONS + 2)
         )
         cycles = program.block(CycleDetector, digests=reserve(MOST_ITERATIONS + 2), min_iterations=MIN_CYCLE_ITERATIONS)
         block = program.block(
             LoopReduce, worklist=worklist, cycles=cycles, min_weight=closing.least, max_iterations=MOST_ITERATIONS,
-            min_summed_rows=MIN_SUMMED_ROWS, now=now, changed_keys=reserve(LOOSE), evaluated_keys=reserve(LOOSE),
-            sorted_rows=reserve(LOOSE), sums=reserve(LOOSE), size=feedback.size, iteration=feedback.time,
+            min_summed_rows=MIN_SUMMED_ROWS, now=now, changed_keys=reserve(UNBOUNDED_WORDS),
+            evaluated_keys=reserve(UNBOUNDED_WORDS),
+            sorted_rows=reserve(UNBOUNDED_WORDS), sums=reserve(UNBOUNDED_WORDS), size=feedback.size,
+            iteration=feedback.time,
             diff=feedback.diff, key=feedback.key, value=feedback.value, answer_size=answer.size,
             answer_time=answer.time, answer_diff=answer.diff, answer_key=answer.key, answer_value=answer.value,
         )  # fmt: skip

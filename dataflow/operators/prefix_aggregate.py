@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.codegen.program import LOOSE, Program
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange
@@ -13,11 +14,11 @@ def prefix_aggregate(program: Program, code: int, kind: type[AggregateBlock], **
     """Append the prefix aggregate that runs an aggregate of some fields; return the aggregate's block."""
     memory, workers, until = program.memory, program.workers, program.cell()
     block = program.block(kind, opcode=code, **fields | {"frontier": until})
-    mails = [memory.share(LOOSE) for _ in range(exchange.SLOTS * workers)]
+    mails = [memory.share(UNBOUNDED_WORDS) for _ in range(exchange.SLOTS * workers)]
     program.add(
         Opcode.SCAN, PrefixAggregateBlock, aggregate=block, worker=program.worker, workers=workers,
         frontier=program.frontier,
         until=until, post=memory.share(exchange.LINE * workers), mails=program.table(mails),
-        places=memory.reserve(LOOSE), spins=program.spins,
+        places=memory.reserve(UNBOUNDED_WORDS), spins=program.spins,
     )  # fmt: skip
     return block

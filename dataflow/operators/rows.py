@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import LOOSE, Keys, Program
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Keys, Program
 from deltamark.dataflow.kernels.core.blocks import Array8
 from deltamark.dataflow.kernels.core.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.expressions import BinaryBlock
@@ -63,7 +64,8 @@ class RowInput:
         return program.block(
             RowTable, size=stream.size, time=stream.time, diff=stream.diff, key=self.key, columns=count,
             inputs=program.table([column.cell for column in self.columns]), slice_columns=program.words(count + 1),
-            hashes=reserve(LOOSE), table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1, records=reserve(LOOSE),
+            hashes=reserve(UNBOUNDED_WORDS), table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1,
+            records=reserve(UNBOUNDED_WORDS),
             record_words=RowRecord.size_in_words + count, is_limits=int(is_limits),
         )  # fmt: skip
 
@@ -112,7 +114,7 @@ class RowOrder:
         return program.block(
             BTree, records=rows.records.address, record_words=rows.record_words, first_word=self.first_word,
             compared_words=self.words, text_words=sum(1 << word for word in self.texts),
-            pool=program.pool.block if self.texts else 0, nodes=program.memory.reserve(LOOSE),
+            pool=program.pool.block if self.texts else 0, nodes=program.memory.reserve(UNBOUNDED_WORDS),
             path=program.words(2 * MAX_DEPTH),
         )  # fmt: skip
 
@@ -156,7 +158,7 @@ def grouped_rows(
     reserve, address = program.memory.reserve, program.address
     block = program.add(
         Opcode.WATCH, block_class, operator=operator, keys=keys.block, groups=reserve(keys.capacity * GROUP_WORDS),
-        frontier=program.frontier, touched=reserve(LOOSE), out_size=size, out_time=address(time),
+        frontier=program.frontier, touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=address(time),
         out_diff=address(diff), out=program.table(list(map(address, out))), **fields,
     )  # fmt: skip
     program.keep(GroupedState(GroupedRowsBlock(block), inputs))

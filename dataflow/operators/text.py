@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltamark.dataflow.codegen.program import LOOSE, Program
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.text import functions
 from deltamark.dataflow.kernels.text.pool import SIZES, NumberedTextsBlock, NumberTextsBlock, TextPool
@@ -38,14 +39,14 @@ class Pool:
     @classmethod
     def _made(cls, program: Program) -> Pool:
         reserve = program.memory.reserve
-        starts, lengths, free, marks = (reserve(LOOSE) for _ in range(4))
-        heaps = program.for_each_worker(LOOSE)
+        starts, lengths, free, marks = (reserve(UNBOUNDED_WORDS) for _ in range(4))
+        heaps = program.for_each_worker(UNBOUNDED_WORDS)
         block = program.block(
             TextPool, table=reserve(SLOTS), mask=SLOTS - 1, free=free, starts=starts, lengths=lengths, heap=heaps[0],
             holes=program.words(SIZES), marks=marks,
         )  # fmt: skip
         program.differ(block + TextPool.fields["heap"].offset, heaps)
-        return cls(block, reserve(LOOSE))
+        return cls(block, reserve(UNBOUNDED_WORDS))
 
     def used(self) -> int:
         """Count the texts that have a number, some of which may be in use no more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import LOOSE
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups.group_changes import TOP
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
 from deltamark.dataflow.kernels.groups.top import TopBlock
@@ -32,7 +32,7 @@ def top(stream: Stream, node: TopK) -> Stream:
     return grouped_rows(
         TOP, TopBlock, keys, [RowInput(stream, key.cell, stored)],
         order=RowOrder(RowRecord.size_in_words, len(stored), texts), places=places, free_places=places,
-        placed=stream.program.memory.reserve(LOOSE),
+        placed=stream.program.memory.reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
 
 

@@ -15,7 +15,9 @@ import numpy as np
 
 from deltamark.dataflow.batch import Pointers
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
-from deltamark.dataflow.codegen.program import LOOSE, Program
+from deltamark.dataflow.codegen.growth import grow_lookup
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.arrangements import settle
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
@@ -34,7 +36,7 @@ class UpdateLog:
         self.since = since
         self._program, self._state = program, kept.arrangement
         with program.building(kept.part):
-            times, diffs, keys = self._logs = [program.memory.reserve(LOOSE) for _ in range(3)]
+            times, diffs, keys = self._logs = [program.memory.reserve(UNBOUNDED_WORDS) for _ in range(3)]
             own = self._own = program.memory.reserve(OWN_WORDS)
         size, time, diff, key, bases, widths, cells, self.input = (own + 8 * at for at in (0, 1, 2, 3, 4, 6, 8, 10))
         self._cells = [size, time, diff, key]
@@ -83,7 +85,7 @@ class UpdateLog:
         while status := settle.settle(self._block):
             if status == settle.FAILED:
                 raise self._state.problem()
-            self._program.grow_found(self._state.block)
+            grow_lookup(self._program, self._state.block)
 
     @contextmanager
     def replay(self, after: int, until: int) -> Iterator[None]:

@@ -17,7 +17,7 @@ import numba
 from deltamark.dataflow.batch import BYTES, PADDING_BYTES, Batch, Pointers, merged
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.codegen.program import LOOSE
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
@@ -60,7 +60,7 @@ class WorkerGroup:
         self._source = open_source and open_source(self.inputs)
         self._taken: dict[str, Pointers] = {}
         self._batches: Mapping[str, Batch] = {}
-        self._arena = self._program.memory.share(LOOSE)
+        self._arena = self._program.memory.share(UNBOUNDED_WORDS)
         self._counts = self._program.memory.share(workers * len(plans))
         """The number of changes of each answer that each worker has collected."""
         view(self._program.spins, 1)[0] = spins(workers)

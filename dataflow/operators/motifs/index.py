@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltamark.dataflow.codegen.columns import MOST_PACKED, Digit, Key, Stream
-from deltamark.dataflow.codegen.program import LOOSE, Program, key_range
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.codegen.program import Program, key_range
 from deltamark.dataflow.kernels.core.hash_map import key_of as key_of_id
 from deltamark.dataflow.kernels.core.sorted_lists import SIZE_CLASSES
 from deltamark.dataflow.kernels.motifs import index as kernel
@@ -87,10 +88,10 @@ def index(stream: Stream, of: Indexed, value: Type, rows: int) -> Index:
         raise DeltamarkError("a range that is too wide for an index", actual, "declare narrower bounds")
     width = 4 if value.high - value.low < MAX_NARROW_RANGE else 8
     block = program.add(
-        Opcode.INDEX, kernel.IndexBlock, width=width, heads=reserve(2 * keys.capacity), pool=reserve(LOOSE),
-        weights=reserve(2 * LOOSE), free=program.words(SIZE_CLASSES), size=stream.size, time=stream.time,
+        Opcode.INDEX, kernel.IndexBlock, width=width, heads=reserve(2 * keys.capacity), pool=reserve(UNBOUNDED_WORDS),
+        weights=reserve(2 * UNBOUNDED_WORDS), free=program.words(SIZE_CLASSES), size=stream.size, time=stream.time,
         diff=stream.diff, key=key.cell, value=stream.column(of.value), keys=keys.block, frontier=program.frontier,
-        low=value.low, **{name: reserve(LOOSE) for name in SCRATCH},
+        low=value.low, **{name: reserve(UNBOUNDED_WORDS) for name in SCRATCH},
     )  # fmt: skip
     appended = Index(block, of, value)
     program.keep(appended)

@@ -1,0 +1,131 @@
+"""Growth: makes the room that an operator has stopped for.
+
+A kernel that needs a larger table stops before it changes anything. The table is then moved to larger memory, and the
+kernel starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.arrangements import row_lookup, settle
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
+from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
+from deltamark.dataflow.kernels.core import hash_map, interner, sorted_lists
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
+from deltamark.dataflow.kernels.core.hash_map import id_limit
+from deltamark.dataflow.kernels.core.memory import Memory
+from deltamark.dataflow.kernels.groups import grouped_rows
+from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
+from deltamark.dataflow.kernels.motifs.index_settle import SettleIndexBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.program import LateBlock, RoomBlock
+from deltamark.dataflow.kernels.text import pool as text_pool
+
+MIN_LOOKUP_SLOTS = 1024
+"""Entries of a new row lookup. Not measured."""
+
+
+class HasMemory(Protocol):
+    """A program, as far as growth needs it."""
+
+    @property
+    def memory(self) -> Memory: ...
+
+    def block(self, kind: type[Block], **fields: int) -> int: ...
+
+
+def make_room(program: HasMemory, op: int) -> None:
+    """Make the room that an operator has stopped for."""
+    GROWERS[Opcode(Operator(op).opcode)](program, op)
+
+
+def pack_index(program: HasMemory, op: int) -> None:
+    """Move the lists of the index of a SETTLE_INDEX operator together, into new memory."""
+    index, memory = SettleIndexBlock(op).index, program.memory
+    pool, weights = index.pool.address, index.weights.address
+    new_pool, new_weights = memory.reserve(UNBOUNDED_WORDS), memory.reserve(2 * UNBOUNDED_WORDS)
+    sorted_lists.pack(index, id_limit(index.keys), Array(new_pool), Array(new_weights))
+    memory.replace(pool, new_pool)
+    memory.replace(weights, new_weights)
+
+
+def grow_lookup(program: HasMemory, arrangement: int) -> None:
+    """Make room in the row lookup of an arrangement, or build it if there is none."""
+    rows = ArrangementBlock(arrangement)
+    slots = 1 << max(4 * (rows.live + rows.size), MIN_LOOKUP_SLOTS).bit_length()
+    lookup = rows.lookup
+    if lookup.address != 0:
+        _move(program, lookup.table, slots, lambda table: row_lookup.rehash(lookup, table, slots - 1))
+        return
+    table, links = program.memory.reserve(slots), program.memory.reserve(UNBOUNDED_WORDS)
+    new = program.block(RowLookup, table=table, mask=slots - 1, used=0, links=links)
+    settle.build_lookup(rows, RowLookup(new))
+
+
+def _grow_consolidate(program: HasMemory, op: int) -> None:
+    block = ConsolidateBlock(op)
+    slots = _enough(block.mask + 1, block.held + block.size)
+
+    def use(table: Array) -> None:  # the old table is empty
+        block.table, block.mask = table, slots - 1
+
+    _move(program, block.table, slots, use)
+
+
+def _grow_keys(program: HasMemory, op: int) -> None:
+    keys = RoomBlock(op).keys
+    slots = 2 * _enough(keys.mask + 1, keys.used + RoomBlock(op).coming)
+    _move(program, keys.table, 2 * slots, lambda table: hash_map.rehash(keys, table, slots - 1))
+
+
+def _grow_interner(program: HasMemory, op: int) -> None:
+    ids = interner.InternBlock(op).interner
+    slots = _enough(ids.mask + 1, ids.used + interner.InternBlock(op).size)
+    _move(program, ids.table, slots, lambda table: interner.rehash(ids, table, slots - 1))
+
+
+def _grow_texts(program: HasMemory, op: int) -> None:
+    pool = text_pool.NumberTextsBlock(op).pool
+    slots = 2 * _enough(pool.mask + 1, pool.used + text_pool.NumberTextsBlock(op).size)
+    _move(program, pool.table, slots, lambda table: text_pool.rehash(pool, table, slots - 1))
+
+
+def _grow_rows(program: HasMemory, op: int) -> None:
+    block = GroupedRowsBlock(op)
+    for rows in (block.rows, block.limits):
+        if rows.address != 0 and grouped_rows.needs_rehash(rows):
+            _grow_row_table(program, rows)
+
+
+def _grow_row_table(program: HasMemory, rows: grouped_rows.RowTable) -> None:
+    slots = 2 * _enough(rows.mask + 1, rows.used + rows.size)
+    _move(program, rows.table, slots, lambda table: grouped_rows.rehash(rows, table, slots - 1))
+
+
+def _enough(slots: int, entries: int) -> int:
+    """Double a number of slots until at most half of them are used."""
+    while slots < 2 * entries:
+        slots *= 2
+    return slots
+
+
+def _move(program: HasMemory, old: Array, words: int, move: Callable[[Array], object]) -> None:
+    """Replace a table by a larger one, to which its entries are moved."""
+    address, new = old.address, program.memory.reserve(words)
+    move(Array(new))
+    program.memory.replace(address, new)
+
+
+GROWERS: Mapping[Opcode, Callable[[HasMemory, int], None]] = {
+    Opcode.ROOM: _grow_keys,
+    Opcode.INTERN: _grow_interner,
+    Opcode.NUMBER: _grow_texts,
+    Opcode.WATCH: _grow_rows,
+    Opcode.CONSOLIDATE: _grow_consolidate,
+    Opcode.SETTLE: lambda program, op: grow_lookup(program, LateBlock(op).block),
+    Opcode.SETTLE_INDEX: pack_index,
+}

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert, settle
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert
+from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.hash_map import KeyMap

@@ -12,8 +12,7 @@ from deltamark.datagen.make import Wanted
 from deltamark.datagen.schema import LEAST_SF, MOST_SF, scale_factor
 from deltamark.datagen.workload import known_workload
 from deltamark.errors import DeltamarkError, shortened, whole_number
-from deltamark.harness.engines.embedded import ENGINES, known
-from deltamark.harness.engines.spark import SPARK
+from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, capabilities, known_stream_engine
 from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import QUERIES, query
 from deltamark.queries.parameters import parameters
@@ -66,7 +65,7 @@ def add_cell(parser: argparse.ArgumentParser) -> None:
     add("--physical", type=physical, default=ALL, metavar="P", help="logical batches at once (default all)")
     add("--variant", default="", help="which dataflow (default the fastest)")
     add("--workers", type=worker_count, default=1, metavar="W", help="how many (default 1)")
-    add("--engine", default=ENGINES[0], help=f"{' or '.join(ENGINES)} (default {ENGINES[0]})")
+    add("--engine", default=DEFAULT, help=f"{' or '.join(STREAM_ENGINES)} (default {DEFAULT})")
     add("--checkpoint", default="", metavar="DIR", help="of a query on Spark, to go on from (default: none is kept)")
 
 
@@ -83,10 +82,12 @@ def cell_of(chosen: argparse.Namespace) -> Cell:
     variant = chosen.variant and asked.known(chosen.variant)
     cell = Cell(
         chosen.query, str(chosen.sf), known_workload(chosen.workload), chosen.logical, chosen.physical, variant,
-        chosen.workers, known(chosen.engine), chosen.seed, given(chosen.param), chosen.master, chosen.checkpoint,
+        chosen.workers, known_stream_engine(chosen.engine), chosen.seed, given(chosen.param), chosen.master,
+        chosen.checkpoint,
     )  # fmt: skip
-    if cell.checkpoint and cell.engine != SPARK:
-        raise DeltamarkError(f"no checkpoints of the engine {cell.engine}", cell.checkpoint, f"add --engine {SPARK}")
+    if cell.checkpoint and not capabilities(cell.engine).resumes:
+        remedy = f"add --engine {next(name for name in STREAM_ENGINES if capabilities(name).resumes)}"
+        raise DeltamarkError(f"no checkpoints of the engine {cell.engine}", cell.checkpoint, remedy)
     parameters(cell.query, chosen.sf, cell.seed, dict(cell.given))
     return cell
 

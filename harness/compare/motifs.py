@@ -1,5 +1,5 @@
-"""The warm parent of motifs: it speaks as harness/measure/server.py does, and reads the cell and the limit of a
-request.
+"""The measurement server of motifs. It takes the same requests as harness/measure/server.py, and reads their cells and
+limits.
 
     python -m harness.compare.motifs DIRECTORY      of a graph that was generated; it is oriented
     (harness/suites/graphs/graph_data.py)
@@ -15,11 +15,19 @@ from contextlib import closing
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 from deltamark.harness.compare.sample import Seen, sampled
 from deltamark.harness.measure.cell import MotifCell
-from deltamark.harness.measure.server import Forking
+from deltamark.harness.measure.messages import (
+    AskReply,
+    AskRequest,
+    CellReply,
+    CellRequest,
+    SampleReply,
+    SampleRequest,
+    WarmReply,
+)
+from deltamark.harness.measure.server import Server, guarded
 from deltamark.harness.results.record import MEASURING
 from deltamark.harness.suites.graphs.counting import by_hand, churn, left, timed, warm
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
@@ -27,41 +35,46 @@ from deltamark.harness.suites.graphs.motif_runs import Measured, bigjoin_of, cou
 from deltamark.queries.graph.motifs import motif
 
 
-class Motifs(Forking):
+class MotifServer(Server[MotifCell]):
+    """Counts motifs in a graph."""
+
+    cell_type = MotifCell
+
     def __init__(self, edges: Edges, watched: int | None = None) -> None:
         super().__init__(watched)
         self._edges = edges
-        self._right: dict[MotifCell, int] = {}
+        self._expected: dict[MotifCell, int] = {}
 
-    def warm(self) -> dict[str, Any]:
+    def warm(self) -> WarmReply:
         warm()
-        gc.freeze()  # collecting what is here would copy it, in every child
-        return {"status": "ok", "measuring": MEASURING}
+        gc.freeze()  # a collection would copy these pages in every child
+        return WarmReply(measuring=MEASURING)
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Count what is there at the end by hand, and keep that."""
-        cell = MotifCell(**request["cell"])
-        found = self._forked(request, lambda _: expected(cell, self._edges))
-        if isinstance(found, dict):
-            return found
-        self._right[cell] = found
-        return {"status": "ok"}
+    def ask(self, request: AskRequest[MotifCell]) -> AskReply:
+        """Count the motif at the end of the stream by hand, and keep the count."""
 
-    def cell(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Count, and compare with what was counted by hand."""
-        cell = MotifCell(**request["cell"])
-        found = self._forked(request, lambda _: seen(cell, self._edges).shown)
-        if isinstance(found, dict):
-            return found
-        if found[-1] != self._right[cell]:
-            return {"status": "wrong", "problem": f"{found[-1]:,}, by hand {self._right[cell]:,}"}
-        return {"status": "ok", "digest": " ".join(map(str, found))}
+        def count() -> AskReply:
+            cell = request.cell
+            self._expected[cell] = self._in_child(lambda _: expected(cell, self._edges), request.limit)
+            return AskReply()
 
-    def sample(self, request: dict[str, Any]) -> dict[str, Any]:
-        cell = MotifCell(**request["cell"])
-        once = partial(seen, cell, self._edges)
-        found: dict[str, Any] = self._forked(request, lambda stage: sampled(once, stage))
-        return found
+        return guarded(count, AskReply)
+
+    def cell(self, request: CellRequest[MotifCell]) -> CellReply:
+        """Count the motif, and compare the last count with the one by hand."""
+
+        def count() -> CellReply:
+            cell = request.cell
+            counts = self._in_child(lambda _: seen(cell, self._edges).shown, request.limit)
+            if counts[-1] != self._expected[cell]:
+                return CellReply(status="wrong", problem=f"{counts[-1]:,}, by hand {self._expected[cell]:,}")
+            return CellReply(digest=" ".join(map(str, counts)))
+
+        return guarded(count, CellReply)
+
+    def sample(self, request: SampleRequest[MotifCell]) -> SampleReply:
+        once = partial(seen, request.cell, self._edges)
+        return guarded(lambda: self._in_child(lambda stages: sampled(once, stages.begin), request.limit), SampleReply)
 
 
 def expected(cell: MotifCell, edges: Edges) -> int:
@@ -89,4 +102,4 @@ def _changing(cell: MotifCell, edges: Edges) -> Seen:
 
 
 if __name__ == "__main__":
-    Motifs(oriented(stored(Path(sys.argv[1]))), sys.stdin.fileno()).serve()
+    MotifServer(oriented(stored(Path(sys.argv[1]))), sys.stdin.fileno()).serve()

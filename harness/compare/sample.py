@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import workload
-from deltamark.harness.engines.registry import open_subject
+from deltamark.harness.engines.registry import open_engine
 from deltamark.harness.measure import resources, timing
 from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.messages import SampleReply
 
 RUNS = 3
 
@@ -28,7 +28,7 @@ class Seen:
     state_bytes: int
 
 
-def sampled(once: Callable[[], Seen], stage: Callable[[], None]) -> dict[str, Any]:
+def sampled(once: Callable[[], Seen], stage: Callable[[], None]) -> SampleReply:
     """Return a cell's time and memory: what it keeps at the end, and the most that it needed."""
     resources.reset_peak()
     before = resources.peak()
@@ -37,19 +37,19 @@ def sampled(once: Callable[[], Seen], stage: Callable[[], None]) -> dict[str, An
         stage()
         runs.append(once())
     if len({run.shown for run in runs}) > 1:
-        return {"status": "wrong", "problem": f"runs of one process show {', '.join(str(run.shown) for run in runs)}"}
-    return {
-        "status": "ok", "time": sum(map(min, zip(*(run.latencies for run in runs), strict=True))),
-        "state": max(run.state_bytes for run in runs), "peak": resources.peak() - before,
-    }  # fmt: skip
+        problem = f"runs of one process show {', '.join(str(run.shown) for run in runs)}"
+        return SampleReply(status="wrong", problem=problem)
+    least = sum(map(min, zip(*(run.latencies for run in runs), strict=True)))
+    state = max(run.state_bytes for run in runs)
+    return SampleReply(time=least, state=state, peak=resources.peak() - before)
 
 
-def seen(cell: Cell, dataset: Dataset) -> Callable[[], Seen]:
+def query_run(cell: Cell, dataset: Dataset) -> Callable[[], Seen]:
     """Return what runs a query."""
     work = workload(dataset, cell.workload)
 
     def once() -> Seen:
-        run = timing.run(cell, 0, work, lambda: open_subject(cell, dataset, work))
+        run = timing.run(cell, 0, work, lambda: open_engine(cell, dataset, work))
         return Seen(run.latencies, run.changes, run.state_bytes)
 
     return once

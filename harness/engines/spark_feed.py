@@ -1,4 +1,4 @@
-"""A cell's workload as Spark reads it: every executor opens the data, and cuts its share of a batch for itself."""
+"""The workload of a cell as Spark reads it: each executor opens the data and cuts its share of a batch for itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FeedSource:
-    """A workload in physical batches."""
+    """A workload in physical batches of one size."""
 
     directory: str
     digest: str
@@ -31,7 +31,12 @@ class FeedSource:
 
     @property
     def batches(self) -> int:
-        return -(-self.rounds // (self.logical * self.physical))
+        return -(-self.rounds // self._step)
+
+    @property
+    def _step(self) -> int:
+        """The number of rounds of a physical batch."""
+        return self.logical * self.physical
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -41,13 +46,28 @@ class FeedSource:
         }  # fmt: skip
 
     def rows(self, batch: int) -> int:
-        first = batch * self.logical * self.physical
-        last = min(first + self.logical * self.physical, self.rounds)
+        first = batch * self._step
+        last = min(first + self._step, self.rounds)
         _, work = _opened(self.directory, self.workload)
         return sum(piece.stop - piece.start for name in self.names for piece in work.pieces(name, first, last))
 
-    def open(self, wanted: Mapping[str, tuple[str, ...]]) -> Cutter:
-        return Cutter(self, wanted)
+    def open(self, wanted: Mapping[str, tuple[str, ...]]) -> ShareReader:
+        return ShareReader(self, wanted)
+
+    def feed(self, wanted: Mapping[str, tuple[str, ...]], worker: int, workers: int) -> Feed:
+        """Open the share of one of several workers."""
+        columns = {relation(name).name: names for name, names in wanted.items()}
+        return Feed(
+            *_opened(self.directory, self.workload), columns, logical=self.logical, worker=worker, workers=workers,
+            until=self.rounds,
+        )  # fmt: skip
+
+    def take(self, feed: Feed, batch: int) -> Mapping[str, Batch]:
+        """Cut a batch out of a share."""
+        from deltamark.harness.engines.inputs import batches  # noqa: PLC0415 (planning with a source needs no engine)
+
+        feed.round = batch * self._step
+        return batches(feed.take(self.physical))
 
 
 @cache
@@ -56,24 +76,12 @@ def _opened(directory: str, name: str) -> tuple[Dataset, Workload]:
     return dataset, workload(dataset, name)
 
 
-class Cutter:
-    """Cuts batches where they are read."""
+class ShareReader:
+    """Reads shares of batches; it keeps the feed of each share that it has read from."""
 
     def __init__(self, source: FeedSource, wanted: Mapping[str, tuple[str, ...]]) -> None:
         self._source = source
-        self._wanted = {relation(name).name: columns for name, columns in wanted.items()}
-        self._feed = cache(self._made)
-
-    def _made(self, piece: int, pieces: int) -> Feed:
-        source = self._source
-        return Feed(
-            *_opened(source.directory, source.workload), self._wanted, logical=source.logical, worker=piece,
-            workers=pieces, until=source.rounds,
-        )  # fmt: skip
+        self._feed = cache(lambda piece, pieces: source.feed(wanted, piece, pieces))
 
     def take(self, batch: int, piece: int, pieces: int) -> Mapping[str, Batch]:
-        from deltamark.harness.engines.inputs import batches  # noqa: PLC0415 (who only plans with a source needs no engine)
-
-        feed = self._feed(piece, pieces)
-        feed.round = batch * self._source.logical * self._source.physical
-        return batches(feed.take(self._source.physical))
+        return self._source.take(self._feed(piece, pieces), batch)

@@ -1,8 +1,8 @@
-"""Work done in a child of this process: a time limit, a crash and a kill concern that work alone.
+"""Work in a child process, so that a time limit, a crash or a kill ends this work alone.
 
-The child tells when a stage begins, which has a new time limit, and what it found; between stages it may wait for the
-word to go on. One that serves is given work after work. It leads a group of processes: what it has started ends with
-it, and it ends with its parent. Its temporary files lie in a directory that goes when it ends, however it does.
+A child reports the begin of each stage, which has its own time limit, and its result; between stages it may wait for a
+signal to go on. A serving child is given one task after another. A child leads a process group: the processes that it
+starts end with it, and it ends with its parent. The directory of its temporary files is removed when it ends.
 """
 
 from __future__ import annotations
@@ -16,52 +16,57 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar
 
 from deltamark.dataflow.runtime.process_pool import end_with
 from deltamark.datagen import scratch
 
 STAGE, RESULT, ERROR, WAITING = range(4)
+"""The kinds of messages from a child."""
+
 HEADER = struct.Struct("<BQ")
+"""The kind of a message, and the number of bytes that follow."""
+
+READ_BYTES = 1 << 20
+GO = b"."
+
+Result = TypeVar("Result")
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the result any more."""
+    """The process that requested the result has ended."""
 
 
 class LimitError(Exception):
-    """A stage took longer than it may."""
+    """A stage exceeded its time limit."""
 
 
 class Stages:
-    """What a child says of where it is."""
+    """The child's end of the pipes to its parent."""
 
     def __init__(self, pipe: int, gate: int) -> None:
         self._pipe, self._gate = pipe, gate
 
-    def __call__(self) -> None:
-        """Say that a stage begins."""
+    def begin(self) -> None:
+        """Report that a stage begins."""
         _send(self._pipe, STAGE, b"")
 
     def wait(self) -> None:
-        """Wait for the word to go on."""
+        """Wait until the parent asks for the result."""
         _send(self._pipe, WAITING, b"")
-        os.read(self._gate, 1)
+        os.read(self._gate, len(GO))
 
     def serve(self, work: Callable[[Any], Any]) -> NoReturn:
-        """Do work for whatever is given, until there is nobody to give."""
-        with os.fdopen(self._gate, "rb") as given:
+        """Send the result of `work(task)` for each task that the parent gives, until the process is killed."""
+        with os.fdopen(self._gate, "rb") as tasks:
             while True:
-                _send(self._pipe, RESULT, pickle.dumps(work(pickle.load(given))))  # noqa: S301 (of our own parent)
+                _send(self._pipe, RESULT, pickle.dumps(work(pickle.load(tasks))))  # noqa: S301 (from our parent)
 
 
-Work = Callable[[Stages], Any]
+class Child(Generic[Result]):
+    """A child at work. watched: a file whose end means that the result is no longer needed."""
 
-
-class Child:
-    """A child at work. watched: a file whose end means that nobody waits for the result any more."""
-
-    def __init__(self, work: Work, watched: int | None = None) -> None:
+    def __init__(self, work: Callable[[Stages], Result], watched: int | None = None) -> None:
         (self._pipe, writing), (waiting, self._gate) = os.pipe(), os.pipe()
         self._scratch = scratch.make()
         parent, self._pid = os.getpid(), os.fork()
@@ -75,39 +80,39 @@ class Child:
         os.close(writing)
         os.close(waiting)
         self._watched = watched
-        self._held = b""
-        self._said: tuple[int, Any] | None = None
-        """That it waits, its result, or why there is none."""
+        self._received = b""
+        self._state: tuple[int, Any] | None = None
+        """WAITING, RESULT with the result, or ERROR with the exception; None while the child works."""
 
     def reach(self, limit: float) -> None:
-        """Let it work until it waits, or has ended."""
+        """Let the child work until it waits or ends. limit: seconds for each stage."""
         try:
-            if self._said is None:
-                self._hear(limit)
+            if self._state is None:
+                self._listen(limit)
         except (LimitError, ChildProcessError) as error:
-            self._said = ERROR, error
+            self._state = ERROR, error
 
-    def result(self, limit: float) -> Any:
-        """Let it go on to its end; return what it found."""
+    def result(self, limit: float) -> Result:
+        """Let the child work to its end; return its result. limit: seconds for each stage."""
         with suppress(BrokenPipeError):
-            os.write(self._gate, b".")
-        while self._said is None or self._said[0] == WAITING:
-            self._hear(limit)
-        kind, found = self._said
+            os.write(self._gate, GO)
+        while self._state is None or self._state[0] == WAITING:
+            self._listen(limit)
+        kind, value = self._state
         if kind == ERROR:
-            raise found
-        return found
+            raise value
+        return value
 
-    def ask(self, what: Any, limit: float) -> Any:
-        """Give work to one that serves, which waits once in it; return what came of it."""
-        self._said = None
+    def serve(self, task: Any, limit: float) -> Result:
+        """Give a task to a serving child, whose work waits once; return the result."""
+        self._state = None
         with suppress(BrokenPipeError):
-            _write(self._gate, pickle.dumps(what))
+            _write(self._gate, pickle.dumps(task))
         self.reach(limit)
         return self.result(limit)
 
     def close(self) -> None:
-        """End it, and what it has started."""
+        """Kill the child and the processes that it started."""
         os.close(self._pipe)
         os.close(self._gate)
         with suppress(ProcessLookupError):
@@ -115,55 +120,56 @@ class Child:
         os.waitpid(self._pid, 0)
         scratch.remove(self._scratch)
 
-    def _hear(self, limit: float) -> None:
-        """Wait for what it says next, but for that a stage begins."""
+    def _listen(self, limit: float) -> None:
+        """Wait for the next message that is not the begin of a stage."""
         deadline = time.monotonic() + limit
         while True:
-            while (frame := self._frame()) is not None:
-                kind, body = frame
+            while (message := self._message()) is not None:
+                kind, body = message
                 if kind != STAGE:
-                    self._said = kind, _read(kind, body)
+                    self._state = kind, _value(kind, body)
                     return
                 deadline = time.monotonic() + limit
             self._receive(deadline, limit)
 
     def _receive(self, deadline: float, limit: float) -> None:
-        ready = [self._pipe, *([self._watched] if self._watched is not None else [])]
-        found, _, _ = select.select(ready, [], [], max(deadline - time.monotonic(), 0))
-        if not found:
+        files = [self._pipe, *([self._watched] if self._watched is not None else [])]
+        ready, _, _ = select.select(files, [], [], max(deadline - time.monotonic(), 0))
+        if not ready:
             raise LimitError(f"over {limit:g} s")
-        if self._watched in found:
+        if self._watched in ready:
             raise AbandonedError
-        piece = os.read(self._pipe, 1 << 20)
+        piece = os.read(self._pipe, READ_BYTES)
         if not piece:
             raise ChildProcessError(_ending(self._pid))
-        self._held += piece
+        self._received += piece
 
-    def _frame(self) -> tuple[int, bytes] | None:
-        """Take the next whole message."""
-        if len(self._held) < HEADER.size:
+    def _message(self) -> tuple[int, bytes] | None:
+        """Take the next complete message."""
+        if len(self._received) < HEADER.size:
             return None
-        kind, size = HEADER.unpack_from(self._held)
-        if len(self._held) < HEADER.size + size:
+        kind, size = HEADER.unpack_from(self._received)
+        end = HEADER.size + size
+        if len(self._received) < end:
             return None
-        body, self._held = self._held[HEADER.size : HEADER.size + size], self._held[HEADER.size + size :]
+        body, self._received = self._received[HEADER.size : end], self._received[end:]
         return kind, body
 
 
-def forked(work: Work, limit: float, watched: int | None = None) -> Any:
-    """Have a child do `work(stages)`; return its result. limit: seconds that a stage may take."""
+def run_in_child(work: Callable[[Stages], Result], limit: float, watched: int | None = None) -> Result:
+    """Return the result of `work(stages)` in a child. limit: seconds for each stage."""
     with closing(Child(work, watched)) as child:
         return child.result(limit)
 
 
-def _read(kind: int, body: bytes) -> Any:
+def _value(kind: int, body: bytes) -> Any:
     if kind == RESULT:
-        return pickle.loads(body)  # noqa: S301 (of our own child)
+        return pickle.loads(body)  # noqa: S301 (from our child)
     return ChildProcessError(body.decode())
 
 
 def _ending(pid: int) -> str:
-    """Say how a child ended that gave no result."""
+    """Describe the end of a child that sent no result."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert ended
     if ended.si_code == os.CLD_EXITED:
@@ -172,14 +178,14 @@ def _ending(pid: int) -> str:
     return f"ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
-def _child(work: Work, pipe: int, gate: int, parent: int) -> NoReturn:
+def _child(work: Callable[[Stages], Any], pipe: int, gate: int, parent: int) -> NoReturn:
     try:
         os.setpgid(0, 0)
         end_with(parent)
-        os.dup2(2, 1)  # what it prints is no part of what the parent says
+        os.dup2(2, 1)  # the output of the parent is its replies alone
         body = pickle.dumps(work(Stages(pipe, gate)))
         _send(pipe, RESULT, body)
-    except BaseException as error:  # noqa: BLE001 (it is told to the parent, whatever it is)
+    except BaseException as error:  # noqa: BLE001 (the parent raises it, whatever it is)
         with suppress(OSError):
             _send(pipe, ERROR, f"{type(error).__name__}: {error}".encode())
     finally:

@@ -35,10 +35,10 @@ from deltamark.harness.compare.summary import Said, as_markdown, as_text, verdic
 from deltamark.harness.compare.trees import DIRECTORY, Tree, trees
 from deltamark.harness.console import sweep_lines
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.engines.registry import checkpoints
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import AnyCell
-from deltamark.harness.measure.client import Measuring
+from deltamark.harness.measure.client import ServerSpec
+from deltamark.harness.measure.windows import checkpoints
 from deltamark.harness.results import machine
 
 GRAPH = "graph"
@@ -71,7 +71,7 @@ class Asked:
     """What is compared: cells, with the rounds after which answers are checked, and what measures them."""
 
     cells: Mapping[AnyCell, list[int]]
-    measuring: Measuring
+    server: ServerSpec
 
 
 @dataclass(frozen=True)
@@ -101,14 +101,14 @@ def run(chosen: argparse.Namespace) -> int:
     suites.only({*chosen.usual} - others, chosen, chosen.usual)
     written, facts = Written.of(chosen.suite), machine.facts()
     written.remove()
-    ask, module = (_motifs, MOTIFS) if chosen.suite == GRAPH else (_queries, Measuring.module)
+    ask, module = (_motifs, MOTIFS) if chosen.suite == GRAPH else (_queries, ServerSpec.module)
     with trees(machine.ROOT, chosen.base, chosen.head, module=module) as both:
         asked = ask(chosen)
         print(f"{len(asked.cells)} cells\n" + "\n".join(tree.label for tree in both), flush=True)
         for warning in [*machine.warnings(facts), *_packages(both)]:
             print(f"warning: {warning}", flush=True)
         with ProgressLine() as progress:
-            sides = opener(both, asked.measuring, chosen.timeout)
+            sides = opener(both, asked.server, chosen.timeout)
             found = Gate(asked.cells, sides, control_work.seconds, progress.report).run()
         said = Said(both[0].label, both[1].label, sweep_lines.machine_words(facts), _command(chosen))
         markdown = as_markdown(found, said)
@@ -122,13 +122,13 @@ def _queries(chosen: argparse.Namespace) -> Asked:
     listed = cells(str(chosen.sf), chosen.queries, chosen.workload, chosen.logical, chosen.physical)
     dataset = ensure(chosen)
     rounds: dict[AnyCell, list[int]] = {each: checkpoints(each, 0, workload(dataset, each.workload)) for each in listed}
-    return Asked(rounds, Measuring(dataset.directory))
+    return Asked(rounds, ServerSpec(dataset.directory))
 
 
 def _motifs(chosen: argparse.Namespace) -> Asked:
     with ProgressLine() as progress:
         made = make_graph(chosen.data, graph(f"rmat:{chosen.scale}"), wanted(chosen).master, progress.report)
-    return Asked({cell: [] for cell in motif_cells(chosen.scale)}, Measuring(made, MOTIFS))
+    return Asked({cell: [] for cell in motif_cells(chosen.scale)}, ServerSpec(made, MOTIFS))
 
 
 def _packages(both: tuple[Tree, Tree]) -> Iterator[str]:

@@ -18,12 +18,11 @@ from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MOST_BATCHES, add_cell, cell_of, whole
-from deltamark.harness.engines.embedded import collection
-from deltamark.harness.engines.spark import SPARK, Streamed
-from deltamark.harness.engines.spark_sql import SPARK_SQL, SparkRecompute
+from deltamark.harness.engines.base import Engine
+from deltamark.harness.engines.spark import SparkEngine
+from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.measure import child
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.timing import Drive, Handed
 
 LONGEST = 86_400.0
 """Seconds that all batches may take."""
@@ -34,18 +33,18 @@ Times = list[tuple[int, float]]
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_cell(parser)
-    parser.set_defaults(physical=1_000_000, workers=2, engine=SPARK)
+    parser.set_defaults(physical=1_000_000, workers=2, engine=SparkEngine.name)
     parser.add_argument("--batches", type=whole(2, MOST_BATCHES), default=4, metavar="N", help="how many (default 4)")
 
 
 def run(chosen: argparse.Namespace) -> int:
     cell = cell_of(chosen)
-    if cell.engine != SPARK or cell.checkpoint:
+    if cell.engine != SparkEngine.name or cell.checkpoint:
         actual = f"--engine {cell.engine}{' --checkpoint' if cell.checkpoint else ''}"
         raise DeltamarkError("spark-batches runs on Spark and keeps no checkpoint", actual, "leave that setting out")
     dataset = quietly(chosen)
-    stages, reports, maintained = child.forked(lambda _: _maintaining(cell, dataset, chosen.batches), LONGEST)
-    again = child.forked(lambda _: _recomputing(cell, dataset, chosen.batches), LONGEST)
+    stages, reports, maintained = child.run_in_child(lambda _: _maintaining(cell, dataset, chosen.batches), LONGEST)
+    again = child.run_in_child(lambda _: _recomputing(cell, dataset, chosen.batches), LONGEST)
     lines = [
         (number, rows, f"{mine:.2f}", f"{theirs:.2f}", f"{theirs / mine:.2f}")
         for number, ((rows, mine), (_, theirs)) in enumerate(zip(maintained, again, strict=True), 1)
@@ -60,23 +59,22 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _maintaining(cell: Cell, dataset: Dataset, batches: int) -> tuple[int, list[dict[str, Any]], Times]:
     """Return how many stages there are, what Spark reports of batches, and their times."""
-    with closing(Streamed(cell, dataset, collection(cell, dataset, workload(dataset, cell.workload)))) as streamed:
-        return streamed.stages, streamed.reports, list(_timed(streamed, cell, batches))
+    with closing(SparkEngine.open(cell, dataset, workload(dataset, cell.workload))) as engine:
+        return engine.stages, engine.reports, list(_timed(engine, cell, batches))
 
 
 def _recomputing(cell: Cell, dataset: Dataset, batches: int) -> Times:
-    subject = SparkRecompute(cell.but(engine=SPARK_SQL), dataset)
-    with closing(Handed(subject, cell, dataset, workload(dataset, cell.workload))) as drive:
-        return list(_timed(drive, cell, batches))
+    with closing(SparkSqlEngine(cell, dataset, workload(dataset, cell.workload))) as engine:
+        return list(_timed(engine, cell, batches))
 
 
-def _timed(drive: Drive, cell: Cell, batches: int) -> Iterator[tuple[int, float]]:
+def _timed(engine: Engine, cell: Cell, batches: int) -> Iterator[tuple[int, float]]:
     """Yield how many rows there are after each batch, and what it took."""
     loaded = 0
-    while batches > 0 and not drive.feed.done:
-        loaded += drive.take(cell.physical)
+    while batches > 0 and not engine.feed.done:
+        loaded += engine.take(cell.physical)
         started = time.perf_counter()
-        drive.push()
+        engine.apply()
         batches -= 1
         yield loaded, time.perf_counter() - started
 

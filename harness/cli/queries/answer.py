@@ -13,12 +13,11 @@ from decimal import Decimal
 from tabulate import tabulate
 
 from deltamark.datagen.workload import workload
-from deltamark.harness.check import change_stream
-from deltamark.harness.check.decode import Value, shown
+from deltamark.harness.check.change_stream import end_of, open_answer
+from deltamark.harness.check.decode import Value, answer_columns
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
-from deltamark.harness.engines.embedded import open_answer
 from deltamark.queries.catalogue import query
 
 Rows = Sequence[tuple[Value, ...]]
@@ -33,12 +32,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     cell, dataset = cell_of(chosen), quietly(chosen)
     work = workload(dataset, cell.workload)
-    end = change_stream.asked(work, cell.logical, chosen.rounds, chosen.at)
-    with closing(open_answer(cell, dataset, work)) as engine:
-        snapshot = Snapshot(engine.schema)
-        for changes in change_stream.changes(cell, dataset, engine, end):
+    end = end_of(work, cell.logical, chosen.rounds, chosen.at)
+    with closing(open_answer(cell, dataset, work)) as stream:
+        snapshot = Snapshot(stream.schema)
+        for changes in stream.changes(end):
             snapshot.add(changes)
-        names = [each.name for each in shown(engine.schema)]
+        names = [each.name for each in answer_columns(stream.schema)]
         FORMATS[chosen.format](names, snapshot.answer(query(cell.query).order))
     return 0
 

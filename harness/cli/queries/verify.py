@@ -19,7 +19,7 @@ from deltamark.harness.check import verify
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MOST_SEED, MOST_TIMES, add_data, batch_sizes, physical, whole, worker_counts
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.engines.embedded import ENGINES, known
+from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, known_stream_engine
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import QUERIES, query
 from deltamark.queries.parameters import parameters
@@ -35,7 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--logical", default="1,7,1000", help="logical batches, between commas (default 1,7,1000)")
     add("--physical", default="1,13,1000,all", help="physical batches, between commas (default 1,13,1000,all)")
     add("--workers", default="1", help="numbers of workers, between commas (default 1)")
-    add("--engine", default=ENGINES[0], help=f"{' or '.join(ENGINES)}, with whose streams all is compared")
+    add("--engine", default=DEFAULT, help=f"{' or '.join(STREAM_ENGINES)}, with whose streams all is compared")
     add("--times", default="40", metavar="K", help="how many times, or every (default 40)")
     add("--seed", type=whole(0, MOST_SEED), default=0, help="of the times and of how batches are cut (default 0)")
     add(
@@ -94,7 +94,7 @@ def _asked(chosen: argparse.Namespace) -> Asked:
     return Asked(
         tuple(queries), workloads, batch_sizes(chosen.logical),
         tuple(map(physical, chosen.physical.split(","))), worker_counts(chosen.workers), times, chosen.seed,
-        chosen.parameters, known(chosen.engine), chosen.master,
+        chosen.parameters, known_stream_engine(chosen.engine), chosen.master,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from deltamark.harness.engines.registry import has_stream
+from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.report.about import about
 from deltamark.harness.report.charts.looks import Runner, drawn, look_of, runner, runner_words
 from deltamark.harness.report.charts.marks import Explained, Kind, keys_of, legend
@@ -53,7 +53,7 @@ def _kind(record: Record) -> Kind | None:
     """Return how a record's batches are made; None where of both L and P."""
     if record.workload != "insert":
         return "dotted"
-    if record.logical == 1 or not has_stream(record.engine):
+    if record.logical == 1 or not capabilities(record.engine).has_stream:
         return "solid"
     return "hollow" if record.physical == 1 else None
 
@@ -73,5 +73,5 @@ def _places(records: Iterable[Record]) -> Iterable[Place]:
 def _explained(known: Lookup, name: Name, record: Record) -> Explained:
     of, workload, kind = name
     batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
-    text = f"{runner_words(*of)}: {batches}" if has_stream(record.engine) else runner_words(*of)
+    text = f"{runner_words(*of)}: {batches}" if capabilities(record.engine).has_stream else runner_words(*of)
     return Explained(look_of(known, record), kind, text)

@@ -105,12 +105,12 @@ def test_the_oracle_has_the_rows_that_are_live(chunked, name, logical):
 
 def test_a_stream_ends_where_it_is_asked_to(chunked):
     work = workload(chunked, "insert")
-    assert change_stream.after(work, 7, 14) == change_stream.End(14, 15)
-    assert change_stream.at(work, 7, 9) == change_stream.End(14, 9)
+    assert change_stream.end_after_rounds(work, 7, 14) == change_stream.End(14, 15)
+    assert change_stream.end_at_time(work, 7, 9) == change_stream.End(14, 9)
     with pytest.raises(DeltamarkError, match="13 rounds; ask for 7 or 14"):
-        change_stream.after(work, 7, 13)
+        change_stream.end_after_rounds(work, 7, 13)
     with pytest.raises(DeltamarkError, match="no such time in this stream: -1; ask for one from 0 to"):
-        change_stream.at(work, 7, -1)
+        change_stream.end_at_time(work, 7, -1)
 
 
 ANSWERS = {

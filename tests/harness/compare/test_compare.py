@@ -25,7 +25,8 @@ from deltamark.harness.compare.side import SideError, TreeSide, opener
 from deltamark.harness.compare.summary import Said, as_markdown, as_text, headline, verdict_line
 from deltamark.harness.compare.trees import NOBODY, Tree, trees
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.client import Measuring
+from deltamark.harness.measure.client import ServerSpec
+from deltamark.harness.measure.messages import WarmReply
 from deltamark.harness.measure.stats import interval
 
 MODULE, RUNNER = "deltamark.harness.measure.server", Path("harness", "warm.py")
@@ -478,7 +479,7 @@ def test_a_side_checks_and_samples(chunked):
     both = tuple(Tree(name, "", name, ROOT) for name in ("base", "head"))
     cell = Cell("q04", "0.001", physical=500)
     rounds = chunked.rows("lineitem")
-    with opener(both, Measuring(chunked.directory), 60.0)() as sides:
+    with opener(both, ServerSpec(chunked.directory), 60.0)() as sides:
         digests = {side.check(cell, [rounds]) for side in sides.values()}
         samples = [side.sample(cell) for side in sides.values()]
         with pytest.raises(SideError, match=r"failed: .*none"):
@@ -490,10 +491,10 @@ def test_a_side_checks_and_samples(chunked):
 def test_sides_that_measure_otherwise_do_not_compare():
     class Old:
         def warm(self):
-            return {"status": "ok"}
+            return WarmReply()
 
     side = TreeSide(Tree("base", "", "base (old)", ROOT), Old(), 1.0)
-    with pytest.raises(DeltamarkError, match=r"base \(old\) does not compare: .*number None"):
+    with pytest.raises(DeltamarkError, match=r"base \(old\) does not compare: .*number 0"):
         side.open()
 
 

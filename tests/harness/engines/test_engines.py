@@ -16,15 +16,15 @@ from support.paths import ROOT
 
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.checked_run import ask
+from deltamark.harness.check.cell_check import open_check
+from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.engines.duckdb_tables import reads
-from deltamark.harness.engines.registry import checkpoints, known_engine, open_check, open_subject
+from deltamark.harness.engines.registry import known_engine, open_engine
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import Job, measured
-from deltamark.harness.measure.timing import Handed
-from deltamark.harness.measure.windows import spans
+from deltamark.harness.measure.cell_job import CellJob, measured
+from deltamark.harness.measure.windows import checkpoints, spans
 from deltamark.queries.catalogue import QUERIES
 
 SERVED = runpy.run_path(str(ROOT / "examples" / "recompute.py"))
@@ -40,11 +40,11 @@ def _settled_heap():
 
 def answers(dataset, cell, sample=0):
     work = workload(dataset, cell.workload)
-    return ask(cell, dataset, work, checkpoints(cell, sample, work)).answers
+    return oracle_answers(cell, dataset, work, checkpoints(cell, sample, work)).answers
 
 
 def job(dataset, cell, runs=2, sample=0, compared=None):
-    return Job(cell, sample, runs, answers(dataset, cell, sample) if compared is None else compared)
+    return CellJob(cell, sample, runs, answers(dataset, cell, sample) if compared is None else compared)
 
 
 @pytest.mark.parametrize("work", ["insert", "window:100"])
@@ -52,7 +52,7 @@ def job(dataset, cell, runs=2, sample=0, compared=None):
 def test_recomputing_is_right(chunked, name, work):
     cell = Cell(name, "0.001", work, 1000, 1, engine="duckdb")
     found = measured(job(chunked, cell, runs=1), chunked, Mock())
-    assert found["status"] == "ok", found
+    assert found.status == "ok", found
 
 
 def test_what_a_query_reads_is_what_it_names():
@@ -89,9 +89,9 @@ def test_a_program_behind_pipes_is_right(monkeypatch, chunked, name):
     cell = Cell(name, "0.001", "window:100", 500, 1, engine=EXAMPLE)
     work, wanted = workload(chunked, cell.workload), answers(chunked, cell)
     check = open_check(cell, chunked, work, wanted)
-    timing.run(cell, 0, work, lambda: Handed(check, cell, chunked, work))
+    timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
     assert sorted(wanted) == [500, work.rounds]
-    assert check.wrong == ""
+    assert check.problem == ""
 
 
 def test_a_program_that_takes_away_what_is_not_there_fails(monkeypatch, chunked):
@@ -104,15 +104,15 @@ def test_a_program_that_takes_away_what_is_not_there_fails(monkeypatch, chunked)
     monkeypatch.setitem(SERVED, "Engine", Backwards)
     cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")
     check = open_check(cell, chunked, work, answers(chunked, cell))
-    with pytest.raises(DeltamarkError, match=r"failed to feed: it takes away what is not there: \(.*\), -1 times"):
-        timing.run(cell, 0, work, lambda: Handed(check, cell, chunked, work))
+    with pytest.raises(DeltamarkError, match=r"failed to feed: .* a row that they did not insert: \(.*\), weight -1"):
+        timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
 
 
 def test_a_program_behind_pipes_is_measured(chunked):
     cell = Cell("q04", "0.001", "insert", 500, 1, engine=EXAMPLE)
     found = measured(job(chunked, cell, runs=1), chunked, Mock())
-    assert (found["status"], found["verified"], found["digest"]) == ("ok", "oracle", ""), found
-    assert found["state_rows"] == found["tuples"] == chunked.rows("lineitem") + chunked.rows("orders")
+    assert (found.status, found.verified, found.digest) == ("ok", "oracle", ""), found
+    assert found.state_rows == found.tuples == chunked.rows("lineitem") + chunked.rows("orders")
 
 
 @pytest.mark.parametrize("variant", ["", "diffs"])
@@ -120,28 +120,28 @@ def test_a_program_behind_pipes_is_measured(chunked):
 def test_ours_is_digested_and_compared(chunked, variant, compared):
     cell = Cell("q01", "0.001", physical=700, variant=variant)
     found = measured(job(chunked, cell, compared=None if compared else {}), chunked, Mock())
-    assert found["status"] == "ok", found
-    assert found["digest"] == str(digest_of(cell, chunked))
-    assert found["changes"] == int(found["digest"].split()[0])
-    assert found["tuples"] == chunked.rows("lineitem")
-    assert found["verified"] == ("oracle" if compared else "")
+    assert found.status == "ok", found
+    assert found.digest == str(digest_of(cell, chunked))
+    assert found.changes == int(found.digest.split()[0])
+    assert found.tuples == chunked.rows("lineitem")
+    assert found.verified == ("oracle" if compared else "")
 
 
 def test_a_sample_ends_where_the_whole_does(chunked):
     cell = Cell("q15", "0.001", physical=1)
     whole, part = (measured(job(chunked, cell, 1, sample), chunked, Mock()) for sample in (0, 50))
-    assert whole["digest"] == part["digest"]
-    assert (whole["whole"], part["whole"], part["batches"]) == (True, False, 50)
-    assert whole["state_rows"] == part["state_rows"]
+    assert whole.digest == part.digest
+    assert (whole.whole, part.whole, part.batches) == (True, False, 50)
+    assert whole.state_rows == part.state_rows
 
 
 def test_a_wrong_answer_says_where(chunked):
     cell = Cell("q06", "0.001", physical=1000)
     last = chunked.rows("lineitem")
     found = measured(job(chunked, cell, compared={last: [(1,)]}), chunked, Mock())
-    assert found["status"] == "wrong"
-    assert "python -m harness answer q06 --sf 0.001" in found["problem"]
-    assert f"--rounds {last}" in found["problem"]
+    assert found.status == "wrong"
+    assert "python -m harness answer q06 --sf 0.001" in found.problem
+    assert f"--rounds {last}" in found.problem
 
 
 @pytest.mark.parametrize(("engine", "at"), [("duckdb", -1), (EXAMPLE, 0), (EXAMPLE, -1)])
@@ -150,18 +150,17 @@ def test_a_wrong_answer_of_another_engine_is_seen(chunked, engine, at):
     right = answers(chunked, cell)
     rounds = sorted(right)[at]
     found = measured(job(chunked, cell, compared=right | {rounds: [(1,)]}), chunked, Mock())
-    assert found["status"] == "wrong"
-    assert found["problem"].startswith(f"after {rounds} rounds")
+    assert found.status == "wrong"
+    assert found.problem.startswith(f"after {rounds} rounds")
     assert (
-        f"--queries q06 --workload insert --logical 2000 --physical 1 --workers 1 --engines '{engine}'"
-        in found["problem"]
+        f"--queries q06 --workload insert --logical 2000 --physical 1 --workers 1 --engines '{engine}'" in found.problem
     )
 
 
 def test_several_workers_cut_their_batches(chunked):
     cell = Cell("q04", "0.001", physical=500, workers=2)
     found = measured(job(chunked, cell), chunked, Mock())
-    assert found["status"] == "ok", found
+    assert found.status == "ok", found
 
 
 def test_windows_lie_evenly(chunked):
@@ -188,11 +187,11 @@ def test_a_program_that_ends_fails_its_cell(chunked, tmp_path):
     program.write_text("import sys; sys.stdin.readline()")
     cell = Cell("q06", "0.001", engine=f"exec:{program}")
     with pytest.raises(DeltamarkError, match="failed to open: it has ended"):
-        open_check(cell, chunked, workload(chunked, "insert"), {})
+        open_engine(cell, chunked, workload(chunked, "insert"))
 
 
 def test_one_run_counts_what_another_does(chunked):
     cell, work = Cell("q04", "0.001", physical=100), workload(chunked, "insert")
-    runs = [timing.run(cell, 0, work, lambda: open_subject(cell, chunked, work)) for _ in range(2)]
+    runs = [timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work)) for _ in range(2)]
     assert runs[0].changes == runs[1].changes > 0
     assert len(runs[0].latencies) == -(-chunked.rows("lineitem") // 100)

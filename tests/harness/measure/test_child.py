@@ -11,36 +11,36 @@ from contextlib import closing
 import pytest
 from support.processes import all_end
 
-from deltamark.harness.measure import child as fork
+from deltamark.harness.measure.child import AbandonedError, Child, LimitError, run_in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 
 def test_a_result_comes_back_however_large():
-    assert len(fork.forked(lambda _: b"x" * 10_000_000, 10)) == 10_000_000
+    assert len(run_in_child(lambda _: b"x" * 10_000_000, 10)) == 10_000_000
 
 
 def test_a_limit_is_a_stage_s():
-    def work(stage):
+    def work(stages):
         for _ in range(3):
-            stage()
+            stages.begin()
             time.sleep(0.2)
         return "done"
 
-    assert fork.forked(work, 5) == "done"
-    with pytest.raises(fork.LimitError, match=r"over 0.05 s"):
-        fork.forked(work, 0.05)
+    assert run_in_child(work, 5) == "done"
+    with pytest.raises(LimitError, match=r"over 0.05 s"):
+        run_in_child(work, 0.05)
 
 
 def test_errors_and_crashes_are_told():
     with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
-        fork.forked(lambda _: 1 // 0, 5)
+        run_in_child(lambda _: 1 // 0, 5)
     with pytest.raises(ChildProcessError, match="ended by SIGKILL, perhaps for want of memory"):
-        fork.forked(lambda _: os.kill(os.getpid(), signal.SIGKILL), 5)
+        run_in_child(lambda _: os.kill(os.getpid(), signal.SIGKILL), 5)
 
 
 def test_whatever_a_child_started_ends_with_it():
-    pid = fork.forked(lambda _: subprocess.Popen(["sleep", "60"]).pid, 5)
+    pid = run_in_child(lambda _: subprocess.Popen(["sleep", "60"]).pid, 5)
     assert all_end([pid])
 
 
@@ -52,27 +52,27 @@ def test_one_that_serves_is_given_work_after_work():
 
         stages.serve(work)
 
-    with closing(fork.Child(serve)) as child:
-        served = [child.ask(number, 5) for number in (1, 1_000_000)]
+    with closing(Child(serve)) as child:
+        served = [child.serve(number, 5) for number in (1, 1_000_000)]
         assert [len(found) for _, found, _ in served] == [1, 1_000_000]
         assert len({pid for pid, _, _ in served}) == 1
         with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
-            child.ask(0, 5)
+            child.serve(0, 5)
 
 
 def test_one_that_serves_has_a_limit_for_each_work():
     def serve(stages):
         stages.serve(time.sleep)
 
-    with closing(fork.Child(serve)) as child, pytest.raises(fork.LimitError):
-        child.ask(60, 0.05)
+    with closing(Child(serve)) as child, pytest.raises(LimitError):
+        child.serve(60, 0.05)
 
 
 def test_nobody_works_for_whom_nobody_waits():
     reading, writing = os.pipe()
     os.close(writing)
-    with pytest.raises(fork.AbandonedError):
-        fork.forked(lambda _: time.sleep(60), 60, reading)
+    with pytest.raises(AbandonedError):
+        run_in_child(lambda _: time.sleep(60), 60, reading)
 
 
 def test_who_waits_goes_on_when_its_result_is_asked_for(tmp_path):
@@ -81,7 +81,7 @@ def test_who_waits_goes_on_when_its_result_is_asked_for(tmp_path):
         (tmp_path / "on").touch()
         return "done"
 
-    with closing(fork.Child(work)) as one, closing(fork.Child(lambda stages: stages.wait())) as other:
+    with closing(Child(work)) as one, closing(Child(lambda stages: stages.wait())) as other:
         for each in (one, other, one):
             each.reach(5)
         time.sleep(0.1)
@@ -90,10 +90,10 @@ def test_who_waits_goes_on_when_its_result_is_asked_for(tmp_path):
 
 
 def test_who_fails_before_it_waits_says_so_when_asked():
-    with closing(fork.Child(lambda _: 1 // 0)) as child, closing(fork.Child(lambda _: time.sleep(60))) as slow:
+    with closing(Child(lambda _: 1 // 0)) as child, closing(Child(lambda _: time.sleep(60))) as slow:
         child.reach(5)
         slow.reach(0.05)
         with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
             child.result(5)
-        with pytest.raises(fork.LimitError, match=r"over 0.05 s"):
+        with pytest.raises(LimitError, match=r"over 0.05 s"):
             slow.result(5)

@@ -17,9 +17,8 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass,
 from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
-from deltamark.errors import shortened
 from deltamark.harness.measure.cell import AnyCell
-from deltamark.harness.results.json_types import check, hints
+from deltamark.harness.results.json_types import LONGEST, check, hints
 from deltamark.harness.results.record import Record, Status
 
 C = TypeVar("C", bound=AnyCell)
@@ -184,4 +183,4 @@ def _decode_fields(raw: Any, kind: Any, at: str, cell: Any) -> Any:
 
 def _require(holds: bool, raw: object, expected: str, at: str) -> None:  # noqa: FBT001
     if not holds:
-        raise ValueError(f"{at} is {shortened(repr(raw))}, not {expected}")
+        raise ValueError(f"{at} is {repr(raw)[:LONGEST]}, not {expected}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,9 +24,17 @@ def descendants(process: int | None = None) -> Iterator[int]:
                 yield from descendants(child)
 
 
-def cpu_of_descendants() -> float:
-    """Return the CPU seconds of the live descendants."""
-    return sum(map(_cpu, descendants()))
+def cpu_of_descendants() -> dict[int, float]:
+    """Return the CPU seconds of each live descendant."""
+    return {process: _cpu(process) for process in descendants()}
+
+
+def cpu_since(before: Mapping[int, float]) -> float:
+    """Return the CPU seconds of the live descendants since a call of `cpu_of_descendants`.
+
+    Those that have ended since then are not counted: on Spark, short-lived Python workers.
+    """
+    return sum(max(seconds - before.get(process, 0.0), 0.0) for process, seconds in cpu_of_descendants().items())
 
 
 def _cpu(process: int) -> float:

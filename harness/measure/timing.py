@@ -103,4 +103,4 @@ def _time(engine: Engine, check: CellCheck | None, window: Span, physical: int, 
             figures.tuples += rows
             figures.loaded += rows
             figures.loaded_by.append(figures.loaded)
-    figures.cpu += resources.cpu_of_descendants() - descendants
+    figures.cpu += resources.cpu_since(descendants)

@@ -17,16 +17,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from deltamark.harness.compare.sample import Seen, sampled
+from deltamark.harness.measure import messages
 from deltamark.harness.measure.cell import MotifCell
-from deltamark.harness.measure.messages import (
-    AskReply,
-    AskRequest,
-    CellReply,
-    CellRequest,
-    SampleReply,
-    SampleRequest,
-    WarmReply,
-)
 from deltamark.harness.measure.server import Server, guarded
 from deltamark.harness.results.record import MEASURING
 from deltamark.harness.suites.graphs.counting import by_hand, churn, left, timed, warm
@@ -45,36 +37,38 @@ class MotifServer(Server[MotifCell]):
         self._edges = edges
         self._expected: dict[MotifCell, int] = {}
 
-    def warm(self) -> WarmReply:
+    def warm(self) -> messages.WarmReply:
         warm()
         gc.freeze()  # a collection would copy these pages in every child
-        return WarmReply(measuring=MEASURING)
+        return messages.WarmReply(measuring=MEASURING)
 
-    def ask(self, request: AskRequest[MotifCell]) -> AskReply:
+    def ask(self, request: messages.AskRequest[MotifCell]) -> messages.AskReply:
         """Count the motif at the end of the stream by hand, and keep the count."""
 
-        def count() -> AskReply:
+        def count() -> messages.AskReply:
             cell = request.cell
             self._expected[cell] = self._in_child(lambda _: expected(cell, self._edges), request.limit)
-            return AskReply()
+            return messages.AskReply()
 
-        return guarded(count, AskReply)
+        return guarded(count, messages.AskReply)
 
-    def cell(self, request: CellRequest[MotifCell]) -> CellReply:
+    def cell(self, request: messages.CellRequest[MotifCell]) -> messages.CellReply:
         """Count the motif, and compare the last count with the one by hand."""
 
-        def count() -> CellReply:
+        def count() -> messages.CellReply:
             cell = request.cell
             counts = self._in_child(lambda _: seen(cell, self._edges).shown, request.limit)
             if counts[-1] != self._expected[cell]:
-                return CellReply(status="wrong", problem=f"{counts[-1]:,}, by hand {self._expected[cell]:,}")
-            return CellReply(digest=" ".join(map(str, counts)))
+                return messages.CellReply(status="wrong", problem=f"{counts[-1]:,}, by hand {self._expected[cell]:,}")
+            return messages.CellReply(digest=" ".join(map(str, counts)))
 
-        return guarded(count, CellReply)
+        return guarded(count, messages.CellReply)
 
-    def sample(self, request: SampleRequest[MotifCell]) -> SampleReply:
+    def sample(self, request: messages.SampleRequest[MotifCell]) -> messages.SampleReply:
         once = partial(seen, request.cell, self._edges)
-        return guarded(lambda: self._in_child(lambda stages: sampled(once, stages.begin), request.limit), SampleReply)
+        return guarded(
+            lambda: self._in_child(lambda stages: sampled(once, stages.begin), request.limit), messages.SampleReply
+        )
 
 
 def expected(cell: MotifCell, edges: Edges) -> int:

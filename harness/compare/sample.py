@@ -6,7 +6,7 @@ page, another program. A minimum a batch forgives that where a minimum a run wou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
@@ -24,7 +24,7 @@ class Seen:
     """A run: the seconds of each batch, what it has shown (every run must show the same), the bytes kept at its end."""
 
     latencies: Sequence[float]
-    shown: Hashable
+    shown: tuple[int, ...]
     state_bytes: int
 
 
@@ -50,6 +50,6 @@ def query_run(cell: Cell, dataset: Dataset) -> Callable[[], Seen]:
 
     def once() -> Seen:
         run = timing.run(cell, 0, work, lambda: open_engine(cell, dataset, work))
-        return Seen(run.latencies, run.changes, run.state_bytes)
+        return Seen(run.latencies, (run.changes,), run.state_bytes)
 
     return once

@@ -30,13 +30,12 @@ class FeedSource:
     names: tuple[RelationName, ...]
 
     @property
-    def batches(self) -> int:
-        return -(-self.rounds // self._step)
+    def batch_rounds(self) -> int:
+        return self.logical * self.physical
 
     @property
-    def _step(self) -> int:
-        """The number of rounds of a physical batch."""
-        return self.logical * self.physical
+    def batches(self) -> int:
+        return -(-self.rounds // self.batch_rounds)
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -46,28 +45,12 @@ class FeedSource:
         }  # fmt: skip
 
     def rows(self, batch: int) -> int:
-        first = batch * self._step
-        last = min(first + self._step, self.rounds)
+        first, last = batch * self.batch_rounds, min((batch + 1) * self.batch_rounds, self.rounds)
         _, work = _opened(self.directory, self.workload)
         return sum(piece.stop - piece.start for name in self.names for piece in work.pieces(name, first, last))
 
     def open(self, wanted: Mapping[str, tuple[str, ...]]) -> ShareReader:
         return ShareReader(self, wanted)
-
-    def feed(self, wanted: Mapping[str, tuple[str, ...]], worker: int, workers: int) -> Feed:
-        """Open the share of one of several workers."""
-        columns = {relation(name).name: names for name, names in wanted.items()}
-        return Feed(
-            *_opened(self.directory, self.workload), columns, logical=self.logical, worker=worker, workers=workers,
-            until=self.rounds,
-        )  # fmt: skip
-
-    def take(self, feed: Feed, batch: int) -> Mapping[str, Batch]:
-        """Cut a batch out of a share."""
-        from deltamark.harness.engines.inputs import batches  # noqa: PLC0415 (planning with a source needs no engine)
-
-        feed.round = batch * self._step
-        return batches(feed.take(self.physical))
 
 
 @cache
@@ -77,11 +60,23 @@ def _opened(directory: str, name: str) -> tuple[Dataset, Workload]:
 
 
 class ShareReader:
-    """Reads shares of batches; it keeps the feed of each share that it has read from."""
+    """Reads shares of batches in an executor. It keeps the feed of each share."""
 
     def __init__(self, source: FeedSource, wanted: Mapping[str, tuple[str, ...]]) -> None:
         self._source = source
-        self._feed = cache(lambda piece, pieces: source.feed(wanted, piece, pieces))
+        self._columns = {relation(name).name: columns for name, columns in wanted.items()}
+        self._feed = cache(self._open_feed)
+
+    def _open_feed(self, piece: int, pieces: int) -> Feed:
+        source = self._source
+        return Feed(
+            *_opened(source.directory, source.workload), self._columns, logical=source.logical, worker=piece,
+            workers=pieces, until=source.rounds,
+        )  # fmt: skip
 
     def take(self, batch: int, piece: int, pieces: int) -> Mapping[str, Batch]:
-        return self._source.take(self._feed(piece, pieces), batch)
+        from deltamark.harness.engines.inputs import batches  # noqa: PLC0415 (planning with a source needs no engine)
+
+        feed = self._feed(piece, pieces)
+        feed.round = batch * self._source.batch_rounds
+        return batches(feed.take(self._source.physical))

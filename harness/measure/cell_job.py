@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import Workload, workload
-from deltamark.harness.check.cell_check import CellCheck, open_check
 from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import Answers
+from deltamark.harness.check.run_check import RunCheck, open_check
 from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
 from deltamark.harness.measure import control_work, resources, timing
 from deltamark.harness.measure.cell import Cell
@@ -98,7 +98,7 @@ def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> Outcome | None:
     return Outcome(check.digest, run.changes)
 
 
-def _run(job: CellJob, dataset: Dataset, work: Workload, check: CellCheck | None) -> TimedRun:
+def _run(job: CellJob, dataset: Dataset, work: Workload, check: RunCheck | None) -> TimedRun:
     sink = None if check is None else check.add
     run = timing.run(job.cell, job.sample, work, lambda: open_engine(job.cell, dataset, work, sink), check)
     if check is not None and check.problem:

@@ -8,27 +8,19 @@ starts end with it, and it ends with its parent. The directory of its temporary 
 from __future__ import annotations
 
 import os
-import pickle
-import select
 import signal
-import struct
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Generic, NoReturn, TypeVar
 
 from deltamark.dataflow.runtime.process_pool import end_with
 from deltamark.datagen import scratch
 
 STAGE, RESULT, ERROR, WAITING = range(4)
-"""The kinds of messages from a child."""
-
-HEADER = struct.Struct("<BQ")
-"""The kind of a message, and the number of bytes that follow."""
-
-READ_BYTES = 1 << 20
-GO = b"."
+"""The kinds of messages from a child, each sent with a value."""
 
 Result = TypeVar("Result")
 
@@ -42,45 +34,41 @@ class LimitError(Exception):
 
 
 class Stages:
-    """The child's end of the pipes to its parent."""
+    """The child's end of the connection to its parent."""
 
-    def __init__(self, pipe: int, gate: int) -> None:
-        self._pipe, self._gate = pipe, gate
+    def __init__(self, parent: Connection) -> None:
+        self._parent = parent
 
     def begin(self) -> None:
         """Report that a stage begins."""
-        _send(self._pipe, STAGE, b"")
+        self._parent.send((STAGE, None))
 
     def wait(self) -> None:
         """Wait until the parent asks for the result."""
-        _send(self._pipe, WAITING, b"")
-        os.read(self._gate, len(GO))
+        self._parent.send((WAITING, None))
+        self._parent.recv()
 
     def serve(self, work: Callable[[Any], Any]) -> NoReturn:
         """Send the result of `work(task)` for each task that the parent gives, until the process is killed."""
-        with os.fdopen(self._gate, "rb") as tasks:
-            while True:
-                _send(self._pipe, RESULT, pickle.dumps(work(pickle.load(tasks))))  # noqa: S301 (from our parent)
+        while True:
+            self._parent.send((RESULT, work(self._parent.recv())))
 
 
 class Child(Generic[Result]):
     """A child at work. watched: a file whose end means that the result is no longer needed."""
 
     def __init__(self, work: Callable[[Stages], Result], watched: int | None = None) -> None:
-        (self._pipe, writing), (waiting, self._gate) = os.pipe(), os.pipe()
+        self._child, connection = Pipe()
         self._scratch = scratch.make()
         parent, self._pid = os.getpid(), os.fork()
         if self._pid == 0:
-            os.close(self._pipe)
-            os.close(self._gate)
+            self._child.close()
             os.environ["TMPDIR"] = tempfile.tempdir = str(self._scratch)
-            _child(work, writing, waiting, parent)
+            _run(work, connection, parent)
         with suppress(OSError):  # the child may have done it, and have ended
             os.setpgid(self._pid, self._pid)
-        os.close(writing)
-        os.close(waiting)
-        self._watched = watched
-        self._received = b""
+        connection.close()
+        self._sources: list[Connection | int] = [self._child, *([] if watched is None else [watched])]
         self._state: tuple[int, Any] | None = None
         """WAITING, RESULT with the result, or ERROR with the exception; None while the child works."""
 
@@ -94,8 +82,7 @@ class Child(Generic[Result]):
 
     def result(self, limit: float) -> Result:
         """Let the child work to its end; return its result. limit: seconds for each stage."""
-        with suppress(BrokenPipeError):
-            os.write(self._gate, GO)
+        self._send(None)
         while self._state is None or self._state[0] == WAITING:
             self._listen(limit)
         kind, value = self._state
@@ -106,66 +93,43 @@ class Child(Generic[Result]):
     def serve(self, task: Any, limit: float) -> Result:
         """Give a task to a serving child, whose work waits once; return the result."""
         self._state = None
-        with suppress(BrokenPipeError):
-            _write(self._gate, pickle.dumps(task))
+        self._send(task)
         self.reach(limit)
         return self.result(limit)
 
     def close(self) -> None:
         """Kill the child and the processes that it started."""
-        os.close(self._pipe)
-        os.close(self._gate)
+        self._child.close()
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         scratch.remove(self._scratch)
 
+    def _send(self, message: Any) -> None:
+        with suppress(OSError):  # its end is an error of the next `_listen`
+            self._child.send(message)
+
     def _listen(self, limit: float) -> None:
         """Wait for the next message that is not the begin of a stage."""
-        deadline = time.monotonic() + limit
-        while True:
-            while (message := self._message()) is not None:
-                kind, body = message
-                if kind != STAGE:
-                    self._state = kind, _value(kind, body)
-                    return
-                deadline = time.monotonic() + limit
-            self._receive(deadline, limit)
-
-    def _receive(self, deadline: float, limit: float) -> None:
-        files = [self._pipe, *([self._watched] if self._watched is not None else [])]
-        ready, _, _ = select.select(files, [], [], max(deadline - time.monotonic(), 0))
-        if not ready:
-            raise LimitError(f"over {limit:g} s")
-        if self._watched in ready:
-            raise AbandonedError
-        piece = os.read(self._pipe, READ_BYTES)
-        if not piece:
-            raise ChildProcessError(_ending(self._pid))
-        self._received += piece
-
-    def _message(self) -> tuple[int, bytes] | None:
-        """Take the next complete message."""
-        if len(self._received) < HEADER.size:
-            return None
-        kind, size = HEADER.unpack_from(self._received)
-        end = HEADER.size + size
-        if len(self._received) < end:
-            return None
-        body, self._received = self._received[HEADER.size : end], self._received[end:]
-        return kind, body
+        kind, deadline = STAGE, time.monotonic() + limit
+        while kind == STAGE:
+            ready = wait(self._sources, max(deadline - time.monotonic(), 0))
+            if not ready:
+                raise LimitError(f"over {limit:g} s")
+            if self._child not in ready:
+                raise AbandonedError
+            try:
+                kind, value = self._child.recv()
+            except (EOFError, OSError):
+                raise ChildProcessError(_ending(self._pid)) from None
+            deadline = time.monotonic() + limit
+        self._state = kind, ChildProcessError(value) if kind == ERROR else value
 
 
 def run_in_child(work: Callable[[Stages], Result], limit: float, watched: int | None = None) -> Result:
     """Return the result of `work(stages)` in a child. limit: seconds for each stage."""
     with closing(Child(work, watched)) as child:
         return child.result(limit)
-
-
-def _value(kind: int, body: bytes) -> Any:
-    if kind == RESULT:
-        return pickle.loads(body)  # noqa: S301 (from our child)
-    return ChildProcessError(body.decode())
 
 
 def _ending(pid: int) -> str:
@@ -178,25 +142,15 @@ def _ending(pid: int) -> str:
     return f"ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
-def _child(work: Callable[[Stages], Any], pipe: int, gate: int, parent: int) -> NoReturn:
+def _run(work: Callable[[Stages], Any], connection: Connection, parent: int) -> NoReturn:
+    """Do the work of a child, and end it."""
     try:
         os.setpgid(0, 0)
         end_with(parent)
         os.dup2(2, 1)  # the output of the parent is its replies alone
-        body = pickle.dumps(work(Stages(pipe, gate)))
-        _send(pipe, RESULT, body)
+        connection.send((RESULT, work(Stages(connection))))
     except BaseException as error:  # noqa: BLE001 (the parent raises it, whatever it is)
         with suppress(OSError):
-            _send(pipe, ERROR, f"{type(error).__name__}: {error}".encode())
+            connection.send((ERROR, f"{type(error).__name__}: {error}"))
     finally:
         os._exit(0)
-
-
-def _send(pipe: int, kind: int, body: bytes) -> None:
-    _write(pipe, HEADER.pack(kind, len(body)) + body)
-
-
-def _write(pipe: int, body: bytes) -> None:
-    left = memoryview(body)
-    while left:
-        left = left[os.write(pipe, left) :]

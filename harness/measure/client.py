@@ -14,21 +14,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.measure import messages
 from deltamark.harness.measure.cell import AnyCell
-from deltamark.harness.measure.messages import (
-    AskReply,
-    AskRequest,
-    CellReply,
-    CellRequest,
-    Reply,
-    Request,
-    SampleReply,
-    SampleRequest,
-    WarmReply,
-    WarmRequest,
-    decode_reply,
-    encode,
-)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -38,7 +25,7 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JE_ARROW_MAL
 SHUTDOWN_TIMEOUT_S = 5.0
 """The time that a server has to end at the end of its input, before it is killed. Not measured."""
 
-R = TypeVar("R", bound=Reply)
+R = TypeVar("R", bound=messages.Reply)
 
 
 @dataclass(frozen=True)
@@ -61,26 +48,28 @@ class MeasurementClient:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
         )  # fmt: skip
 
-    def warm(self) -> WarmReply:
-        return self._request(WarmRequest(), WarmReply)
+    def warm(self) -> messages.WarmReply:
+        return self._request(messages.WarmRequest(), messages.WarmReply)
 
-    def ask(self, cell: AnyCell, rounds: list[int], limit: float) -> AskReply:
+    def ask(self, cell: AnyCell, rounds: list[int], limit: float) -> messages.AskReply:
         """Compute the oracle's answers to the query of a cell, or the oracle's count of a motif."""
-        return self._request(AskRequest(cell, limit, tuple(rounds)), AskReply)
+        return self._request(messages.AskRequest(cell, limit, tuple(rounds)), messages.AskReply)
 
-    def cell(self, request: CellRequest[Any], beside: CellRequest[Any] | None = None) -> CellReply:
+    def cell(
+        self, request: messages.CellRequest[Any], beside: messages.CellRequest[Any] | None = None
+    ) -> messages.CellReply:
         """Measure a cell. beside: the next request, whose check may run at the same time."""
-        return self._request(replace(request, beside=beside), CellReply)
+        return self._request(replace(request, beside=beside), messages.CellReply)
 
-    def sample(self, cell: AnyCell, limit: float) -> SampleReply:
+    def sample(self, cell: AnyCell, limit: float) -> messages.SampleReply:
         """Time a cell, and check nothing."""
-        return self._request(SampleRequest(cell, limit), SampleReply)
+        return self._request(messages.SampleRequest(cell, limit), messages.SampleReply)
 
-    def _request(self, request: Request[Any], kind: type[R]) -> R:
+    def _request(self, request: messages.Request[Any], kind: type[R]) -> R:
         assert self._process.stdin
         assert self._process.stdout
         try:
-            self._process.stdin.write(json.dumps(encode(request)) + "\n")
+            self._process.stdin.write(json.dumps(messages.encode(request)) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
         except BrokenPipeError:
@@ -89,7 +78,7 @@ class MeasurementClient:
             remedy = "run the same command again"
             raise DeltamarkError("the measuring process has ended", self._last_error(), remedy)
         try:
-            return decode_reply(json.loads(line), kind)
+            return messages.decode_reply(json.loads(line), kind)
         except ValueError as error:
             remedy = "name commits that measure alike"
             raise DeltamarkError("the measuring process sent another message than expected", error, remedy) from error

@@ -21,7 +21,7 @@ from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.results.json_types import LONGEST, check, hints
 from deltamark.harness.results.record import Record, Status
 
-C = TypeVar("C", bound=AnyCell)
+CellT = TypeVar("CellT", bound=AnyCell)
 M = TypeVar("M")
 
 
@@ -31,20 +31,20 @@ class WarmRequest:
 
 
 @dataclass(frozen=True)
-class AskRequest(Generic[C]):
+class AskRequest(Generic[CellT]):
     """Compute the oracle's answers of a cell after some numbers of rounds, or the oracle's count of a motif."""
 
-    cell: C
+    cell: CellT
     limit: float
     """Seconds."""
     rounds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class CellRequest(Generic[C]):
+class CellRequest(Generic[CellT]):
     """Measure a cell."""
 
-    cell: C
+    cell: CellT
     sample: int
     """The number of batches to time at most, spread over the stream; 0: all."""
     runs: int
@@ -53,19 +53,19 @@ class CellRequest(Generic[C]):
     compare: tuple[int, ...]
     """The numbers of rounds after which answers are compared with those of an earlier `AskRequest`."""
     checked: bool = True
-    beside: CellRequest[C] | None = None
+    beside: CellRequest[CellT] | None = None
     """The next request, whose check may run at the same time as the check of this one."""
 
 
 @dataclass(frozen=True)
-class SampleRequest(Generic[C]):
+class SampleRequest(Generic[CellT]):
     """Time a cell, and check nothing."""
 
-    cell: C
+    cell: CellT
     limit: float
 
 
-Request = WarmRequest | AskRequest[C] | CellRequest[C] | SampleRequest[C]
+Request = WarmRequest | AskRequest[CellT] | CellRequest[CellT] | SampleRequest[CellT]
 TAGS: Mapping[str, type] = {"warm": WarmRequest, "ask": AskRequest, "cell": CellRequest, "sample": SampleRequest}
 """The values of `do`."""
 
@@ -142,10 +142,10 @@ def encode(message: Request[Any] | Reply) -> dict[str, Any]:
     return {"do": tag, **raw}
 
 
-def decode_request(raw: Any, cell: type[C]) -> Request[C]:
+def decode_request(raw: Any, cell: type[CellT]) -> Request[CellT]:
     """Read a request about cells of one class; raise a ValueError that names the place that does not fit."""
     _require(isinstance(raw, dict) and raw.get("do") in TAGS, raw, f"a request to {', '.join(TAGS)}", "the message")
-    request: Request[C] = _decode(raw, TAGS[raw["do"]], "request", cell)
+    request: Request[CellT] = _decode(raw, TAGS[raw["do"]], "request", cell)
     return request
 
 
@@ -156,8 +156,8 @@ def decode_reply(raw: Any, kind: type[M]) -> M:
 
 
 def _decode(raw: Any, kind: Any, at: str, cell: Any = None) -> Any:
-    """Convert JSON to a value of a type, with dataclasses, tuples and lists inside. cell: the meaning of C."""
-    kind = cell if kind is C else kind
+    """Convert JSON to a value of a type, with dataclasses, tuples and lists inside. cell: the meaning of CellT."""
+    kind = cell if kind is CellT else kind
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return None if raw is None else _decode(raw, inner[0], at, cell)

@@ -17,44 +17,29 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import workload
-from deltamark.harness.check.cell_check import open_check
 from deltamark.harness.check.oracle import Answers, oracle_answers
+from deltamark.harness.check.run_check import open_check
 from deltamark.harness.compare.sample import query_run, sampled
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure import control_work
+from deltamark.harness.measure import control_work, messages
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, measured
-from deltamark.harness.measure.child import AbandonedError, Child, LimitError, Stages, run_in_child
-from deltamark.harness.measure.messages import (
-    AskReply,
-    AskRequest,
-    C,
-    CellReply,
-    CellRequest,
-    Reply,
-    Request,
-    SampleReply,
-    SampleRequest,
-    WarmReply,
-    WarmRequest,
-    decode_request,
-    encode,
-)
+from deltamark.harness.measure.child import AbandonedError, Child, LimitError, Result, Stages, run_in_child
 from deltamark.harness.results.record import MEASURING
 
-R = TypeVar("R", bound=Reply)
+R = TypeVar("R", bound=messages.Reply)
 
 WARM_UP_ROUNDS = 100
 
 
-class Server(ABC, Generic[C]):
+class Server(ABC, Generic[messages.CellT]):
     """Replies to requests about cells of one class. watched: a file whose end ends the work on a request."""
 
-    cell_type: type[C]
+    cell_type: type[messages.CellT]
 
     def __init__(self, watched: int | None) -> None:
         self._watched = watched
@@ -63,39 +48,39 @@ class Server(ABC, Generic[C]):
         """Reply to each line of the input."""
         for line in sys.stdin:
             try:
-                reply = self.reply(decode_request(json.loads(line), self.cell_type))
+                reply = self.reply(messages.decode_request(json.loads(line), self.cell_type))
             except AbandonedError:
                 break
-            print(json.dumps(encode(reply)), flush=True)
+            print(json.dumps(messages.encode(reply)), flush=True)
         self.close()
 
-    def reply(self, request: Request[C]) -> Reply:
+    def reply(self, request: messages.Request[messages.CellT]) -> messages.Reply:
         match request:
-            case WarmRequest():
+            case messages.WarmRequest():
                 return self.warm()
-            case AskRequest():
+            case messages.AskRequest():
                 return self.ask(request)
-            case CellRequest():
+            case messages.CellRequest():
                 return self.cell(request)
-            case SampleRequest():
+            case messages.SampleRequest():
                 return self.sample(request)
 
     @abstractmethod
-    def warm(self) -> WarmReply: ...
+    def warm(self) -> messages.WarmReply: ...
 
     @abstractmethod
-    def ask(self, request: AskRequest[C]) -> AskReply: ...
+    def ask(self, request: messages.AskRequest[messages.CellT]) -> messages.AskReply: ...
 
     @abstractmethod
-    def cell(self, request: CellRequest[C]) -> CellReply: ...
+    def cell(self, request: messages.CellRequest[messages.CellT]) -> messages.CellReply: ...
 
     @abstractmethod
-    def sample(self, request: SampleRequest[C]) -> SampleReply: ...
+    def sample(self, request: messages.SampleRequest[messages.CellT]) -> messages.SampleReply: ...
 
     def close(self) -> None:
         """End all children."""
 
-    def _in_child(self, work: Callable[[Stages], Any], limit: float) -> Any:
+    def _in_child(self, work: Callable[[Stages], Result], limit: float) -> Result:
         return run_in_child(work, limit, self._watched)
 
 
@@ -118,12 +103,12 @@ class QueryServer(Server[Cell]):
         super().__init__(watched)
         self._dataset = dataset
         self._answers: dict[tuple[object, ...], Answers] = {}
-        self._begun: tuple[CellRequest[Cell], Child[CellReply]] | None = None
+        self._begun: tuple[messages.CellRequest[Cell], Child[messages.CellReply]] | None = None
         """The next request, whose check was made beside another cell's."""
-        self._session: tuple[tuple[object, ...], Child[CellReply]] | None = None
+        self._session: tuple[tuple[object, ...], Child[messages.CellReply]] | None = None
         """The child with an open session, kept for the next cells with the same engine, master and workers."""
 
-    def warm(self) -> WarmReply:
+    def warm(self) -> messages.WarmReply:
         """Compile or load the kernels with the first rows of a query."""
         cell = Cell("q06", self._dataset.manifest.sf)
         work = workload(self._dataset, "insert")
@@ -134,21 +119,21 @@ class QueryServer(Server[Cell]):
             check.finish(engine)
         control_work.seconds()
         gc.freeze()  # a collection would copy these pages in every child
-        return WarmReply(measuring=MEASURING)
+        return messages.WarmReply(measuring=MEASURING)
 
-    def ask(self, request: AskRequest[Cell]) -> AskReply:
+    def ask(self, request: messages.AskRequest[Cell]) -> messages.AskReply:
         """Compute and keep the oracle's answers to a query."""
         cell = request.cell
         work = workload(self._dataset, cell.workload)
 
-        def asked() -> AskReply:
-            found = self._in_child(lambda _: oracle_answers(cell, self._dataset, work, request.rounds), request.limit)
-            self._answers[_answers_key(cell)] = found.answers
-            return AskReply(once=found.once)
+        def reply() -> messages.AskReply:
+            oracle = self._in_child(lambda _: oracle_answers(cell, self._dataset, work, request.rounds), request.limit)
+            self._answers[_answers_key(cell)] = oracle.answers
+            return messages.AskReply(once=oracle.once)
 
-        return guarded(asked, AskReply)
+        return guarded(reply, messages.AskReply)
 
-    def cell(self, request: CellRequest[Cell]) -> CellReply:
+    def cell(self, request: messages.CellRequest[Cell]) -> messages.CellReply:
         """Measure a cell. The check of the request beside it runs at the same time; the timed runs are alone."""
         if capabilities(request.cell.engine).has_session:
             return self._cell_in_session(request)
@@ -166,23 +151,23 @@ class QueryServer(Server[Cell]):
             child.reach(request.limit)
             if self._begun is not None:
                 self._begun[1].reach(request.limit)
-            return guarded(lambda: child.result(request.limit), CellReply)
+            return guarded(lambda: child.result(request.limit), messages.CellReply)
 
     def close(self) -> None:
         if self._begun is not None:
             self._begun[1].close()
         self._end_session()
 
-    def _begin(self, request: CellRequest[Cell]) -> Child[CellReply]:
+    def _begin(self, request: messages.CellRequest[Cell]) -> Child[messages.CellReply]:
         job = self._job(request)
         return Child(lambda stages: measured(job, self._dataset, stages), self._watched)
 
-    def _job(self, request: CellRequest[Cell]) -> CellJob:
+    def _job(self, request: messages.CellRequest[Cell]) -> CellJob:
         known = self._answers.get(_answers_key(request.cell), {})
         answers = {rounds: known[rounds] for rounds in request.compare}
         return CellJob(request.cell, request.sample, request.runs, answers, request.checked)
 
-    def _cell_in_session(self, request: CellRequest[Cell]) -> CellReply:
+    def _cell_in_session(self, request: messages.CellRequest[Cell]) -> messages.CellReply:
         """Measure a cell in the child with its session."""
         job, cell = self._job(request), request.cell
         key = cell.engine, cell.master, cell.workers
@@ -190,12 +175,12 @@ class QueryServer(Server[Cell]):
             self._end_session()
             self._session = key, Child(self._serve_session, self._watched)
         child = self._session[1]
-        reply = guarded(lambda: child.serve(job, request.limit), CellReply)
+        reply = guarded(lambda: child.serve(job, request.limit), messages.CellReply)
         if reply.status != "ok":
             self._end_session()
         return reply
 
-    def _serve_session(self, stages: Stages) -> CellReply:
+    def _serve_session(self, stages: Stages) -> messages.CellReply:
         stages.serve(lambda job: measured(job, self._dataset, stages))
 
     def _end_session(self) -> None:
@@ -203,12 +188,14 @@ class QueryServer(Server[Cell]):
             self._session[1].close()
         self._session = None
 
-    def sample(self, request: SampleRequest[Cell]) -> SampleReply:
+    def sample(self, request: messages.SampleRequest[Cell]) -> messages.SampleReply:
         run = query_run(request.cell, self._dataset)
-        return guarded(lambda: self._in_child(lambda stages: sampled(run, stages.begin), request.limit), SampleReply)
+        return guarded(
+            lambda: self._in_child(lambda stages: sampled(run, stages.begin), request.limit), messages.SampleReply
+        )
 
 
-def _alone(request: CellRequest[Cell]) -> CellRequest[Cell]:
+def _alone(request: messages.CellRequest[Cell]) -> messages.CellRequest[Cell]:
     return replace(request, beside=None)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from deltamark.datagen.workload import Workload
-from deltamark.harness.check.cell_check import CellCheck
+from deltamark.harness.check.run_check import RunCheck
 from deltamark.harness.engines.base import Engine
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
@@ -45,7 +45,7 @@ class TimedRun:
 
 
 def run(
-    cell: Cell, sample: int, work: Workload, opened: Callable[[], Engine], check: CellCheck | None = None
+    cell: Cell, sample: int, work: Workload, opened: Callable[[], Engine], check: RunCheck | None = None
 ) -> TimedRun:
     """Run a cell to the end of its stream. sample: the number of batches to time at most; 0: all."""
     gc.collect()
@@ -74,7 +74,7 @@ def run(
     return figures
 
 
-def _load(engine: Engine, check: CellCheck | None, stop: int, logical: int, figures: TimedRun) -> None:
+def _load(engine: Engine, check: RunCheck | None, stop: int, logical: int, figures: TimedRun) -> None:
     """Feed all rounds before `stop` without timing them."""
     feed = engine.feed
     while not feed.done and feed.round < stop:
@@ -86,7 +86,7 @@ def _load(engine: Engine, check: CellCheck | None, stop: int, logical: int, figu
             figures.loaded += rows
 
 
-def _time(engine: Engine, check: CellCheck | None, window: Span, physical: int, figures: TimedRun) -> None:
+def _time(engine: Engine, check: RunCheck | None, window: Span, physical: int, figures: TimedRun) -> None:
     clock, processor, feed = time.perf_counter, time.process_time, engine.feed
     descendants = resources.cpu_of_descendants()
     while not feed.done and feed.round < window[1]:

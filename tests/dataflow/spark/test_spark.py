@@ -21,8 +21,8 @@ from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos.spark import Danger, survive, victims
 from deltamark.harness.check import verify
-from deltamark.harness.check.cell_check import open_check
 from deltamark.harness.check.oracle import oracle_answers
+from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.registry import open_engine
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_session import SESSIONS

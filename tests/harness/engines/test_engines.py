@@ -16,8 +16,8 @@ from support.paths import ROOT
 
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.cell_check import open_check
 from deltamark.harness.check.oracle import oracle_answers
+from deltamark.harness.check.run_check import open_check
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.engines.duckdb_tables import reads
 from deltamark.harness.engines.registry import known_engine, open_engine

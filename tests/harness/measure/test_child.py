@@ -1,4 +1,4 @@
-"""Work in children: results, limits, crashes, and nobody left behind."""
+"""Work in child processes: results, limits and crashes are reported, and no process is left."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from deltamark.harness.measure.child import AbandonedError, Child, LimitError, r
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 
-def test_a_result_comes_back_however_large():
+def test_a_large_result_comes_back_whole():
     assert len(run_in_child(lambda _: b"x" * 10_000_000, 10)) == 10_000_000
 
 
-def test_a_limit_is_a_stage_s():
+def test_each_stage_has_the_whole_limit():
     def work(stages):
         for _ in range(3):
             stages.begin()
@@ -32,19 +32,19 @@ def test_a_limit_is_a_stage_s():
         run_in_child(work, 0.05)
 
 
-def test_errors_and_crashes_are_told():
+def test_errors_and_crashes_are_reported():
     with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
         run_in_child(lambda _: 1 // 0, 5)
     with pytest.raises(ChildProcessError, match="ended by SIGKILL, perhaps for want of memory"):
         run_in_child(lambda _: os.kill(os.getpid(), signal.SIGKILL), 5)
 
 
-def test_whatever_a_child_started_ends_with_it():
+def test_processes_that_a_child_started_end_with_it():
     pid = run_in_child(lambda _: subprocess.Popen(["sleep", "60"]).pid, 5)
     assert all_end([pid])
 
 
-def test_one_that_serves_is_given_work_after_work():
+def test_a_serving_child_does_one_task_after_another():
     def serve(stages):
         def work(number):
             stages.wait()
@@ -60,7 +60,7 @@ def test_one_that_serves_is_given_work_after_work():
             child.serve(0, 5)
 
 
-def test_one_that_serves_has_a_limit_for_each_work():
+def test_each_task_of_a_serving_child_has_the_limit():
     def serve(stages):
         stages.serve(time.sleep)
 
@@ -68,14 +68,14 @@ def test_one_that_serves_has_a_limit_for_each_work():
         child.serve(60, 0.05)
 
 
-def test_nobody_works_for_whom_nobody_waits():
+def test_work_is_abandoned_when_the_watched_file_ends():
     reading, writing = os.pipe()
     os.close(writing)
     with pytest.raises(AbandonedError):
         run_in_child(lambda _: time.sleep(60), 60, reading)
 
 
-def test_who_waits_goes_on_when_its_result_is_asked_for(tmp_path):
+def test_a_waiting_child_goes_on_when_its_result_is_requested(tmp_path):
     def work(stages):
         stages.wait()
         (tmp_path / "on").touch()
@@ -89,7 +89,7 @@ def test_who_waits_goes_on_when_its_result_is_asked_for(tmp_path):
         assert (one.result(5), other.result(5)) == ("done", None)
 
 
-def test_who_fails_before_it_waits_says_so_when_asked():
+def test_a_child_that_fails_before_it_waits_raises_with_its_result():
     with closing(Child(lambda _: 1 // 0)) as child, closing(Child(lambda _: time.sleep(60))) as slow:
         child.reach(5)
         slow.reach(0.05)

@@ -85,18 +85,18 @@ class _Cursor:
         self._changes = iter(changes)
         self._span = TIMES_A_ROUND * cell.physical
         self._time = -1
-        self._known = -1 - self._span  # the stream begins with the changes before any input
-        self._held: Batch | None = None
+        self._read_until = -1 - self._span  # the stream begins with the changes before any input
+        self._batch: Batch | None = None
 
     def move(self, time: int) -> Snapshot:
         """Advance to a time; return the snapshot."""
         while True:
-            if self._held is not None:
-                self._snapshot.add(self._held, since=self._time, until=time)
-            if self._known >= time or (following := next(self._changes, None)) is None:
+            if self._batch is not None:
+                self._snapshot.add(self._batch, since=self._time, until=time)
+            if self._read_until >= time or (following := next(self._changes, None)) is None:
                 break
-            self._held = following
-            self._known += self._span
+            self._batch = following
+            self._read_until += self._span
         self._time = time
         return self._snapshot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema
@@ -138,12 +138,6 @@ class StreamEngine(Engine):
     @abstractmethod
     def explain(self, rounds: int) -> str:
         """Describe the plan as it runs after a number of rounds."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class AnswerEngine(Engine):

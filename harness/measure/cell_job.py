@@ -124,7 +124,7 @@ def _warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:
     logical = min(cell.logical, rounds)
     small = cell.but(logical=logical, physical=rounds // logical)
     if capabilities(cell.engine).has_stream:
-        with open_stream(small, dataset, work) as stream:
+        with closing(open_stream(small, dataset, work)) as stream:
             until = min(WARM_UP_BATCHES * small.logical * small.physical, work.rounds)
             deque(stream.changes(until, no_report), maxlen=0)
         return

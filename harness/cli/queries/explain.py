@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 
 from deltamark.datagen.workload import workload
 from deltamark.harness.check.change_stream import end_after_rounds
@@ -20,6 +21,6 @@ def run(chosen: argparse.Namespace) -> int:
     cell, dataset = cell_of(chosen), quietly(chosen)
     work = workload(dataset, cell.workload)
     end = end_after_rounds(work, cell.logical, chosen.rounds)
-    with open_stream(cell, dataset, work) as engine:
+    with closing(open_stream(cell, dataset, work)) as engine:
         print(engine.explain(end.rounds))
     return 0

@@ -1,4 +1,4 @@
-"""Changes as lines: as Python's csv writes them, and hashed as the README's plain Python does."""
+"""Changes as CSV: equal to Python's csv module, and digested as by the plain Python of the README."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def in_python(changes):
 
 
 @given(ROWS)
-def test_lines_are_those_of_the_csv_module(rows):
+def test_lines_equal_those_of_the_csv_module(rows):
     changes = batch(rows)
     assert b"".join(ChangeCsv(SCHEMA).blocks(changes)) == in_python(changes)
 
 
-def test_more_rows_than_a_block_are_lines_one_after_the_other():
+def test_blocks_of_rows_are_written_one_after_another():
     row = (1, 2, 3, 4, 1, pack_short("x"), "text")
     changes = batch([row] * (BLOCK_ROWS + 3))
     assert b"".join(ChangeCsv(SCHEMA).blocks(changes)) == in_python(changes)
@@ -100,7 +100,7 @@ def plain(lines):
 
 
 def test_the_plain_python_of_the_readme_computes_the_digest(data):
-    """From the lines of the command `changes`, in any order."""
+    """The digest of the lines of the command `changes`, in any order."""
     words = [sys.executable, "-m", "harness", "changes", "q10", "--data", str(data), "--logical", "100"]
     csv_lines, said = (
         subprocess.run([*words, *more], cwd=ROOT, capture_output=True, check=True).stdout for more in ([], ["--digest"])

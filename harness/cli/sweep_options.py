@@ -18,7 +18,7 @@ from deltamark.harness.cli.options import (
     words,
     worker_counts,
 )
-from deltamark.harness.engines.registry import DUCKDB, known_engine
+from deltamark.harness.engines.registry import COMPARED, known_engine
 from deltamark.harness.measure import grid
 from deltamark.harness.measure.grid import Asked, Task
 from deltamark.harness.measure.sweep import Effort, Plan
@@ -43,7 +43,7 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
     add("--product", type=batch_sizes, default=(), metavar="N", help="all L x P = N in powers of ten")
     add("--workers", type=worker_counts, default=(), metavar="W,W", help="numbers of workers")
     text = "embedded, spark; duckdb, spark-sql recompute; exec:PROGRAM; default embedded,duckdb"
-    add("--engines", type=engines, default=("embedded", DUCKDB), metavar="E,E", help=text)
+    add("--engines", type=engines, default=COMPARED, metavar="E,E", help=text)
     add("--workload", type=words, default=(), metavar="W,W", help="insert, window:N, refresh:K")
     text = "time at most N batches, spread over the stream; 0: all (default 10000, and 15 where recomputed)"
     add("--sample", type=whole(0, MAX_BATCHES), metavar="N", help=text)

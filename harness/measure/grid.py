@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from deltamark.datagen.workload import known_workload
 from deltamark.errors import unknown
-from deltamark.harness.engines.registry import DUCKDB, has_stream
-from deltamark.harness.engines.spark import SPARK
-from deltamark.harness.engines.spark_sql import SPARK_SQL
+from deltamark.harness.engines.registry import COMPARED, capabilities
 from deltamark.harness.measure.batch_sizes import (
     COARSE,
     CROSSOVER,
@@ -58,7 +56,7 @@ class Asked:
     physical: tuple[int, ...] = ()
     product: tuple[int, ...] = ()
     workers: tuple[int, ...] = ()
-    engines: tuple[str, ...] = ("embedded", DUCKDB)
+    engines: tuple[str, ...] = COMPARED
     workloads: tuple[str, ...] = ()
     sample: int | None = None
     master: str = ""
@@ -77,7 +75,7 @@ def tasks(asked: Asked) -> list[Task]:
     for work in asked.workloads:
         known_workload(work)
     cells = _asked_for(asked, names) if asked.special else _default(asked, names)
-    cells = (cell.but(master=asked.master) if cell.engine in (SPARK, SPARK_SQL) else cell for cell in cells)
+    cells = (cell.but(master=asked.master) if capabilities(cell.engine).has_session else cell for cell in cells)
     sized = (Task(cell, _sample(asked, cell)) for cell in cells)
     return list(dict.fromkeys(sized))
 
@@ -85,16 +83,16 @@ def tasks(asked: Asked) -> list[Task]:
 def _sample(asked: Asked, cell: Cell) -> int:
     if asked.sample is not None:
         return asked.sample
-    return SAMPLE if has_stream(cell.engine) else RECOMPUTED
+    return SAMPLE if capabilities(cell.engine).has_stream else RECOMPUTED
 
 
 def _default(asked: Asked, names: Sequence[str]) -> Iterator[Cell]:
     for engine in asked.engines:
         base = [Cell(name, asked.sf, engine=engine) for name in names]
-        if engine in (SPARK, SPARK_SQL):
+        if capabilities(engine).has_session:
             yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(size, 1) for size in DISTRIBUTED])
         else:
-            yield from _maintained(base) if has_stream(engine) else _at(base, CROSSOVER)
+            yield from _maintained(base) if capabilities(engine).has_stream else _at(base, CROSSOVER)
 
 
 def _maintained(base: Sequence[Cell]) -> Iterator[Cell]:
@@ -115,7 +113,7 @@ def _asked_for(asked: Asked, names: Sequence[str]) -> Iterator[Cell]:
     for engine in asked.engines:
         for work in asked.workloads or ("insert",):
             cells = [Cell(name, asked.sf, work, engine=engine) for name in names]
-            if has_stream(engine):
+            if capabilities(engine).has_stream:
                 cells = [each for cell in cells for each in _variants(cell, asked.variants)]
             yield from _at([cell.but(workers=each) for cell in cells for each in asked.workers or (1,)], batchings)
 

@@ -11,15 +11,15 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import workload
-from deltamark.harness.engines.embedded import ENGINES
-from deltamark.harness.engines.registry import checkpoints, has_stream
+from deltamark.harness.engines.registry import DEFAULT, capabilities
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.client import CellRequest
 from deltamark.harness.measure.grid import Task
+from deltamark.harness.measure.messages import AskReply, CellReply, CellRequest
+from deltamark.harness.measure.windows import checkpoints
 from deltamark.harness.results.record import Origin, Record, Result, blank
 from deltamark.queries.catalogue import query
 
@@ -32,9 +32,9 @@ ASKING = 600.0
 class Measurer(Protocol):
     """What measures cells: harness/measure/client.py, or a fake one."""
 
-    def ask(self, cell: Cell, rounds: list[int], limit: float) -> dict[str, Any]: ...
+    def ask(self, cell: Cell, rounds: list[int], limit: float) -> AskReply: ...
 
-    def cell(self, request: CellRequest, beside: CellRequest | None = None) -> dict[str, Any]: ...
+    def cell(self, request: CellRequest[Cell], beside: CellRequest[Cell] | None = None) -> CellReply: ...
 
 
 class Sink(Protocol):
@@ -88,7 +88,7 @@ class Ready:
     """A cell that can be measured."""
 
     record: Record
-    request: CellRequest
+    request: CellRequest[Cell]
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Sweep:
     abreast: bool = False
     """Are there cores, and is there memory, to check two cells at once?"""
     digests: dict[Group, Record] = field(default_factory=dict)
-    _asked: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    _asked: dict[tuple[str, str], AskReply] = field(default_factory=dict)
     _ready: dict[Task, Ready | Record] = field(default_factory=dict)
     made: list[Record] = field(default_factory=list)
 
@@ -128,7 +128,7 @@ class Sweep:
 
     def _checks_with(self, task: Task, other: Task) -> bool:
         """May another cell be checked beside one, which was not itself?"""
-        alone = all(each.cell.engine == ENGINES[0] and each.cell.workers == 1 for each in (task, other))
+        alone = all(capabilities(each.cell.engine).checks_in_pairs and each.cell.workers == 1 for each in (task, other))
         return self.abreast and alone and task not in self._ready
 
     def _measured(self, task: Task, beside: Task | None) -> Record:
@@ -138,29 +138,29 @@ class Sweep:
         if beside is not None:
             self._ready[beside] = self._prepared(beside)
         other = self._ready.get(beside) if beside else None
-        found = self.measurer.cell(ready.request, other.request if isinstance(other, Ready) else None)
-        record = replace(ready.record, **found)
+        reply = self.measurer.cell(ready.request, other.request if isinstance(other, Ready) else None)
+        record = reply.fill(ready.record)
         return _judged(record, self.digests.get(_group(record)), task.cell)
 
     def _prepared(self, task: Task) -> Ready | Record:
         """Ask DuckDB where a cell is to be compared; return its record where there is no answer."""
         record, effort = self.plan.blank(task), self.plan.effort
         compare: list[int] = []
-        if _group(record) not in self.digests or not has_stream(task.cell.engine):
+        if _group(record) not in self.digests or not capabilities(task.cell.engine).has_stream:
             asked = self._ask(task.cell)
-            if asked["status"] != "ok":
-                return replace(record, status="failed", problem=f"DuckDB's answer: {asked['problem']}")
-            record, compare = replace(record, once=asked["once"]), self._checkpoints(task)
+            if asked.status != "ok":
+                return replace(record, status="failed", problem=f"DuckDB's answer: {asked.problem}")
+            record, compare = replace(record, once=asked.once), self._checkpoints(task)
         request = CellRequest(task.cell, task.sample, effort.runs, effort.limit, tuple(compare))
         return Ready(record, request)
 
-    def _ask(self, cell: Cell) -> dict[str, Any]:
+    def _ask(self, cell: Cell) -> AskReply:
         """Have DuckDB answer a query wherever cells of the plan compare."""
         asked = (cell.query, cell.workload)
-        if self._asked.get(asked, {}).get("status") != "ok":
+        if asked not in self._asked or self._asked[asked].status != "ok":
             tasks = [task for task in self.plan.tasks if (task.cell.query, task.cell.workload) == asked]
             rounds = sorted({each for task in tasks for each in self._checkpoints(task)})
-            alone = cell.but(engine="embedded", workers=1)
+            alone = cell.but(engine=DEFAULT, workers=1)
             self._asked[asked] = self.measurer.ask(alone, rounds, ASKING)
         return self._asked[asked]
 

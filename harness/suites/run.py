@@ -109,7 +109,7 @@ def rows_of(task: Task, limit: float) -> list[Finding]:
     try:
         task.prepare()
         gc.freeze()  # a child that collected what is here would copy it
-        rows: list[Finding] = child.forked(lambda _: _measured(task), limit)
+        rows: list[Finding] = child.run_in_child(lambda _: _measured(task), limit)
     except child.LimitError as error:
         return [Finding("", status="timeout", problem=str(error))]
     except (ChildProcessError, DeltamarkError) as error:

@@ -27,7 +27,7 @@ from deltamark.harness.cli.sweep_options import add_bench as options
 from deltamark.harness.cli.sweep_options import planned, tasks
 from deltamark.harness.console import suite_lines as suite_telling
 from deltamark.harness.console import sweep_lines
-from deltamark.harness.measure.client import Measuring, Warm
+from deltamark.harness.measure.client import MeasurementClient, ServerSpec
 from deltamark.harness.measure.sweep import Sweep
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.finding import Finding
@@ -94,7 +94,7 @@ def _tpch(chosen: argparse.Namespace, session: Session) -> int:
 
     def work() -> None:
         teller = sweep_lines.Teller(len(plan.left))
-        with Warm(Measuring(dataset.directory)) as measurer:
+        with MeasurementClient(ServerSpec(dataset.directory)) as measurer:
             sweep = Sweep(
                 plan, dataset, measurer, session.writer, teller.tell, teller.begin, _abreast(dataset), made=made
             )  # fmt: skip

@@ -39,9 +39,9 @@ from deltamark.harness.compare.summary import Header, as_markdown, as_text, verd
 from deltamark.harness.compare.trees import DIRECTORY, Tree, trees
 from deltamark.harness.console import sweep_lines
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.engines.registry import checkpoints
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import AnyCell
+from deltamark.harness.measure.windows import checkpoints
 from deltamark.harness.results import machine
 
 SETTINGS: Mapping[Suite, tuple[str, ...]] = {

@@ -31,8 +31,8 @@ from deltamark.datagen.make import Wanted
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.cli.options import MAX_BATCHES, batch_size, whole, worker_count
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.engines.embedded import ENGINES
-from deltamark.harness.engines.spark import SPARK, on_master
+from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, capabilities
+from deltamark.harness.engines.spark_session import on_master
 from deltamark.harness.suites.graphs import skew
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream, open_graph, oriented
 from deltamark.harness.suites.graphs.load_simulation import simulation
@@ -92,7 +92,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     text = "changes of edges at a time; with --static proposals of a round (default 10000, 100000; of a shard 1000)"
     add("--batch", type=batch_size, metavar="N", help=text)
     add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
-    add("--engine", choices=ENGINES, default=ENGINES[0], help=f"{' or '.join(ENGINES)} (default {ENGINES[0]})")
+    add("--engine", choices=STREAM_ENGINES, default=DEFAULT, help=f"{' or '.join(STREAM_ENGINES)} (default {DEFAULT})")
     text = "on Spark: at every shard, or spread by key (default auto: broadcast if they fit, see README)"
     add("--indexes", choices=INDEXES, default=INDEXES[0], help=text)
     text = "with --static: count on so many virtual shards, by BiGJoin and BiGJoin-S, and show the loads of shards; "
@@ -120,7 +120,7 @@ def run(chosen: argparse.Namespace) -> int:
     by = triangular(pattern, edges) if chosen.triangles else pattern
     if chosen.show == "lists" and not chosen.static:
         raise DeltamarkError("lists are of a graph that does not change", "--show lists", "add --static, or show rows")
-    if chosen.engine == SPARK:
+    if capabilities(chosen.engine).has_session:
         return _on_spark(chosen, pattern, by, edges)
     if chosen.shards:
         return _sharded(chosen, pattern, edges)

@@ -108,7 +108,7 @@ def measure(graph: Graph, roots: np.ndarray, sizes: tuple[int, ...], changes: in
     expected = levels(graph, roots)
     scratch, wrong = _from_scratch(graph, roots, plan, expected)
     with closing(Dataflow({INDEX: index})) as engine:
-        with closing(resources.Warm(_need(graph))) as warm:
+        with closing(resources.PretouchedMemory(_need(graph))) as warm:
             indexed, last = _load(engine, graph, warm), _times(graph)
             before = engine.state_bytes()
         started = time.perf_counter()
@@ -128,7 +128,7 @@ def _from_scratch(
     graph: Graph, roots: np.ndarray, plan: Collection, expected: dict[int, tuple[int, int]]
 ) -> tuple[float, str]:
     with closing(Dataflow({COUNTS: plan})) as engine:
-        with closing(resources.Warm(_need(graph))) as warm:
+        with closing(resources.PretouchedMemory(_need(graph))) as warm:
             seconds = _load(engine, graph, warm)
         started = time.perf_counter()
         answer = engine.feed({"roots": _roots(roots, _times(graph))})[COUNTS]
@@ -145,13 +145,13 @@ def _need(graph: Graph) -> int:
     return BYTES_AN_EDGE * len(graph.src) + BYTES_A_NODE * graph.nodes
 
 
-def _load(engine: Dataflow[dict[str, Batch]], graph: Graph, warm: resources.Warm) -> float:
+def _load(engine: Dataflow[dict[str, Batch]], graph: Graph, warm: resources.PretouchedMemory) -> float:
     """Feed all edges; return the seconds that the engine took."""
     seconds = 0.0
     for at, start in enumerate(range(0, len(graph.src), AT_ONCE)):
         src, dst = (each[start : start + AT_ONCE].astype(np.int64) for each in (graph.src, graph.dst))
         batch = Batch(np.full(len(src), at), np.ones(len(src), np.int64), {"src": src, "dst": dst})
-        warm.give()
+        warm.release()
         started = time.perf_counter()
         engine.push({"edges": batch})
         seconds += time.perf_counter() - started

@@ -1,7 +1,7 @@
 """All queries in one dataflow, measured beside the same queries alone; how one comes while the others run.
 
 Everything is measured in this process, by turns, over batches that are cut before and not timed. The memory that a
-timed run needs has been touched before: see `usage.Warm`.
+timed run needs has been touched before: see `resources.PretouchedMemory`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from deltamark.harness.check import verify
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.duckdb_tables import reads
-from deltamark.harness.engines.embedded import collection
 from deltamark.harness.engines.inputs import batches, relation_source
+from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
@@ -94,7 +94,7 @@ class BackfillInterference:
 
 
 def plans(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> dict[str, Collection]:
-    return {name: collection(cell, dataset, work) for name, cell in cells.items()}
+    return {name: plan_of(cell, dataset, work) for name, cell in cells.items()}
 
 
 def load(  # noqa: PLR0913, PLR0917 (what is loaded, how, and how much memory it needs)
@@ -102,10 +102,10 @@ def load(  # noqa: PLR0913, PLR0917 (what is loaded, how, and how much memory it
 ) -> Load:
     """Load a stream into one dataflow of these queries."""
     resources.reset_peak()
-    with closing(Dataflow(chosen)) as engine, closing(resources.Warm(need)) as warm:
+    with closing(Dataflow(chosen)) as engine, closing(resources.PretouchedMemory(need)) as warm:
         seconds, tuples = 0.0, 0
         for batch in _taken(engine, dataset, work, logical, physical):
-            warm.give()
+            warm.release()
             started = time.perf_counter()
             engine.push(batch)
             seconds += time.perf_counter() - started
@@ -192,7 +192,7 @@ def backfill_interference(chosen: Plans, dataset: Dataset, work: Workload, fuel:
         feed = Feed(dataset, work, _wanted(engine), logical=1)
         while feed.round < work.rounds // 2:
             engine.push(batches(feed.take(FORWARD_ROUNDS)))
-        with closing(resources.Warm(engine.state_bytes())) as warm:
+        with closing(resources.PretouchedMemory(engine.state_bytes())) as warm:
             for what, (*sides, key) in pairs.items():
                 left, right = (relation_source(dataset, relation(name).name, work) for name in sides)
                 plan = left.select(key).join(right.select(key), on=key).count()
@@ -204,12 +204,12 @@ def backfill_interference(chosen: Plans, dataset: Dataset, work: Workload, fuel:
 
 
 def _interference(  # noqa: PLR0913, PLR0917 (who runs, what it is fed, and what comes)
-    engine: Dataflow[dict[str, Batch]], feed: Feed, warm: resources.Warm, what: str, plan: Collection,
+    engine: Dataflow[dict[str, Batch]], feed: Feed, warm: resources.PretouchedMemory, what: str, plan: Collection,
     history: Mapping[str, list[Batch]], fuel: int,
 ) -> BackfillInterference:  # fmt: skip
     def timed(before: float = 0.0) -> float:
         batch = batches(feed.take(SMALL_BATCH))
-        warm.give()
+        warm.release()
         started = time.perf_counter()
         engine.push(batch)
         return before + time.perf_counter() - started

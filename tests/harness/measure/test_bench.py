@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -25,8 +25,8 @@ from deltamark.harness.cli.measure import bench
 from deltamark.harness.console.sweep_lines import Teller
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.client import CellRequest
-from deltamark.harness.measure.server import Parent
+from deltamark.harness.measure.messages import AskRequest, CellReply, CellRequest
+from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results import machine, store
 from deltamark.queries import catalogue
 
@@ -39,31 +39,31 @@ CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")
 
 
 class Near:
-    """The warm parent in this process: what a test does to the code is done to its children."""
+    """The measurement server in this process: what a test does to the code is done to its children."""
 
-    def __init__(self, of):
-        self._parent = Parent(Dataset.open(of.directory))
+    def __init__(self, spec):
+        self._server = QueryServer(Dataset.open(spec.directory))
 
     def warm(self):
-        self._parent.warm()
+        self._server.warm()
         gc.unfreeze()
 
     def ask(self, cell, rounds, limit):
-        return self._parent.ask({"cell": asdict(cell), "rounds": rounds, "limit": limit})
+        return self._server.ask(AskRequest(cell, limit, tuple(rounds)))
 
     def cell(self, request, beside=None):
-        return self._parent.cell(request.words | ({"beside": beside.words} if beside else {}))
+        return self._server.cell(replace(request, beside=beside))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self._parent.close()
+        self._server.close()
 
 
 @pytest.fixture
 def near(monkeypatch):
-    monkeypatch.setattr(bench, "Warm", Near)
+    monkeypatch.setattr(bench, "MeasurementClient", Near)
 
 
 @pytest.fixture
@@ -170,13 +170,17 @@ def test_a_wrong_engine_is_shown_wrong(monkeypatch, words, capsys):
 
 @pytest.mark.usefixtures("near")
 @pytest.mark.parametrize(
-    ("what", "said", "code"),
-    [("time.sleep(60)", ">1s", 0), ("sys.exit(3)", "failed", 2), ("os.kill(os.getppid(), 9)", "failed", 2)],
+    ("what", "limit", "said", "code"),
+    [
+        ("time.sleep(60)", 1, ">1s", 0),
+        ("sys.exit(3)", 60, "failed", 2),
+        ("os.kill(os.getppid(), 9)", 60, "failed", 2),
+    ],
 )
-def test_what_hangs_or_crashes_is_data(words, tmp_path, capsys, what, said, code):
+def test_what_hangs_or_crashes_is_data(words, tmp_path, capsys, what, limit, said, code):
     program = tmp_path / "engine.py"
     program.write_text(f"import json, os, sys, time\nsys.stdin.readline()\nprint('{{}}', flush=True)\n{what}\n")
-    asked = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", "TIMEOUT=1")
+    asked = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", f"TIMEOUT={limit}")
     assert main([*words, *asked]) == code
     out, _ = capsys.readouterr()
     assert re.search(rf"^1/2 q06 1000x1 exec:.* {said}", out, re.MULTILINE)
@@ -213,13 +217,13 @@ def _killed(process, victim, results, cells):
 def test_cells_on_spark_share_a_session_until_one_is_bad(sf001, monkeypatch):
     """The first two and the last two differ in nothing that a session depends on; the fourth fails."""
 
-    def measured(job, _, stage):
-        stage.wait()
-        return {"status": "wrong" if job.cell.query == "q04" else "ok", "pid": os.getpid()}
+    def measured(job, _, stages):
+        stages.wait()
+        return CellReply(status="wrong" if job.cell.query == "q04" else "ok", changes=os.getpid())
 
     monkeypatch.setattr("deltamark.harness.measure.server.measured", measured)
     asked = [("q01", 2), ("q02", 2), ("q03", 3), ("q04", 3), ("q05", 3)]
-    with contextlib.closing(Parent(sf001)) as parent:
+    with contextlib.closing(QueryServer(sf001)) as server:
         cells = [Cell(name, "0.01", engine="spark", workers=workers) for name, workers in asked]
-        pids = [parent.cell(CellRequest(cell, 0, 1, 60.0, ()).words)["pid"] for cell in cells]
+        pids = [server.cell(CellRequest(cell, 0, 1, 60.0, ())).changes for cell in cells]
     assert [pid == before for before, pid in pairwise(pids)] == [True, False, True, False]

@@ -12,6 +12,7 @@ from deltamark.harness.console import sweep_lines
 from deltamark.harness.measure import grid
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.grid import Asked, Task
+from deltamark.harness.measure.messages import AskReply, CellReply
 from deltamark.harness.measure.sweep import Effort, Plan, Sweep, estimate
 from deltamark.harness.results import store
 from deltamark.harness.results.record import SPREAD, Origin
@@ -25,12 +26,12 @@ class Fake:
     """Measures nothing, and says what it is told to."""
 
     def __init__(self, **said):
-        self.said = {"status": "ok", "seconds": [0.5], "tuples": 10, "batches": 9, "digest": "1 aa"} | said
+        self.said = {"seconds": [0.5], "tuples": 10, "batches": 9, "digest": "1 aa"} | said
         self.asked, self.measured, self.beside = [], [], []
 
     def ask(self, cell, rounds, _limit):
         self.asked.append((cell.query, rounds))
-        return {"status": "ok", "once": 0.25}
+        return AskReply(once=0.25)
 
     def cell(self, request, beside=None):
         cell, compare = request.cell, list(request.compare)
@@ -38,7 +39,7 @@ class Fake:
         self.beside.append(beside and beside.cell)
         digest = self.said["digest"]
         said = self.said | {"digest": digest(cell) if callable(digest) else digest}
-        return said | {"latency": dict.fromkeys(SPREAD, 0.1), "verified": "oracle" if compare else ""}
+        return CellReply(**said, latency=dict.fromkeys(SPREAD, 0.1), verified="oracle" if compare else "")
 
 
 class Kept:

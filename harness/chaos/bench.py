@@ -13,7 +13,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos.running import Command, Ran
 from deltamark.harness.results import store
 from deltamark.harness.results.machine import ROOT
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord, of_queries
 
 CELLS = ("QUERIES=q06,q15", "PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
 FILES = {store.RECORDS, store.SESSIONS, store.LOCK}
@@ -36,7 +36,10 @@ class BenchTrial:
         self._temporary.mkdir(parents=True)
 
     def learn(self) -> None:
-        self._wanted = {each.key: _lasting(each) for each in store.read(self._machine).records}
+        self._wanted = {each.key: _lasting(each) for each in self._records()}
+
+    def _records(self) -> list[QueryRecord]:
+        return of_queries(store.read(self._machine).records, self._sf)
 
     @property
     def _machine(self) -> Path:
@@ -44,7 +47,7 @@ class BenchTrial:
 
     def wrong(self, struck: Ran, _again: Ran) -> Iterator[str]:
         try:
-            records = store.read(self._machine).records
+            records = self._records()
             store.sessions(self._machine)
         except (DeltamarkError, ValueError) as error:
             yield f"unreadable: {error}"
@@ -58,7 +61,7 @@ class BenchTrial:
             if not path.is_dir() and path.name not in FILES:
                 yield f"{path.relative_to(self._results)} was left"
 
-    def _miscounted(self, records: list[Record]) -> Iterator[str]:
+    def _miscounted(self, records: list[QueryRecord]) -> Iterator[str]:
         """Compare the good records with those of an unharmed run."""
         times = Counter(each.key for each in records)
         yield from (f"the cell {key} is missing" for key in self._wanted if key not in times)
@@ -73,6 +76,6 @@ class BenchTrial:
                 yield f"{each.cell} says {_lasting(each)}, not {self._wanted[each.key]}"
 
 
-def _lasting(record: Record) -> tuple[str, str, int, int]:
+def _lasting(record: QueryRecord) -> tuple[str, str, int, int]:
     """Return what a record says that does not depend on how fast a machine is."""
     return record.cell, record.digest, record.tuples, record.changes

@@ -23,7 +23,7 @@ from deltamark.harness.measure.server import Forking
 from deltamark.harness.results.record import MEASURING
 from deltamark.harness.suites.graphs.counting import by_hand, churn, left, timed, warm
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
-from deltamark.harness.suites.graphs.motif_runs import Measured, bigjoin_of, counted, run
+from deltamark.harness.suites.graphs.motif_runs import MotifCosts, bigjoin_of, counted, run
 from deltamark.queries.graph.motifs import motif
 
 
@@ -83,7 +83,7 @@ def _static(cell: MotifCell, edges: Edges) -> Seen:
 
 def _changing(cell: MotifCell, edges: Edges) -> Seen:
     count = motif(cell.motif).dataflow({"e": edges.relation()}).count()
-    measured = Measured()
+    measured = MotifCosts()
     changes = [counted(each) for each, _ in run(count, churn(edges, cell.batch), 1, measured)]
     return Seen(measured.took, tuple(accumulate(changes)), measured.state_bytes or 0)
 

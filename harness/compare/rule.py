@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
+from deltamark.harness.console.formatting import Entry, brief, megabytes
 from deltamark.harness.measure.stats import interval, median
-from deltamark.harness.tables.entry import Entry, brief, megabytes
 
 SCREEN, CONFIRM, FEWEST = 10, 20, 9
 """Pairs: to screen, to confirm, and to confirm what is slow. 9 are the first to forgive one bad pair."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from deltamark.harness.compare.gate import Judged, Outcome, Unit
 from deltamark.harness.compare.rule import QUANTITIES
+from deltamark.harness.console.formatting import NOTHING, Entry, brief, words
+from deltamark.harness.console.table import Row, Table, markdown, text
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, words
-from deltamark.harness.tables.render import markdown, text
 
 DRIFTING = 1.1
 """From this ratio of the control's quartiles on, the machine is said to drift."""

@@ -162,7 +162,7 @@ def _summary(job: Job, runs: list[Run]) -> dict[str, Any]:
     return {
         "seconds": [_nanoseconds(run.seconds) for run in runs], "cpu": [_nanoseconds(run.cpu) for run in runs],
         "cut": [_nanoseconds(run.cut) for run in runs],
-        "tuples": best.tuples, "changes": best.changes, "batches": len(best.latencies), "whole": best.whole,
+        "tuples": best.tuples, "changes": best.changes, "batches": len(best.latencies), "fully_timed": best.whole,
         "latency": {name: _nanoseconds(percentile(ordered, each)) for name, each in PERCENTILES.items()},
         "trace": list(zip(best.at, map(_nanoseconds, best.latencies), strict=True)) if len(best.at) <= FEW else [],
         "state_rows": best.state_rows, "state_bytes": max(run.state_bytes for run in runs),

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deltamark.harness.console.sweep_lines import header
+from deltamark.harness.console.formatting import brief, megabytes, rate, words
+from deltamark.harness.console.reporter import session_header
+from deltamark.harness.console.table import Table
 from deltamark.harness.report.about import command, title
 from deltamark.harness.report.charts.marks import data, keys_of
 from deltamark.harness.report.charts.markup import Markup, tag
@@ -20,11 +22,11 @@ from deltamark.harness.report.sections.state import state
 from deltamark.harness.report.sections.suites import graphs, loops, sharing
 from deltamark.harness.report.sections.throughput import throughput
 from deltamark.harness.report.sections.workers import workers
-from deltamark.harness.results.finding import Finding
 from deltamark.harness.results.machine import warnings
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.tables import tables
-from deltamark.harness.tables.entry import Table, brief, megabytes, of, rate, words
+from deltamark.harness.tables.entry import of
 from deltamark.harness.tables.lookup import Lookup
 
 HERE = Path(__file__).parent
@@ -42,11 +44,11 @@ Headers = Mapping[str, Mapping[str, Any]]
 class Given:
     """What a report is made of."""
 
-    records: Sequence[Record]
+    records: Sequence[QueryRecord]
     sessions: Headers
     machine: str
     sf: str
-    findings: Sequence[Finding] = ()
+    findings: Sequence[TableRecord] = ()
     """Of other suites than TPC-H."""
 
 
@@ -170,7 +172,7 @@ def _points(known: Lookup) -> Section:
 
 def _machine(given: Given, known: Lookup) -> Section:
     made = [
-        tag("li", tag("h3", each["started"]), tag("pre", header(dict(each))), tag("code", each["argv"]))
+        tag("li", tag("h3", each["started"]), tag("pre", session_header(dict(each))), tag("code", each["argv"]))
         for each in _sessions(given, known)
     ]
     text = (

@@ -15,7 +15,7 @@ FINER = 10
 
 
 @dataclass(frozen=True)
-class Source:
+class Publication:
     title: str
     system: str
     year: str
@@ -56,9 +56,9 @@ def ours(source: str, logical: int, physical: int) -> tuple[int, int]:
 
 
 @cache
-def sources() -> dict[str, Source]:
+def sources() -> dict[str, Publication]:
     raw = json.loads((ROOT / "sources.json").read_text(encoding="utf-8"))
-    return {name: Source(**{**each, "notes": tuple(each["notes"])}) for name, each in raw.items()}
+    return {name: Publication(**{**each, "notes": tuple(each["notes"])}) for name, each in raw.items()}
 
 
 @cache

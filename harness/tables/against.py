@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import math
 
+from deltamark.harness.console.formatting import NOTHING, Entry, brief, count, rate, ratio, seconds, short, words
+from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, CROSSOVER, FINE, PHYSICAL
 from deltamark.harness.results import published
 from deltamark.harness.results.published import Figure
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import (
-    NOTHING,
-    Entry,
-    Table,
-    brief,
-    count,
-    mean_foot,
-    of,
-    rate,
-    ratio,
-    seconds,
-    short,
-    words,
-)
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.entry import of
 from deltamark.harness.tables.lookup import DUCKDB, EMBEDDED, Lookup, row_name
 
 COMPARED = {
@@ -55,16 +44,16 @@ def crossover(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def a_batch(record: Record) -> float:
+def a_batch(record: QueryRecord) -> float:
     """Return the mean seconds of a batch, in the fastest run."""
     return record.best / max(record.batches, 1)
 
 
-def _crossing(pairs: list[tuple[Record | None, Record | None]]) -> Entry:
+def _crossing(pairs: list[tuple[QueryRecord | None, QueryRecord | None]]) -> Entry:
     points = [
         (float(ours.batch_rows), a_batch(theirs) / a_batch(ours))
         for ours, theirs in pairs
-        if ours is not None and theirs is not None and ours.shown and theirs.shown
+        if ours is not None and theirs is not None and ours.has_numbers and theirs.has_numbers
     ]
     return crossing(points)
 
@@ -105,12 +94,16 @@ def load(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _times(record: Record | None, once: float) -> list[Entry]:
+def _times(record: QueryRecord | None, once: float) -> list[Entry]:
     return [of(record, lambda each: seconds(each.best)), of(record, lambda each: ratio(each.best / once))]
 
 
-def _more(fine: Record | None, small: Record | None) -> Entry:
-    if fine is None or small is None or not (fine.shown and small.shown and small.whole and small.best > fine.best):
+def _more(fine: QueryRecord | None, small: QueryRecord | None) -> Entry:
+    if (
+        fine is None
+        or small is None
+        or not (fine.has_numbers and small.has_numbers and small.fully_timed and small.best > fine.best)
+    ):
         return NOTHING
     return brief((small.best - fine.best) / small.batches)
 
@@ -167,7 +160,7 @@ def _compared(known: Lookup, figure: Figure | None) -> tuple[Entry, Entry, Entry
     )
 
 
-def _ours(known: Lookup, figure: Figure) -> Record | None:
+def _ours(known: Lookup, figure: Figure) -> QueryRecord | None:
     """Find our cell: with as many workers, or where they have more than we, with as many as we have."""
     return known.find(figure.query, *figure.ours, workers=_workers(known, figure.workers), variant=figure.variant)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from deltamark.harness.console.formatting import NOTHING, Entry, brief, count, ratio, words
+from deltamark.harness.console.table import Row, Table, mean_foot
 from deltamark.harness.measure.batch_sizes import ON_SPARK
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.against import a_batch
-from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, count, mean_foot, of, ratio, words
+from deltamark.harness.tables.entry import of
 from deltamark.harness.tables.lookup import SPARK, SPARK_SQL, Lookup
 
 HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from")
@@ -40,15 +42,15 @@ def distributed(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _ratio(one: Record | None, other: Record | None) -> Entry:
-    if one is None or other is None or not (one.shown and other.shown):
+def _ratio(one: QueryRecord | None, other: QueryRecord | None) -> Entry:
+    if one is None or other is None or not (one.has_numbers and other.has_numbers):
         return NOTHING
     return ratio(a_batch(one) / a_batch(other))
 
 
-def _winning(spark: Record | None, again: Record | None) -> Entry:
+def _winning(spark: QueryRecord | None, again: QueryRecord | None) -> Entry:
     """Write how many rows have come when recomputing begins to take more than Spark's median batch, for good."""
-    if spark is None or again is None or not (spark.shown and again.shown and again.trace):
+    if spark is None or again is None or not (spark.has_numbers and again.has_numbers and again.trace):
         return NOTHING
     lost = max((at for at, (_, took) in enumerate(again.trace) if took <= spark.latency["p50"]), default=-1)
     return count(again.trace[lost + 1][0]) if lost + 1 < len(again.trace) else Entry("never", math.inf)

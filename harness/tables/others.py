@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from deltamark.harness.console.formatting import words
+from deltamark.harness.console.table import Table
 from deltamark.harness.measure.batch_sizes import CROSSOVER, FINE, PHYSICAL, PRODUCT, SMALL
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import Table, of, peak, whole, words
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.entry import of, peak, whole
 from deltamark.harness.tables.lookup import EMBEDDED, Lookup, row_name
 from deltamark.harness.tables.post import FASTEST
 
@@ -15,7 +17,7 @@ Place = tuple[str, int, int, int]
 
 
 def others(known: Lookup) -> Table:
-    rows: dict[str, dict[Place, Record]] = {}
+    rows: dict[str, dict[Place, QueryRecord]] = {}
     for record in known.records:
         if not _shown(record):
             name = row_name(known.name(record.query, record.variant), record.engine)
@@ -29,16 +31,16 @@ def others(known: Lookup) -> Table:
     return Table("others", title, ["query", *map(_header, columns), "peak rate"], made, [FASTEST])
 
 
-def _column(record: Record) -> Place:
+def _column(record: QueryRecord) -> Place:
     return record.workload, record.logical, record.physical, record.workers
 
 
-def _shown(record: Record) -> bool:
+def _shown(record: QueryRecord) -> bool:
     """Has another table a column for it?"""
     column, ours = (record.logical, record.physical), record.engine == EMBEDDED
     if record.workload != "insert":
-        return ours and record.default and record.workers == 1 and column == FINE
-    if not record.default:
+        return ours and record.is_default and record.workers == 1 and column == FINE
+    if not record.is_default:
         return ours and record.workers == 1 and column in PHYSICAL
     return record.workers > 1 or column in SHOWN
 

@@ -5,23 +5,12 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from deltamark.harness.console.formatting import NOTHING, Entry, brief, count, megabytes, rate, ratio, words
+from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, FINE, PHYSICAL, SMALL
 from deltamark.harness.results import published
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import (  # fmt: skip
-    NOTHING,
-    Entry,
-    Table,
-    brief,
-    count,
-    mean_foot,
-    megabytes,
-    of,
-    rate,
-    ratio,
-    whole,
-    words,
-)
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.entry import of, whole
 from deltamark.harness.tables.lookup import Lookup, row_name
 
 LATENCY = (SMALL[0], PHYSICAL[0], FINE)
@@ -52,7 +41,7 @@ def small(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _against(theirs: float, record: Record) -> Entry:
+def _against(theirs: float, record: QueryRecord) -> Entry:
     return ratio(record.rate / theirs)
 
 
@@ -78,7 +67,7 @@ def deletions(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _state(record: Record) -> Entry:
+def _state(record: QueryRecord) -> Entry:
     return count(record.state_rows)
 
 
@@ -98,7 +87,7 @@ def latency(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _latency(at: str, record: Record) -> Entry:
+def _latency(at: str, record: QueryRecord) -> Entry:
     return brief(record.latency[at])
 
 
@@ -125,5 +114,5 @@ def state(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _a_row(record: Record) -> Entry:
+def _a_row(record: QueryRecord) -> Entry:
     return count(record.state_bytes / record.state_rows) if record.state_rows >= MANY else NOTHING

@@ -5,22 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from deltamark.harness.measure.batch_sizes import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Column
+from deltamark.harness.console.formatting import NOTHING, Entry, rate, ratio, seconds, words
+from deltamark.harness.console.table import Table, mean_foot
+from deltamark.harness.measure.batch_sizes import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Batching
 from deltamark.harness.results import published
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import (
-    NOTHING,
-    Entry,
-    Table,
-    mean_foot,
-    of,
-    peak,
-    rate,
-    ratio,
-    seconds,
-    whole,
-    words,
-)
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.entry import of, peak, whole
 from deltamark.harness.tables.lookup import EMBEDDED, SPARK, SPARK_SQL, Lookup, row_name
 
 COST = (
@@ -64,9 +54,9 @@ def product(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def cutting(records: Iterable[Record | None]) -> list[str]:
+def cutting(records: Iterable[QueryRecord | None]) -> list[str]:
     """Say what cutting the batches took, which no time of an engine has in it."""
-    cut = sorted(min(record.cut) for record in records if record is not None and record.shown and record.cut)
+    cut = sorted(min(record.cut) for record in records if record is not None and record.has_numbers and record.cut)
     if not cut:
         return []
     return [
@@ -80,7 +70,7 @@ def workers(known: Lookup) -> list[Table]:
     return [_workers(known, column) for column in (COARSE, *sorted(others - {COARSE}))]
 
 
-def _workers(known: Lookup, column: Column) -> Table:
+def _workers(known: Lookup, column: Batching) -> Table:
     logical, size = column
     several = [each for each in known.several if (each.logical, each.physical) == column]
     numbers = sorted({1} | {record.workers for record in several})
@@ -109,27 +99,27 @@ def _ours_first(row: tuple[str, str]) -> tuple[bool, str, str]:
     return engine != EMBEDDED, engine, query
 
 
-def _improvement(found: list[Record | None]) -> Entry:
+def _improvement(found: list[QueryRecord | None]) -> Entry:
     """Write how much faster the fastest number of workers is than one."""
     first, *others = found
-    rates = [record.rate for record in others if record is not None and record.shown]
-    if first is None or not first.shown or not rates:
+    rates = [record.rate for record in others if record is not None and record.has_numbers]
+    if first is None or not first.has_numbers or not rates:
         return NOTHING
     return ratio(max(rates) / first.rate)
 
 
-def _rival(known: Lookup, query: str, engine: str, column: Column) -> Record | None:
+def _rival(known: Lookup, query: str, engine: str, column: Batching) -> QueryRecord | None:
     """Find what an engine's workers should beat: DuckDB that recomputes, and for other engines one worker of ours."""
     if engine == EMBEDDED:
         return known.recomputed(query, column[0] * column[1])
     return known.find(query, *column)
 
 
-def _cost(found: list[Record | None], rival: Record | None) -> Entry:
+def _cost(found: list[QueryRecord | None], rival: QueryRecord | None) -> Entry:
     records = [record for record in found if record is not None]
-    if rival is None or not rival.shown:
+    if rival is None or not rival.has_numbers:
         return NOTHING
-    beaten = [record.workers for record in records if record.shown and record.rate > rival.rate]
+    beaten = [record.workers for record in records if record.has_numbers and record.rate > rival.rate]
     return Entry(str(beaten[0]), beaten[0]) if beaten else Entry(f"more than {records[-1].workers}", math.inf)
 
 
@@ -153,7 +143,7 @@ def _varied(known: Lookup) -> list[tuple[str, str]]:
     found: dict[str, dict[str, bool]] = {}
     for record in known.records:
         if record.engine == EMBEDDED:
-            found.setdefault(record.query, {})[record.variant] = record.default
+            found.setdefault(record.query, {})[record.variant] = record.is_default
     return [
         (query, variant)
         for query, named in sorted(found.items())

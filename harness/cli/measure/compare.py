@@ -24,7 +24,6 @@ from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.graphs.make import make_graph
 from deltamark.datagen.workload import workload
 from deltamark.errors import naming
-from deltamark.harness import suites
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data, batch_sizes, seconds, wanted
 from deltamark.harness.cli.sweep_options import rmat_scale, words
@@ -33,25 +32,27 @@ from deltamark.harness.compare.gate import Gate
 from deltamark.harness.compare.side import opener
 from deltamark.harness.compare.summary import Said, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.trees import DIRECTORY, Tree, trees
-from deltamark.harness.console import sweep_lines
 from deltamark.harness.console.progress import ProgressLine
+from deltamark.harness.console.reporter import machine_line
 from deltamark.harness.engines.registry import checkpoints
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.client import Measuring
 from deltamark.harness.results import machine
+from deltamark.harness.results.record import TPCH
+from deltamark.harness.suites.suite import refuse_others
 
 GRAPH = "graph"
 MOTIFS = "deltamark.harness.compare.motifs"
 """The module that measures motifs."""
 
-SETTINGS = {suites.TPCH: ("sf", "queries", "workload", "logical", "physical"), GRAPH: ("scale",)}
+SETTINGS = {TPCH: ("sf", "queries", "workload", "logical", "physical"), GRAPH: ("scale",)}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    text = f"queries of {suites.TPCH}, or motifs in a graph (default {suites.TPCH})"
-    add("--suite", choices=SETTINGS, default=suites.TPCH, help=text)
+    text = f"queries of {TPCH}, or motifs in a graph (default {TPCH})"
+    add("--suite", choices=SETTINGS, default=TPCH, help=text)
     add_data(parser)
     parser.set_defaults(sf=Decimal(SF))
     add("--base", default="main", metavar="COMMIT", help="what to compare with (default main)")
@@ -98,7 +99,8 @@ class Written:
 
 def run(chosen: argparse.Namespace) -> int:
     others = {name for suite, names in SETTINGS.items() if suite != chosen.suite for name in names}
-    suites.only({*chosen.usual} - others, chosen, chosen.usual)
+    given = {name for name, value in chosen.usual.items() if vars(chosen)[name] != value}
+    refuse_others(chosen.suite, {*chosen.usual} - others, given)
     written, facts = Written.of(chosen.suite), machine.facts()
     written.remove()
     ask, module = (_motifs, MOTIFS) if chosen.suite == GRAPH else (_queries, Measuring.module)
@@ -110,7 +112,7 @@ def run(chosen: argparse.Namespace) -> int:
         with ProgressLine() as progress:
             sides = opener(both, asked.measuring, chosen.timeout)
             found = Gate(asked.cells, sides, control_work.seconds, progress.report).run()
-        said = Said(both[0].label, both[1].label, sweep_lines.machine_words(facts), _command(chosen))
+        said = Said(both[0].label, both[1].label, machine_line(facts), _command(chosen))
         markdown = as_markdown(found, said)
         written.write(markdown, found.verdict)
         _publish(markdown)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from deltamark.harness.report.about import About
 from deltamark.harness.report.charts.markup import Attribute, Child, Markup, tag
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord
 
 Kind = Literal["solid", "hollow", "dotted"]
 Keys = Mapping[str, str]
@@ -19,7 +19,7 @@ Keys = Mapping[str, str]
 SIZE = 3.5
 
 
-def keys_of(record: Record) -> dict[str, str]:
+def keys_of(record: QueryRecord) -> dict[str, str]:
     return {"query": record.query, "engine": record.engine, "workload": record.workload}
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from deltamark.harness.console.formatting import Entry, brief, rate, ratio
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.charts.markup import Markup, joined, tag
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import Entry, brief, rate, ratio
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
 AGAINST = 1000
@@ -15,7 +15,7 @@ AGAINST = 1000
 
 
 def tiles(known: Lookup) -> Markup:
-    good = [record for record in known.records if record.shown]
+    good = [record for record in known.records if record.has_numbers]
     verified = sum(bool(record.verified) for record in good)
     text = f"of {len(known.records):,} cells have a verified answer"
     said = [(f"{verified:,}", text), *((entry.text, text) for entry, text in _numbers(known) if entry.value > 0)]
@@ -32,7 +32,7 @@ def _numbers(known: Lookup) -> Iterable[tuple[Entry, str]]:
     yield rate(geomean(record.rate for record in ones)), "tuples, one at a time, mean*"
     yield brief(geomean(record.latency["p99"] for record in ones)), "99th percentile for one row, mean*"
     pairs = [(known.find(query, AGAINST, 1), known.recomputed(query, AGAINST)) for query in known.queries]
-    gains = [one.rate / other.rate for one, other in pairs if one and other and one.shown and other.shown]
+    gains = [one.rate / other.rate for one, other in pairs if one and other and one.has_numbers and other.has_numbers]
     yield ratio(geomean(gains)), f"as fast as recomputing every {AGAINST:,} rounds, mean*"
 
 
@@ -40,10 +40,13 @@ def _rates(known: Lookup, query: str) -> list[float]:
     return [
         record.rate
         for record in known.records
-        if record.query == query and record.engine == known.engines[0] and record.workload == "insert" and record.shown
+        if record.query == query
+        and record.engine == known.engines[0]
+        and record.workload == "insert"
+        and record.has_numbers
     ]
 
 
-def _found(known: Lookup, physical: int) -> list[Record]:
+def _found(known: Lookup, physical: int) -> list[QueryRecord]:
     found = [known.find(query, 1, physical) for query in known.queries]
-    return [record for record in found if record is not None and record.shown]
+    return [record for record in found if record is not None and record.has_numbers]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 
+from deltamark.harness.console.formatting import Entry
+from deltamark.harness.console.table import Row, Table
 from deltamark.harness.report.charts.marks import Keys, data
 from deltamark.harness.report.charts.markup import Attribute, Markup, tag
-from deltamark.harness.tables.entry import Entry, Row, Table
 from deltamark.harness.tables.lookup import EMBEDDED
 
 BAD = ("WRONG", "failed")

@@ -6,19 +6,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import ceil
 
+from deltamark.harness.console.formatting import ratio
 from deltamark.harness.report.about import About, about
 from deltamark.harness.report.charts.marks import keys_of, look
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, Line, Place, panel
 from deltamark.harness.report.charts.scale import Linear
 from deltamark.harness.report.section import Section, panels
-from deltamark.harness.results.record import MEASURING, Record
-from deltamark.harness.tables.entry import ratio
+from deltamark.harness.results.record import MEASURING, QueryRecord
 
 TICKS = 4
 
 
-def history(records: Iterable[Record], engines: Sequence[str]) -> Section | None:
+def history(records: Iterable[QueryRecord], engines: Sequence[str]) -> Section | None:
     """Draw the cells that were measured in several sessions, relative to the first."""
     cells = _cells(records)
     if not cells:
@@ -32,7 +32,7 @@ def history(records: Iterable[Record], engines: Sequence[str]) -> Section | None
         lambda at: sessions[min(int(at), len(sessions) - 1)][5:10], lambda value: f"{value:g}x",
         "rate relative to the first session",
     )  # fmt: skip
-    by_query: dict[str, list[list[Record]]] = defaultdict(list)
+    by_query: dict[str, list[list[QueryRecord]]] = defaultdict(list)
     for cell in cells:
         by_query[cell[0].query].append(cell)
     made = [_panel(query, axes, by_query[query], sessions, engines) for query in sorted(by_query)]
@@ -44,17 +44,17 @@ def history(records: Iterable[Record], engines: Sequence[str]) -> Section | None
     )  # fmt: skip
 
 
-def _cells(records: Iterable[Record]) -> list[list[Record]]:
+def _cells(records: Iterable[QueryRecord]) -> list[list[QueryRecord]]:
     """Return the records of each cell that several sessions have measured, the last of a session each."""
-    found: dict[str, dict[str, Record]] = defaultdict(dict)
+    found: dict[str, dict[str, QueryRecord]] = defaultdict(dict)
     for record in records:
-        if record.shown and record.measuring == MEASURING:
+        if record.has_numbers and record.measuring == MEASURING:
             found[record.cell][record.session] = record
     return [[by[session] for session in sorted(by)] for by in found.values() if len(by) > 1]
 
 
 def _panel(
-    query: str, axes: Axes, cells: list[list[Record]], sessions: Sequence[str], engines: Sequence[str]
+    query: str, axes: Axes, cells: list[list[QueryRecord]], sessions: Sequence[str], engines: Sequence[str]
 ) -> Markup:
     lines = [
         Line(
@@ -66,7 +66,8 @@ def _panel(
     return panel(query, axes, {"query": query}, lines)
 
 
-def _told(record: Record, first: Record) -> About:
+def _told(record: QueryRecord, first: QueryRecord) -> About:
     told = about(record)
-    change = f"{ratio(record.rate / first.rate).text} of the first session; commit {record.commit}, {record.at[:16]}"
+    change = f"{ratio(record.rate / first.rate).text} of the first session"
+    change += f"; commit {record.commit}, {record.finished_at[:16]}"
     return About(told.title, (change, *told.lines), told.command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from deltamark.harness.console.formatting import megabytes
 from deltamark.harness.report.about import about
 from deltamark.harness.report.charts.looks import (
     Runner,
@@ -19,8 +20,7 @@ from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.scale import Log
 from deltamark.harness.report.charts.strips import Strip, dot, strips
 from deltamark.harness.report.section import Section, lists
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import megabytes
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
 MEGABYTE = 1e6
@@ -46,9 +46,9 @@ def state(known: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _of_query(known: Lookup, query: str) -> list[Record]:
+def _of_query(known: Lookup, query: str) -> list[QueryRecord]:
     """Return a record for each runner and workload of a query, our engine's first."""
-    found: dict[tuple[Runner, str], list[Record]] = defaultdict(list)
+    found: dict[tuple[Runner, str], list[QueryRecord]] = defaultdict(list)
     for record in drawn(known):
         if record.query == query and record.state_bytes:
             found[runner(record), record.workload].append(record)
@@ -57,12 +57,12 @@ def _of_query(known: Lookup, query: str) -> list[Record]:
     return in_order(known, chosen)
 
 
-def _drawn(known: Lookup, scale: Log, record: Record) -> Markup:
+def _drawn(known: Lookup, scale: Log, record: QueryRecord) -> Markup:
     of = look_of(known, record)
     kind: Kind = "solid" if record.workload == "insert" else "hollow"
     value = record.state_bytes / MEGABYTE
     return series(of, kind, keys_of(record), dot(of, scale, value, about(record)))
 
 
-def _said(record: Record) -> str:
+def _said(record: QueryRecord) -> str:
     return f"{megabytes(record.state_bytes).text} MB"

@@ -13,7 +13,7 @@ from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, Line, Place, panel
 from deltamark.harness.report.charts.scale import Log, short
 from deltamark.harness.report.section import Section, panels
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
 Name = tuple[Runner, str, Kind]
@@ -39,7 +39,7 @@ def throughput(known: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _lines(known: Lookup, query: str) -> dict[Name, list[Record]]:
+def _lines(known: Lookup, query: str) -> dict[Name, list[QueryRecord]]:
     """Return what a query's panel shows, in order of size."""
     lines = defaultdict(list)
     for record in sorted(drawn(known), key=lambda each: each.batch_rows):
@@ -49,7 +49,7 @@ def _lines(known: Lookup, query: str) -> dict[Name, list[Record]]:
     return lines
 
 
-def _kind(record: Record) -> Kind | None:
+def _kind(record: QueryRecord) -> Kind | None:
     """Return how a record's batches are made; None where of both L and P."""
     if record.workload != "insert":
         return "dotted"
@@ -58,7 +58,7 @@ def _kind(record: Record) -> Kind | None:
     return "hollow" if record.physical == 1 else None
 
 
-def _panel(known: Lookup, query: str, axes: Axes, lines: dict[Name, list[Record]]) -> Markup:
+def _panel(known: Lookup, query: str, axes: Axes, lines: dict[Name, list[QueryRecord]]) -> Markup:
     made = [
         Line(look_of(known, records[0]), kind, keys_of(records[0]), list(_places(records)))
         for (_, _, kind), records in lines.items()
@@ -66,11 +66,11 @@ def _panel(known: Lookup, query: str, axes: Axes, lines: dict[Name, list[Record]
     return panel(query, axes, {"query": query}, made)
 
 
-def _places(records: Iterable[Record]) -> Iterable[Place]:
+def _places(records: Iterable[QueryRecord]) -> Iterable[Place]:
     return (Place(record.batch_rows, record.rate, about(record)) for record in records)
 
 
-def _explained(known: Lookup, name: Name, record: Record) -> Explained:
+def _explained(known: Lookup, name: Name, record: QueryRecord) -> Explained:
     of, workload, kind = name
     batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
     text = f"{runner_words(*of)}: {batches}" if has_stream(record.engine) else runner_words(*of)

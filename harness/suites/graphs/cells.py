@@ -8,7 +8,7 @@ from functools import partial
 
 from deltamark.dataflow.language.motif import Variant
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.results.finding import Figures, Finding
+from deltamark.harness.results.table_record import Figures, TableRow
 from deltamark.harness.suites.graphs.counting import (
     BY_BIGJOIN,
     BY_HAND,
@@ -35,7 +35,7 @@ VERTICES = (1, 1000)
 """That come at a time."""
 
 
-def static(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
+def static(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
     """Count a motif by BiGJoin, on each number of workers, and by hand, by turns."""
     hand = by_hand(name, edges)
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
@@ -55,10 +55,10 @@ def static(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
             "indexed": took, "proposals": [alone.shown.proposals], "state_bytes": [alone.index_bytes()],
             "state_rows": [alone.index_rows()],
         }  # fmt: skip
-    yield Finding(name, figures, verified=BY_HAND)
+    yield TableRow(name, figures)
 
 
-def rounds(edges: Edges) -> Iterator[Finding]:
+def rounds(edges: Edges) -> Iterator[TableRow]:
     """Count 4-cliques in rounds of several sizes."""
     expected = by_hand(CLIQUE, edges)()
     with closing(bigjoin_of(MOTIFS[CLIQUE], edges)) as motif:
@@ -71,10 +71,10 @@ def rounds(edges: Edges) -> Iterator[Finding]:
                 "found": [found], "seconds": [seconds], "rounds": [shown.rounds], "most": [max(shown.most)],
                 "held_bytes": [motif.held_bytes()],
             }  # fmt: skip
-            yield Finding(str(size), figures, verified=BY_HAND)
+            yield TableRow(str(size), figures)
 
 
-def at_once(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
+def at_once(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
     """Count a motif by delta queries, all edges coming at once."""
     hand, count = by_hand(name, edges), MOTIFS[name].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
@@ -86,10 +86,10 @@ def at_once(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
             found, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
             agree(name, edges, found, (BY_HAND, expected))
             figures[f"seconds_w{workers}"].append(measured.seconds)
-    yield Finding(name, figures, verified=BY_HAND)
+    yield TableRow(name, figures)
 
 
-def changing(edges: Edges, batch: int, runs: int) -> Iterator[Finding]:
+def changing(edges: Edges, batch: int, runs: int) -> Iterator[TableRow]:
     """Maintain the number of triangles while edges come and go, so many at a time; count what is left by hand."""
     stream = churn(edges, batch)
     last = left(stream)
@@ -107,10 +107,10 @@ def changing(edges: Edges, batch: int, runs: int) -> Iterator[Finding]:
         }
         if measured.proposals is not None and measured.state_bytes is not None:
             figures |= {"proposals": [measured.proposals], "state_bytes": [measured.state_bytes]}
-    yield Finding(str(batch), figures, verified=BY_HAND)
+    yield TableRow(str(batch), figures)
 
 
-def hub(edges: Edges, variant: Variant) -> Iterator[Finding]:
+def hub(edges: Edges, variant: Variant) -> Iterator[TableRow]:
     """Let the vertices of a graph come one by one, and count triangles by a variant."""
     count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}, variant).count()
     found, measured = maintained(count, WORKLOADS["nodes"](edges, 1))
@@ -119,10 +119,10 @@ def hub(edges: Edges, variant: Variant) -> Iterator[Finding]:
     figures: Figures = {
         "seconds": [measured.seconds], "proposals": [proposals], "changes": [measured.updates],
     }  # fmt: skip
-    yield Finding(variant, figures, verified=BY_HAND)
+    yield TableRow(variant, figures)
 
 
-def vertices(edges: Edges, name: str) -> Iterator[Finding]:
+def vertices(edges: Edges, name: str) -> Iterator[TableRow]:
     """Let the vertices of a graph come with the edges that leave them, and maintain how often a motif is there."""
     expected = by_bigjoin(name, edges)
     count = MOTIFS[name].dataflow({"e": edges.relation()}).count()
@@ -134,4 +134,4 @@ def vertices(edges: Edges, name: str) -> Iterator[Finding]:
         took = sorted(measured.took)
         figures |= {f"seconds_{size}": [measured.seconds], f"times_{size}": [len(took)]}
         figures |= {f"p50_{size}": [percentile(took, 50)], f"p99_{size}": [percentile(took, 99)]}
-    yield Finding(name, figures, verified=BY_BIGJOIN)
+    yield TableRow(name, figures)

@@ -12,9 +12,9 @@ import numpy as np
 from deltamark.dataflow.language.collection import Collection
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.suites.graphs.baseline import adjacency, four_cliques, triangles
-from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
-from deltamark.harness.suites.graphs.motif_runs import Measured, bigjoin_of, counted, run
-from deltamark.harness.suites.run import WrongError
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
+from deltamark.harness.suites.graphs.motif_runs import MotifCosts, bigjoin_of, counted, run
+from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.queries.graph.motifs import MOTIFS
 
 LOOPS = {"triangle": triangles, "4-clique": four_cliques}
@@ -62,9 +62,9 @@ def by_bigjoin(name: str, edges: Edges) -> int:
         return motif.count()
 
 
-def maintained(collection: Collection, stream: Stream, workers: int = 1) -> tuple[int, Measured]:
+def maintained(collection: Collection, stream: EdgeStream, workers: int = 1) -> tuple[int, MotifCosts]:
     """Maintain a count over a stream of edges; return it as it is at the end, and what that took."""
-    measured = Measured()
+    measured = MotifCosts()
     total = sum(counted(changes) for changes, _ in run(collection, stream, workers, measured))
     return total, measured
 
@@ -74,10 +74,10 @@ def agree(name: str, edges: Edges, found: int, expected: tuple[str, int]) -> Non
     other, right = expected
     if found != right:
         actual = f"{found:,} in {edges.name}, {other} {right:,}"
-        raise WrongError(f"wrong number of motifs {name}", actual, "ask DuckDB: python -m harness motif --help")
+        raise WrongAnswerError(f"wrong number of motifs {name}", actual, "ask DuckDB: python -m harness motif --help")
 
 
-def churn(edges: Edges, batch: int) -> Stream:
+def churn(edges: Edges, batch: int) -> EdgeStream:
     """Let as many edges come as go, so many changes at a time, after most of them were loaded."""
     stream = WORKLOADS["half"](edges, batch)
     changes = min(MOST_CHANGES, MOST_BATCHES * batch, len(stream.rows) - int(stream.starts[0]))
@@ -86,7 +86,7 @@ def churn(edges: Edges, batch: int) -> Stream:
     return stream.shortened(changes)
 
 
-def left(stream: Stream) -> Edges:
+def left(stream: EdgeStream) -> Edges:
     """Return the edges that are there at the end of a stream."""
     kept = np.repeat(np.arange(len(stream.edges)), stream.live(len(stream.rows)))
     return Edges(stream.edges.name, stream.edges.src[kept], stream.edges.dst[kept])

@@ -99,7 +99,7 @@ def oriented(edges: Edges) -> Edges:
 
 
 @dataclass(frozen=True)
-class Stream:
+class EdgeStream:
     """Edges that come and go. `starts`: where each batch does; those before the first are loaded before any clock."""
 
     edges: Edges
@@ -125,7 +125,7 @@ class Stream:
     def loaded(self) -> Batch:
         return self.batch(0, int(self.starts[0]), 0)
 
-    def shortened(self, changes: int) -> Stream:
+    def shortened(self, changes: int) -> EdgeStream:
         """Return what is loaded, and so many changes after that."""
         stop = int(self.starts[0]) + changes
         return replace(
@@ -137,31 +137,31 @@ class Stream:
         return np.bincount(self.rows[:stop], self.diffs[:stop], len(self.edges)).astype(np.int64)
 
 
-def _insert(edges: Edges, size: int) -> Stream:
-    return Stream(edges, np.arange(len(edges)), np.ones(len(edges), np.int64), np.arange(0, len(edges), size))
+def _insert(edges: Edges, size: int) -> EdgeStream:
+    return EdgeStream(edges, np.arange(len(edges)), np.ones(len(edges), np.int64), np.arange(0, len(edges), size))
 
 
-def _load(edges: Edges, _: int) -> Stream:
+def _load(edges: Edges, _: int) -> EdgeStream:
     return _insert(edges, len(edges))
 
 
-def _half(edges: Edges, size: int) -> Stream:
+def _half(edges: Edges, size: int) -> EdgeStream:
     """Load most edges; then insert the others one by one, and delete the oldest after each."""
     first = len(edges) - max(len(edges) // HELD_BACK, 1)
     coming = np.arange(first, len(edges))
     rows = np.concatenate([np.arange(first), np.column_stack([coming, coming - first]).ravel()])
     diffs = np.concatenate([np.ones(first, np.int64), np.tile([1, -1], len(coming))])
-    return Stream(edges, rows, diffs, np.arange(first, len(rows), size))
+    return EdgeStream(edges, rows, diffs, np.arange(first, len(rows), size))
 
 
-def _nodes(edges: Edges, size: int) -> Stream:
+def _nodes(edges: Edges, size: int) -> EdgeStream:
     """Insert the edges of so many vertices at a time, in the order of vertices."""
     rows = np.lexsort([edges.dst, edges.src])
     first = np.flatnonzero(np.diff(edges.src[rows], prepend=edges.src.min() - 1))
-    return Stream(edges, rows, np.ones(len(edges), np.int64), first[::size])
+    return EdgeStream(edges, rows, np.ones(len(edges), np.int64), first[::size])
 
 
-WORKLOADS: Mapping[str, Callable[[Edges, int], Stream]] = {
+WORKLOADS: Mapping[str, Callable[[Edges, int], EdgeStream]] = {
     "load": _load, "insert": _insert, "half": _half, "nodes": _nodes,
 }  # fmt: skip
 """All edges at once; so many at a time; with most of them loaded, as many deleted as inserted; vertex by vertex."""

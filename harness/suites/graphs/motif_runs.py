@@ -18,7 +18,7 @@ from deltamark.dataflow.motifs.static import Static
 from deltamark.dataflow.runtime.multi_worker import Embedded
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.errors import DeltamarkError
-from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
 from deltamark.queries.graph.pattern import Pattern
 from deltamark.queries.graph.triangles import by_triangles
 
@@ -26,7 +26,7 @@ ENDS = ("src", "dst")
 
 
 @dataclass
-class Measured:
+class MotifCosts:
     """What a run has shown so far."""
 
     took: list[float] = field(default_factory=list)
@@ -47,7 +47,7 @@ def engine_of(collection: Collection, workers: int) -> Worker | Embedded:
     return Worker(collection) if workers == 1 else Embedded(collection, workers)
 
 
-def run(collection: Collection, stream: Stream, workers: int, measured: Measured) -> Iterator[tuple[Batch, int]]:
+def run(collection: Collection, stream: EdgeStream, workers: int, measured: MotifCosts) -> Iterator[tuple[Batch, int]]:
     """Yield the changes of the answer after each batch, and how many changes of edges have been fed until then."""
     with closing(engine_of(collection, workers)) as engine:
         fed = int(stream.starts[0])
@@ -114,7 +114,7 @@ def counted(changes: Batch) -> int:
     return int((changes.diff * changes.columns["count"]).sum())
 
 
-def oracle(pattern: Pattern, stream: Stream, fed: int) -> int:
+def oracle(pattern: Pattern, stream: EdgeStream, fed: int) -> int:
     """Count with DuckDB how often a motif is there after so many changes of edges."""
     live = stream.live(fed)
     if live.size and live.min() < 0:

@@ -8,11 +8,11 @@ from contextlib import closing
 
 import numpy as np
 
-from deltamark.harness.results.finding import Figures, Finding
+from deltamark.harness.results.table_record import Figures, TableRow
 from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, agree
 from deltamark.harness.suites.graphs.graph_data import Edges
 from deltamark.harness.suites.graphs.hypercube import copies, edge_cover
-from deltamark.harness.suites.graphs.load_simulation.simulation import ALGORITHMS, Sharded
+from deltamark.harness.suites.graphs.load_simulation.simulation import ALGORITHMS, ShardedMotif
 from deltamark.harness.suites.graphs.motif_runs import bigjoin_of, relations_of
 from deltamark.queries.graph.motifs import MOTIFS
 from deltamark.queries.graph.pattern import Pattern
@@ -32,12 +32,12 @@ def planted(scale: int, hub: int) -> list[str]:
     return [f"star:{hub}", f"hub:{hub}", f"zipf:{small}", f"grid:{math.isqrt(hub)}", f"rmat:{small}"]
 
 
-def sharded_of(pattern: Pattern, edges: Edges) -> Sharded:
+def sharded_of(pattern: Pattern, edges: Edges) -> ShardedMotif:
     """Return what finds a motif in a graph on shards; nothing is indexed yet."""
-    return Sharded(pattern.over(relations_of(edges)), pattern.smaller)
+    return ShardedMotif(pattern.over(relations_of(edges)), pattern.smaller)
 
 
-def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int) -> Iterator[Finding]:
+def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int) -> Iterator[TableRow]:
     """Count a motif by both algorithms and by BiGJoin without shards, and yield what shards have had to do."""
     with closing(bigjoin_of(pattern, edges)) as one:
         one.load({"e": edges.batch()})
@@ -58,13 +58,13 @@ def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int)
             each = getattr(load, kind)
             figures |= {f"{kind}_most": [int(each.max())], f"{kind}_all": [int(each.sum())]}
         plain = plain or {f"{kind}_plain": figures[f"{kind}_all"] for kind in KINDS}
-        yield Finding(f"{edges.name}: {algorithm}", figures | plain, verified=BY_BIGJOIN)
+        yield TableRow(f"{edges.name}: {algorithm}", figures | plain)
 
 
-def shares() -> Iterator[Finding]:
+def shares() -> Iterator[TableRow]:
     """Yield how often shards hold an edge by the formula of Shares, and in how many indexes it is by ours."""
     edges = Edges("any", np.arange(2), np.arange(2))
     for name, pattern in MOTIFS.items():
         atoms = [variables for _, variables in pattern.atoms]
         figures: Figures = {"cover": [edge_cover(atoms)], "indexes": [sharded_of(pattern, edges).indexes]}
-        yield Finding(name, figures | {f"held_{each}": [copies(atoms, each)] for each in SIZES})
+        yield TableRow(name, figures | {f"held_{each}": [copies(atoms, each)] for each in SIZES})

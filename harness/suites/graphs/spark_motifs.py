@@ -26,8 +26,8 @@ from deltamark.dataflow.motifs.static import Static
 from deltamark.dataflow.plan.nodes import walk
 from deltamark.datagen.spark.session import run_tasks, scratch
 from deltamark.errors import DeltamarkError
-from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream, oriented, stored_graph
-from deltamark.harness.suites.graphs.motif_runs import Measured, indexed, relations_of, triangular
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream, oriented, stored_graph
+from deltamark.harness.suites.graphs.motif_runs import MotifCosts, indexed, relations_of, triangular
 from deltamark.queries.graph.motifs import motif
 from deltamark.queries.graph.pattern import Pattern
 
@@ -47,7 +47,7 @@ SEEDS = "seeds"
 
 
 @dataclass(frozen=True)
-class Place:
+class GraphLocation:
     """Where a graph is found, from any machine."""
 
     graph: str
@@ -59,13 +59,13 @@ class Place:
 
 
 @lru_cache(1)
-def _edges(at: Place) -> Edges:
+def _edges(at: GraphLocation) -> Edges:
     edges = stored_graph(at.graph, Path(at.data))
     return oriented(edges) if at.orient else edges
 
 
 @lru_cache(2)
-def _stream(at: Place, workload: str, size: int) -> Stream:
+def _stream(at: GraphLocation, workload: str, size: int) -> EdgeStream:
     return WORKLOADS[workload](at.edges(), size)
 
 
@@ -73,17 +73,17 @@ def _stream(at: Place, workload: str, size: int) -> Stream:
 class Changes:
     """A workload over the edges of a graph, as Spark reads it."""
 
-    place: Place
+    place: GraphLocation
     digest: str
     workload: str
     size: int
 
     @classmethod
-    def of(cls, place: Place, workload: str, size: int) -> Changes:
+    def of(cls, place: GraphLocation, workload: str, size: int) -> Changes:
         return cls(place, _digest(place), workload, size)
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> EdgeStream:
         return _stream(self.place, self.workload, self.size)
 
     @property
@@ -115,12 +115,12 @@ class Seeded:
     again: Changes
 
     @classmethod
-    def of(cls, place: Place, size: int) -> Seeded:
+    def of(cls, place: GraphLocation, size: int) -> Seeded:
         whole = Changes.of(place, "load", size)
         return cls(whole, replace(whole, workload="insert"))
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> EdgeStream:
         return self.again.stream
 
     @property
@@ -144,7 +144,7 @@ class Seeded:
         return {"e": Batch(np.zeros_like(found.time), found.diff, found.columns)}
 
 
-def _digest(place: Place) -> str:
+def _digest(place: GraphLocation) -> str:
     edges = place.edges()
     return hashlib.blake2b(np.concatenate([edges.src, edges.dst]).tobytes(), digest_size=8).hexdigest()
 
@@ -186,7 +186,7 @@ def index_bytes(found: Collection) -> int:
 
 
 def run(
-    spark: SparkSession, found: Collection, source: Changes | Seeded, shards: int, measured: Measured
+    spark: SparkSession, found: Collection, source: Changes | Seeded, shards: int, measured: MotifCosts
 ) -> Iterator[tuple[Batch, int]]:
     """Run a plan to the end; yield the changes of its answer by batches, and how many changes have been fed then."""
     from deltamark.dataflow.spark.query import Query  # noqa: PLC0415 (most commands need no Spark)
@@ -210,7 +210,7 @@ def run(
 class Counting:
     """A motif, in words or by its triangles, that is counted in a graph that does not change, in rounds of BiGJoin."""
 
-    place: Place
+    place: GraphLocation
     motif: str
     triangles: bool
     batch: int
@@ -233,7 +233,7 @@ _indexes: dict[Counting, Static] = {}
 def count_part(task: dict[str, Any]) -> int:
     """Count a share, on an executor."""
     part, parts = task.pop("part"), task.pop("parts")
-    what = Counting(**{**task, "place": Place(**task["place"])})
+    what = Counting(**{**task, "place": GraphLocation(**task["place"])})
     if what not in _indexes:
         while _indexes:
             _indexes.popitem()[1].close()

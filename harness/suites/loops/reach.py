@@ -1,6 +1,6 @@
-"""Measure distances over a random graph: from scratch, attached to an index of its edges, and maintained after that.
+"""Measurements of distances over a random graph: from scratch, attached to an index of its edges, and maintained.
 
-Answers are compared with levels that numpy finds, edge by edge, with no index. Everything is timed in this process.
+Answers are compared with levels that numpy computes edge by edge, without an index. Everything runs in this process.
 """
 
 from __future__ import annotations
@@ -20,63 +20,66 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.measure import resources
 from deltamark.queries.graph.reach import by_distance
 
-AT_ONCE = 10_000_000
-"""Edges of a batch, and of a time, while the graph is loaded."""
+LOAD_BATCH_EDGES = 10_000_000
+"""Edges per batch, and per logical time, while the graph is loaded."""
 
-BYTES_AN_EDGE, BYTES_A_NODE = 20, 400
-"""More than the engine needs, index and all."""
+BYTES_PER_EDGE, BYTES_PER_NODE = 20, 400
+"""More memory than the engine needs, index included."""
 
 COUNTS, INDEX = "distances", "index"
 
+Levels = dict[int, tuple[int, int]]
+"""By distance: the number of nodes, and the sum of their numbers."""
+
 
 @dataclass
-class Graph:
-    """Edges, of which some are gone; `order` says which one goes next."""
+class ChangingGraph:
+    """A graph that loses edges in the order `order` and gains random ones; `deleted` counts the deletions."""
 
     nodes: int
     src: np.ndarray
     dst: np.ndarray
     order: np.ndarray
-    gone: int = 0
+    deleted: int = 0
 
     def change(self, random: np.random.Generator, changes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Delete some edges, and insert as many; return sources, targets and weights."""
-        chosen = self.order[self.gone : self.gone + changes // 2]
-        if len(chosen) < changes // 2:
+        """Delete half as many edges as there are changes, insert as many; return sources, targets and weights."""
+        leaving = self.order[self.deleted : self.deleted + changes // 2]
+        if len(leaving) < changes // 2:
             raise DeltamarkError("more deletions than edges", changes // 2, "ask for fewer changes, or more edges")
-        came = random.integers(0, self.nodes, (2, changes - len(chosen)), np.int32)
-        src, dst = np.concatenate([self.src[chosen], came[0]]), np.concatenate([self.dst[chosen], came[1]])
-        self.src[chosen], self.dst[chosen] = came[:, : len(chosen)]
-        self.src, self.dst = np.append(self.src, came[0, len(chosen) :]), np.append(self.dst, came[1, len(chosen) :])
-        self.gone += len(chosen)
-        return src, dst, np.where(np.arange(changes) < len(chosen), -1, 1)
+        new = random.integers(0, self.nodes, (2, changes - len(leaving)), np.int32)
+        src, dst = np.concatenate([self.src[leaving], new[0]]), np.concatenate([self.dst[leaving], new[1]])
+        self.src[leaving], self.dst[leaving] = new[:, : len(leaving)]
+        self.src, self.dst = np.append(self.src, new[0, len(leaving) :]), np.append(self.dst, new[1, len(leaving) :])
+        self.deleted += len(leaving)
+        return src, dst, np.where(np.arange(changes) < len(leaving), -1, 1)
 
 
-def random_graph(nodes: int, edges: int, seed: int) -> Graph:
-    """Draw edges between nodes, all equally likely; the same ones for the same seed."""
+def random_graph(nodes: int, edges: int, seed: int) -> ChangingGraph:
+    """Draw edges uniformly; equal seeds give equal graphs."""
     random = np.random.default_rng(seed)
     src, dst = random.integers(0, nodes, (2, edges), np.int32)
-    return Graph(nodes, src, dst, random.permutation(edges).astype(np.int32))
+    return ChangingGraph(nodes, src, dst, random.permutation(edges).astype(np.int32))
 
 
-def levels(graph: Graph, roots: np.ndarray) -> dict[int, tuple[int, int]]:
-    """Return, by distance, how many nodes there are, and the sum of their numbers."""
-    far = np.full(graph.nodes, -1, np.int32)
-    front, found, level = np.zeros(graph.nodes, bool), np.unique(roots), 0
-    levels: dict[int, tuple[int, int]] = {}
-    while len(found):
-        levels[level] = len(found), int(found.sum())
-        far[found] = level
-        front[:] = False
-        front[found] = True
-        reached = graph.dst[front[graph.src]]
-        found, level = np.unique(reached[far[reached] < 0]), level + 1
-    return levels
+def levels(graph: ChangingGraph, roots: np.ndarray) -> Levels:
+    """Compute the levels of a breadth-first search with numpy."""
+    distance = np.full(graph.nodes, -1, np.int32)
+    is_front, front, level = np.zeros(graph.nodes, bool), np.unique(roots), 0
+    by_distance: Levels = {}
+    while len(front):
+        by_distance[level] = len(front), int(front.sum())
+        distance[front] = level
+        is_front[:] = False
+        is_front[front] = True
+        reached = graph.dst[is_front[graph.src]]
+        front, level = np.unique(reached[distance[reached] < 0]), level + 1
+    return by_distance
 
 
 @dataclass(frozen=True)
 class Updates:
-    """Batches of changes of edges, each of them a logical time: how many a batch has, how many batches, and seconds."""
+    """Batches of edge changes, each at a logical time of its own: changes per batch, number of batches, and seconds."""
 
     size: int
     batches: int
@@ -84,12 +87,12 @@ class Updates:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Seconds and bytes; `wrong` names the first part whose answer is not numpy's."""
+class DistanceCosts:
+    """The time and memory that distances take; `wrong` names the first part whose answer differs from numpy's."""
 
-    index: float
-    scratch: float
-    attached: float
+    index_seconds: float
+    scratch_seconds: float
+    attach_seconds: float
     index_bytes: int
     more_bytes: int
     reached: int
@@ -98,59 +101,68 @@ class Measured:
     wrong: str
 
 
-def measure(graph: Graph, roots: np.ndarray, sizes: tuple[int, ...], changes: int, seed: int) -> Measured:
-    """Measure one graph. sizes: of batches of changes, of which there are about `changes` of each size."""
+def measure(
+    graph: ChangingGraph, roots: np.ndarray, *, sizes: tuple[int, ...], changes: int, seed: int
+) -> DistanceCosts:
+    """Measure one graph. sizes: changes per batch, each with about `changes` changes in all."""
     declared = 2 * len(graph.src) + 2 * changes * len(sizes)
-    places = integer(0, graph.nodes - 1)
-    edges = source("edges", {"src": places, "dst": places}, declared)
-    asked = source("roots", {"node": places}, max(len(roots), 1))
-    plan, index = by_distance(edges, asked), asked.join(edges, on={"node": "src"})
+    nodes = integer(0, graph.nodes - 1)
+    edges = source("edges", {"src": nodes, "dst": nodes}, declared)
+    root_nodes = source("roots", {"node": nodes}, max(len(roots), 1))
+    plan, index = by_distance(edges, root_nodes), root_nodes.join(edges, on={"node": "src"})
     expected = levels(graph, roots)
-    scratch, wrong = _from_scratch(graph, roots, plan, expected)
+    scratch_seconds, wrong = _from_scratch(graph, roots, plan, expected)
     with closing(Together({INDEX: index})) as engine:
-        with closing(resources.Warm(_need(graph))) as warm:
-            indexed, last = _load(engine, graph, warm), _times(graph)
-            before = engine.state_bytes()
+        with closing(resources.Warm(_touched_bytes(graph))) as warm:
+            index_seconds, last_time = _load(engine, graph, warm), _load_times(graph)
+            index_bytes = engine.state_bytes()
         started = time.perf_counter()
         answer = engine.attach(COUNTS, plan, {"roots": [_roots(roots, 0)]})
-        attached = time.perf_counter() - started
-        more = engine.state_bytes() - before
+        attach_seconds = time.perf_counter() - started
+        more_bytes = engine.state_bytes() - index_bytes
         engine.retire(INDEX)
         wrong = wrong or _difference("attached", _summed({}, answer), expected)
-        found, done = _update(engine, graph, _summed({}, answer), sizes, changes, seed, last)
-        wrong = wrong or _difference("after updates", found, levels(graph, roots))
-    return Measured(
-        indexed, scratch, attached, before, more, sum(each for each, _ in expected.values()), max(expected), done, wrong
-    )
+        maintained, updates = _summed({}, answer), []
+        random = np.random.default_rng(seed + 1)
+        for size in sizes:
+            count = max(changes // size, 1)
+            batches = _batches(graph, random, size, count, last_time + 1)
+            maintained, seconds = _update(engine, maintained, batches)
+            last_time += count
+            updates.append(Updates(size, count, seconds))
+        wrong = wrong or _difference("after updates", maintained, levels(graph, roots))
+    reached = sum(nodes_at for nodes_at, _ in expected.values())
+    return DistanceCosts(
+        index_seconds, scratch_seconds, attach_seconds, index_bytes, more_bytes, reached, max(expected),
+        tuple(updates), wrong,
+    )  # fmt: skip
 
 
-def _from_scratch(
-    graph: Graph, roots: np.ndarray, plan: Collection, expected: dict[int, tuple[int, int]]
-) -> tuple[float, str]:
+def _from_scratch(graph: ChangingGraph, roots: np.ndarray, plan: Collection, expected: Levels) -> tuple[float, str]:
     with closing(Together({COUNTS: plan})) as engine:
-        with closing(resources.Warm(_need(graph))) as warm:
+        with closing(resources.Warm(_touched_bytes(graph))) as warm:
             seconds = _load(engine, graph, warm)
         started = time.perf_counter()
-        answer = engine.feed_all({"roots": _roots(roots, _times(graph))})[COUNTS]
+        answer = engine.feed_all({"roots": _roots(roots, _load_times(graph))})[COUNTS]
         seconds += time.perf_counter() - started
     return seconds, _difference("from scratch", _summed({}, answer), expected)
 
 
-def _times(graph: Graph) -> int:
-    return -(-len(graph.src) // AT_ONCE)
+def _load_times(graph: ChangingGraph) -> int:
+    return -(-len(graph.src) // LOAD_BATCH_EDGES)
 
 
-def _need(graph: Graph) -> int:
-    """Say how much memory is to be touched before it is needed."""
-    return BYTES_AN_EDGE * len(graph.src) + BYTES_A_NODE * graph.nodes
+def _touched_bytes(graph: ChangingGraph) -> int:
+    """Return the size of the memory to touch before it is needed."""
+    return BYTES_PER_EDGE * len(graph.src) + BYTES_PER_NODE * graph.nodes
 
 
-def _load(engine: Together, graph: Graph, warm: resources.Warm) -> float:
-    """Feed all edges; return the seconds that the engine took."""
+def _load(engine: Together, graph: ChangingGraph, warm: resources.Warm) -> float:
+    """Feed all edges; return the seconds of the engine."""
     seconds = 0.0
-    for at, start in enumerate(range(0, len(graph.src), AT_ONCE)):
-        src, dst = (each[start : start + AT_ONCE].astype(np.int64) for each in (graph.src, graph.dst))
-        batch = Batch(np.full(len(src), at), np.ones(len(src), np.int64), {"src": src, "dst": dst})
+    for number, start in enumerate(range(0, len(graph.src), LOAD_BATCH_EDGES)):
+        src, dst = (ends[start : start + LOAD_BATCH_EDGES].astype(np.int64) for ends in (graph.src, graph.dst))
+        batch = Batch(np.full(len(src), number), np.ones(len(src), np.int64), {"src": src, "dst": dst})
         warm.give()
         started = time.perf_counter()
         engine.push_all({"edges": batch})
@@ -162,52 +174,43 @@ def _roots(roots: np.ndarray, at: int) -> Batch:
     return Batch(np.full(len(roots), at), np.ones(len(roots), np.int64), {"node": roots})
 
 
-Levels = dict[int, tuple[int, int]]
+def _update(engine: Together, maintained: Levels, batches: Iterator[Batch]) -> tuple[Levels, float]:
+    """Feed batches; return the maintained levels, and the seconds of the engine."""
+    seconds = 0.0
+    for batch in batches:
+        started = time.perf_counter()
+        answer = engine.feed_all({"edges": batch})[COUNTS]
+        seconds += time.perf_counter() - started
+        maintained = _summed(maintained, answer)
+    return maintained, seconds
 
 
-def _update(  # noqa: PLR0913, PLR0917 (what is changed, how often, from when on)
-    engine: Together, graph: Graph, found: Levels, sizes: tuple[int, ...], changes: int, seed: int, last: int
-) -> tuple[Levels, tuple[Updates, ...]]:
-    random, done = np.random.default_rng(seed + 1), []
-    for size in sizes:
-        batches = max(changes // size, 1)
-        seconds = 0.0
-        for batch in _batches(graph, random, size, batches, last + 1):
-            started = time.perf_counter()
-            answer = engine.feed_all({"edges": batch})[COUNTS]
-            seconds += time.perf_counter() - started
-            found = _summed(found, answer)
-        last += batches
-        done.append(Updates(size, batches, seconds))
-    return found, tuple(done)
-
-
-def _batches(graph: Graph, random: np.random.Generator, size: int, count: int, first: int) -> Iterator[Batch]:
-    """Draw all changes at once, and hand them out in batches, each of one time."""
+def _batches(graph: ChangingGraph, random: np.random.Generator, size: int, count: int, first: int) -> Iterator[Batch]:
+    """Draw all changes at once, and yield them in batches of one logical time each."""
     src, dst, diff = graph.change(random, size * count)
-    mixed = random.permutation(len(src))
-    src, dst, diff = (each[mixed].astype(np.int64) for each in (src, dst, diff))
-    for at in range(count):
-        part = slice(at * size, (at + 1) * size)
-        yield Batch(np.full(size, first + at), diff[part], {"src": src[part], "dst": dst[part]})
+    order = random.permutation(len(src))
+    src, dst, diff = (column[order].astype(np.int64) for column in (src, dst, diff))
+    for number in range(count):
+        part = slice(number * size, (number + 1) * size)
+        yield Batch(np.full(size, first + number), diff[part], {"src": src[part], "dst": dst[part]})
 
 
 def _summed(before: Levels, answer: Batch) -> Levels:
-    """Add changes of the answer, in which a distance has one row."""
-    found = dict(before)
-    order = np.argsort(answer.diff, kind="stable")  # within a time what goes comes first
+    """Add changes of the answer, which has one row per distance."""
+    after = dict(before)
+    order = np.argsort(answer.diff, kind="stable")  # within a time, retractions come first
     order = order[np.argsort(answer.time[order], kind="stable")]
     columns = (answer.columns[name][order].tolist() for name in ("dist", "nodes", "numbers"))
     for diff, dist, nodes, numbers in zip(answer.diff[order].tolist(), *columns, strict=True):
         if diff > 0:
-            found[dist] = nodes, numbers
+            after[dist] = nodes, numbers
         else:
-            del found[dist]
-    return found
+            del after[dist]
+    return after
 
 
-def _difference(where: str, found: Levels, expected: Levels) -> str:
-    for dist in sorted({*found, *expected}):
-        if found.get(dist) != expected.get(dist):
-            return f"{where}, at distance {dist}: {found.get(dist)}, numpy says {expected.get(dist)}"
+def _difference(part: str, actual: Levels, expected: Levels) -> str:
+    for dist in sorted({*actual, *expected}):
+        if actual.get(dist) != expected.get(dist):
+            return f"{part}, at distance {dist}: {actual.get(dist)}, numpy says {expected.get(dist)}"
     return ""

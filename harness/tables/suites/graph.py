@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from deltamark.harness.results.finding import Finding
+from deltamark.harness.console.formatting import Entry, brief, megabytes, rate, ratio, short, words
+from deltamark.harness.console.table import Row, Table
+from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.graphs.cells import VERTICES, WORKERS
 from deltamark.harness.suites.graphs.counting import MOST_CHANGES
-from deltamark.harness.tables.entry import Entry, Row, Table, brief, megabytes, rate, ratio, short, words
 from deltamark.harness.tables.suites import skew
-from deltamark.harness.tables.suites.findings import Found, least, number, rows, share, shown_or_why
+from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
 
 ORIENTED = "each pair of vertices once, from the lower degree on; every count is that of another way to it"
 HAND = "by hand: one good thread, stamps over sorted adjacency, which is made before; the fastest of the runs, by turns"
 
 
-def graph_tables(found: Found) -> list[Table]:
+def graph_tables(found: RowsByTable) -> list[Table]:
     return [
         static(found), cost(found), memory(found), rounds(found), changing(found), vertices(found), hub(found),
         skew.loads(found.get("skew", ())), skew.shares(found.get("shares", ())),
     ]  # fmt: skip
 
 
-def static(found: Found) -> Table:
+def static(found: RowsByTable) -> Table:
     made = rows(
         found.get("static", ()), number("found"), least("indexed"), least("seconds_w1"), number("proposals"),
         least("by_hand"), share("seconds_w1", "by_hand", ratio),
@@ -34,11 +35,11 @@ def static(found: Found) -> Table:
     return Table("static", "Motifs in a graph that does not change", headers, made, notes)
 
 
-def cost(found: Found) -> Table:
+def cost(found: RowsByTable) -> Table:
     """Make the table of how many workers beat one good thread."""
-    made = [_by_workers(f"{each.row}, BiGJoin", each) for each in found.get("static", ())]
-    made += [_by_workers(f"{each.row}, all edges come at once", each) for each in found.get("at once", ())]
-    made += [_by_workers(f"triangle, {_size(each.row)} changes at a time", each) for each in found.get("changing", ())]
+    made = [_by_workers(f"{each.name}, BiGJoin", each) for each in found.get("static", ())]
+    made += [_by_workers(f"{each.name}, all edges come at once", each) for each in found.get("at once", ())]
+    made += [_by_workers(f"triangle, {_size(each.name)} changes at a time", each) for each in found.get("changing", ())]
     headers = ["what", "by hand", *(f"-w{workers}" for workers in WORKERS), "gain", "COST"]
     notes = [
         "COST: how many workers it takes to beat one good thread; gain: of the most over one",
@@ -48,21 +49,21 @@ def cost(found: Found) -> Table:
     return Table("cost", "Against one good thread, and over workers", headers, made, notes)
 
 
-def _by_workers(name: str, finding: Finding) -> Row:
+def _by_workers(name: str, measured: MeasuredRow) -> Row:
     first, last = (f"seconds_w{WORKERS[at]}" for at in (0, -1))
     batches = (share(f"seconds_w{workers}", "batches", brief) for workers in WORKERS)
     shows = [least("by_hand"), *batches, share(first, last, ratio), _cost]
-    return [words(name), *(shown_or_why(finding, show) for show in shows)]
+    return [words(name), *(shown_or_why(measured, show) for show in shows)]
 
 
-def _cost(finding: Finding) -> Entry:
+def _cost(measured: MeasuredRow) -> Entry:
     """Say how many workers it takes: the first that are faster."""
-    hand, batches = finding.least("by_hand"), finding.least("batches")
-    enough = [workers for workers in WORKERS if finding.least(f"seconds_w{workers}") / batches <= hand]
+    hand, batches = measured.least("by_hand"), measured.least("batches")
+    enough = [workers for workers in WORKERS if measured.least(f"seconds_w{workers}") / batches <= hand]
     return Entry(str(enough[0]), enough[0]) if enough else Entry(f"more than {WORKERS[-1]}")
 
 
-def memory(found: Found) -> Table:
+def memory(found: RowsByTable) -> Table:
     """Make the table of what indexes take."""
     made = rows(
         found.get("static", ()), least("state_bytes", megabytes), share("state_bytes", "state_rows", _tenths),
@@ -71,7 +72,7 @@ def memory(found: Found) -> Table:
     for each in found.get("changing", ()):
         size = shown_or_why(each, lambda it: _tenths(it.least("state_bytes") / (2 * it.least("edges"))))
         total = shown_or_why(each, least("state_bytes", megabytes))
-        made.append([words(f"delta queries, triangle, after changes by {_size(each.row)}"), total, size])
+        made.append([words(f"delta queries, triangle, after changes by {_size(each.name)}"), total, size])
     headers = ["indexes", "MB", "bytes an edge and direction"]
     notes = [
         "packed: one direction for triangles and cliques; delta queries have both",
@@ -80,7 +81,7 @@ def memory(found: Found) -> Table:
     return Table("memory", "What indexes of edges take", headers, made, notes)
 
 
-def rounds(found: Found) -> Table:
+def rounds(found: RowsByTable) -> Table:
     made = rows(
         found.get("rounds", ()), least("seconds"), number("rounds"), number("most"), least("held_bytes", megabytes),
         name=_size,
@@ -90,7 +91,7 @@ def rounds(found: Found) -> Table:
     return Table("rounds", "BiGJoin by the size of its rounds", headers, made, notes)
 
 
-def changing(found: Found) -> Table:
+def changing(found: RowsByTable) -> Table:
     of = found.get("changing", ())
     made = rows(
         of, *(share("changes", f"seconds_w{workers}", rate) for workers in WORKERS),
@@ -106,7 +107,7 @@ def changing(found: Found) -> Table:
     return Table("changing", "Triangles while edges come and go", headers, made, notes)
 
 
-def vertices(found: Found) -> Table:
+def vertices(found: RowsByTable) -> Table:
     one, many = VERTICES
     shown = [
         number("found"), number(f"times_{one}"), share(f"seconds_{one}", f"times_{one}", brief),
@@ -121,7 +122,7 @@ def vertices(found: Found) -> Table:
     return Table("vertices", "Vertex by vertex", headers, rows(found.get("vertices", ()), *shown), notes)
 
 
-def hub(found: Found) -> Table:
+def hub(found: RowsByTable) -> Table:
     shown = (
         least("seconds"),
         number("proposals"),

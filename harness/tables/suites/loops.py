@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from deltamark.harness.console.formatting import NOTHING, Entry, brief, count, megabytes, rate, ratio, words
+from deltamark.harness.console.table import Row, Table
 from deltamark.harness.results import published
-from deltamark.harness.results.finding import Finding
-from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, count, megabytes, rate, ratio, words
-from deltamark.harness.tables.suites.findings import Found, least, number, rows, share, shown_or_why
+from deltamark.harness.results.table_record import MeasuredRow
+from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
 
 PUBLISHED = "10,000,000 nodes, 100,000,000 edges"
 """What the published figures are of."""
 
 
-def loop_tables(found: Found) -> list[Table]:
+def loop_tables(found: RowsByTable) -> list[Table]:
     of = found.get("distances", ())
-    whole = [each for each in of if not each.row.isdigit()]
-    return [speed(whole), kept(whole), updates([each for each in of if each.row.isdigit()])]
+    whole = [each for each in of if not each.name.isdigit()]
+    return [speed(whole), kept(whole), updates([each for each in of if each.name.isdigit()])]
 
 
-def speed(found: list[Finding]) -> Table:
+def speed(found: list[MeasuredRow]) -> Table:
     """Make the table of what distances take, beside what they have taken others."""
     theirs = {each.label: each.value for each in published.figures() if each.source == "arrangements"}
     made: list[Row] = []
@@ -25,7 +26,7 @@ def speed(found: list[Finding]) -> Table:
         made.append([words("the index alone"), shown_or_why(each, least("index")), NOTHING, NOTHING])
         for label, figure in (("from scratch", "scratch"), ("attachment", "attached")):
             ours, value = shown_or_why(each, least(figure)), theirs[label]
-            alike = each.shown and each.of.startswith(PUBLISHED)
+            alike = each.has_numbers and each.record.dataset.startswith(PUBLISHED)
             made.append([words(label), ours, brief(value), ratio(value / ours.value) if alike else NOTHING])
     notes = [
         f"theirs: {published.sources()['arrangements'].label}",
@@ -35,7 +36,7 @@ def speed(found: list[Finding]) -> Table:
     return Table("distances", "Distances", ["", "ours", "theirs", "theirs / ours"], made, notes)
 
 
-def kept(found: list[Finding]) -> Table:
+def kept(found: list[MeasuredRow]) -> Table:
     made = rows(
         found, least("index_bytes", megabytes), least("more_bytes", megabytes), share("more_bytes", "reached", count),
         number("reached"), number("farthest"),
@@ -44,12 +45,12 @@ def kept(found: list[Finding]) -> Table:
     return Table("distances-kept", "What distances keep", headers, made)
 
 
-def updates(found: list[Finding]) -> Table:
+def updates(found: list[MeasuredRow]) -> Table:
     made = rows(found, number("batches"), share("seconds", "batches", brief), _updates)
     notes = ["half of the changes delete an edge, half insert one; each time's answer is taken"]
     headers = ["changes a time", "times", "a time takes", "changes a second"]
     return Table("distances-updates", "Distances while edges come and go", headers, made, notes)
 
 
-def _updates(finding: Finding) -> Entry:
-    return rate(int(finding.row) * finding.least("batches") / finding.least("seconds"))
+def _updates(measured: MeasuredRow) -> Entry:
+    return rate(int(measured.name) * measured.least("batches") / measured.least("seconds"))

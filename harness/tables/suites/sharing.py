@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from deltamark.harness.console.formatting import Entry, count, rate, ratio, words
+from deltamark.harness.console.table import Table
 from deltamark.harness.measure.stats import median
-from deltamark.harness.results.finding import Finding
-from deltamark.harness.suites.sharing.runs import SMALL_BATCH
-from deltamark.harness.tables.entry import Entry, Table, count, rate, ratio, words
-from deltamark.harness.tables.suites.findings import Found, least, number, rows, share, shown_or_why
+from deltamark.harness.results.table_record import MeasuredRow
+from deltamark.harness.suites.sharing.attaching import SMALL_BATCH
+from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
 
 SIDES = (("together", "together"), ("alone, sum", "alone"))
 
 
-def shared_tables(found: Found) -> list[Table]:
+def shared_tables(found: RowsByTable) -> list[Table]:
     return [loads(found), state(found), arrangements(found), filters(found), coming(found), crowding(found)]
 
 
-def loads(found: Found) -> Table:
+def loads(found: RowsByTable) -> Table:
     made = rows(
         found.get("loads", ()), least("together_seconds"), share("tuples", "together_seconds", rate),
         least("alone_seconds"), lambda each: ratio(paired(each)),
@@ -28,15 +29,15 @@ def loads(found: Found) -> Table:
     return Table("loads", "All queries in one dataflow, and each alone", headers, made, notes)
 
 
-def paired(finding: Finding) -> float:
+def paired(measured: MeasuredRow) -> float:
     """Return how many times as long all together take as each alone: the median of runs, by turns."""
-    pairs = zip(finding.figures["together_seconds"], finding.figures["alone_seconds"], strict=True)
+    pairs = zip(measured.figures["together_seconds"], measured.figures["alone_seconds"], strict=True)
     return median([one / other for one, other in pairs])
 
 
-def state(found: Found) -> Table:
+def state(found: RowsByTable) -> Table:
     made = []
-    for each in [each for each in found.get("loads", ()) if each.shown][:1]:
+    for each in [each for each in found.get("loads", ()) if each.has_numbers][:1]:
         for what, side in SIDES:
             sizes = [count(round(each.least(f"{side}_{name}") / 1e6)) for name in ("bytes", "peak")]
             made.append([words(what), count(each.least(f"{side}_rows")), *sizes])
@@ -44,11 +45,11 @@ def state(found: Found) -> Table:
     return Table("state", "What is kept at the end", ["", "rows", "MB", "peak MB"], made, notes)
 
 
-def arrangements(found: Found) -> Table:
+def arrangements(found: RowsByTable) -> Table:
     made = [
         [
-            words(each.row),
-            words(each.said),
+            words(each.name),
+            words(each.row.note),
             *(shown_or_why(each, show) for show in (number("rows"), least("bytes", _mb))),
         ]
         for each in sorted(found.get("arrangements", ()), key=lambda each: -max(each.figures.get("bytes", [0])))
@@ -57,7 +58,7 @@ def arrangements(found: Found) -> Table:
     return Table("arrangements", "Arrangements that several queries read", headers, made)
 
 
-def filters(found: Found) -> Table:
+def filters(found: RowsByTable) -> Table:
     of = sorted(found.get("filters", ()), key=lambda each: -max(each.figures.get("bytes_apart", [0])))
     sizes = (least(name, _mb) for name in ("bytes_apart", "bytes_as_one"))
     made = rows(of, number("apart"), *sizes, number("in_vain"), number("left"))
@@ -68,14 +69,14 @@ def filters(found: Found) -> Table:
     return Table("filters", "Arrangements that differ in their filters", headers, made, notes)
 
 
-def coming(found: Found) -> Table:
+def coming(found: RowsByTable) -> Table:
     made = rows(found.get("coming", ()), least("there"), least("others"), least("alone"))
     headers = ["query", "its arrangements are there", "only the others' are", "alone, all rows at once"]
     notes = ["until its whole answer is there, with all rows loaded before; its plan is compiled within the time"]
     return Table("coming", "How long a query takes to come while the others run", headers, made, notes)
 
 
-def crowding(found: Found) -> Table:
+def crowding(found: RowsByTable) -> Table:
     of = found.get("crowding", ())
     made = rows(
         of, least("fuel", count), _batches, least("alone_p50"), least("beside_p50"), least("alone_p99"),
@@ -89,9 +90,9 @@ def crowding(found: Found) -> Table:
     return Table("crowding", "How long batches take the others while a query comes bit by bit", headers, made, notes)
 
 
-def _batches(finding: Finding) -> Entry:
-    entry = count(finding.least("batches"))
-    return entry if finding.least("there") else Entry(f"more than {entry.text}", entry.value)
+def _batches(measured: MeasuredRow) -> Entry:
+    entry = count(measured.least("batches"))
+    return entry if measured.least("there") else Entry(f"more than {entry.text}", entry.value)
 
 
 def _mb(value: float) -> Entry:

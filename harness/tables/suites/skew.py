@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltamark.harness.results.finding import Finding
+from deltamark.harness.console.formatting import Entry, count, ratio
+from deltamark.harness.console.table import Table
+from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.graphs.skew import KINDS, SIZES
-from deltamark.harness.tables.entry import Entry, Table, count, ratio
-from deltamark.harness.tables.suites.findings import Show, least, number, rows, share
+from deltamark.harness.tables.suites.rows import Show, least, number, rows, share
 
 DEAR = ("index", "lookups", "messages")
 """Of what BiGJoin-S needs more in all."""
 
 
-def loads(found: Sequence[Finding]) -> Table:
+def loads(found: Sequence[MeasuredRow]) -> Table:
     """Make the table of what shards have had to do."""
     made = rows(
         found, number("edges"), number("found"), *map(_largest, KINDS), share("busiest", "batch", ratio),
@@ -29,7 +30,7 @@ def loads(found: Sequence[Finding]) -> Table:
 
 
 def _largest(kind: str) -> Show:
-    def show(each: Finding) -> Entry:
+    def show(each: MeasuredRow) -> Entry:
         most, whole = each.least(f"{kind}_most"), each.least(f"{kind}_all")
         return Entry(f"{most:,.0f} ({most * each.least('shards') / max(whole, 1):.2f}x)", most)
 
@@ -40,7 +41,7 @@ def _price(kind: str) -> Show:
     return lambda each: ratio(each.least(f"{kind}_all") / max(each.least(f"{kind}_plain"), 1))
 
 
-def shares(found: Sequence[Finding]) -> Table:
+def shares(found: Sequence[MeasuredRow]) -> Table:
     """Make the table of what Shares and ours hold."""
     held = (least(f"held_{each}", lambda times: Entry(f"{times:,.1f}", times)) for each in SIZES)
     made = rows(

@@ -10,7 +10,7 @@ import pytest
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.datagen.graphs.generator import graph
-from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
 from deltamark.queries.graph.motifs import MOTIFS
 
 
@@ -52,7 +52,7 @@ def proposed(edges: Edges, batches: list[Batch]) -> int:
         return worker.proposals()
 
 
-def batches_of(stream: Stream) -> list[Batch]:
+def batches_of(stream: EdgeStream) -> list[Batch]:
     loaded = stream.loaded()
     return [*([loaded] if len(loaded.time) else []), *stream.batches()]
 

@@ -19,7 +19,7 @@ from deltamark.harness.suites.graphs.motif_runs import counted, oracle
 from deltamark.harness.suites.graphs.spark_motifs import (
     INDEX_BYTES,
     INDEX_SHARE,
-    Place,
+    GraphLocation,
     Seeded,
     executor_bytes,
     seeded,
@@ -82,7 +82,7 @@ SEEDED = ("triangle", "4-clique", "diamond", "once(a,b), once(b,c), e(a,c), a<b"
 @pytest.mark.parametrize("words", SEEDED)
 @pytest.mark.parametrize("variant", ["least", "fixed"])
 def test_rows_of_the_first_atom_that_come_in_batches_find_all(words, variant, edges):
-    place = Place(str(edges), "", orient=False)
+    place = GraphLocation(str(edges), "", orient=False)
     seeds, graph_of = Seeded.of(place, 150), place.edges()
     with closing(Chain(by_key(seeded(motif(words), graph_of, variant).count()), 2)) as chain:
         batches = [[seeds.take(batch, piece, 2) for piece in range(2)] for batch in range(seeds.batches)]

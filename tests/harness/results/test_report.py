@@ -15,9 +15,9 @@ from deltamark.harness.report.about import about, command
 from deltamark.harness.report.charts.markup import Markup, joined, tag
 from deltamark.harness.report.charts.scale import Linear, Log, short, tick
 from deltamark.harness.report.page import Given, page
-from deltamark.harness.results.finding import Finding
-from deltamark.harness.results.record import Origin, blank
+from deltamark.harness.results.record import Origin, blank_query_record
 from deltamark.harness.results.store import writing
+from deltamark.harness.results.table_record import TableRecord, TableRow
 
 HOSTILE = "<script>fetch('//x')</script> \" ' & </style> -->"
 FACTS = {
@@ -35,8 +35,9 @@ def session(name):
 
 def record(query="q01", logical=1, physical=1000, took=0.5, **changes):
     cell = {name: changes.pop(name) for name in ("engine", "workload", "workers", "variant") if name in changes}
-    origin = Origin("data", "code", "versions", "c0ffee", changes.pop("session", "2026-01-01"))
-    made = blank(Cell(query, "1", logical=logical, physical=physical, **cell), changes.pop("sample", 20_000), origin)
+    origin = Origin("code", "versions", "c0ffee", changes.pop("session", "2026-01-01"))
+    of = Cell(query, "1", logical=logical, physical=physical, **cell)
+    made = blank_query_record(of, changes.pop("sample", 20_000), data="data", origin=origin)
     said = {
         "seconds": [took], "tuples": 6_000_000, "batches": 60, "state_rows": 9, "state_bytes": 2_000_000,
         "latency": {"p50": took / 90, "p95": took / 80, "p99": took / 70, "max": took / 60}, "verified": "oracle",
@@ -59,13 +60,20 @@ LOADED = {
     f"{side}_{what}": [2e6] for side in ("together", "alone") for what in ("seconds", "rows", "bytes", "peak")
 } | {"tuples": [9]}  # fmt: skip
 FINDINGS = (
-    Finding("1 x 1000", LOADED, suite="shared", of="SF 1", table="loads", cell="x"),
-    Finding("1 x 10000", suite="shared", of="SF 1", table="loads", cell="y", status="wrong", problem=HOSTILE),
-    Finding(
-        "lineitem", {"rows": [2], "bytes": [9]}, HOSTILE, suite="shared", of="SF 1", table="arrangements", cell="z"
+    TableRecord(suite="shared", dataset="SF 1", table="loads", cell="x", rows=(TableRow("1 x 1000", LOADED),)),
+    TableRecord(
+        suite="shared", dataset="SF 1", table="loads", cell="y", rows=(TableRow("1 x 10000"),), status="wrong",
+        problem=HOSTILE,
     ),
-    Finding("least", {"seconds": [1], "proposals": [2], "changes": [3]}, suite="graph", of="hub:9", table="hub"),
-)
+    TableRecord(
+        suite="shared", dataset="SF 1", table="arrangements", cell="z",
+        rows=(TableRow("lineitem", {"rows": [2], "bytes": [9]}, HOSTILE),),
+    ),
+    TableRecord(
+        suite="graph", dataset="hub:9", table="hub",
+        rows=(TableRow("least", {"seconds": [1], "proposals": [2], "changes": [3]}),),
+    ),
+)  # fmt: skip
 GIVEN = Given(RECORDS, {name: session(name) for name in ("2026-01-01", "2026-01-02")}, HOSTILE, "1", FINDINGS)
 
 

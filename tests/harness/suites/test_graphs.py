@@ -220,7 +220,7 @@ def test_shards_are_of_counts_without_changes(tmp_path, capsys, more):
 
 def test_the_command_finds_algorithms_that_do_not_agree(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
-    monkeypatch.setattr("deltamark.harness.suites.graphs.load_simulation.rounds.Run.count", lambda _: 5)
+    monkeypatch.setattr("deltamark.harness.suites.graphs.load_simulation.rounds.ShardedRun.count", lambda _: 5)
     assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--shards", "2"]) == 2
     assert "WRONG" in capsys.readouterr().err
 

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.operators.arrangement import wide_weight
-from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import Load, Way
-from deltamark.harness.suites.graphs.load_simulation.sorted_index import Index, words
+from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import PartitioningScheme, ShardLoads
+from deltamark.harness.suites.graphs.load_simulation.sorted_index import SortedIndex, words
 
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Rows, how often each is there, and at which shard."""
 
 
 @dataclass(frozen=True)
-class Part:
+class LevelIndex:
     """What a level extends by: an index, and the columns of a prefix that are its key."""
 
     columns: tuple[int, ...]
-    index: Index
+    index: SortedIndex
 
     def words(self, rows: np.ndarray) -> np.ndarray:
         return words(self._key(rows), len(rows))
@@ -38,12 +38,12 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Level:
+class ExtensionLevel:
     """A step to rows of these columns. bound: the column of a prefix that has the value already, or -1."""
 
     after: tuple[str, ...]
     bound: int
-    parts: Sequence[Part]
+    parts: Sequence[LevelIndex]
     smaller: Sequence[tuple[int, int]]
 
     def kept(self, found: Found) -> Found:
@@ -56,7 +56,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Held:
+class WaitingPrefixes:
     """Prefixes that wait at shards. The rows start..stop of the index of part `which` are left to be proposed."""
 
     rows: np.ndarray
@@ -67,23 +67,23 @@ class Held:
     at: np.ndarray
 
     @classmethod
-    def none(cls, width: int) -> Held:
+    def none(cls, width: int) -> WaitingPrefixes:
         return cls(np.zeros((0, width), np.int64), *(np.zeros(0, np.int64) for _ in range(5)))
 
     def __len__(self) -> int:
         return len(self.at)
 
-    def some(self, chosen: np.ndarray) -> Held:
-        return Held(*(each[chosen] for each in vars(self).values()))
+    def some(self, chosen: np.ndarray) -> WaitingPrefixes:
+        return WaitingPrefixes(*(each[chosen] for each in vars(self).values()))
 
-    def with_more(self, more: Held) -> Held:
-        return Held(*map(np.concatenate, zip(vars(self).values(), vars(more).values(), strict=True)))
+    def with_more(self, more: WaitingPrefixes) -> WaitingPrefixes:
+        return WaitingPrefixes(*map(np.concatenate, zip(vars(self).values(), vars(more).values(), strict=True)))
 
     def left(self, shards: int) -> np.ndarray:
         """Return how many proposals are left on each shard."""
         return np.bincount(self.at, self.stop - self.start, shards).astype(np.int64)
 
-    def cut(self, batch: int) -> tuple[Held, Held]:
+    def cut(self, batch: int) -> tuple[WaitingPrefixes, WaitingPrefixes]:
         """Return what are so many proposals on each shard, or all, and the rest."""
         ordered = self.some(np.argsort(self.at.astype(np.uint16), kind="stable"))
         work = ordered.stop - ordered.start
@@ -91,32 +91,32 @@ class Held:
         before -= before[np.searchsorted(ordered.at, ordered.at)]
         middle = ordered.start + np.clip(batch - before, 0, work)
         parts = [(ordered.start, middle), (middle, ordered.stop)]
-        now, rest = (Held(ordered.rows, ordered.weight, ordered.which, *each, ordered.at) for each in parts)
+        now, rest = (WaitingPrefixes(ordered.rows, ordered.weight, ordered.which, *each, ordered.at) for each in parts)
         return now.some(now.stop > now.start), rest.some(rest.stop > rest.start)
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShardedRunStats:
     """What a run has taken, and by level how many prefixes were held at most, by all shards and by one.
 
     apart: by how much the work left at a level has differed from shard to shard at most.
     """
 
     rounds: int
-    load: Load
+    load: ShardLoads
     most: tuple[int, ...]
     most_of_a_shard: tuple[int, ...]
     apart: int
 
 
-class Run:
+class ShardedRun:
     """One run of an algorithm: count or list, once; then see what it has taken."""
 
     def __init__(  # noqa: PLR0913
         self,
-        way: Way,
-        seed: Level,
-        levels: Sequence[Level],
+        way: PartitioningScheme,
+        seed: ExtensionLevel,
+        levels: Sequence[ExtensionLevel],
         *,
         batch: int,
         order: Sequence[int],
@@ -125,7 +125,7 @@ class Run:
         self.way, self._seed, self._levels, self._batch = way, seed, levels, batch
         self._order, self._values = order, values
         before = [seed, *levels][: len(levels)]
-        self._held = [Held.none(len(each.after)) for each in before]
+        self._held = [WaitingPrefixes.none(len(each.after)) for each in before]
         self._left = np.zeros((len(levels), way.shards), np.int64)
         self._rounds, self._apart = 0, 0
         self._most, self._most_of_a_shard = [0] * len(levels), [0] * len(levels)
@@ -140,8 +140,10 @@ class Run:
             yield np.column_stack([self._values[rows[:, self._order]], weight])
 
     @property
-    def shown(self) -> Shown:
-        return Shown(self._rounds, self.way.load, tuple(self._most), tuple(self._most_of_a_shard), self._apart)
+    def shown(self) -> ShardedRunStats:
+        return ShardedRunStats(
+            self._rounds, self.way.load, tuple(self._most), tuple(self._most_of_a_shard), self._apart
+        )
 
     def _found(self) -> Iterator[Found]:
         for found in self._seeds():
@@ -196,10 +198,12 @@ class Run:
         of = pieces.which
         self._hold(
             number,
-            Held(rows[of], weight[of], which[of], first[of] + pieces.start, first[of] + pieces.stop, pieces.target),
+            WaitingPrefixes(
+                rows[of], weight[of], which[of], first[of] + pieces.start, first[of] + pieces.stop, pieces.target
+            ),
         )
 
-    def _hold(self, number: int, more: Held) -> None:
+    def _hold(self, number: int, more: WaitingPrefixes) -> None:
         held = self._held[number] = self._held[number].with_more(more)
         left = self._left[number] = self._left[number] + more.left(self.way.shards)
         self._most[number] = max(self._most[number], len(held))
@@ -218,7 +222,7 @@ class Run:
         many = now.stop - now.start
         prefix = np.repeat(np.arange(len(now)), many)
         place = np.arange(len(prefix)) + np.repeat(now.start - (np.cumsum(many) - many), many)
-        all_of = Held(*(each[prefix] for each in vars(now).values()))
+        all_of = WaitingPrefixes(*(each[prefix] for each in vars(now).values()))
         rows, weight, at, which = all_of.rows, all_of.weight, all_of.at, all_of.which
         if level.bound >= 0:
             value, proposer = rows[:, level.bound], np.full(len(at), -1)
@@ -234,7 +238,7 @@ class Run:
             weight = _times(weight, np.where(asked[there], part.index.weights[place[there]], 1))
         return level.kept((rows if level.bound >= 0 else np.column_stack([rows, value]), weight, at))
 
-    def _resolved(self, level: Level, of: Held, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _resolved(self, level: ExtensionLevel, of: WaitingPrefixes, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the proposed values, and the weights with theirs."""
         value, weight, index = np.zeros(len(place), np.int64), of.weight.copy(), np.zeros(len(place), np.int64)
         word = np.zeros(len(place), np.uint64)
@@ -248,7 +252,7 @@ class Run:
         return value, weight
 
 
-def last_ready(way: Way, left: np.ndarray, batch: int) -> int:
+def last_ready(way: PartitioningScheme, left: np.ndarray, batch: int) -> int:
     """Return the last level that is ready, with so many proposals left on each shard; -1 if none is."""
     return max((number for number, each in enumerate(left) if way.is_ready(each, batch)), default=-1)
 

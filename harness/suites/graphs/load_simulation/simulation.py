@@ -20,13 +20,20 @@ from deltamark.dataflow.motifs.static import extensions
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import Balanced, ByPrefix, Way
-from deltamark.harness.suites.graphs.load_simulation.rounds import Level, Part, Run
-from deltamark.harness.suites.graphs.load_simulation.sorted_index import Index
+from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import (
+    BalancedPartitioning,
+    PartitioningScheme,
+    PrefixPartitioning,
+)
+from deltamark.harness.suites.graphs.load_simulation.rounds import ExtensionLevel, LevelIndex, ShardedRun
+from deltamark.harness.suites.graphs.load_simulation.sorted_index import SortedIndex
 
 Algorithm = Literal["bigjoin", "bigjoin-s"]
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
-WAYS: Mapping[Algorithm, type[Way]] = {"bigjoin": ByPrefix, "bigjoin-s": Balanced}
+SCHEMES: Mapping[Algorithm, type[PartitioningScheme]] = {
+    "bigjoin": PrefixPartitioning,
+    "bigjoin-s": BalancedPartitioning,
+}
 
 BATCH = 1000
 """Proposals of a shard in a round. With w shards BiGJoin-S keeps its bounds from w * max(w, log(IN * MaxOut)) on."""
@@ -34,7 +41,7 @@ BATCH = 1000
 MOST_SHARDS = 1 << 10
 
 
-class Sharded:
+class ShardedMotif:
     """Relations as a motif needs them: load all rows, then run either algorithm as often as you like.
 
     smaller: pairs of variables, the first of which must be smaller.
@@ -48,7 +55,7 @@ class Sharded:
             for plan in self._plans
             for of, (_, theirs, value, _) in zip(plan.inputs[1:], plan.params[1], strict=True)
         }
-        self._indexes: dict[tuple[int, tuple[str, ...], str], Index] = {}
+        self._indexes: dict[tuple[int, tuple[str, ...], str], SortedIndex] = {}
         self._values = np.zeros(0, np.int64)
 
     @property
@@ -63,27 +70,27 @@ class Sharded:
         self._values = np.unique(np.concatenate(columns))
         for of, keys, value in self._asked:
             codes = {name: np.searchsorted(self._values, column) for name, column in rows[of].columns.items()}
-            index = Index([codes[each] for each in keys], codes[value], rows[of].diff, max(len(self._values), 1))
+            index = SortedIndex([codes[each] for each in keys], codes[value], rows[of].diff, max(len(self._values), 1))
             self._indexes[id(of), keys, value] = index
 
-    def run(self, algorithm: Algorithm, *, shards: int, batch: int = BATCH) -> Run:
+    def run(self, algorithm: Algorithm, *, shards: int, batch: int = BATCH) -> ShardedRun:
         """Prepare a run."""
-        if algorithm not in WAYS:
-            raise unknown("algorithm", algorithm, WAYS)
+        if algorithm not in SCHEMES:
+            raise unknown("algorithm", algorithm, SCHEMES)
         if not 1 <= shards <= MOST_SHARDS or batch < 1:
             next_step = f"give 1 to {MOST_SHARDS} shards, and batches of at least 1"
             raise DeltamarkError("no such shards", f"{shards}, batches of {batch}", next_step)
         seed, *levels = [self._level(each) for each in self._plans]
-        way = WAYS[algorithm](shards, len(levels))
+        way = SCHEMES[algorithm](shards, len(levels))
         for each in self._indexes.values():
             way.store(each)
         order = [(levels or [seed])[-1].after.index(each) for each in self.variables]
-        return Run(way, seed, levels, batch=batch, order=order, values=self._values)
+        return ShardedRun(way, seed, levels, batch=batch, order=order, values=self._values)
 
-    def _level(self, plan: Node) -> Level:
+    def _level(self, plan: Node) -> ExtensionLevel:
         columns, (new, parts, _) = plan.inputs[0].schema.names, plan.params
         found = [
-            Part(tuple(map(columns.index, mine)), self._indexes[id(of), theirs, value])
+            LevelIndex(tuple(map(columns.index, mine)), self._indexes[id(of), theirs, value])
             for of, (mine, theirs, value, _) in zip(plan.inputs[1:], parts, strict=True)
         ]
         after = columns if new in columns else (*columns, new)
@@ -92,7 +99,7 @@ class Sharded:
             for small, large in self._smaller
             if new in (small, large) and {small, large} <= set(after)
         ]
-        return Level(after, columns.index(new) if new in columns else -1, found, smaller)
+        return ExtensionLevel(after, columns.index(new) if new in columns else -1, found, smaller)
 
 
 def _rows(of: Node, batches: Mapping[str, Batch]) -> Batch:

@@ -15,7 +15,7 @@ ODD = np.uint64(0xD6E8FEB86659FD93)
 HALF = np.uint64(32)
 
 
-class Index:
+class SortedIndex:
     """Rows by some columns, the keys, and in the order of another one, the value; no two are equal."""
 
     def __init__(self, keys: Sequence[np.ndarray], values: np.ndarray, weights: np.ndarray, base: int) -> None:

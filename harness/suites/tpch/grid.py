@@ -1,0 +1,150 @@
+"""The cells of TPC-H: those of the post's tables and ours by default, or those that the settings select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from deltamark.datagen.workload import known_workload
+from deltamark.errors import unknown
+from deltamark.harness.engines.registry import DUCKDB, has_stream
+from deltamark.harness.engines.spark import SPARK
+from deltamark.harness.engines.spark_sql import SPARK_SQL
+from deltamark.harness.measure.batch_sizes import (
+    COARSE,
+    CROSSOVER,
+    FINE,
+    PHYSICAL,
+    PRODUCT,
+    SMALL,
+    Batching,
+    product_batchings,
+)
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.results import published
+from deltamark.harness.results.record import Origin, QueryRecord, blank_query_record
+from deltamark.queries.catalogue import QUERIES, query
+
+WORKERS = (1, 2)
+WORKER_BATCHINGS = (COARSE, published.ours("post", *COARSE))
+"""The batchings for several workers: the post's in our numbering of times, and in its own."""
+
+SPARK_LOGICAL = (100_000, 1_000_000)
+"""Logical batches at P=1 on Spark, which takes about a second for a batch of any size."""
+
+DELETIONS = ("window:100000", "refresh:10")
+QUERIES_WITH_VARIANTS = ("q04", "q13", "q15", "q18")
+"""The queries that the post has several dataflows for."""
+
+SAMPLED_BATCHES, RECOMPUTED_BATCHES = 10_000, 15
+"""The largest numbers of timed batches: for engines that maintain, and for those that recompute."""
+
+EVERY_VARIANT = "all"
+
+
+@dataclass(frozen=True)
+class SampledCell:
+    """A cell, the largest number of batches to time (0 for all), and the digest of the data."""
+
+    cell: Cell
+    sample: int
+    data: str = ""
+
+    def blank(self, origin: Origin) -> QueryRecord:
+        return blank_query_record(self.cell, self.sample, data=self.data, origin=origin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRequest:
+    """The settings that select cells; empty ones select the default."""
+
+    sf: str
+    queries: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    logical: tuple[int, ...] = ()
+    physical: tuple[int, ...] = ()
+    product: tuple[int, ...] = ()
+    workers: tuple[int, ...] = ()
+    engines: tuple[str, ...] = ("embedded", DUCKDB)
+    workloads: tuple[str, ...] = ()
+    sample: int | None = None
+    master: str = ""
+    data: str = ""
+    """The digest of the data."""
+
+    @property
+    def selects_batchings(self) -> bool:
+        return bool(self.variants or self.logical or self.physical or self.product or self.workers or self.workloads)
+
+
+def grid_cells(request: GridRequest) -> list[SampledCell]:
+    """List the cells without duplicates, in the order of the tables; raise an error for an unknown name."""
+    names = request.queries or tuple(QUERIES)
+    known = {variant for name in names for variant in query(name).variants}
+    for variant in set(request.variants) - {EVERY_VARIANT, *known}:
+        raise unknown("variant", variant, known)
+    for work in request.workloads:
+        known_workload(work)
+    cells = _selected(request, names) if request.selects_batchings else _default(request, names)
+    cells = (cell.but(master=request.master) if cell.engine in (SPARK, SPARK_SQL) else cell for cell in cells)
+    sampled = (SampledCell(cell, _sample(request, cell), request.data) for cell in cells)
+    return list(dict.fromkeys(sampled))
+
+
+def _sample(request: GridRequest, cell: Cell) -> int:
+    if request.sample is not None:
+        return request.sample
+    return SAMPLED_BATCHES if has_stream(cell.engine) else RECOMPUTED_BATCHES
+
+
+def _default(request: GridRequest, names: Sequence[str]) -> Iterator[Cell]:
+    for engine in request.engines:
+        base = [Cell(name, request.sf, engine=engine) for name in names]
+        if engine in (SPARK, SPARK_SQL):
+            yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(size, 1) for size in SPARK_LOGICAL])
+        else:
+            yield from _maintained(base) if has_stream(engine) else _at(base, CROSSOVER)
+
+
+def _maintained(base: Sequence[Cell]) -> Iterator[Cell]:
+    yield from _at(base, PHYSICAL)
+    yield from _at([cell.but(workers=workers) for cell in base for workers in WORKERS], WORKER_BATCHINGS)
+    yield from _at(base, PRODUCT)
+    yield from _at(base, SMALL)
+    yield from _at(base, CROSSOVER)
+    for work in DELETIONS:
+        yield from _at([cell.but(workload=work) for cell in base], [FINE])
+    for cell in base:
+        if cell.query in QUERIES_WITH_VARIANTS:
+            yield from _at(_variants(cell, (EVERY_VARIANT,)), PHYSICAL)
+
+
+def _selected(request: GridRequest, names: Sequence[str]) -> Iterator[Cell]:
+    batchings = _batchings(request)
+    for engine in request.engines:
+        for work in request.workloads or ("insert",):
+            cells = [Cell(name, request.sf, work, engine=engine) for name in names]
+            if has_stream(engine):
+                cells = [variant for cell in cells for variant in _variants(cell, request.variants)]
+            several = [cell.but(workers=workers) for cell in cells for workers in request.workers or (1,)]
+            yield from _at(several, batchings)
+
+
+def _batchings(request: GridRequest) -> list[Batching]:
+    batchings = [batching for product in request.product for batching in product_batchings(product)]
+    if request.logical or request.physical:
+        batchings += [(logical, size) for logical in request.logical or (1,) for size in request.physical or (1,)]
+    return batchings or ([COARSE] if request.workers else [*PHYSICAL])
+
+
+def _at(cells: Iterable[Cell], batchings: Iterable[Batching]) -> Iterator[Cell]:
+    for logical, physical in batchings:
+        for cell in cells:
+            yield cell.but(logical=logical, physical=physical)
+
+
+def _variants(cell: Cell, names: Sequence[str]) -> list[Cell]:
+    """Return a cell for each of the named variants that the query has; the default variant has no name in a cell."""
+    known = query(cell.query)
+    selected = known.variants if EVERY_VARIANT in names else [name for name in known.variants if name in names]
+    return [cell.but(variant="" if name == known.default else name) for name in selected] or [cell]

@@ -1,4 +1,4 @@
-"""Our numbers against those of others: DuckDB recomputing, and what has been published."""
+"""Tables that compare our numbers with DuckDB's and with published ones."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COMPARED = {
     ("dd-draft", "logical"): "differential dataflow, logical batches of 100,000",
 }
 
-MOST_THREES = 4
-"""Columns of a published table that ours stand between; beside more there are the ratios alone."""
+MAX_COLUMNS_WITH_OURS = 4
+"""The most published columns for which our rates are shown too; for more, only the ratios are."""
 
 
 def crossover(known: Lookup) -> Table:
-    """Make the table of what a batch takes when maintained and when recomputed, and from which size on that is less."""
+    """Make the table of batch times when maintained and when recomputed, with the batch size at which they cross."""
     rows = []
     for engine in known.engines:
         for query in known.queries if engine != DUCKDB else ():
@@ -37,9 +37,9 @@ def crossover(known: Lookup) -> Table:
                 rows.append([words(row_name(query, engine)), *shown, _crossing(pairs)])
     headers = [f"{who} {size:,}" for size, _ in CROSSOVER for who in ("maintained", "recomputed")]
     return Table(
-        "crossover", "Maintaining against recomputing with DuckDB: what a batch takes, P = 1, L = batch size",
+        "crossover", "Maintaining against recomputing with DuckDB: time of a batch, P = 1, L = batch size",
         ["query", *headers, "crossover"], rows,
-        ["crossover: the batch size in rounds from which on recomputing takes less, read off on log axes"],
+        ["crossover: the batch size in rounds above which recomputing is faster, interpolated on log axes"],
         mean_foot(rows, [brief] * len(headers) + [None]),
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ def _crossing(pairs: list[tuple[QueryRecord | None, QueryRecord | None]]) -> Ent
 
 
 def crossing(points: list[tuple[float, float]]) -> Entry:
-    """Find where a ratio (recomputed / maintained), known at some sizes, falls below 1 for good."""
+    """Find the size from which on a ratio (recomputed / maintained), known at some sizes, stays below 1."""
     if not points:
         return NOTHING
     at = max((index for index, (_, share) in enumerate(points) if share >= 1), default=-1)
@@ -73,11 +73,11 @@ def crossing(points: list[tuple[float, float]]) -> Entry:
 
 
 def load(known: Lookup) -> Table:
-    """Make the table of the whole stream against the query once, and of what small batches cost more."""
+    """Make the table of the whole stream beside the query once, with the additional cost of small batches."""
     rows = []
     for query in known.queries:
         coarse, fine, small = (known.find(query, *column) for column in (COARSE, FINE, PHYSICAL[0]))
-        once = known.once(query)
+        once = known.oracle_seconds(query)
         if once and (coarse or fine):
             rows.append([
                 words(query), seconds(once), *_times(coarse, once), *_times(fine, once), _more(fine, small),
@@ -87,8 +87,8 @@ def load(known: Lookup) -> Table:
         ["query", "DuckDB once", "100000 x 1", "ratio", "1 x 100000", "ratio, 1 x 100000", "a batch more, 1 x 1000"],
         rows,
         [
-            "DuckDB once: the query over all rows, which lie ready; ratio: how many times as long all batches take",
-            "a batch more: (time at 1 x 1000 - time at 1 x 100000) / batches: what a batch costs beside its rows",
+            "DuckDB once: the query over all rows, already loaded; ratio: the time of all batches relative to it",
+            "a batch more: (time at 1 x 1000 - time at 1 x 100000) / batches, the cost of a batch beside its rows",
         ],
         mean_foot(rows, [seconds, seconds, ratio, seconds, ratio, None]),
     )  # fmt: skip
@@ -109,14 +109,14 @@ def _more(fine: QueryRecord | None, small: QueryRecord | None) -> Entry:
 
 
 def beside_published(known: Lookup) -> list[Table]:
-    """Make a table for each published one: our rate against its rate, cell by cell."""
+    """Make a table for each published one, with our rates beside its rates."""
     return [_beside(known, source, table) for source, table in COMPARED]
 
 
 def _beside(known: Lookup, source: str, table: str) -> Table:
     figures = published.rates(source, table)
     columns = sorted({(each.logical, each.physical, each.workers) for each in figures})
-    threes = len(columns) <= MOST_THREES
+    threes = len(columns) <= MAX_COLUMNS_WITH_OURS
     rows = []
     for name, of_row in _named(known, figures).items():
         row = [words(name)]
@@ -128,7 +128,7 @@ def _beside(known: Lookup, source: str, table: str) -> Table:
     label = published.sources()[source]
     notes = [f"theirs: {label.label}", *label.notes]
     if label.sf != known.sf:
-        notes.append(f"theirs is of SF {label.sf}, ours of SF {known.sf}")
+        notes.append(f"theirs was measured at SF {label.sf}, ours at SF {known.sf}")
     writes = [rate, rate, ratio] if threes else [rate, ratio]
     return Table(
         f"{source}-{table}", f"Against {COMPARED[source, table]}: tuples a second", ["query", *headers],
@@ -140,7 +140,7 @@ Column = tuple[int, int, int]
 
 
 def _named(known: Lookup, figures: list[Figure]) -> dict[str, dict[Column, Figure]]:
-    """Sort figures into rows by their dataflow, and columns: those of which we have a number."""
+    """Group figures by dataflow and column, as far as we have measured any cell of the dataflow."""
     rows: dict[str, dict[Column, Figure]] = {}
     for each in figures:
         if each.query in known.queries:
@@ -161,7 +161,7 @@ def _compared(known: Lookup, figure: Figure | None) -> tuple[Entry, Entry, Entry
 
 
 def _ours(known: Lookup, figure: Figure) -> QueryRecord | None:
-    """Find our cell: with as many workers, or where they have more than we, with as many as we have."""
+    """Find our cell, with as many workers or with the most that we have measured below that."""
     return known.find(figure.query, *figure.ours, workers=_workers(known, figure.workers), variant=figure.variant)
 
 

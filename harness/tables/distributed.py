@@ -1,4 +1,4 @@
-"""Spark beside one worker on the same machine, and beside Spark recomputing: the price of distribution, plainly."""
+"""The table of Spark beside one worker on the same machine, and beside recomputing on Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from")
 
 
 def distributed(known: Lookup) -> Table:
-    """Make the table of what a batch takes: embedded, on Spark, and recomputed on Spark."""
+    """Make the table of batch times: embedded, on Spark, and recomputed on Spark."""
     rows: list[Row] = []
     workers = max((record.workers for record in known.records if record.engine == SPARK), default=0)
     for query in known.queries:
@@ -35,8 +35,8 @@ def distributed(known: Lookup) -> Table:
         ["query", *(f"{name} {size:,}" for size, _ in ON_SPARK for name in HEADERS)], rows,
         [
             "embedded: one worker; recomputed: the batch appended to Parquet files, the query's SQL over the live rows",
-            "price: Spark to embedded, gain: recomputed to Spark, both of the mean of all timed batches",
-            "wins from: how many rows have come when recomputing begins to exceed Spark's median batch, for good",
+            "price: Spark / embedded, gain: recomputed / Spark, both by the mean of all timed batches",
+            "wins from: the number of rows after which recomputing always takes longer than Spark's median batch",
         ],
         mean_foot(rows, [brief, brief, brief, ratio, ratio, None] * len(ON_SPARK)),
     )  # fmt: skip
@@ -49,7 +49,7 @@ def _ratio(one: QueryRecord | None, other: QueryRecord | None) -> Entry:
 
 
 def _winning(spark: QueryRecord | None, again: QueryRecord | None) -> Entry:
-    """Write how many rows have come when recomputing begins to take more than Spark's median batch, for good."""
+    """Return the number of rows after which recomputing always takes longer than Spark's median batch."""
     if spark is None or again is None or not (spark.has_numbers and again.has_numbers and again.trace):
         return NOTHING
     lost = max((at for at, (_, took) in enumerate(again.trace) if took <= spark.latency["p50"]), default=-1)

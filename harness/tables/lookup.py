@@ -1,4 +1,4 @@
-"""Records by what tables ask for: the last of each cell, whatever was sampled, of one machine and scale factor."""
+"""Look-up of the last record of each cell of one machine and scale factor, however many batches were timed."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class Lookup:
         workload: str = "insert",
         variant: str = "",
     ) -> QueryRecord | None:
-        """Return the record of a cell; of the default variant where none is named."""
+        """Return the record of a cell; an empty variant means the default one."""
         return self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
 
-    def once(self, query: str) -> float:
-        """Return the seconds that DuckDB takes for a query over all rows, once; 0 where nobody has asked."""
+    def oracle_seconds(self, query: str) -> float:
+        """Return the seconds of DuckDB for a query over all rows; 0 if unknown."""
         found = [record for record in self.records if (record.query, record.workload) == (query, "insert")]
         return next((record.oracle_seconds for record in reversed(found) if record.oracle_seconds), 0.0)
 
     def name(self, query: str, variant: str) -> str:
-        """Name a dataflow: a query's default one as the query."""
+        """Return the name of a dataflow; the default one has the name of its query."""
         return query if variant in ("", self._defaults.get(query)) else f"{query} {variant}"
 
     def recomputed(self, query: str, rounds: int, engine: str = DUCKDB) -> QueryRecord | None:
-        """Return what recomputing after every so many rounds takes, however they are divided into L and P."""
+        """Return the record of recomputing after every `rounds` rounds, whether they are divided into L or P."""
         for logical in (rounds, 1):
             if found := self.find(query, logical, rounds // logical, engine=engine):
                 return found
@@ -68,7 +68,7 @@ class Lookup:
         return sorted({record.engine for record in self.records}, key=lambda name: (name != EMBEDDED, name))
 
     def rows(self, columns: Iterable[Batching]) -> list[tuple[str, str]]:
-        """List queries and engines with records in these columns: of other engines, more than the crossover shows."""
+        """List queries and engines with records at these batchings; other engines only outside the crossover."""
         wanted = list(columns)
         others = [column for column in wanted if column not in CROSSOVER]
         return [

@@ -1,4 +1,4 @@
-"""What was measured and no other table has a column for."""
+"""The table of records that no other table has a column for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _column(record: QueryRecord) -> Place:
 
 
 def _shown(record: QueryRecord) -> bool:
-    """Has another table a column for it?"""
+    """Return whether another table has a column for the record."""
     column, ours = (record.logical, record.physical), record.engine == EMBEDDED
     if record.workload != "insert":
         return ours and record.is_default and record.workers == 1 and column == FINE

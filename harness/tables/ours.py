@@ -1,4 +1,4 @@
-"""Tables that the post has not: small batches, deletions, latency, state and memory."""
+"""Tables beyond those of the post: small batches, deletions, latency, state and memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from deltamark.harness.tables.entry import of, whole
 from deltamark.harness.tables.lookup import Lookup, row_name
 
 LATENCY = (SMALL[0], PHYSICAL[0], FINE)
-SPREAD = "times of the batches of the fastest run; at 1 of windows spread over the stream"
-MANY = 1000
-"""Rows of state below which a share of the memory says nothing."""
+SPREAD = "batches of the fastest run; at 1, those of windows spread over the stream"
+MIN_STATE_ROWS = 1000
+"""Fewer rows of state say nothing about bytes per row."""
 
 
 def small(known: Lookup) -> Table:
-    """Make the table of rates at P = 1, 10 and 100, where the hot dog column belongs."""
+    """Make the table of rates at P = 1, 10 and 100 beside the hot dog column."""
     hot_dog = published.hot_dog()
     rows = []
     for query, engine in known.rows(SMALL):
@@ -34,7 +34,7 @@ def small(known: Lookup) -> Table:
         "small", "Small batches: tuples a second, L = 1",
         ["query", *(f"{size:,}" for _, size in SMALL), "hot dog", "ratio"], rows,
         [
-            "windows spread over the stream are timed, not all of it",
+            "only windows spread over the stream are timed",
             published.sources()["hot-dog"].label + "; ratio: ours at 1 to theirs",
         ],
         mean_foot(rows, [rate] * 4 + [ratio]),
@@ -46,7 +46,7 @@ def _against(theirs: float, record: QueryRecord) -> Entry:
 
 
 def deletions(known: Lookup) -> Table:
-    """Make the table of workloads in which rows leave."""
+    """Make the table of workloads with deletions."""
     works = sorted({record.workload for record in known.records} - {"insert"}, reverse=True)
     rows = []
     for query in known.queries:
@@ -58,10 +58,10 @@ def deletions(known: Lookup) -> Table:
             rows.append(row)
     headers = [f"{work}{what}" for work in works for what in ("", " rate", " state rows")]
     return Table(
-        "deletions", "Deletions: rows that come and leave, 1 x 100000", ["query", *headers], rows,
+        "deletions", "Deletions: rows that are inserted and deleted, 1 x 100000", ["query", *headers], rows,
         [
-            "window:N keeps N orders, refresh:K is a load and then TPC-H's refresh functions",
-            "rates count a row that leaves like one that comes",
+            "window:N keeps the last N orders; refresh:K loads all rows, then runs TPC-H's refresh functions",
+            "rates count deletions like insertions",
         ],
         mean_foot(rows, [None, rate, None] * len(works)),
     )  # fmt: skip
@@ -72,7 +72,7 @@ def _state(record: QueryRecord) -> Entry:
 
 
 def latency(known: Lookup) -> Table:
-    """Make the table of what single batches take."""
+    """Make the table of batch latencies."""
     rows = []
     for query, engine in known.rows(LATENCY):
         row = [words(row_name(query, engine))]
@@ -92,7 +92,7 @@ def _latency(at: str, record: QueryRecord) -> Entry:
 
 
 def state(known: Lookup) -> Table:
-    """Make the table of what is kept at the end."""
+    """Make the table of state at the end of the stream."""
     rows = []
     pairs = [(query, engine) for engine in known.engines for query in known.queries]
     for query, engine in pairs:
@@ -105,14 +105,14 @@ def state(known: Lookup) -> Table:
             of(record, lambda each: megabytes(each.peak_bytes)), of(record, lambda each: count(each.changes)),
         ])  # fmt: skip
     return Table(
-        "state", "State and memory at the end of the stream, 1 x 100000 (where that was not measured, 100000 x 1)",
+        "state", "State and memory at the end of the stream, 1 x 100000 (or 100000 x 1 if that was not measured)",
         ["query", "tuples in", "state rows", "state MB", "bytes a row", "peak MB", "changes out"], rows,
         [
-            "state MB: memory that the run has added; changes out: where recomputed, the rows of all answers",
-            "peak MB: the most that the process had in memory, with Python, kernels and the pages of mapped files",
+            "state MB: memory added by the run; changes out: if recomputed, the rows of all answers",
+            "peak MB: the peak memory of the process, including Python, kernels and pages of mapped files",
         ],
     )  # fmt: skip
 
 
 def _a_row(record: QueryRecord) -> Entry:
-    return count(record.state_bytes / record.state_rows) if record.state_rows >= MANY else NOTHING
+    return count(record.state_bytes / record.state_rows) if record.state_rows >= MIN_STATE_ROWS else NOTHING

@@ -14,10 +14,10 @@ from deltamark.harness.tables.entry import of, peak, whole
 from deltamark.harness.tables.lookup import EMBEDDED, SPARK, SPARK_SQL, Lookup, row_name
 
 COST = (
-    "COST: how many workers it takes to beat one thread of DuckDB that recomputes after each batch; "
-    "other engines: one worker of ours"
+    "COST: the fewest workers that beat one thread of DuckDB recomputing after each batch; "
+    "for other engines: that beat one worker of ours"
 )
-FASTEST = "the fastest of the timed runs; of a sample its rate"
+FASTEST = "the fastest of the timed runs; if only a sample was timed, its rate"
 
 
 def physical(known: Lookup) -> Table:
@@ -55,17 +55,17 @@ def product(known: Lookup) -> Table:
 
 
 def cutting(records: Iterable[QueryRecord | None]) -> list[str]:
-    """Say what cutting the batches took, which no time of an engine has in it."""
+    """Return a note about the time for cutting batches, which the engines' times do not include."""
     cut = sorted(min(record.cut) for record in records if record is not None and record.has_numbers and record.cut)
     if not cut:
         return []
     return [
-        f"cutting the batches and making their times is not in it: {seconds(cut[0]).text} to {seconds(cut[-1]).text}"
+        f"not included: cutting the batches and making their times, {seconds(cut[0]).text} to {seconds(cut[-1]).text}"
     ]
 
 
 def workers(known: Lookup) -> list[Table]:
-    """Make the table of 100000 x 1 by numbers of workers, with what several gain; and of other batches, if measured."""
+    """Make the tables of several workers: at 100000 x 1, and at each other measured batching."""
     others = {(record.logical, record.physical) for record in known.several}
     return [_workers(known, column) for column in (COARSE, *sorted(others - {COARSE}))]
 
@@ -79,7 +79,7 @@ def _workers(known: Lookup, column: Batching) -> Table:
         found = [known.find(query, *column, workers=number, engine=engine) for number in numbers]
         alone = sum(record is not None for record in found) == 1
         if alone and engine in (SPARK, SPARK_SQL) and column in ON_SPARK:
-            continue  # it stands in a table of its own
+            continue  # the table of Spark has it
         rows.append([
             words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
             _improvement(found), _cost(found, _rival(known, query, engine, column)),
@@ -100,7 +100,7 @@ def _ours_first(row: tuple[str, str]) -> tuple[bool, str, str]:
 
 
 def _improvement(found: list[QueryRecord | None]) -> Entry:
-    """Write how much faster the fastest number of workers is than one."""
+    """Return the speed of the fastest number of workers relative to one."""
     first, *others = found
     rates = [record.rate for record in others if record is not None and record.has_numbers]
     if first is None or not first.has_numbers or not rates:
@@ -109,7 +109,7 @@ def _improvement(found: list[QueryRecord | None]) -> Entry:
 
 
 def _rival(known: Lookup, query: str, engine: str, column: Batching) -> QueryRecord | None:
-    """Find what an engine's workers should beat: DuckDB that recomputes, and for other engines one worker of ours."""
+    """Find the record that an engine's workers should beat: recomputing DuckDB, or one worker of ours."""
     if engine == EMBEDDED:
         return known.recomputed(query, column[0] * column[1])
     return known.find(query, *column)
@@ -124,7 +124,7 @@ def _cost(found: list[QueryRecord | None], rival: QueryRecord | None) -> Entry:
 
 
 def variants(known: Lookup) -> Table:
-    """Make the table of the dataflows of a query, with the post's beside them."""
+    """Make the table of the variants of queries beside those of the post."""
     theirs = {(each.query, each.variant): each.label for each in published.figures() if each.table == "physical"}
     rows = []
     for query, variant in _varied(known):
@@ -134,12 +134,12 @@ def variants(known: Lookup) -> Table:
     return Table(
         "variants", "Dataflows of one query: seconds for the whole stream, L = 1",
         ["query", *(f"{size:,}" for _, size in PHYSICAL), "peak rate", "the post's"], rows,
-        [FASTEST, "the first of a query is the one in the other tables"],
+        [FASTEST, "the other tables show the first dataflow of a query"],
     )  # fmt: skip
 
 
 def _varied(known: Lookup) -> list[tuple[str, str]]:
-    """List queries of which several variants were measured, with those: the default one first."""
+    """List the measured variants of queries that have several, the default one first."""
     found: dict[str, dict[str, bool]] = {}
     for record in known.records:
         if record.engine == EMBEDDED:

@@ -46,8 +46,8 @@ from deltamark.harness.suites.graphs.spark_motifs import (
     Seeded,
     executor_bytes,
     index_bytes,
+    index_placement,
     seeded,
-    settled,
 )
 from deltamark.harness.suites.graphs.spark_motifs import run as run_on_spark
 from deltamark.harness.suites.table_cell import WrongAnswerError
@@ -206,7 +206,7 @@ def _on_spark(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: 
     graph = str(Path(chosen.graph).resolve()) if Path(chosen.graph).exists() else chosen.graph
     place = GraphLocation(graph, str(chosen.data.resolve()), chosen.orient)
     found = by.dataflow(relations_of(edges), chosen.variant)
-    indexes = settled(chosen.indexes, found, executor_bytes(spark))
+    indexes = index_placement(chosen.indexes, found, executor_bytes(spark))
     print(f"indexes: {indexes}, about {index_bytes(found) / 1e6:,.1f} MB in all; {shards} shards", file=sys.stderr)
     if not chosen.static:
         changes = Changes.of(place, chosen.workload, chosen.batch or CHANGES)

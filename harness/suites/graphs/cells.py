@@ -1,4 +1,4 @@
-"""What the suite of graphs measures: motifs in a graph that does not change, and in one that does."""
+"""Measurements of motifs in static and in changing graphs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ WORKERS = (1, 2)
 TRIANGLE, CLIQUE = "triangle", "4-clique"
 
 ROUND_SIZES = (1000, 10_000, 100_000, 1_000_000)
-"""Proposals of a round of BiGJoin."""
+"""Proposals per round of BiGJoin."""
 
 VERTICES = (1, 1000)
-"""That come at a time."""
+"""Vertices per batch."""
 
 
 def static(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
-    """Count a motif by BiGJoin, on each number of workers, and by hand, by turns."""
+    """Count a motif by BiGJoin, on each number of workers, and by hand, alternately."""
     hand = by_hand(name, edges)
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
     with ExitStack() as motifs:
@@ -64,7 +64,7 @@ def rounds(edges: Edges) -> Iterator[TableRow]:
     with closing(bigjoin_of(MOTIFS[CLIQUE], edges)) as motif:
         motif.load({"e": edges.batch()})
         for size in ROUND_SIZES:
-            seconds, found = timed(lambda: motif.count(size))  # noqa: B023 (it is called at once)
+            seconds, found = timed(lambda: motif.count(size))  # noqa: B023 (called within the iteration)
             agree(CLIQUE, edges, found, (BY_HAND, expected))
             shown = motif.shown
             figures: Figures = {
@@ -75,7 +75,7 @@ def rounds(edges: Edges) -> Iterator[TableRow]:
 
 
 def at_once(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
-    """Count a motif by delta queries, all edges coming at once."""
+    """Count a motif by delta queries over all edges in one batch."""
     hand, count = by_hand(name, edges), MOTIFS[name].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
     for _ in repeated(runs):
@@ -90,7 +90,7 @@ def at_once(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
 
 
 def changing(edges: Edges, batch: int, runs: int) -> Iterator[TableRow]:
-    """Maintain the number of triangles while edges come and go, so many at a time; count what is left by hand."""
+    """Maintain the number of triangles while edges are inserted and deleted; count the remaining ones by hand."""
     stream = churn(edges, batch)
     last = left(stream)
     hand = by_hand(TRIANGLE, last)
@@ -111,7 +111,7 @@ def changing(edges: Edges, batch: int, runs: int) -> Iterator[TableRow]:
 
 
 def hub(edges: Edges, variant: Variant) -> Iterator[TableRow]:
-    """Let the vertices of a graph come one by one, and count triangles by a variant."""
+    """Insert the vertices of a graph one by one, and count triangles by a variant."""
     count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}, variant).count()
     found, measured = maintained(count, WORKLOADS["nodes"](edges, 1))
     agree(TRIANGLE, edges, found, (BY_HAND, by_hand(TRIANGLE, edges)()))
@@ -123,7 +123,7 @@ def hub(edges: Edges, variant: Variant) -> Iterator[TableRow]:
 
 
 def vertices(edges: Edges, name: str) -> Iterator[TableRow]:
-    """Let the vertices of a graph come with the edges that leave them, and maintain how often a motif is there."""
+    """Insert vertices with their outgoing edges, and maintain the count of a motif."""
     expected = by_bigjoin(name, edges)
     count = MOTIFS[name].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"found": [expected]}

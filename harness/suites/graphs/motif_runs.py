@@ -1,4 +1,4 @@
-"""Run a motif over a stream of edges, count what it costs, and hold it against DuckDB."""
+"""Runs of a motif over a stream of edges: their costs, and DuckDB's count to compare with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENDS = ("src", "dst")
 
 @dataclass
 class MotifCosts:
-    """What a run has shown so far."""
+    """The costs of a run so far."""
 
     took: list[float] = field(default_factory=list)
     """Seconds of each batch."""
@@ -36,7 +36,7 @@ class MotifCosts:
     proposals: int | None = None
     state_bytes: int | None = None
     rows: int = 0
-    """What the engine keeps, of all indexes."""
+    """Rows in all indexes of the engine."""
 
     @property
     def seconds(self) -> float:
@@ -48,7 +48,7 @@ def engine_of(collection: Collection, workers: int) -> Worker | Embedded:
 
 
 def run(collection: Collection, stream: EdgeStream, workers: int, measured: MotifCosts) -> Iterator[tuple[Batch, int]]:
-    """Yield the changes of the answer after each batch, and how many changes of edges have been fed until then."""
+    """Yield the changes of the answer after each batch, and the number of edge changes fed so far."""
     with closing(engine_of(collection, workers)) as engine:
         fed = int(stream.starts[0])
         if fed:
@@ -67,23 +67,23 @@ def run(collection: Collection, stream: EdgeStream, workers: int, measured: Moti
 
 
 def relations_of(edges: Edges, name: str = "e") -> dict[str, Collection]:
-    """Return what motifs are of: e, the edges, and once, which has each of them once. name: of the input."""
+    """Return the relations of motifs: `e`, the edges, and `once`, the distinct edges. name: that of the input."""
     relation = edges.relation(name)
     return {"e": relation, "once": relation.distinct()}
 
 
 def triangular(pattern: Pattern, edges: Edges) -> Pattern:
-    """Write a motif by triangles of a graph's edges."""
+    """Rewrite a motif in terms of triangles."""
     return by_triangles(pattern, "e", "e" if edges.are_once() else "once")
 
 
 def bigjoin_of(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
-    """Return what finds a motif in a graph that does not change."""
+    """Return the BiGJoin of a motif over a static graph, before its indexes are loaded."""
     return Static(pattern.over(relations_of(edges)), pattern.smaller, workers=workers)
 
 
 def indexed(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
-    """Return what finds a motif in a graph that does not change, with all its indexes made."""
+    """Return the BiGJoin of a motif over a static graph, with its indexes loaded."""
     whole = WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)
     relations = relations_of(edges)
     batches_of: dict[str, Callable[[], Iterable[Batch]]] = {"e": lambda: [whole]}
@@ -103,19 +103,19 @@ def indexed(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
 
 
 def _rows(found: Static) -> Iterator[Batch]:
-    """List what is found, as rows of a relation."""
+    """Yield the matches as rows of a relation."""
     for rows in found.rows():
         columns = {name: rows[:, place] for place, name in enumerate(found.variables)}
         yield Batch(np.zeros(len(rows), np.int64), rows[:, -1], columns)
 
 
 def counted(changes: Batch) -> int:
-    """Return by how much a count has changed."""
+    """Return the change of a count."""
     return int((changes.diff * changes.columns["count"]).sum())
 
 
 def oracle(pattern: Pattern, stream: EdgeStream, fed: int) -> int:
-    """Count with DuckDB how often a motif is there after so many changes of edges."""
+    """Count a motif with DuckDB after the first `fed` changes of edges."""
     live = stream.live(fed)
     if live.size and live.min() < 0:
         raise DeltamarkError("a negative multiplicity", stream.edges.name, "retract only what was inserted before")

@@ -6,12 +6,12 @@ from deltamark.harness.console.formatting import Entry, brief, megabytes, rate, 
 from deltamark.harness.console.table import Row, Table
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.graphs.cells import VERTICES, WORKERS
-from deltamark.harness.suites.graphs.counting import MOST_CHANGES
+from deltamark.harness.suites.graphs.counting import MAX_CHANGES
 from deltamark.harness.tables.suites import skew
 from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
 
-ORIENTED = "each pair of vertices once, from the lower degree on; every count is that of another way to it"
-HAND = "by hand: one good thread, stamps over sorted adjacency, which is made before; the fastest of the runs, by turns"
+ORIENTED = "each edge once, from the vertex of lower degree; every count is checked against another algorithm"
+HAND = "by hand: one thread, stamps over a sorted adjacency built before; the fastest of alternating runs"
 
 
 def graph_tables(found: RowsByTable) -> list[Table]:
@@ -32,21 +32,21 @@ def static(found: RowsByTable) -> Table:
         "BiGJoin, 2018, LiveJournal (69M edges): triangles 6.5 s, 1.9 s for the index; EmptyHeaded 1.2 s and 150.3 s",
         "on 8 machines: triangles 3.4 s, 38M prefixes; 4-cliques 21.8 s, 350M; Arabesque 69.0 s, 1.46G; 273.7 s, 18.7G",
     ]  # fmt: skip
-    return Table("static", "Motifs in a graph that does not change", headers, made, notes)
+    return Table("static", "Motifs in a static graph", headers, made, notes)
 
 
 def cost(found: RowsByTable) -> Table:
-    """Make the table of how many workers beat one good thread."""
+    """Make the table of numbers of workers that beat one good thread."""
     made = [_by_workers(f"{each.name}, BiGJoin", each) for each in found.get("static", ())]
-    made += [_by_workers(f"{each.name}, all edges come at once", each) for each in found.get("at once", ())]
+    made += [_by_workers(f"{each.name}, all edges at once", each) for each in found.get("at once", ())]
     made += [_by_workers(f"triangle, {_size(each.name)} changes at a time", each) for each in found.get("changing", ())]
     headers = ["what", "by hand", *(f"-w{workers}" for workers in WORKERS), "gain", "COST"]
     notes = [
-        "COST: how many workers it takes to beat one good thread; gain: of the most over one",
-        "while edges change: what a batch takes; by hand: counting all again, the adjacency given for nothing",
+        "COST: the fewest workers that beat one hand-written thread; gain: the most workers over one",
+        "while edges change: time of a batch; by hand: a full recount, without building the adjacency",
         "in 2018, triangles of Twitter, BiGJoin needed 2 cores, and Delta-BiGJoin 4",
     ]
-    return Table("cost", "Against one good thread, and over workers", headers, made, notes)
+    return Table("cost", "Against one hand-written thread, and over workers", headers, made, notes)
 
 
 def _by_workers(name: str, measured: MeasuredRow) -> Row:
@@ -57,14 +57,14 @@ def _by_workers(name: str, measured: MeasuredRow) -> Row:
 
 
 def _cost(measured: MeasuredRow) -> Entry:
-    """Say how many workers it takes: the first that are faster."""
+    """Return the smallest number of workers that is faster than the hand-written thread."""
     hand, batches = measured.least("by_hand"), measured.least("batches")
     enough = [workers for workers in WORKERS if measured.least(f"seconds_w{workers}") / batches <= hand]
     return Entry(str(enough[0]), enough[0]) if enough else Entry(f"more than {WORKERS[-1]}")
 
 
 def memory(found: RowsByTable) -> Table:
-    """Make the table of what indexes take."""
+    """Make the table of the sizes of indexes."""
     made = rows(
         found.get("static", ()), least("state_bytes", megabytes), share("state_bytes", "state_rows", _tenths),
         name=lambda motif: f"BiGJoin, {motif}, packed",
@@ -75,10 +75,10 @@ def memory(found: RowsByTable) -> Table:
         made.append([words(f"delta queries, triangle, after changes by {_size(each.name)}"), total, size])
     headers = ["indexes", "MB", "bytes an edge and direction"]
     notes = [
-        "packed: one direction for triangles and cliques; delta queries have both",
+        "packed: one direction, for triangles and cliques; delta queries have both",
         "Delta-BiGJoin, 2018: just over eight bytes an edge",
     ]
-    return Table("memory", "What indexes of edges take", headers, made, notes)
+    return Table("memory", "Sizes of indexes of edges", headers, made, notes)
 
 
 def rounds(found: RowsByTable) -> Table:
@@ -100,11 +100,11 @@ def changing(found: RowsByTable) -> Table:
     names = [f"-w{workers}" for workers in WORKERS]
     headers = ["changes at a time", *names, *(f"p99 {name}" for name in names), "proposals a change"]
     notes = [
-        "changes of edges a second, the number of triangles read after each batch; p99: of what a batch takes",
-        f"nine edges of ten are loaded first; then as many come as go, at most {MOST_CHANGES:,} of a size",
+        "edge changes per second, with the number of triangles read after each batch; p99: latency of a batch",
+        f"90% of the edges are loaded first; then equally many are inserted and deleted, at most {MAX_CHANGES:,} changes",
         "Delta-BiGJoin, 2018, 16 machines (Common Crawl, 64G edges): 1M changes of edges a second",
     ]
-    return Table("changing", "Triangles while edges come and go", headers, made, notes)
+    return Table("changing", "Triangles while edges are inserted and deleted", headers, made, notes)
 
 
 def vertices(found: RowsByTable) -> Table:
@@ -115,7 +115,7 @@ def vertices(found: RowsByTable) -> Table:
     ]  # fmt: skip
     headers = ["motif", "found", "vertices", "a vertex", "p50", "p99", f"a vertex of {short(many)}"]
     notes = [
-        "each vertex comes with the edges that leave it, and how often the motif is there is read",
+        "each vertex is inserted with its outgoing edges, and the count of the motif is read",
         "the post on joins in timely dataflow, from a vertex of LiveJournal, its edges known before, one thread:",
         "triangles 20 to 68 us, 10 to 15 us by 1000; 6-cliques 87 to 343 us",
     ]  # fmt: skip
@@ -130,7 +130,7 @@ def hub(found: RowsByTable) -> Table:
     )
     headers = ["who proposes", "vertices, one by one", "proposals", "proposals a change"]
     notes = ["differential-dogs3 at such a vertex (LiveJournal): 172,318,129 proposals and 25.9 s fixed, 56 ms least"]
-    return Table("hub", "A vertex with many edges comes", headers, rows(found.get("hub", ()), *shown), notes)
+    return Table("hub", "Insertion of a vertex with many edges", headers, rows(found.get("hub", ()), *shown), notes)
 
 
 def _size(row: str) -> str:

@@ -9,7 +9,7 @@ from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
 
 PUBLISHED = "10,000,000 nodes, 100,000,000 edges"
-"""What the published figures are of."""
+"""The dataset of the published figures."""
 
 
 def loop_tables(found: RowsByTable) -> list[Table]:
@@ -19,7 +19,7 @@ def loop_tables(found: RowsByTable) -> list[Table]:
 
 
 def speed(found: list[MeasuredRow]) -> Table:
-    """Make the table of what distances take, beside what they have taken others."""
+    """Make the table of times for distances beside published ones."""
     theirs = {each.label: each.value for each in published.figures() if each.source == "arrangements"}
     made: list[Row] = []
     for each in found:
@@ -30,8 +30,8 @@ def speed(found: list[MeasuredRow]) -> Table:
             made.append([words(label), ours, brief(value), ratio(value / ours.value) if alike else NOTHING])
     notes = [
         f"theirs: {published.sources()['arrangements'].label}",
-        "from scratch: the edges are indexed, in batches of 10M, and then the roots come",
-        "attachment: the edges are indexed and the roots given; the plan is compiled within the time",
+        "from scratch: the edges are indexed, in batches of 10M, then the roots are inserted",
+        "attachment: the edges are indexed before; the time includes the compilation of the plan",
     ]
     return Table("distances", "Distances", ["", "ours", "theirs", "theirs / ours"], made, notes)
 
@@ -41,15 +41,15 @@ def kept(found: list[MeasuredRow]) -> Table:
         found, least("index_bytes", megabytes), least("more_bytes", megabytes), share("more_bytes", "reached", count),
         number("reached"), number("farthest"),
     )  # fmt: skip
-    headers = ["", "index MB", "more for distances MB", "bytes a node reached", "nodes reached", "farthest"]
-    return Table("distances-kept", "What distances keep", headers, made)
+    headers = ["", "index MB", "more for distances MB", "bytes per node reached", "nodes reached", "farthest"]
+    return Table("distances-kept", "State of distances", headers, made)
 
 
 def updates(found: list[MeasuredRow]) -> Table:
     made = rows(found, number("batches"), share("seconds", "batches", brief), _updates)
-    notes = ["half of the changes delete an edge, half insert one; each time's answer is taken"]
-    headers = ["changes a time", "times", "a time takes", "changes a second"]
-    return Table("distances-updates", "Distances while edges come and go", headers, made, notes)
+    notes = ["half of the changes delete an edge, half insert one; the answer is read after each time"]
+    headers = ["changes per time", "times", "time of each", "changes per second"]
+    return Table("distances-updates", "Distances while edges are inserted and deleted", headers, made, notes)
 
 
 def _updates(measured: MeasuredRow) -> Entry:

@@ -22,15 +22,15 @@ def loads(found: RowsByTable) -> Table:
         least("alone_seconds"), lambda each: ratio(paired(each)),
     )  # fmt: skip
     notes = [
-        "whole input: each row of the relations counted once, however many queries read it",
-        "the ratio is the median of pairs that ran one after the other; all answers were compared with DuckDB's",
+        "whole input: rate by the rows of the relations, each counted once however many queries read it",
+        "the ratio is the median over pairs of consecutive runs; all answers were compared with DuckDB's",
     ]
     headers = ["L x P", "together", "whole input", "alone, sum", "together / alone"]
     return Table("loads", "All queries in one dataflow, and each alone", headers, made, notes)
 
 
 def paired(measured: MeasuredRow) -> float:
-    """Return how many times as long all together take as each alone: the median of runs, by turns."""
+    """Return the median over alternating runs of the time together relative to the sum of the times alone."""
     pairs = zip(measured.figures["together_seconds"], measured.figures["alone_seconds"], strict=True)
     return median([one / other for one, other in pairs])
 
@@ -41,8 +41,8 @@ def state(found: RowsByTable) -> Table:
         for what, side in SIDES:
             sizes = [count(round(each.least(f"{side}_{name}") / 1e6)) for name in ("bytes", "peak")]
             made.append([words(what), count(each.least(f"{side}_rows")), *sizes])
-    notes = ["the peak is of the process, with the batches and the program; alone: of the largest query"]
-    return Table("state", "What is kept at the end", ["", "rows", "MB", "peak MB"], made, notes)
+    notes = ["the peak is that of the process, with batches and program; alone: that of the largest query"]
+    return Table("state", "State at the end", ["", "rows", "MB", "peak MB"], made, notes)
 
 
 def arrangements(found: RowsByTable) -> Table:
@@ -62,18 +62,18 @@ def filters(found: RowsByTable) -> Table:
     of = sorted(found.get("filters", ()), key=lambda each: -max(each.figures.get("bytes_apart", [0])))
     sizes = (least(name, _mb) for name in ("bytes_apart", "bytes_as_one"))
     made = rows(of, number("apart"), *sizes, number("in_vain"), number("left"))
-    headers = ["arrangements of", "apart", "MB apart", "MB as one", "rows looked at in vain", "filters left to readers"]
+    headers = ["arrangements of", "apart", "MB apart", "MB as one", "wasted probes", "filters left to readers"]
     notes = [
-        "the planner's estimates; it leaves filters to readers where that saves 1 MB; a look in vain counts 8 bytes"
+        "estimates of the planner, which leaves filters to readers if that saves 1 MB; a wasted probe counts 8 bytes"
     ]
     return Table("filters", "Arrangements that differ in their filters", headers, made, notes)
 
 
 def coming(found: RowsByTable) -> Table:
     made = rows(found.get("coming", ()), least("there"), least("others"), least("alone"))
-    headers = ["query", "its arrangements are there", "only the others' are", "alone, all rows at once"]
-    notes = ["until its whole answer is there, with all rows loaded before; its plan is compiled within the time"]
-    return Table("coming", "How long a query takes to come while the others run", headers, made, notes)
+    headers = ["query", "with its arrangements", "with those of others", "alone, all rows at once"]
+    notes = ["time to the complete answer, with all rows loaded before; includes the compilation of the plan"]
+    return Table("coming", "Time to attach a query while the others run", headers, made, notes)
 
 
 def crowding(found: RowsByTable) -> Table:
@@ -83,11 +83,13 @@ def crowding(found: RowsByTable) -> Table:
         least("beside_p99"), share("beside_p99", "alone_p99", ratio), least("beside_max"),
     )  # fmt: skip
     headers = [
-        "what comes", "pieces", "batches", "p50 alone", "p50 beside", "p99 alone", "p99 beside", "p99 ratio",
+        "attached", "fuel", "batches", "p50 alone", "p50 beside", "p99 alone", "p99 beside", "p99 ratio",
         "max beside",
     ]  # fmt: skip
-    notes = [f"each batch of {SMALL_BATCH} rounds first does so many pieces, of at most 4,096 rows, of what comes"]
-    return Table("crowding", "How long batches take the others while a query comes bit by bit", headers, made, notes)
+    notes = [
+        f"each batch of {SMALL_BATCH} rounds first does `fuel` units of the attachment, of at most 4,096 rows each"
+    ]
+    return Table("crowding", "Batch latencies of the others while a query attaches incrementally", headers, made, notes)
 
 
 def _batches(measured: MeasuredRow) -> Entry:

@@ -173,13 +173,17 @@ def test_a_wrong_engine_is_shown_wrong(monkeypatch, words, capsys):
 
 @pytest.mark.usefixtures("near")
 @pytest.mark.parametrize(
-    ("what", "said", "code"),
-    [("time.sleep(60)", ">1s", 0), ("sys.exit(3)", "failed", 2), ("os.kill(os.getppid(), 9)", "failed", 2)],
+    ("what", "limit", "said", "code"),
+    [
+        ("time.sleep(600)", 1, ">1s", 0),
+        ("sys.exit(3)", 120, "failed", 2),
+        ("os.kill(os.getppid(), 9)", 120, "failed", 2),
+    ],
 )
-def test_what_hangs_or_crashes_is_data(words, tmp_path, capsys, what, said, code):
+def test_what_hangs_or_crashes_is_data(words, tmp_path, capsys, what, limit, said, code):
     program = tmp_path / "engine.py"
     program.write_text(f"import json, os, sys, time\nsys.stdin.readline()\nprint('{{}}', flush=True)\n{what}\n")
-    asked = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", "TIMEOUT=1")
+    asked = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", f"TIMEOUT={limit}")
     assert main([*words, *asked]) == code
     out, _ = capsys.readouterr()
     assert re.search(rf"^1/2 q06 1000x1 exec:.* {said}", out, re.MULTILINE)

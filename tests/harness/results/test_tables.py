@@ -181,7 +181,7 @@ def test_the_post_s_dataflows_stand_beside_the_same_of_ours():
 
 def test_what_cutting_took_is_said():
     made = table([record("q01", 1, 1000, cut=[0.25, 0.2]), record("q02", 1, 1000, cut=[1.5])], "physical")
-    assert "cutting the batches and making their times is not in it: 0.200s to 1.50s" in made.notes
+    assert "not included: cutting the batches and making their times, 0.200s to 1.50s" in made.notes
 
 
 def test_published_tables_are_whole():

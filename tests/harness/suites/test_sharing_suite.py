@@ -45,11 +45,11 @@ def test_the_suite_measures_every_table(data, tmp_path, capsys):
     out = capsys.readouterr().out
     for title in (
         "All queries in one dataflow",
-        "What is kept",
+        "State at the end",
         "Arrangements that several",
         "Arrangements that differ in their filters",
-        "How long a query takes",
-        "How long batches take",
+        "Time to attach a query",
+        "Batch latencies of the others",
     ):
         assert title in out
     assert "(SF 0.001 q03 q05)" in out

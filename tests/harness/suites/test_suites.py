@@ -315,7 +315,7 @@ def test_tables_come_from_findings_alone(kept, capsys):
     assert main([*words, "TABLE=static-rmat-7", "FORMAT=csv"]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "static-rmat-7,triangle,7.0,0.5,1.0,9.0,0.5,2.0"
     assert main([*words, "TABLE=static"]) == 0
-    assert "Motifs in a graph that does not change (rmat:7)" in capsys.readouterr().out
+    assert "Motifs in a static graph (rmat:7)" in capsys.readouterr().out
     assert main([*words, "TABLE=statik"]) == 2
     assert "unknown table: statik; did you mean static-rmat-7" in capsys.readouterr().err
     assert main([*words[:1], "SUITE=shared", *words[2:]]) == 2
@@ -347,7 +347,7 @@ def test_bench_measures_what_is_left_and_prints_the_tables(fakes, tmp_path, caps
     out = capsys.readouterr().out
     assert "suite graph: 3 cells, up to 3 runs each, 3 not yet measured; 0 already done" in out
     assert "2/3 graph rmat:7 static 4-clique" in out
-    assert "Motifs in a graph that does not change (rmat:7)" in out
+    assert "Motifs in a static graph (rmat:7)" in out
     assert "3 cells measured; the control work took " in out
     assert main(words) == 0
     assert "3 already done" in capsys.readouterr().out
@@ -407,7 +407,7 @@ def test_what_was_measured_is_shown_when_it_is_stopped(fakes, tmp_path, capsys, 
     assert main(["bench", "SUITE=graph", f"RESULTS={tmp_path}"]) == (0 if interrupt == "STOP" else 130)
     out = capsys.readouterr().out
     assert "1 cells measured; 2 left" in out
-    assert "Motifs in a graph that does not change (rmat:7)" in out
+    assert "Motifs in a static graph (rmat:7)" in out
 
 
 @pytest.mark.parametrize("words", [["SUITE=graph", "SF=1"], ["SUITE=shared", "SCALE=9"], ["FUEL=3"]])
@@ -425,7 +425,7 @@ def test_errors_can_be_debugged_in_every_suite(tmp_path, capsys):
 
 
 SHOWN = {
-    "graph": "Motifs in a graph that does not change", "shared": "Shared against unshared",
+    "graph": "Motifs in a static graph", "shared": "Shared against unshared",
     "loops": "Distances over a random graph",
 }  # fmt: skip
 

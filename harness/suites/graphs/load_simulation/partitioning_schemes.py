@@ -88,11 +88,11 @@ class PartitioningScheme(ABC):
 
     @abstractmethod
     def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Ask if prefixes have extensions; return where the candidates are then."""
+        """Look up whether prefixes have extensions; return the shards of the candidates afterwards."""
 
     @abstractmethod
     def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:
-        """Bring prefixes to the shards that will make their proposals."""
+        """Move prefixes to the shards that will make their proposals."""
 
 
 class PrefixPartitioning(PartitioningScheme):

@@ -1,8 +1,7 @@
-"""BiGJoin over virtual shards: motifs of relations that do not change, and what finding them makes each shard do.
+"""A simulation of BiGJoin over virtual shards, which counts motifs of static relations and the load of each shard.
 
-It is for looking at the balance of a distributed run, not for speed: dataflow.motifs.static is what counts motifs. The
-rounds are in harness.suites.graphs.load_simulation.rounds, what is spread how in
-harness.suites.graphs.load_simulation.partitioning_schemes.
+It shows the balance of a distributed run, and is slow; dataflow.motifs.static counts motifs fast. rounds.py has the
+rounds, partitioning_schemes.py the distribution of indexes and work.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ SCHEMES: Mapping[Algorithm, type[PartitioningScheme]] = {
 }
 
 BATCH = 1000
-"""Proposals of a shard in a round. With w shards BiGJoin-S keeps its bounds from w * max(w, log(IN * MaxOut)) on."""
+"""Proposals of a shard per round. With w shards the bounds of BiGJoin-S hold from w * max(w, log(IN * MaxOut)) on."""
 
 MOST_SHARDS = 1 << 10
 
 
 class ShardedMotif:
-    """Relations as a motif needs them: load all rows, then run either algorithm as often as you like.
+    """The indexes of a motif: load all rows, then run either algorithm any number of times.
 
     smaller: pairs of variables, the first of which must be smaller.
     """
@@ -50,7 +49,7 @@ class ShardedMotif:
     def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = ()) -> None:
         self.variables, found = extensions(atoms)
         self._plans, self._smaller = [each.node for each in found], smaller
-        self._asked = {
+        self._index_keys = {
             (of, theirs, value)
             for plan in self._plans
             for of, (_, theirs, value, _) in zip(plan.inputs[1:], plan.params[1], strict=True)
@@ -60,15 +59,15 @@ class ShardedMotif:
 
     @property
     def indexes(self) -> int:
-        """How many indexes there are, each of all rows of a relation."""
-        return len(self._asked)
+        """The number of indexes, each of all rows of a relation."""
+        return len(self._index_keys)
 
     def load(self, batches: Mapping[str, Batch]) -> None:
         """Number the values of the relations, and index their rows."""
-        rows = {of: _rows(of, batches) for of, _, _ in self._asked}
+        rows = {of: _rows(of, batches) for of, _, _ in self._index_keys}
         columns = [column for each in rows.values() for column in each.columns.values()]
         self._values = np.unique(np.concatenate(columns))
-        for of, keys, value in self._asked:
+        for of, keys, value in self._index_keys:
             codes = {name: np.searchsorted(self._values, column) for name, column in rows[of].columns.items()}
             index = SortedIndex([codes[each] for each in keys], codes[value], rows[of].diff, max(len(self._values), 1))
             self._indexes[id(of), keys, value] = index
@@ -103,7 +102,7 @@ class ShardedMotif:
 
 
 def _rows(of: Node, batches: Mapping[str, Batch]) -> Batch:
-    """Compute a relation, of which no two rows are equal."""
+    """Compute a relation without duplicate rows."""
     with closing(Worker(Collection(of))) as worker:
         found = worker.feed({
             name: Batch(np.zeros_like(each.time), each.diff, each.columns)

@@ -55,8 +55,9 @@ def load() -> float:
 
 def warnings(machine_facts: dict[str, Any]) -> Iterator[str]:
     """Name conditions that distort timings, with remedies."""
-    if machine_facts["load"] > MAX_LOAD:
-        yield f"the load is {machine_facts['load']:.1f}: other programs share the cores; stop them, or read ratios alone"
+    load_average = machine_facts["load"]
+    if load_average > MAX_LOAD:
+        yield f"the load is {load_average:.1f}: other programs share the cores; stop them, or read ratios alone"
     if machine_facts["governor"] in ("powersave", "conservative"):
         yield f"the governor is {machine_facts['governor']}: cpupower frequency-set --governor performance"
 

@@ -101,7 +101,7 @@ def changing(found: RowsByTable) -> Table:
     headers = ["changes at a time", *names, *(f"p99 {name}" for name in names), "proposals a change"]
     notes = [
         "edge changes per second, with the number of triangles read after each batch; p99: latency of a batch",
-        f"90% of the edges are loaded first; then equally many are inserted and deleted, at most {MAX_CHANGES:,} changes",
+        f"90% of the edges are loaded first; then equally many are inserted and deleted, at most {MAX_CHANGES:,}",
         "Delta-BiGJoin, 2018, 16 machines (Common Crawl, 64G edges): 1M changes of edges a second",
     ]
     return Table("changing", "Triangles while edges are inserted and deleted", headers, made, notes)

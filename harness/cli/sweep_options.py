@@ -10,15 +10,7 @@ import argparse
 from pathlib import Path
 
 from deltamark.datagen.graphs.generator import KINDS
-from deltamark.harness.cli.options import (
-    MOST_BATCHES,
-    add_data,
-    batch_sizes,
-    seconds,
-    size,
-    whole,
-    worker_counts,
-)
+from deltamark.harness.cli.options import MOST_BATCHES, add_data, batch_sizes, seconds, size, whole, worker_counts
 from deltamark.harness.engines.registry import known_engine
 from deltamark.harness.suites.registry import DEFAULT, SUITES
 from deltamark.harness.suites.suite import Suite

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from deltamark.harness.console.formatting import Entry, brief, megabytes
+from deltamark.harness.console.formatting import TableEntry, brief, megabytes
 from deltamark.harness.measure.stats import interval, median
 
 SCREEN, CONFIRM, FEWEST = 10, 20, 9
@@ -32,11 +32,11 @@ class Quantity:
     """Cells below are not judged: their work must grow first."""
     difference: float
     """A smaller difference is none."""
-    write: Callable[[float], Entry]
+    write: Callable[[float], TableEntry]
 
 
 TIME = Quantity("time", 0.05, 0.005, brief)
-STATE = Quantity("state", 4e6, 1e6, lambda value: Entry(megabytes(value).text + " MB", value))
+STATE = Quantity("state", 4e6, 1e6, lambda value: TableEntry(megabytes(value).text + " MB", value))
 PEAK = Quantity("peak", 4e6, 1e6, STATE.write)
 QUANTITIES = (TIME, STATE, PEAK)
 

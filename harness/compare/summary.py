@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deltamark.harness.compare.gate import Judged, Outcome, Unit
 from deltamark.harness.compare.rule import QUANTITIES
-from deltamark.harness.console.formatting import NOTHING, Entry, brief, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, words
 from deltamark.harness.console.table import Row, Table, markdown, text
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.stats import percentile
@@ -94,10 +94,10 @@ def unit_name(cells: Unit) -> str:
     return f"{cells[0].row} {cells[0].place if len(cells) == 1 else 'row'}"
 
 
-def _percent(change: float) -> Entry:
+def _percent(change: float) -> TableEntry:
     if math.isnan(change):
         return NOTHING
-    return Entry(f"{100 * math.expm1(change):+.1f}%", change)
+    return TableEntry(f"{100 * math.expm1(change):+.1f}%", change)
 
 
 def _problems(found: Outcome) -> list[tuple[str, str]]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-from deltamark.harness.console.formatting import Entry, words
+from deltamark.harness.console.formatting import TableEntry, words
 from deltamark.harness.measure.stats import geomean
 
-Row = list[Entry]
+Row = list[TableEntry]
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Table:
     """The last row, which is not sorted with the others."""
 
 
-def mean_foot(rows: Sequence[Row], formats: Sequence[Callable[[float], Entry] | None]) -> Row | None:
+def mean_foot(rows: Sequence[Row], formats: Sequence[Callable[[float], TableEntry] | None]) -> Row | None:
     """Return a row of geometric means over our engine's rows, or None for fewer than two of them.
 
     A column has a mean if it has a format and every row has a positive number in it.

@@ -63,9 +63,9 @@ class Suite(ABC):
     def measurer(self, plan: Plan) -> AbstractContextManager[CellMeasurer]:
         """Open what measures the cells of a plan."""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def tables(records: Iterable[Record]) -> list[Table]:
+    def tables(cls, records: Iterable[Record]) -> list[Table]:
         """Make the tables of the suite's records; records of other suites are ignored."""
 
     def plan(self, known: Sequence[Record], session: str = "") -> Plan:

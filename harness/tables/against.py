@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from deltamark.harness.console.formatting import NOTHING, Entry, brief, count, rate, ratio, seconds, short, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, rate, ratio, seconds, short, words
 from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, CROSSOVER, FINE, PHYSICAL
 from deltamark.harness.results import published
@@ -49,7 +49,7 @@ def a_batch(record: QueryRecord) -> float:
     return record.best / max(record.batches, 1)
 
 
-def _crossing(pairs: list[tuple[QueryRecord | None, QueryRecord | None]]) -> Entry:
+def _crossing(pairs: list[tuple[QueryRecord | None, QueryRecord | None]]) -> TableEntry:
     points = [
         (float(ours.batch_rows), a_batch(theirs) / a_batch(ours))
         for ours, theirs in pairs
@@ -58,15 +58,15 @@ def _crossing(pairs: list[tuple[QueryRecord | None, QueryRecord | None]]) -> Ent
     return crossing(points)
 
 
-def crossing(points: list[tuple[float, float]]) -> Entry:
+def crossing(points: list[tuple[float, float]]) -> TableEntry:
     """Find the size from which on a ratio (recomputed / maintained), known at some sizes, stays below 1."""
     if not points:
         return NOTHING
     at = max((index for index, (_, share) in enumerate(points) if share >= 1), default=-1)
     if at == -1:
-        return Entry(f"below {points[0][0]:,.0f}", 0.0)
+        return TableEntry(f"below {points[0][0]:,.0f}", 0.0)
     if at == len(points) - 1:
-        return Entry(f"above {points[-1][0]:,.0f}", math.inf)
+        return TableEntry(f"above {points[-1][0]:,.0f}", math.inf)
     (size, share), (next_size, next_share) = points[at], points[at + 1]
     part = math.log(share) / (math.log(share) - math.log(next_share))
     return count(round(math.exp(math.log(size) + part * math.log(next_size / size)), -1))
@@ -94,11 +94,11 @@ def load(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _times(record: QueryRecord | None, once: float) -> list[Entry]:
+def _times(record: QueryRecord | None, once: float) -> list[TableEntry]:
     return [of(record, lambda each: seconds(each.best)), of(record, lambda each: ratio(each.best / once))]
 
 
-def _more(fine: QueryRecord | None, small: QueryRecord | None) -> Entry:
+def _more(fine: QueryRecord | None, small: QueryRecord | None) -> TableEntry:
     if (
         fine is None
         or small is None
@@ -149,15 +149,11 @@ def _named(known: Lookup, figures: list[Figure]) -> dict[str, dict[Column, Figur
     return {name: row for name, row in rows.items() if any(_ours(known, each) for each in row.values())}
 
 
-def _compared(known: Lookup, figure: Figure | None) -> tuple[Entry, Entry, Entry]:
+def _compared(known: Lookup, figure: Figure | None) -> tuple[TableEntry, TableEntry, TableEntry]:
     if figure is None:
         return NOTHING, NOTHING, NOTHING
     ours, theirs = _ours(known, figure), figure.value
-    return (
-        rate(theirs),
-        of(ours, lambda each: rate(each.rate)),
-        of(ours, lambda each: ratio(each.rate / theirs)),
-    )
+    return (rate(theirs), of(ours, lambda each: rate(each.rate)), of(ours, lambda each: ratio(each.rate / theirs)))
 
 
 def _ours(known: Lookup, figure: Figure) -> QueryRecord | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from deltamark.harness.console.formatting import NOTHING, Entry, brief, count, ratio, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, ratio, words
 from deltamark.harness.console.table import Row, Table, mean_foot
 from deltamark.harness.measure.batch_sizes import ON_SPARK
 from deltamark.harness.results.record import QueryRecord
@@ -42,15 +42,15 @@ def distributed(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _ratio(one: QueryRecord | None, other: QueryRecord | None) -> Entry:
+def _ratio(one: QueryRecord | None, other: QueryRecord | None) -> TableEntry:
     if one is None or other is None or not (one.has_numbers and other.has_numbers):
         return NOTHING
     return ratio(a_batch(one) / a_batch(other))
 
 
-def _winning(spark: QueryRecord | None, again: QueryRecord | None) -> Entry:
+def _winning(spark: QueryRecord | None, again: QueryRecord | None) -> TableEntry:
     """Return the number of rows after which recomputing always takes longer than Spark's median batch."""
     if spark is None or again is None or not (spark.has_numbers and again.has_numbers and again.trace):
         return NOTHING
     lost = max((at for at, (_, took) in enumerate(again.trace) if took <= spark.latency["p50"]), default=-1)
-    return count(again.trace[lost + 1][0]) if lost + 1 < len(again.trace) else Entry("never", math.inf)
+    return count(again.trace[lost + 1][0]) if lost + 1 < len(again.trace) else TableEntry("never", math.inf)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from deltamark.harness.console.formatting import NOTHING, Entry, rate, seconds
+from deltamark.harness.console.formatting import NOTHING, TableEntry, rate, seconds
 from deltamark.harness.results.record import QueryRecord, Record
 
 
-def of(record: QueryRecord | None, show: Callable[[QueryRecord], Entry]) -> Entry:
+def of(record: QueryRecord | None, show: Callable[[QueryRecord], TableEntry]) -> TableEntry:
     """Format a number of a record, or the reason why it has none."""
     if record is None:
         return NOTHING
@@ -17,17 +17,17 @@ def of(record: QueryRecord | None, show: Callable[[QueryRecord], Entry]) -> Entr
     return show(record) if record.has_numbers else NOTHING
 
 
-def why(record: Record) -> Entry:
+def why(record: Record) -> TableEntry:
     """Format the reason why a record has no number."""
-    return Entry({"wrong": "WRONG", "timeout": f">{record.limit:g}s"}.get(record.status, "failed"))
+    return TableEntry({"wrong": "WRONG", "timeout": f">{record.limit:g}s"}.get(record.status, "failed"))
 
 
-def whole(record: QueryRecord) -> Entry:
+def whole(record: QueryRecord) -> TableEntry:
     """Format the seconds of a fully timed stream, or the rate of a sampled one."""
     return seconds(record.best) if record.fully_timed else rate(record.rate)
 
 
-def peak(records: Iterable[QueryRecord | None]) -> Entry:
+def peak(records: Iterable[QueryRecord | None]) -> TableEntry:
     """Format the best rate of several records."""
     rates = [record.rate for record in records if record is not None and record.has_numbers]
     return rate(max(rates)) if rates else NOTHING

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from deltamark.harness.console.formatting import NOTHING, Entry, brief, count, megabytes, rate, ratio, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
 from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, FINE, PHYSICAL, SMALL
 from deltamark.harness.results import published
@@ -41,7 +41,7 @@ def small(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _against(theirs: float, record: QueryRecord) -> Entry:
+def _against(theirs: float, record: QueryRecord) -> TableEntry:
     return ratio(record.rate / theirs)
 
 
@@ -67,7 +67,7 @@ def deletions(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _state(record: QueryRecord) -> Entry:
+def _state(record: QueryRecord) -> TableEntry:
     return count(record.state_rows)
 
 
@@ -87,7 +87,7 @@ def latency(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _latency(at: str, record: QueryRecord) -> Entry:
+def _latency(at: str, record: QueryRecord) -> TableEntry:
     return brief(record.latency[at])
 
 
@@ -114,5 +114,5 @@ def state(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _a_row(record: QueryRecord) -> Entry:
+def _a_row(record: QueryRecord) -> TableEntry:
     return count(record.state_bytes / record.state_rows) if record.state_rows >= MIN_STATE_ROWS else NOTHING

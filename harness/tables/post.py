@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from deltamark.harness.console.formatting import NOTHING, Entry, rate, ratio, seconds, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, rate, ratio, seconds, words
 from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Batching
 from deltamark.harness.results import published
@@ -99,7 +99,7 @@ def _ours_first(row: tuple[str, str]) -> tuple[bool, str, str]:
     return engine != EMBEDDED, engine, query
 
 
-def _improvement(found: list[QueryRecord | None]) -> Entry:
+def _improvement(found: list[QueryRecord | None]) -> TableEntry:
     """Return the speed of the fastest number of workers relative to one."""
     first, *others = found
     rates = [record.rate for record in others if record is not None and record.has_numbers]
@@ -115,12 +115,12 @@ def _rival(known: Lookup, query: str, engine: str, column: Batching) -> QueryRec
     return known.find(query, *column)
 
 
-def _cost(found: list[QueryRecord | None], rival: QueryRecord | None) -> Entry:
+def _cost(found: list[QueryRecord | None], rival: QueryRecord | None) -> TableEntry:
     records = [record for record in found if record is not None]
     if rival is None or not rival.has_numbers:
         return NOTHING
     beaten = [record.workers for record in records if record.has_numbers and record.rate > rival.rate]
-    return Entry(str(beaten[0]), beaten[0]) if beaten else Entry(f"more than {records[-1].workers}", math.inf)
+    return TableEntry(str(beaten[0]), beaten[0]) if beaten else TableEntry(f"more than {records[-1].workers}", math.inf)
 
 
 def variants(known: Lookup) -> Table:

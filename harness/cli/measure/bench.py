@@ -60,11 +60,7 @@ def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: dict[str, A
     if not compiled_before():
         warn("compiling the kernels, once on this machine: about a minute")
     try:
-        with (
-            _session(writer, header),
-            suite.measurer(plan) as measurer,
-            Reporter(len(plan.remaining)) as reporter,
-        ):
+        with _session(writer, header), suite.measurer(plan) as measurer, Reporter(len(plan.remaining)) as reporter:
             Runner(plan, measurer, writer, reporter, records).run()
     except KeyboardInterrupt:
         warn("\ninterrupted: finished cells are kept, the same command goes on from there")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from deltamark.harness.console.formatting import Entry, brief, rate, ratio
+from deltamark.harness.console.formatting import TableEntry, brief, rate, ratio
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.charts.markup import Markup, joined, tag
 from deltamark.harness.results.record import QueryRecord
@@ -24,7 +24,7 @@ def tiles(known: Lookup) -> Markup:
     return joined([tag("dl", made, class_="tiles"), note])
 
 
-def _numbers(known: Lookup) -> Iterable[tuple[Entry, str]]:
+def _numbers(known: Lookup) -> Iterable[tuple[TableEntry, str]]:
     """Yield geometric means over the queries that have the number."""
     peaks = [max(rates) for query in known.queries if (rates := _rates(known, query))]
     yield rate(geomean(peaks)), f"tuples at the best batch size, mean* of {len(peaks)} queries"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,19 +12,15 @@ from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.graphs.make import directory_of, make_graph
 from deltamark.datagen.make import Wanted
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.console.table import Table
 from deltamark.harness.results import machine
-from deltamark.harness.results.record import Record
 from deltamark.harness.results.table_record import TableRow
 from deltamark.harness.suites.graphs import cells, skew
-from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, BY_HAND, LOOPS, warm
+from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, BY_HAND, LOOPS
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
 from deltamark.harness.suites.graphs.load_simulation import simulation
-from deltamark.harness.suites.plan import Plan
-from deltamark.harness.suites.suite import Suite
-from deltamark.harness.suites.table_cell import ForkingMeasurer, TableCell, forking
+from deltamark.harness.suites.table_cell import TableCell
+from deltamark.harness.suites.table_suite import TableSuite
 from deltamark.harness.tables.suites.graph import graph_tables
-from deltamark.harness.tables.suites.rows import suite_tables
 from deltamark.queries.graph.motifs import MOTIFS
 
 NAME = "graph"
@@ -57,10 +52,11 @@ class LazyGraph:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphSuite(Suite):
+class GraphSuite(TableSuite):
     NAME = NAME
     TITLE = "Graphs"
     CODE = "suites.graphs"
+    MAKE_TABLES = graph_tables
 
     scale: int = 16
     hub: int = 13_127
@@ -105,10 +101,3 @@ class GraphSuite(Suite):
         for name, each in (*graphs, (f"{names[-1]}, oriented", LazyGraph(names[-1], self.data))):
             dataset = f"triangle, {skew.SHARDS} shards"
             yield each.cell("skew", name, measure, verified=BY_BIGJOIN, dataset=dataset)
-
-    def measurer(self, plan: Plan) -> AbstractContextManager[ForkingMeasurer]:
-        return forking(plan, warm)
-
-    @staticmethod
-    def tables(records: Iterable[Record]) -> list[Table]:
-        return suite_tables(records, NAME, graph_tables)

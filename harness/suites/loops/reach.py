@@ -18,6 +18,8 @@ from deltamark.dataflow.runtime.multi_dataflow import Together
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure import resources
+from deltamark.harness.results.table_record import TableRow
+from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.queries.graph.reach import by_distance
 
 LOAD_BATCH_EDGES = 10_000_000
@@ -26,7 +28,7 @@ LOAD_BATCH_EDGES = 10_000_000
 BYTES_PER_EDGE, BYTES_PER_NODE = 20, 400
 """More memory than the engine needs, index included."""
 
-COUNTS, INDEX = "distances", "index"
+DISTANCES = "distances"
 
 Levels = dict[int, tuple[int, int]]
 """By distance: the number of nodes, and the sum of their numbers."""
@@ -77,75 +79,50 @@ def levels(graph: ChangingGraph, roots: np.ndarray) -> Levels:
     return by_distance
 
 
-@dataclass(frozen=True)
-class Updates:
-    """Batches of edge changes, each at a logical time of its own: changes per batch, number of batches, and seconds."""
-
-    size: int
-    batches: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class DistanceCosts:
-    """The time and memory that distances take; `wrong` names the first part whose answer differs from numpy's."""
-
-    index_seconds: float
-    scratch_seconds: float
-    attach_seconds: float
-    index_bytes: int
-    more_bytes: int
-    reached: int
-    farthest: int
-    updates: tuple[Updates, ...]
-    wrong: str
-
-
 def measure(
     graph: ChangingGraph, roots: np.ndarray, *, sizes: tuple[int, ...], changes: int, seed: int
-) -> DistanceCosts:
-    """Measure one graph. sizes: changes per batch, each with about `changes` changes in all."""
+) -> Iterator[TableRow]:
+    """Yield a row for the work before any change, and a row per batch size, with about `changes` changes each."""
     declared = 2 * len(graph.src) + 2 * changes * len(sizes)
     nodes = integer(0, graph.nodes - 1)
     edges = source("edges", {"src": nodes, "dst": nodes}, declared)
     root_nodes = source("roots", {"node": nodes}, max(len(roots), 1))
     plan, index = by_distance(edges, root_nodes), root_nodes.join(edges, on={"node": "src"})
     expected = levels(graph, roots)
-    scratch_seconds, wrong = _from_scratch(graph, roots, plan, expected)
-    with closing(Together({INDEX: index})) as engine:
+    figures = {"scratch": _from_scratch(graph, roots, plan, expected)}
+    with closing(Together({"index": index})) as engine:
         with closing(resources.Warm(_touched_bytes(graph))) as warm:
-            index_seconds, last_time = _load(engine, graph, warm), _load_times(graph)
+            figures["index"] = _load(engine, graph, warm)
             index_bytes = engine.state_bytes()
         started = time.perf_counter()
-        answer = engine.attach(COUNTS, plan, {"roots": [_roots(roots, 0)]})
-        attach_seconds = time.perf_counter() - started
-        more_bytes = engine.state_bytes() - index_bytes
-        engine.retire(INDEX)
-        wrong = wrong or _difference("attached", _summed({}, answer), expected)
-        maintained, updates = _summed({}, answer), []
-        random = np.random.default_rng(seed + 1)
+        answer = engine.attach(DISTANCES, plan, {"roots": [_roots(roots, 0)]})
+        figures["attached"] = time.perf_counter() - started
+        figures |= {"index_bytes": index_bytes, "more_bytes": engine.state_bytes() - index_bytes}
+        engine.retire("index")
+        maintained = _summed({}, answer)
+        _compare("attached", maintained, expected)
+        figures |= {"reached": sum(nodes_at for nodes_at, _ in expected.values()), "farthest": max(expected)}
+        yield TableRow(DISTANCES, {name: [value] for name, value in figures.items()})
+        random, time_of_batch = np.random.default_rng(seed + 1), _load_times(graph)
         for size in sizes:
             count = max(changes // size, 1)
-            batches = _batches(graph, random, size, count, last_time + 1)
-            maintained, seconds = _update(engine, maintained, batches)
-            last_time += count
-            updates.append(Updates(size, count, seconds))
-        wrong = wrong or _difference("after updates", maintained, levels(graph, roots))
-    reached = sum(nodes_at for nodes_at, _ in expected.values())
-    return DistanceCosts(
-        index_seconds, scratch_seconds, attach_seconds, index_bytes, more_bytes, reached, max(expected),
-        tuple(updates), wrong,
-    )  # fmt: skip
+            maintained, seconds = _update(
+                engine, maintained, _batches(graph, random, size, count, time_of_batch + 1)
+            )  # fmt: skip
+            time_of_batch += count
+            yield TableRow(str(size), {"batches": [count], "seconds": [seconds]})
+        _compare("after updates", maintained, levels(graph, roots))
 
 
-def _from_scratch(graph: ChangingGraph, roots: np.ndarray, plan: Collection, expected: Levels) -> tuple[float, str]:
-    with closing(Together({COUNTS: plan})) as engine:
+def _from_scratch(graph: ChangingGraph, roots: np.ndarray, plan: Collection, expected: Levels) -> float:
+    with closing(Together({DISTANCES: plan})) as engine:
         with closing(resources.Warm(_touched_bytes(graph))) as warm:
             seconds = _load(engine, graph, warm)
         started = time.perf_counter()
-        answer = engine.feed_all({"roots": _roots(roots, _load_times(graph))})[COUNTS]
+        answer = engine.feed_all({"roots": _roots(roots, _load_times(graph))})[DISTANCES]
         seconds += time.perf_counter() - started
-    return seconds, _difference("from scratch", _summed({}, answer), expected)
+    _compare("from scratch", _summed({}, answer), expected)
+    return seconds
 
 
 def _load_times(graph: ChangingGraph) -> int:
@@ -179,7 +156,7 @@ def _update(engine: Together, maintained: Levels, batches: Iterator[Batch]) -> t
     seconds = 0.0
     for batch in batches:
         started = time.perf_counter()
-        answer = engine.feed_all({"edges": batch})[COUNTS]
+        answer = engine.feed_all({"edges": batch})[DISTANCES]
         seconds += time.perf_counter() - started
         maintained = _summed(maintained, answer)
     return maintained, seconds
@@ -209,8 +186,9 @@ def _summed(before: Levels, answer: Batch) -> Levels:
     return after
 
 
-def _difference(part: str, actual: Levels, expected: Levels) -> str:
+def _compare(part: str, actual: Levels, expected: Levels) -> None:
     for dist in sorted({*actual, *expected}):
         if actual.get(dist) != expected.get(dist):
-            return f"{part}, at distance {dist}: {actual.get(dist)}, numpy says {expected.get(dist)}"
-    return ""
+            difference = f"{part}, at distance {dist}: {actual.get(dist)}, numpy says {expected.get(dist)}"
+            remedy = "pytest tests/harness/suites/test_reach.py tells whether small graphs are right"
+            raise WrongAnswerError("a wrong answer", difference, remedy)

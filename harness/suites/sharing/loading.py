@@ -7,29 +7,18 @@ needs has been touched before: see resources.Warm.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from random import Random
 
-from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.sharing import Choice
 from deltamark.dataflow.runtime.multi_dataflow import Together
-from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_A_ROUND, Feed
-from deltamark.datagen.schema import RelationName, relation
-from deltamark.datagen.workload import Workload
-from deltamark.harness.check import verify
-from deltamark.harness.check.oracle import Oracle
+from deltamark.datagen.feed import TIMES_A_ROUND
 from deltamark.harness.check.snapshot import Snapshot
-from deltamark.harness.engines.duckdb_tables import reads
-from deltamark.harness.engines.embedded import collection
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.measure import resources
-from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
-
-Plans = Mapping[str, Collection]
+from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.suites.sharing.queries import SharedQueries
 
 
 @dataclass(frozen=True)
@@ -43,38 +32,32 @@ class Loaded:
     peak_bytes: int
 
 
-@dataclass(frozen=True)
-class AlternateLoads:
-    """Loads of all queries together and of each alone: first untimed ones for their memory, then timed ones."""
+def loads(shared: SharedQueries, logical: int, physical: int, runs: int) -> Iterator[TableRow]:
+    """Load all queries together, then each alone, and so on: once for their memory, then timed."""
+    rounds = shared.work.rounds
+    drawn = Random(logical * physical).randrange(1, rounds) // logical * logical  # noqa: S311
+    check(shared, logical, physical, sorted({max(drawn, logical), rounds}))
 
-    together: Loaded
-    alone: Sequence[Loaded]
-    timed_together: Sequence[Loaded]
-    timed_alone: Sequence[Sequence[Loaded]]
+    def load(names: Sequence[str], touched_bytes: int = 0) -> Loaded:
+        return _load(shared, names, logical, physical, touched_bytes)
 
-
-@dataclass(frozen=True)
-class SharedArrangement:
-    """An arrangement that several queries read."""
-
-    name: str
-    queries: Sequence[str]
-    rows: int
-    size: int
-
-
-def plans(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> dict[str, Collection]:
-    return {name: collection(cell, dataset, work) for name, cell in cells.items()}
+    names = list(shared.names)
+    together, alone = load(names), [load([name]) for name in names]
+    timed_together, timed_alone = [], []
+    for _ in range(runs):
+        timed_together.append([load(names, together.state_bytes)])
+        timed_alone.append([load([name], each.state_bytes) for name, each in zip(names, alone, strict=True)])
+    figures = _figures("together", timed_together, [together]) | _figures("alone", timed_alone, alone)
+    yield TableRow(f"{logical} x {physical}", {"tuples": [together.tuples], **figures})
 
 
-def load(  # noqa: PLR0913, PLR0917 (the stream, its batching, and the memory to touch before)
-    by_name: Plans, dataset: Dataset, work: Workload, logical: int, physical: int, touched_bytes: int = 0
-) -> Loaded:
-    """Load a stream into one dataflow of all queries."""
+def _load(shared: SharedQueries, names: Sequence[str], logical: int, physical: int, touched_bytes: int) -> Loaded:
+    """Load the stream into one dataflow of some of the queries."""
+    plans = {name: shared.plans[name] for name in names}
     resources.reset_peak()
-    with closing(Together(by_name)) as engine, closing(resources.Warm(touched_bytes)) as warm:
+    with closing(Together(plans)) as engine, closing(resources.Warm(touched_bytes)) as warm:
         seconds, tuples = 0.0, 0
-        for batch in taken(engine, dataset, work, logical, physical):
+        for batch in shared.batches(engine, logical, physical):
             warm.give()
             started = time.perf_counter()
             engine.push_all(batch)
@@ -83,82 +66,47 @@ def load(  # noqa: PLR0913, PLR0917 (the stream, its batching, and the memory to
         return Loaded(seconds, tuples, engine.state_rows(), engine.state_bytes(), resources.peak())
 
 
-def alternate(  # noqa: PLR0913, PLR0917 (the stream, its batching, and the number of runs)
-    by_name: Plans, dataset: Dataset, work: Workload, logical: int, physical: int, runs: int
-) -> AlternateLoads:
-    """Load all queries together, then each alone, and so on."""
-
-    def load_of(names: Sequence[str], touched_bytes: int = 0) -> Loaded:
-        return load({name: by_name[name] for name in names}, dataset, work, logical, physical, touched_bytes)
-
-    together, alone = load_of(list(by_name)), [load_of([name]) for name in by_name]
-    timed_together, timed_alone = [], []
-    for _ in range(runs):
-        timed_together.append(load_of(list(by_name), together.state_bytes))
-        timed_alone.append([load_of([name], each.state_bytes) for name, each in zip(by_name, alone, strict=True)])
-    return AlternateLoads(together, alone, timed_together, timed_alone)
+def _figures(name: str, timed: Sequence[Sequence[Loaded]], sizes: Sequence[Loaded]) -> Figures:
+    """Sum the seconds of loads, run by run, and their state; the peak is that of the largest."""
+    return {
+        f"{name}_seconds": [sum(each.seconds for each in run) for run in timed],
+        f"{name}_rows": [sum(each.state_rows for each in sizes)],
+        f"{name}_bytes": [sum(each.state_bytes for each in sizes)],
+        f"{name}_peak": [max(each.peak_bytes for each in sizes)],
+    }
 
 
-def shared_arrangements(by_name: Plans, dataset: Dataset, work: Workload) -> list[SharedArrangement]:
-    """List the arrangements that several queries read after all rows were loaded, the largest first."""
-    with closing(loaded(by_name, dataset, work)) as engine:
-        shared = [SharedArrangement(*each) for each in engine.sharing() if len(each[1]) > 1]
-    return sorted(shared, key=lambda each: -each.size)
-
-
-def choices(by_name: Plans) -> list[tuple[str, Choice]]:
-    """List the planner's decisions about arrangements that differ in their filters."""
-    with closing(Together(by_name)) as engine:
-        return engine.choices()
-
-
-def check(  # noqa: PLR0913, PLR0917 (the stream, its batching, and the rounds to compare at)
-    cells: Mapping[str, Cell], dataset: Dataset, work: Workload, logical: int, physical: int, rounds: Sequence[int]
-) -> str:
-    """Compare all answers with DuckDB's after some numbers of rounds; return the first difference."""
-    by_name = plans(cells, dataset, work)
-    with closing(Together(by_name)) as engine, closing(oracle_of(cells, dataset, work)) as oracle:
-        feed = Feed(dataset, work, input_columns(engine), logical=logical)
-        snapshots = {name: Snapshot(each.schema) for name, each in by_name.items()}
+def check(shared: SharedQueries, logical: int, physical: int, rounds: Sequence[int]) -> None:
+    """Compare all answers with DuckDB's after some numbers of rounds; raise an error at the first difference."""
+    with closing(Together(shared.plans)) as engine, closing(shared.oracle()) as oracle:
+        feed = shared.feed(engine, logical)
+        snapshots = {name: Snapshot(plan.schema) for name, plan in shared.plans.items()}
         for stop in rounds:
             while not feed.done and feed.round < stop:
                 batch = batches(feed.take(min(physical, -(-(stop - feed.round) // logical))))
                 for name, changes in engine.feed_all(batch).items():
                     snapshots[name].add(changes)
-            oracle.at(TIMES_A_ROUND * min(feed.round, work.rounds) - 1)
-            for name, cell in cells.items():
-                wrong = difference(cell, snapshots[name], oracle)
-                if wrong:
-                    return f"{name}, together with others, after {feed.round} rounds\n{wrong}"
-    return ""
+            oracle.at(TIMES_A_ROUND * min(feed.round, shared.work.rounds) - 1)
+            for name, snapshot in snapshots.items():
+                where = f"together with others, after {feed.round} rounds in batches of {logical} x {physical}"
+                shared.compare(name, snapshot, oracle, where)
 
 
-def oracle_of(cells: Mapping[str, Cell], dataset: Dataset, work: Workload) -> Oracle:
-    relations = sorted({name for each in cells for name in query(each).relations})
-    text = " ".join(cell.sql for cell in cells.values())
-    return Oracle(dataset, work, reads(text, tuple(relations)), 1)
+def arrangements(shared: SharedQueries) -> Iterator[TableRow]:
+    """List the arrangements that several queries read after all rows were loaded, the largest first."""
+    with closing(shared.loaded()) as engine:
+        several = [each for each in engine.sharing() if len(each[1]) > 1]
+    for name, queries, rows, size in sorted(several, key=lambda each: -each[-1]) or [("none", [], 0, 0)]:
+        yield TableRow(name, {"rows": [rows], "bytes": [size]}, " ".join(queries))
 
 
-def difference(cell: Cell, snapshot: Snapshot, oracle: Oracle) -> str:
-    return verify.difference(snapshot.answer(query(cell.query).order), oracle.answer(cell.sql))
-
-
-def taken(
-    engine: Together, dataset: Dataset, work: Workload, logical: int, physical: int
-) -> Iterator[dict[str, Batch]]:
-    """Yield the stream in batches of the columns that a dataflow reads."""
-    feed = Feed(dataset, work, input_columns(engine), logical=logical)
-    while not feed.done:
-        yield batches(feed.take(physical))
-
-
-def loaded(by_name: Plans, dataset: Dataset, work: Workload) -> Together:
-    """Return a dataflow with all rows loaded."""
-    engine = Together(by_name)
-    for batch in taken(engine, dataset, work, work.rounds, 1):
-        engine.push_all(batch)
-    return engine
-
-
-def input_columns(engine: Together) -> dict[RelationName, tuple[str, ...]]:
-    return {relation(name).name: columns for name, columns in engine.inputs.items()}
+def filters(shared: SharedQueries) -> Iterator[TableRow]:
+    """List the planner's decisions about arrangements that differ in their filters."""
+    names = "apart", "left", "bytes_apart", "bytes_as_one", "in_vain"
+    with closing(Together(shared.plans)) as engine:
+        decisions = [
+            (name, (each.apart, len(each.filters), each.bytes_apart, each.bytes_as_one, each.in_vain))
+            for name, each in engine.choices()
+        ]
+    for name, values in decisions or [("none", (0, 0, 0, 0, 0))]:
+        yield TableRow(name, {figure: [value] for figure, value in zip(names, values, strict=True)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from deltamark.datagen.workload import known_workload
 from deltamark.errors import unknown
@@ -55,10 +56,10 @@ class SampledCell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridRequest:
+class GridSettings:
     """The settings that select cells; empty ones select the default."""
 
-    sf: str
+    sf: Decimal = Decimal("0.01")
     queries: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     logical: tuple[int, ...] = ()
@@ -66,40 +67,41 @@ class GridRequest:
     product: tuple[int, ...] = ()
     workers: tuple[int, ...] = ()
     engines: tuple[str, ...] = ("embedded", DUCKDB)
-    workloads: tuple[str, ...] = ()
+    workload: tuple[str, ...] = ()
     sample: int | None = None
     master: str = ""
-    data: str = ""
-    """The digest of the data."""
 
     @property
     def selects_batchings(self) -> bool:
-        return bool(self.variants or self.logical or self.physical or self.product or self.workers or self.workloads)
+        return bool(self.variants or self.logical or self.physical or self.product or self.workers or self.workload)
 
 
-def grid_cells(request: GridRequest) -> list[SampledCell]:
-    """List the cells without duplicates, in the order of the tables; raise an error for an unknown name."""
-    names = request.queries or tuple(QUERIES)
+def grid_cells(settings: GridSettings, data: str = "") -> list[SampledCell]:
+    """List the cells without duplicates, in the order of the tables; raise an error for an unknown name.
+
+    data: the digest of the data.
+    """
+    names = settings.queries or tuple(QUERIES)
     known = {variant for name in names for variant in query(name).variants}
-    for variant in set(request.variants) - {EVERY_VARIANT, *known}:
+    for variant in set(settings.variants) - {EVERY_VARIANT, *known}:
         raise unknown("variant", variant, known)
-    for work in request.workloads:
+    for work in settings.workload:
         known_workload(work)
-    cells = _selected(request, names) if request.selects_batchings else _default(request, names)
-    cells = (cell.but(master=request.master) if cell.engine in (SPARK, SPARK_SQL) else cell for cell in cells)
-    sampled = (SampledCell(cell, _sample(request, cell), request.data) for cell in cells)
+    cells = _selected(settings, names) if settings.selects_batchings else _default(settings, names)
+    cells = (cell.but(master=settings.master) if cell.engine in (SPARK, SPARK_SQL) else cell for cell in cells)
+    sampled = (SampledCell(cell, _sample(settings, cell), data) for cell in cells)
     return list(dict.fromkeys(sampled))
 
 
-def _sample(request: GridRequest, cell: Cell) -> int:
-    if request.sample is not None:
-        return request.sample
+def _sample(settings: GridSettings, cell: Cell) -> int:
+    if settings.sample is not None:
+        return settings.sample
     return SAMPLED_BATCHES if has_stream(cell.engine) else RECOMPUTED_BATCHES
 
 
-def _default(request: GridRequest, names: Sequence[str]) -> Iterator[Cell]:
-    for engine in request.engines:
-        base = [Cell(name, request.sf, engine=engine) for name in names]
+def _default(settings: GridSettings, names: Sequence[str]) -> Iterator[Cell]:
+    for engine in settings.engines:
+        base = [Cell(name, str(settings.sf), engine=engine) for name in names]
         if engine in (SPARK, SPARK_SQL):
             yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(size, 1) for size in SPARK_LOGICAL])
         else:
@@ -119,22 +121,22 @@ def _maintained(base: Sequence[Cell]) -> Iterator[Cell]:
             yield from _at(_variants(cell, (EVERY_VARIANT,)), PHYSICAL)
 
 
-def _selected(request: GridRequest, names: Sequence[str]) -> Iterator[Cell]:
-    batchings = _batchings(request)
-    for engine in request.engines:
-        for work in request.workloads or ("insert",):
-            cells = [Cell(name, request.sf, work, engine=engine) for name in names]
+def _selected(settings: GridSettings, names: Sequence[str]) -> Iterator[Cell]:
+    batchings = _batchings(settings)
+    for engine in settings.engines:
+        for work in settings.workload or ("insert",):
+            cells = [Cell(name, str(settings.sf), work, engine=engine) for name in names]
             if has_stream(engine):
-                cells = [variant for cell in cells for variant in _variants(cell, request.variants)]
-            several = [cell.but(workers=workers) for cell in cells for workers in request.workers or (1,)]
+                cells = [variant for cell in cells for variant in _variants(cell, settings.variants)]
+            several = [cell.but(workers=workers) for cell in cells for workers in settings.workers or (1,)]
             yield from _at(several, batchings)
 
 
-def _batchings(request: GridRequest) -> list[Batching]:
-    batchings = [batching for product in request.product for batching in product_batchings(product)]
-    if request.logical or request.physical:
-        batchings += [(logical, size) for logical in request.logical or (1,) for size in request.physical or (1,)]
-    return batchings or ([COARSE] if request.workers else [*PHYSICAL])
+def _batchings(settings: GridSettings) -> list[Batching]:
+    batchings = [batching for product in settings.product for batching in product_batchings(product)]
+    if settings.logical or settings.physical:
+        batchings += [(logical, size) for logical in settings.logical or (1,) for size in settings.physical or (1,)]
+    return batchings or ([COARSE] if settings.workers else [*PHYSICAL])
 
 
 def _at(cells: Iterable[Cell], batchings: Iterable[Batching]) -> Iterator[Cell]:

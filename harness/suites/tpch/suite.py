@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted
 from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.console.table import Table
-from deltamark.harness.engines.registry import DUCKDB
 from deltamark.harness.measure.client import Measuring, Warm
 from deltamark.harness.results import machine
 from deltamark.harness.results.record import TPCH, QueryRecord, Record, of_queries
 from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.suite import Suite
 from deltamark.harness.suites.tpch.checked_measurer import CheckedMeasurer
-from deltamark.harness.suites.tpch.grid import GridRequest, SampledCell, grid_cells
+from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
 from deltamark.harness.tables import tables
 
 CHECK_BYTES_PER_DATA_BYTE = 4
@@ -26,21 +24,10 @@ CHECK_BYTES_PER_DATA_BYTE = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class TpchSuite(Suite):
+class TpchSuite(GridSettings, Suite):
     NAME = TPCH
     TITLE = "TPC-H"
     CODE = "suites.tpch"
-
-    sf: Decimal = Decimal("0.01")
-    queries: tuple[str, ...] = ()
-    variants: tuple[str, ...] = ()
-    logical: tuple[int, ...] = ()
-    physical: tuple[int, ...] = ()
-    product: tuple[int, ...] = ()
-    workers: tuple[int, ...] = ()
-    engines: tuple[str, ...] = ("embedded", DUCKDB)
-    workload: tuple[str, ...] = ()
-    sample: int | None = None
 
     @property
     def _wanted(self) -> Wanted:
@@ -50,11 +37,7 @@ class TpchSuite(Suite):
         open_dataset(self._wanted)
 
     def cells(self) -> Sequence[SampledCell]:
-        return grid_cells(GridRequest(
-            sf=str(self.sf), queries=self.queries, variants=self.variants, logical=self.logical,
-            physical=self.physical, product=self.product, workers=self.workers, engines=self.engines,
-            workloads=self.workload, sample=self.sample, master=self.master, data=machine.data(self._wanted.directory),
-        ))  # fmt: skip
+        return grid_cells(self, machine.data(self._wanted.directory))
 
     def headline(self, plan: Plan) -> str:
         """Describe the cells, such as `484 cells = 22 queries x 22 batchings`."""
@@ -72,8 +55,8 @@ class TpchSuite(Suite):
             service.warm()
             yield measurer
 
-    @staticmethod
-    def tables(records: Iterable[Record]) -> list[Table]:
+    @classmethod
+    def tables(cls, records: Iterable[Record]) -> list[Table]:
         records = list(records)
         scale_factors = sorted({record.sf for record in records if isinstance(record, QueryRecord)})
         return [table for sf in scale_factors for table in tables(of_queries(records, sf), sf)]

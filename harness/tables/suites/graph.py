@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltamark.harness.console.formatting import Entry, brief, megabytes, rate, ratio, short, words
+from deltamark.harness.console.formatting import TableEntry, brief, megabytes, rate, ratio, short, words
 from deltamark.harness.console.table import Row, Table
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.graphs.cells import VERTICES, WORKERS
@@ -56,11 +56,11 @@ def _by_workers(name: str, measured: MeasuredRow) -> Row:
     return [words(name), *(shown_or_why(measured, show) for show in shows)]
 
 
-def _cost(measured: MeasuredRow) -> Entry:
+def _cost(measured: MeasuredRow) -> TableEntry:
     """Return the smallest number of workers that is faster than the hand-written thread."""
     hand, batches = measured.least("by_hand"), measured.least("batches")
     enough = [workers for workers in WORKERS if measured.least(f"seconds_w{workers}") / batches <= hand]
-    return Entry(str(enough[0]), enough[0]) if enough else Entry(f"more than {WORKERS[-1]}")
+    return TableEntry(str(enough[0]), enough[0]) if enough else TableEntry(f"more than {WORKERS[-1]}")
 
 
 def memory(found: RowsByTable) -> Table:
@@ -126,7 +126,7 @@ def hub(found: RowsByTable) -> Table:
     shown = (
         least("seconds"),
         number("proposals"),
-        share("proposals", "changes", lambda each: Entry(f"{each:,.2f}", each)),
+        share("proposals", "changes", lambda each: TableEntry(f"{each:,.2f}", each)),
     )
     headers = ["who proposes", "vertices, one by one", "proposals", "proposals a change"]
     notes = ["differential-dogs3 at such a vertex (LiveJournal): 172,318,129 proposals and 25.9 s fixed, 56 ms least"]
@@ -137,5 +137,5 @@ def _size(row: str) -> str:
     return short(int(row)) if row.isdecimal() else row
 
 
-def _tenths(value: float) -> Entry:
-    return Entry(f"{value:.1f}", value)
+def _tenths(value: float) -> TableEntry:
+    return TableEntry(f"{value:.1f}", value)

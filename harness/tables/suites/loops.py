@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltamark.harness.console.formatting import NOTHING, Entry, brief, count, megabytes, rate, ratio, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
 from deltamark.harness.console.table import Row, Table
 from deltamark.harness.results import published
 from deltamark.harness.results.table_record import MeasuredRow
@@ -52,5 +52,5 @@ def updates(found: list[MeasuredRow]) -> Table:
     return Table("distances-updates", "Distances while edges are inserted and deleted", headers, made, notes)
 
 
-def _updates(measured: MeasuredRow) -> Entry:
+def _updates(measured: MeasuredRow) -> TableEntry:
     return rate(int(measured.name) * measured.least("batches") / measured.least("seconds"))

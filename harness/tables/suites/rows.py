@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.console.formatting import NOTHING, Entry, brief, count, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, words
 from deltamark.harness.console.table import Row, Table
 from deltamark.harness.results.record import Record
 from deltamark.harness.results.table_record import AbsentFigureError, MeasuredRow, latest_rows
 from deltamark.harness.tables.entry import why
 
-Show = Callable[[MeasuredRow], Entry]
+Show = Callable[[MeasuredRow], TableEntry]
 RowsByTable = Mapping[str, Sequence[MeasuredRow]]
 """The rows of one dataset, by the name of their table."""
 
@@ -56,7 +56,7 @@ def rows(measured: Iterable[MeasuredRow], *shows: Show, name: Callable[[str], st
     return [[words(name(each.name)), *(shown_or_why(each, show) for show in shows)] for each in measured]
 
 
-def shown_or_why(measured: MeasuredRow, show: Show) -> Entry:
+def shown_or_why(measured: MeasuredRow, show: Show) -> TableEntry:
     """Format a figure of a row, or the reason why it has none; a row of an older version may lack a figure."""
     try:
         return show(measured) if measured.has_numbers else why(measured.record)
@@ -64,7 +64,7 @@ def shown_or_why(measured: MeasuredRow, show: Show) -> Entry:
         return NOTHING
 
 
-def least(figure: str, write: Callable[[float], Entry] = brief) -> Show:
+def least(figure: str, write: Callable[[float], TableEntry] = brief) -> Show:
     """Show the smallest value of a figure."""
     return lambda each: write(each.least(figure))
 
@@ -73,7 +73,7 @@ def number(figure: str) -> Show:
     return least(figure, count)
 
 
-def share(numerator: str, denominator: str, write: Callable[[float], Entry]) -> Show:
+def share(numerator: str, denominator: str, write: Callable[[float], TableEntry]) -> Show:
     """Show the quotient of two figures."""
     return lambda each: write(each.least(numerator) / each.least(denominator))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from deltamark.harness.console.formatting import Entry, count, rate, ratio, words
+from deltamark.harness.console.formatting import TableEntry, count, rate, ratio, words
 from deltamark.harness.console.table import Table
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results.table_record import MeasuredRow
-from deltamark.harness.suites.sharing.attaching import SMALL_BATCH
+from deltamark.harness.suites.sharing.attaching import SMALL_BATCH_ROUNDS
 from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
 
 SIDES = (("together", "together"), ("alone, sum", "alone"))
@@ -87,15 +87,15 @@ def crowding(found: RowsByTable) -> Table:
         "max beside",
     ]  # fmt: skip
     notes = [
-        f"each batch of {SMALL_BATCH} rounds first does `fuel` units of the attachment, of at most 4,096 rows each"
+        f"each batch of {SMALL_BATCH_ROUNDS} rounds first does `fuel` units of the attachment, each at most 4,096 rows"
     ]
     return Table("crowding", "Batch latencies of the others while a query attaches incrementally", headers, made, notes)
 
 
-def _batches(measured: MeasuredRow) -> Entry:
+def _batches(measured: MeasuredRow) -> TableEntry:
     entry = count(measured.least("batches"))
-    return entry if measured.least("there") else Entry(f"more than {entry.text}", entry.value)
+    return entry if measured.least("there") else TableEntry(f"more than {entry.text}", entry.value)
 
 
-def _mb(value: float) -> Entry:
+def _mb(value: float) -> TableEntry:
     return count(round(value / 1e6))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltamark.harness.console.formatting import Entry, count, ratio
+from deltamark.harness.console.formatting import TableEntry, count, ratio
 from deltamark.harness.console.table import Table
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.graphs.skew import KINDS, SIZES
@@ -30,9 +30,9 @@ def loads(found: Sequence[MeasuredRow]) -> Table:
 
 
 def _largest(kind: str) -> Show:
-    def show(each: MeasuredRow) -> Entry:
+    def show(each: MeasuredRow) -> TableEntry:
         most, whole = each.least(f"{kind}_most"), each.least(f"{kind}_all")
-        return Entry(f"{most:,.0f} ({most * each.least('shards') / max(whole, 1):.2f}x)", most)
+        return TableEntry(f"{most:,.0f} ({most * each.least('shards') / max(whole, 1):.2f}x)", most)
 
     return show
 
@@ -43,9 +43,9 @@ def _price(kind: str) -> Show:
 
 def shares(found: Sequence[MeasuredRow]) -> Table:
     """Make the table of copies of an edge by Shares and by our algorithms."""
-    held = (least(f"held_{each}", lambda times: Entry(f"{times:,.1f}", times)) for each in SIZES)
+    held = (least(f"held_{each}", lambda times: TableEntry(f"{times:,.1f}", times)) for each in SIZES)
     made = rows(
-        found, least("cover", lambda cover: Entry(f"{cover:g}", cover)), *held, number("indexes"),
+        found, least("cover", lambda cover: TableEntry(f"{cover:g}", cover)), *held, number("indexes"),
         least("indexes", lambda indexes: count(3 * indexes)),
     )  # fmt: skip
     headers = ["motif", "rho*", *(f"Shares, {each} shards" for each in SIZES), "BiGJoin", "BiGJoin-S, at most"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -15,7 +16,7 @@ from deltamark.harness.results.record import SPREAD, Origin
 from deltamark.harness.suites.plan import Effort, Plan
 from deltamark.harness.suites.runner import Runner
 from deltamark.harness.suites.tpch.checked_measurer import CheckedMeasurer
-from deltamark.harness.suites.tpch.grid import GridRequest, SampledCell, grid_cells
+from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
 from deltamark.harness.suites.tpch.suite import TpchSuite
 
 ORIGIN = Origin("code", "versions")
@@ -34,8 +35,8 @@ class Fake:
         self.asked.append((cell.query, rounds))
         return {"status": "ok", "once": 0.25}
 
-    def cell(self, request, beside=None):
-        cell, compare = request.cell, list(request.compare)
+    def cell(self, settings, beside=None):
+        cell, compare = settings.cell, list(settings.compare)
         self.measured.append((cell, compare))
         self.beside.append(beside and beside.cell)
         digest = self.said["digest"]
@@ -138,7 +139,7 @@ def test_done_is_what_the_same_code_did_with_as_many_runs(chunked):
 
 
 def test_the_default_grid_has_the_post_s_tables_and_ours():
-    cells = [cell.cell for cell in grid_cells(GridRequest(sf="1"))]
+    cells = [cell.cell for cell in grid_cells(GridSettings(sf=Decimal(1)))]
     ours = [(cell.logical, cell.physical) for cell in cells if cell.query == "q01" and cell.engine == "embedded"]
     assert len(cells) == len(set(cells))
     assert {(1, 1000), (1, 10**6), (1, 1), (10, 10_000), (100_000, 1), (10**6, 1)} <= set(ours)
@@ -150,27 +151,31 @@ def test_the_default_grid_has_the_post_s_tables_and_ours():
 
 
 def test_settings_choose_cells():
-    request = GridRequest(
-        sf="1", queries=("q15",), variants=("all",), logical=(1, 10), physical=(100,), workers=(1, 2),
-        engines=("embedded",), workloads=("window:10",),
+    settings = GridSettings(
+        sf=Decimal(1), queries=("q15",), variants=("all",), logical=(1, 10), physical=(100,), workers=(1, 2),
+        engines=("embedded",), workload=("window:10",),
     )  # fmt: skip
-    cells = [cell.cell for cell in grid_cells(request)]
+    cells = [cell.cell for cell in grid_cells(settings)]
     assert len(cells) == 4 * 2 * 2
     assert {cell.variant for cell in cells} == {"", "flat", "four-level", "ordered"}
     product = [
-        cell.cell for cell in grid_cells(GridRequest(sf="1", queries=("q01",), product=(1000,), engines=("embedded",)))
+        cell.cell
+        for cell in grid_cells(GridSettings(sf=Decimal(1), queries=("q01",), product=(1000,), engines=("embedded",)))
     ]
     assert [(cell.logical, cell.physical) for cell in product] == [(1, 1000), (10, 100), (100, 10), (1000, 1)]
 
 
 def test_unknown_names_are_told():
-    for request, message in (
-        (GridRequest(sf="1", queries=("q41",)), r"unknown query: q41"),
-        (GridRequest(sf="1", queries=("q15",), variants=("flta",)), r"unknown variant: flta; did you mean flat"),
-        (GridRequest(sf="1", product=(1234,)), r"not a power of ten: 1234"),
+    for settings, message in (
+        (GridSettings(sf=Decimal(1), queries=("q41",)), r"unknown query: q41"),
+        (
+            GridSettings(sf=Decimal(1), queries=("q15",), variants=("flta",)),
+            r"unknown variant: flta; did you mean flat",
+        ),
+        (GridSettings(sf=Decimal(1), product=(1234,)), r"not a power of ten: 1234"),
     ):
         with pytest.raises(DeltamarkError, match=message):
-            grid_cells(request)
+            grid_cells(settings)
 
 
 def test_an_unknown_workload_is_told_before_anything_is_measured(chunked):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -13,7 +14,7 @@ from deltamark.harness.console.table import FORMATS
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import published
 from deltamark.harness.results.record import Origin, blank_query_record, latest
-from deltamark.harness.suites.tpch.grid import GridRequest, grid_cells
+from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
 from deltamark.harness.tables import tables
 from deltamark.harness.tables.against import crossing
 from deltamark.harness.tables.lookup import Lookup
@@ -147,11 +148,11 @@ def test_the_whole_stream_stands_against_the_query_once():
 
 
 def test_whatever_was_measured_is_in_a_table():
-    request = GridRequest(
-        sf="1", queries=("q01", "q15"), variants=("all",), logical=(1, 3, 1000), physical=(1, 7, 1000),
-        product=(100_000,), workers=(1, 2), engines=("embedded", "duckdb"), workloads=("insert", "window:9"),
+    settings = GridSettings(
+        sf=Decimal(1), queries=("q01", "q15"), variants=("all",), logical=(1, 3, 1000), physical=(1, 7, 1000),
+        product=(100_000,), workers=(1, 2), engines=("embedded", "duckdb"), workload=("insert", "window:9"),
     )  # fmt: skip
-    cells = [cell.cell for each in (request, GridRequest(sf="1")) for cell in grid_cells(each)]
+    cells = [cell.cell for each in (settings, GridSettings(sf=Decimal(1))) for cell in grid_cells(each)]
     records = [
         replace(record(each.query, each.logical, each.physical, workers=each.workers, engine=each.engine,
                        workload=each.workload, variant=each.variant), seconds=[1000.0 + at], tuples=7, batches=1)

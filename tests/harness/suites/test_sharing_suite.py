@@ -4,39 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from deltamark.datagen.workload import workload
 from deltamark.harness.cli.main import main
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.suites.sharing import loading
-
-CELLS = {name: Cell(name, "0.001") for name in ("q05", "q11", "q18", "q21")}
+from deltamark.harness.suites.sharing import queries
+from deltamark.harness.suites.sharing.loading import arrangements, check, loads
+from deltamark.harness.suites.sharing.queries import SharedQueries
+from deltamark.harness.suites.table_cell import WrongAnswerError
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 
-def test_all_answers_are_right_at_any_round(chunked):
-    work = workload(chunked, "insert")
-    assert loading.check(CELLS, chunked, work, 7, 13, [7, 700, work.rounds]) == ""
+@pytest.fixture
+def shared(chunked):
+    return SharedQueries(chunked.directory, ("q05", "q11", "q18", "q21"), "0.001")
 
 
-def test_a_wrong_answer_is_told(chunked, monkeypatch):
-    monkeypatch.setattr(loading.Snapshot, "answer", lambda *_: [("wrong",)])
-    work = workload(chunked, "insert")
-    assert "q05, together with others, after" in loading.check(CELLS, chunked, work, 1, 1000, [work.rounds])
+def test_all_answers_are_right_at_any_round(shared):
+    check(shared, 7, 13, [7, 700, shared.work.rounds])
 
 
-def test_together_less_is_kept_than_alone(chunked):
-    work = workload(chunked, "insert")
-    plans = loading.plans(CELLS, chunked, work)
-    turns = loading.alternate(plans, chunked, work, 1, 1000, 2)
-    assert len(turns.timed_together) == len(turns.timed_alone) == 2
-    assert turns.together.state_rows < sum(each.state_rows for each in turns.alone)
+def test_a_wrong_answer_is_told(shared, monkeypatch):
+    monkeypatch.setattr(queries.Snapshot, "answer", lambda *_: [("wrong",)])
+    with pytest.raises(WrongAnswerError, match="q05, together with others, after"):
+        check(shared, 1, 1000, [shared.work.rounds])
 
 
-def test_what_several_read_is_named(chunked):
-    work = workload(chunked, "insert")
-    found = loading.shared_arrangements(loading.plans(CELLS, chunked, work), chunked, work)
-    assert ("lineitem, by orderkey", ["q05", "q21"]) in [(each.name, each.queries) for each in found]
+def test_together_less_is_kept_than_alone(shared):
+    (row,) = loads(shared, 1, 1000, 2)
+    assert len(row.figures["together_seconds"]) == len(row.figures["alone_seconds"]) == 2
+    assert row.least("together_rows") < row.least("alone_rows")
+
+
+def test_what_several_read_is_named(shared):
+    assert ("lineitem, by orderkey", "q05 q21") in [(row.name, row.note) for row in arrangements(shared)]
 
 
 def test_the_suite_measures_every_table(data, tmp_path, capsys):
@@ -57,7 +56,7 @@ def test_the_suite_measures_every_table(data, tmp_path, capsys):
 
 
 def test_the_suite_finds_a_wrong_answer(data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(loading.Snapshot, "answer", lambda *_: [("wrong",)])
+    monkeypatch.setattr(queries.Snapshot, "answer", lambda *_: [("wrong",)])
     words = ["bench", "SUITE=shared", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}", "QUERIES=q05", "RUNS=1"]
     assert main([*words, "PHYSICAL=1000"]) == 2
     wrong = capsys.readouterr().err

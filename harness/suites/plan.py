@@ -64,14 +64,16 @@ class Plan:
     def blank(self, cell: BenchmarkCell) -> Record:
         return replace(cell.blank(self.origin), requested_runs=self.effort.runs, limit=self.effort.limit)
 
-    def estimate(self, cells: Iterable[BenchmarkCell], measured: Iterable[Record] = ()) -> Estimate:
-        """Estimate the time of cells: as before, else the mean of similar cells, else the default of the suite.
+    def estimate(self, cells: Iterable[BenchmarkCell], measured: Sequence[Record] = ()) -> Estimate:
+        """Estimate the time of cells: as before, else the mean of similar cells, else the default of the suite, else
+        the mean of this run.
 
-        measured: records of this run, which are not among the known ones.
+        measured: the records of this run, which are not among the known ones.
         """
         durations = _Durations([*self.known, *measured])
+        mean = math.fsum(record.elapsed for record in measured) / len(measured) if measured else None
         guesses = [durations.guess(cell.blank(self.origin)) for cell in cells]
-        known = [guess for guess in guesses if guess is not None]
+        known = [guess for guess in (mean if guess is None else guess for guess in guesses) if guess is not None]
         return Estimate(sum(known), len(guesses) - len(known), len(known))
 
 

@@ -64,11 +64,11 @@ def warnings(machine_facts: dict[str, Any]) -> Iterator[str]:
 
 def versions() -> str:
     """List the versions of Python and of all packages that take part."""
-    found = [f"deltamark {__version__}", f"python {platform.python_version()}"]
+    names = [f"deltamark {__version__}", f"python {platform.python_version()}"]
     for package in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found.append(f"{package} {importlib.metadata.version(package)}")
-    return ", ".join(found)
+            names.append(f"{package} {importlib.metadata.version(package)}")
+    return ", ".join(names)
 
 
 def java() -> str:
@@ -107,24 +107,24 @@ def _git(*words: str) -> str:
 
 
 def _cpu() -> str:
-    found = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    model = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    return model[1] if model else platform.processor() or platform.machine()
 
 
 def _caches() -> str:
-    found = []
+    caches = []
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind, size = (_read(str(index / part)) for part in ("level", "type", "size"))
-        found.append(f"L{level}{kind[:1].lower() if level == '1' else ''} {size}")
-    return ", ".join(found)
+        caches.append(f"L{level}{kind[:1].lower() if level == '1' else ''} {size}")
+    return ", ".join(caches)
 
 
 def _limits() -> str:
     """Return the CPU and memory limits of the container."""
     cpu, memory = _read("/sys/fs/cgroup/cpu.max"), _read("/sys/fs/cgroup/memory.max")
-    said = [f"cpu {cpu}"] if cpu and not cpu.startswith("max") else []
-    said += [f"memory {memory}"] if memory and memory != "max" else []
-    return ", ".join(said) or "none"
+    limits = [f"cpu {cpu}"] if cpu and not cpu.startswith("max") else []
+    limits += [f"memory {memory}"] if memory and memory != "max" else []
+    return ", ".join(limits) or "none"
 
 
 def _read(path: str) -> str:

@@ -65,11 +65,11 @@ def sources() -> dict[str, Publication]:
 
 @cache
 def figures() -> tuple[Figure, ...]:
-    found = []
+    rows: list[Figure] = []
     for path in sorted(ROOT.glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
-            found += [_figure(row) for row in csv.DictReader(file)]
-    return tuple(found)
+            rows += [_figure(row) for row in csv.DictReader(file)]
+    return tuple(rows)
 
 
 def _figure(row: dict[str, str]) -> Figure:
@@ -79,20 +79,20 @@ def _figure(row: dict[str, str]) -> Figure:
 
 def rates(source: str, table: str) -> list[Figure]:
     """Return the figures of a table as tuples per second; seconds are converted by the peak rate of their row."""
-    chosen = [each for each in figures() if (each.source, each.table) == (source, table)]
-    found = []
-    for each in chosen:
+    of_table = [each for each in figures() if (each.source, each.table) == (source, table)]
+    as_rates = []
+    for each in of_table:
         if each.measure == "rate":
-            found.append(each)
-        elif each.measure == "seconds" and (tuples := _tuples(chosen, each.label)):
-            found.append(replace(each, measure="rate", value=tuples / each.value))
-    return found
+            as_rates.append(each)
+        elif each.measure == "seconds" and (tuples := _tuples(of_table, each.label)):
+            as_rates.append(replace(each, measure="rate", value=tuples / each.value))
+    return as_rates
 
 
-def _tuples(chosen: list[Figure], label: str) -> float:
+def _tuples(of_table: list[Figure], label: str) -> float:
     """Return the number of tuples behind a row of a table: its peak rate times its fewest seconds."""
-    peak = [each.value for each in chosen if each.label == label and each.measure == "peak_rate"]
-    seconds = [each.value for each in chosen if each.label == label and each.measure == "seconds"]
+    peak = [each.value for each in of_table if each.label == label and each.measure == "peak_rate"]
+    seconds = [each.value for each in of_table if each.label == label and each.measure == "seconds"]
     return peak[0] * min(seconds) if peak and seconds else 0.0
 
 

@@ -14,9 +14,9 @@ from deltamark.harness.tables.lookup import Lookup
 def tables(records: Iterable[QueryRecord], sf: str) -> list[Table]:
     """Make the non-empty tables of TPC-H at a scale factor."""
     known = Lookup(records, sf)
-    made = [
+    candidates = [
         post.physical(known), post.product(known), *post.workers(known), post.variants(known), ours.small(known),
         ours.latency(known), ours.deletions(known), against.crossover(known), against.load(known), ours.state(known),
         others.others(known), distributed(known), *against.beside_published(known),
     ]  # fmt: skip
-    return [table for table in made if table.rows]
+    return [table for table in candidates if table.rows]

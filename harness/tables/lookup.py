@@ -39,8 +39,8 @@ class Lookup:
 
     def oracle_seconds(self, query: str) -> float:
         """Return the seconds of DuckDB for a query over all rows; 0 if unknown."""
-        found = [record for record in self.records if (record.query, record.workload) == (query, "insert")]
-        return next((record.oracle_seconds for record in reversed(found) if record.oracle_seconds), 0.0)
+        of_query = [record for record in self.records if (record.query, record.workload) == (query, "insert")]
+        return next((record.oracle_seconds for record in reversed(of_query) if record.oracle_seconds), 0.0)
 
     def name(self, query: str, variant: str) -> str:
         """Return the name of a dataflow; the default one has the name of its query."""
@@ -49,8 +49,8 @@ class Lookup:
     def recomputed(self, query: str, rounds: int, engine: str = DUCKDB) -> QueryRecord | None:
         """Return the record of recomputing after every `rounds` rounds, whether they are divided into L or P."""
         for logical in (rounds, 1):
-            if found := self.find(query, logical, rounds // logical, engine=engine):
-                return found
+            if record := self.find(query, logical, rounds // logical, engine=engine):
+                return record
         return None
 
     @cached_property

@@ -22,13 +22,13 @@ def others(known: Lookup) -> Table:
         if not _shown(record):
             name = row_name(known.name(record.query, record.variant), record.engine)
             rows.setdefault(name, {})[_column(record)] = record
-    columns = sorted({column for found in rows.values() for column in found})
-    made = [
-        [words(name), *(of(found.get(column), whole) for column in columns), peak(found.values())]
-        for name, found in sorted(rows.items())
+    columns = sorted({column for records in rows.values() for column in records})
+    lines = [
+        [words(name), *(of(records.get(column), whole) for column in columns), peak(records.values())]
+        for name, records in sorted(rows.items())
     ]
     title = "Other batches: seconds for the whole stream"
-    return Table("others", title, ["query", *map(_header, columns), "peak rate"], made, [FASTEST])
+    return Table("others", title, ["query", *map(_header, columns), "peak rate"], lines, [FASTEST])
 
 
 def _column(record: QueryRecord) -> Place:

@@ -24,10 +24,10 @@ def small(known: Lookup) -> Table:
     hot_dog = published.hot_dog()
     rows = []
     for query, engine in known.rows(SMALL):
-        found = [known.find(query, *column, engine=engine) for column in SMALL]
-        one, theirs = found[0], hot_dog.get(query, math.nan)
+        records = [known.find(query, *column, engine=engine) for column in SMALL]
+        one, theirs = records[0], hot_dog.get(query, math.nan)
         rows.append([
-            words(row_name(query, engine)), *(of(record, lambda each: rate(each.rate)) for record in found),
+            words(row_name(query, engine)), *(of(record, lambda each: rate(each.rate)) for record in records),
             rate(theirs), of(one, partial(_against, theirs)),
         ])  # fmt: skip
     return Table(

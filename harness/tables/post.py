@@ -25,10 +25,10 @@ def physical(known: Lookup) -> Table:
     hot_dog = published.hot_dog()
     rows, used = [], []
     for query, engine in known.rows(PHYSICAL):
-        found = [known.find(query, *column, engine=engine) for column in PHYSICAL]
-        used += found
+        records = [known.find(query, *column, engine=engine) for column in PHYSICAL]
+        used += records
         rows.append([
-            words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
+            words(row_name(query, engine)), *(of(record, whole) for record in records), peak(records),
             rate(hot_dog[query]) if query in hot_dog else NOTHING,
         ])  # fmt: skip
     return Table(
@@ -43,9 +43,9 @@ def product(known: Lookup) -> Table:
     """Make the table of six columns L x P with the product 100,000."""
     rows, used = [], []
     for query, engine in known.rows(PRODUCT):
-        found = [known.find(query, *column, engine=engine) for column in PRODUCT]
-        used += found
-        rows.append([words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found)])
+        records = [known.find(query, *column, engine=engine) for column in PRODUCT]
+        used += records
+        rows.append([words(row_name(query, engine)), *(of(record, whole) for record in records), peak(records)])
     headers = [f"{logical} x {size}" for logical, size in PRODUCT]
     return Table(
         "product", "Logical x physical batches: seconds for the whole stream, L x P = 100,000",
@@ -76,13 +76,13 @@ def _workers(known: Lookup, column: Batching) -> Table:
     numbers = sorted({1} | {record.workers for record in several})
     rows = []
     for engine, query in sorted({(record.engine, record.query) for record in several}, key=_ours_first):
-        found = [known.find(query, *column, workers=number, engine=engine) for number in numbers]
-        alone = sum(record is not None for record in found) == 1
+        records = [known.find(query, *column, workers=number, engine=engine) for number in numbers]
+        alone = sum(record is not None for record in records) == 1
         if alone and engine in (SPARK, SPARK_SQL) and column in ON_SPARK:
             continue  # the table of Spark has it
         rows.append([
-            words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
-            _improvement(found), _cost(found, _rival(known, query, engine, column)),
+            words(row_name(query, engine)), *(of(record, whole) for record in records), peak(records),
+            _improvement(records), _cost(records, _rival(known, query, engine, column)),
         ])  # fmt: skip
     at = f"{logical} x {size}"
     return Table(
@@ -99,9 +99,9 @@ def _ours_first(row: tuple[str, str]) -> tuple[bool, str, str]:
     return engine != EMBEDDED, engine, query
 
 
-def _improvement(found: list[QueryRecord | None]) -> TableEntry:
+def _improvement(records: list[QueryRecord | None]) -> TableEntry:
     """Return the speed of the fastest number of workers relative to one."""
-    first, *others = found
+    first, *others = records
     rates = [record.rate for record in others if record is not None and record.has_numbers]
     if first is None or not first.has_numbers or not rates:
         return NOTHING
@@ -115,12 +115,14 @@ def _rival(known: Lookup, query: str, engine: str, column: Batching) -> QueryRec
     return known.find(query, *column)
 
 
-def _cost(found: list[QueryRecord | None], rival: QueryRecord | None) -> TableEntry:
-    records = [record for record in found if record is not None]
+def _cost(records: list[QueryRecord | None], rival: QueryRecord | None) -> TableEntry:
+    measured = [record for record in records if record is not None]
     if rival is None or not rival.has_numbers:
         return NOTHING
-    beaten = [record.workers for record in records if record.has_numbers and record.rate > rival.rate]
-    return TableEntry(str(beaten[0]), beaten[0]) if beaten else TableEntry(f"more than {records[-1].workers}", math.inf)
+    beaten = [record.workers for record in measured if record.has_numbers and record.rate > rival.rate]
+    return (
+        TableEntry(str(beaten[0]), beaten[0]) if beaten else TableEntry(f"more than {measured[-1].workers}", math.inf)
+    )
 
 
 def variants(known: Lookup) -> Table:
@@ -128,9 +130,11 @@ def variants(known: Lookup) -> Table:
     theirs = {(each.query, each.variant): each.label for each in published.figures() if each.table == "physical"}
     rows = []
     for query, variant in _varied(known):
-        found = [known.find(query, *column, variant=variant) for column in PHYSICAL]
+        records = [known.find(query, *column, variant=variant) for column in PHYSICAL]
         label = theirs.get((query, variant), "")
-        rows.append([words(f"{query} {variant}"), *(of(record, whole) for record in found), peak(found), words(label)])
+        rows.append(
+            [words(f"{query} {variant}"), *(of(record, whole) for record in records), peak(records), words(label)]
+        )
     return Table(
         "variants", "Dataflows of one query: seconds for the whole stream, L = 1",
         ["query", *(f"{size:,}" for _, size in PHYSICAL), "peak rate", "the post's"], rows,
@@ -140,13 +144,13 @@ def variants(known: Lookup) -> Table:
 
 def _varied(known: Lookup) -> list[tuple[str, str]]:
     """List the measured variants of queries that have several, the default one first."""
-    found: dict[str, dict[str, bool]] = {}
+    variants: dict[str, dict[str, bool]] = {}
     for record in known.records:
         if record.engine == EMBEDDED:
-            found.setdefault(record.query, {})[record.variant] = record.is_default
+            variants.setdefault(record.query, {})[record.variant] = record.is_default
     return [
         (query, variant)
-        for query, named in sorted(found.items())
+        for query, named in sorted(variants.items())
         if len(named) > 1
         for variant in sorted(named, key=lambda name, named=named: (not named[name], name))  # type: ignore[misc]
     ]

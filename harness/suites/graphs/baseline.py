@@ -24,15 +24,15 @@ def adjacency(src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def triangles(starts: np.ndarray, targets: np.ndarray) -> int:
     """Count a->b->c with a->c: stamp the targets of a, then look up every target of a target."""
     nodes = len(starts) - 1
-    stamps, found = np.full(nodes, -1, np.int32), 0
+    stamps, matches = np.full(nodes, -1, np.int32), 0
     for a in range(nodes):
         for at in range(starts[a], starts[a + 1]):
             stamps[targets[at]] = a
         for at in range(starts[a], starts[a + 1]):
             b = targets[at]
             for place in range(starts[b], starts[b + 1]):
-                found += stamps[targets[place]] == a
-    return found
+                matches += stamps[targets[place]] == a
+    return matches
 
 
 @compiled
@@ -40,7 +40,7 @@ def four_cliques(starts: np.ndarray, targets: np.ndarray) -> int:
     """Count 4-cliques a->b->c->d: stamp the common targets of a and b, then look up every target of each of them."""
     nodes = len(starts) - 1
     first, second = np.full(nodes, -1, np.int32), np.full(nodes, -1, np.int64)
-    common, found = np.empty(nodes, np.int32), 0
+    common, matches = np.empty(nodes, np.int32), 0
     for a in range(nodes):
         for at in range(starts[a], starts[a + 1]):
             first[targets[at]] = a
@@ -53,5 +53,5 @@ def four_cliques(starts: np.ndarray, targets: np.ndarray) -> int:
             for each in range(size):
                 c = common[each]
                 for place in range(starts[c], starts[c + 1]):
-                    found += second[targets[place]] == at
-    return found
+                    matches += second[targets[place]] == at
+    return matches

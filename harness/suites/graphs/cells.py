@@ -47,8 +47,8 @@ def static(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
             figures["found"].append(expected)
             figures["by_hand"].append(again)
             for workers, motif in ours.items():
-                seconds, found = timed(motif.count)
-                agree(name, edges, found, (BY_HAND, expected))
+                seconds, matches = timed(motif.count)
+                agree(name, edges, matches, (BY_HAND, expected))
                 figures[f"seconds_w{workers}"].append(seconds)
         alone = ours[WORKERS[0]]
         figures |= {
@@ -64,11 +64,11 @@ def rounds(edges: Edges) -> Iterator[TableRow]:
     with closing(bigjoin_of(MOTIFS[CLIQUE], edges)) as motif:
         motif.load({"e": edges.batch()})
         for size in ROUND_SIZES:
-            seconds, found = timed(lambda: motif.count(size))  # noqa: B023 (called within the iteration)
-            agree(CLIQUE, edges, found, (BY_HAND, expected))
+            seconds, matches = timed(lambda: motif.count(size))  # noqa: B023 (called within the iteration)
+            agree(CLIQUE, edges, matches, (BY_HAND, expected))
             shown = motif.shown
             figures: Figures = {
-                "found": [found], "seconds": [seconds], "rounds": [shown.rounds], "most": [max(shown.most)],
+                "found": [matches], "seconds": [seconds], "rounds": [shown.rounds], "most": [max(shown.most)],
                 "held_bytes": [motif.held_bytes()],
             }  # fmt: skip
             yield TableRow(str(size), figures)
@@ -83,8 +83,8 @@ def at_once(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
         figures["found"].append(expected)
         figures["by_hand"].append(again)
         for workers in WORKERS:
-            found, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
-            agree(name, edges, found, (BY_HAND, expected))
+            matches, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
+            agree(name, edges, matches, (BY_HAND, expected))
             figures[f"seconds_w{workers}"].append(measured.seconds)
     yield TableRow(name, figures)
 
@@ -98,8 +98,8 @@ def changing(edges: Edges, batch: int, runs: int) -> Iterator[TableRow]:
     count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"batches": [len(stream.starts)], "edges": [len(last)], "by_hand": list(theirs)}
     for workers in WORKERS:
-        found, measured = maintained(count, stream, workers)
-        agree(TRIANGLE, edges, found, (BY_HAND, answers[0]))
+        matches, measured = maintained(count, stream, workers)
+        agree(TRIANGLE, edges, matches, (BY_HAND, answers[0]))
         figures |= {
             "changes": [measured.updates],
             f"seconds_w{workers}": [measured.seconds],
@@ -113,8 +113,8 @@ def changing(edges: Edges, batch: int, runs: int) -> Iterator[TableRow]:
 def hub(edges: Edges, variant: Variant) -> Iterator[TableRow]:
     """Insert the vertices of a graph one by one, and count triangles by a variant."""
     count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}, variant).count()
-    found, measured = maintained(count, WORKLOADS["nodes"](edges, 1))
-    agree(TRIANGLE, edges, found, (BY_HAND, by_hand(TRIANGLE, edges)()))
+    matches, measured = maintained(count, WORKLOADS["nodes"](edges, 1))
+    agree(TRIANGLE, edges, matches, (BY_HAND, by_hand(TRIANGLE, edges)()))
     proposals = measured.proposals or 0
     figures: Figures = {
         "seconds": [measured.seconds], "proposals": [proposals], "changes": [measured.updates],
@@ -129,8 +129,8 @@ def vertices(edges: Edges, name: str) -> Iterator[TableRow]:
     figures: Figures = {"found": [expected]}
     for size in VERTICES:
         stream = WORKLOADS["nodes"](edges, size)
-        found, measured = maintained(count, stream)
-        agree(name, edges, found, (BY_BIGJOIN, expected))
+        matches, measured = maintained(count, stream)
+        agree(name, edges, matches, (BY_BIGJOIN, expected))
         took = sorted(measured.took)
         figures |= {f"seconds_{size}": [measured.seconds], f"times_{size}": [len(took)]}
         figures |= {f"p50_{size}": [percentile(took, 50)], f"p99_{size}": [percentile(took, 99)]}

@@ -51,9 +51,9 @@ def by_hand(name: str, edges: Edges) -> Callable[[], int]:
     """Return the hand-written counter of a motif, with its adjacency built and its loop compiled."""
     if name not in LOOPS:
         raise unknown("motif by hand", name, LOOPS)
-    loop, made = LOOPS[name], adjacency(edges.src, edges.dst)
+    loop, arrays = LOOPS[name], adjacency(edges.src, edges.dst)
     loop(*adjacency(edges.src[:1], edges.dst[:1]))
-    return lambda: loop(*made)
+    return lambda: loop(*arrays)
 
 
 def by_bigjoin(name: str, edges: Edges) -> int:
@@ -69,11 +69,11 @@ def maintained(collection: Collection, stream: EdgeStream, workers: int = 1) -> 
     return total, measured
 
 
-def agree(name: str, edges: Edges, found: int, expected: tuple[str, int]) -> None:
+def agree(name: str, edges: Edges, matches: int, expected: tuple[str, int]) -> None:
     """Compare a count with that of another algorithm."""
     other, right = expected
-    if found != right:
-        actual = f"{found:,} in {edges.name}, {other} {right:,}"
+    if matches != right:
+        actual = f"{matches:,} in {edges.name}, {other} {right:,}"
         raise WrongAnswerError(f"wrong number of motifs {name}", actual, "ask DuckDB: python -m harness motif --help")
 
 

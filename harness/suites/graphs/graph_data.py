@@ -116,8 +116,8 @@ class EdgeStream:
     def parts(self) -> list[tuple[int, int, int]]:
         """List the start, stop and time of each batch; the preloaded rows, if any, have time 0."""
         bounds = [0, *self.starts.tolist(), len(self.rows)]
-        found = [(start, stop, time) for time, (start, stop) in enumerate(pairwise(bounds))]
-        return found if found[0][1] else found[1:]
+        parts = [(start, stop, time) for time, (start, stop) in enumerate(pairwise(bounds))]
+        return parts if parts[0][1] else parts[1:]
 
     def batches(self) -> Iterator[Batch]:
         return (self.batch(*part) for part in self.parts() if part[-1])

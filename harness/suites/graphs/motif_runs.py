@@ -88,24 +88,24 @@ def indexed(pattern: Pattern, edges: Edges, workers: int = 1) -> Static:
     relations = relations_of(edges)
     batches_of: dict[str, Callable[[], Iterable[Batch]]] = {"e": lambda: [whole]}
 
-    def made(each: Pattern) -> Static:
-        found = Static(each.over(relations), each.smaller, workers=workers)
-        found.load_parts({name: batch} for name in found.inputs for batch in batches_of[name]())
-        return found
+    def index(each: Pattern) -> Static:
+        static = Static(each.over(relations), each.smaller, workers=workers)
+        static.load_parts({name: batch} for name in static.inputs for batch in batches_of[name]())
+        return static
 
     with ExitStack() as definitions:
         for name, each in pattern.definitions:
             schema = each.dataflow(relations).schema
-            found = definitions.enter_context(closing(made(each)))
-            relations[name] = source(name, {field.name: field.type for field in schema.fields}, found.count())
-            batches_of[name] = partial(_rows, found)
-        return made(pattern)
+            static = definitions.enter_context(closing(index(each)))
+            relations[name] = source(name, {field.name: field.type for field in schema.fields}, static.count())
+            batches_of[name] = partial(_rows, static)
+        return index(pattern)
 
 
-def _rows(found: Static) -> Iterator[Batch]:
+def _rows(static: Static) -> Iterator[Batch]:
     """Yield the matches as rows of a relation."""
-    for rows in found.rows():
-        columns = {name: rows[:, place] for place, name in enumerate(found.variables)}
+    for rows in static.rows():
+        columns = {name: rows[:, place] for place, name in enumerate(static.variables)}
         yield Batch(np.zeros(len(rows), np.int64), rows[:, -1], columns)
 
 
@@ -124,5 +124,5 @@ def oracle(pattern: Pattern, stream: EdgeStream, fed: int) -> int:
         connection.register("stored", pa.table({"src": stream.edges.src[rows], "dst": stream.edges.dst[rows]}))
         connection.execute("CREATE TABLE e AS SELECT * FROM stored")
         connection.execute("CREATE VIEW once AS SELECT DISTINCT * FROM e")
-        found = connection.execute(pattern.sql({"e": ENDS, "once": ENDS}, "count(*)")).fetchone()
-    return int(found[0]) if found else 0
+        row = connection.execute(pattern.sql({"e": ENDS, "once": ENDS}, "count(*)")).fetchone()
+    return int(row[0]) if row else 0

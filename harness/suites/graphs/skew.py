@@ -47,11 +47,11 @@ def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int)
     plain: Figures = {}
     for algorithm in ALGORITHMS:
         run = motif.run(algorithm, shards=shards, batch=batch)
-        found = run.count()
-        agree(name, edges, found, (BY_BIGJOIN, expected))
+        matches = run.count()
+        agree(name, edges, matches, (BY_BIGJOIN, expected))
         load = run.shown.load
         figures: Figures = {
-            "found": [found], "edges": [len(edges)], "shards": [shards], "batch": [batch],
+            "found": [matches], "edges": [len(edges)], "shards": [shards], "batch": [batch],
             "rounds": [run.shown.rounds], "busiest": [load.busiest],
         }  # fmt: skip
         for kind in KINDS:

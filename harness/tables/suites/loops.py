@@ -12,44 +12,44 @@ PUBLISHED = "10,000,000 nodes, 100,000,000 edges"
 """The dataset of the published figures."""
 
 
-def loop_tables(found: RowsByTable) -> list[Table]:
-    of = found.get("distances", ())
+def loop_tables(by_table: RowsByTable) -> list[Table]:
+    of = by_table.get("distances", ())
     whole = [each for each in of if not each.name.isdigit()]
     return [speed(whole), kept(whole), updates([each for each in of if each.name.isdigit()])]
 
 
-def speed(found: list[MeasuredRow]) -> Table:
+def speed(measured: list[MeasuredRow]) -> Table:
     """Make the table of times for distances beside published ones."""
     theirs = {each.label: each.value for each in published.figures() if each.source == "arrangements"}
-    made: list[Row] = []
-    for each in found:
-        made.append([words("the index alone"), shown_or_why(each, least("index")), NOTHING, NOTHING])
+    lines: list[Row] = []
+    for each in measured:
+        lines.append([words("the index alone"), shown_or_why(each, least("index")), NOTHING, NOTHING])
         for label, figure in (("from scratch", "scratch"), ("attachment", "attached")):
             ours, value = shown_or_why(each, least(figure)), theirs[label]
             alike = each.has_numbers and each.record.dataset.startswith(PUBLISHED)
-            made.append([words(label), ours, brief(value), ratio(value / ours.value) if alike else NOTHING])
+            lines.append([words(label), ours, brief(value), ratio(value / ours.value) if alike else NOTHING])
     notes = [
         f"theirs: {published.sources()['arrangements'].label}",
         "from scratch: the edges are indexed, in batches of 10M, then the roots are inserted",
         "attachment: the edges are indexed before; the time includes the compilation of the plan",
     ]
-    return Table("distances", "Distances", ["", "ours", "theirs", "theirs / ours"], made, notes)
+    return Table("distances", "Distances", ["", "ours", "theirs", "theirs / ours"], lines, notes)
 
 
-def kept(found: list[MeasuredRow]) -> Table:
-    made = rows(
-        found, least("index_bytes", megabytes), least("more_bytes", megabytes), share("more_bytes", "reached", count),
-        number("reached"), number("farthest"),
+def kept(measured: list[MeasuredRow]) -> Table:
+    lines = rows(
+        measured, least("index_bytes", megabytes), least("more_bytes", megabytes),
+        share("more_bytes", "reached", count), number("reached"), number("farthest"),
     )  # fmt: skip
     headers = ["", "index MB", "more for distances MB", "bytes per node reached", "nodes reached", "farthest"]
-    return Table("distances-kept", "State of distances", headers, made)
+    return Table("distances-kept", "State of distances", headers, lines)
 
 
-def updates(found: list[MeasuredRow]) -> Table:
-    made = rows(found, number("batches"), share("seconds", "batches", brief), _updates)
+def updates(measured: list[MeasuredRow]) -> Table:
+    lines = rows(measured, number("batches"), share("seconds", "batches", brief), _updates)
     notes = ["half of the changes delete an edge, half insert one; the answer is read after each time"]
     headers = ["changes per time", "times", "time of each", "changes per second"]
-    return Table("distances-updates", "Distances while edges are inserted and deleted", headers, made, notes)
+    return Table("distances-updates", "Distances while edges are inserted and deleted", headers, lines, notes)
 
 
 def _updates(measured: MeasuredRow) -> TableEntry:

@@ -12,13 +12,20 @@ from deltamark.harness.tables.suites.rows import RowsByTable, least, number, row
 SIDES = (("together", "together"), ("alone, sum", "alone"))
 
 
-def shared_tables(found: RowsByTable) -> list[Table]:
-    return [loads(found), state(found), arrangements(found), filters(found), coming(found), crowding(found)]
+def shared_tables(by_table: RowsByTable) -> list[Table]:
+    return [
+        loads(by_table),
+        state(by_table),
+        arrangements(by_table),
+        filters(by_table),
+        coming(by_table),
+        crowding(by_table),
+    ]
 
 
-def loads(found: RowsByTable) -> Table:
-    made = rows(
-        found.get("loads", ()), least("together_seconds"), share("tuples", "together_seconds", rate),
+def loads(by_table: RowsByTable) -> Table:
+    lines = rows(
+        by_table.get("loads", ()), least("together_seconds"), share("tuples", "together_seconds", rate),
         least("alone_seconds"), lambda each: ratio(paired(each)),
     )  # fmt: skip
     notes = [
@@ -26,7 +33,7 @@ def loads(found: RowsByTable) -> Table:
         "the ratio is the median over pairs of consecutive runs; all answers were compared with DuckDB's",
     ]
     headers = ["L x P", "together", "whole input", "alone, sum", "together / alone"]
-    return Table("loads", "All queries in one dataflow, and each alone", headers, made, notes)
+    return Table("loads", "All queries in one dataflow, and each alone", headers, lines, notes)
 
 
 def paired(measured: MeasuredRow) -> float:
@@ -35,50 +42,50 @@ def paired(measured: MeasuredRow) -> float:
     return median([one / other for one, other in pairs])
 
 
-def state(found: RowsByTable) -> Table:
-    made = []
-    for each in [each for each in found.get("loads", ()) if each.has_numbers][:1]:
+def state(by_table: RowsByTable) -> Table:
+    lines = []
+    for each in [each for each in by_table.get("loads", ()) if each.has_numbers][:1]:
         for what, side in SIDES:
             sizes = [count(round(each.least(f"{side}_{name}") / 1e6)) for name in ("bytes", "peak")]
-            made.append([words(what), count(each.least(f"{side}_rows")), *sizes])
+            lines.append([words(what), count(each.least(f"{side}_rows")), *sizes])
     notes = ["the peak is that of the process, with batches and program; alone: that of the largest query"]
-    return Table("state", "State at the end", ["", "rows", "MB", "peak MB"], made, notes)
+    return Table("state", "State at the end", ["", "rows", "MB", "peak MB"], lines, notes)
 
 
-def arrangements(found: RowsByTable) -> Table:
-    made = [
+def arrangements(by_table: RowsByTable) -> Table:
+    lines = [
         [
             words(each.name),
             words(each.row.note),
             *(shown_or_why(each, show) for show in (number("rows"), least("bytes", _mb))),
         ]
-        for each in sorted(found.get("arrangements", ()), key=lambda each: -max(each.figures.get("bytes", [0])))
+        for each in sorted(by_table.get("arrangements", ()), key=lambda each: -max(each.figures.get("bytes", [0])))
     ]
     headers = ["arrangement of", "read by", "rows", "MB"]
-    return Table("arrangements", "Arrangements that several queries read", headers, made)
+    return Table("arrangements", "Arrangements that several queries read", headers, lines)
 
 
-def filters(found: RowsByTable) -> Table:
-    of = sorted(found.get("filters", ()), key=lambda each: -max(each.figures.get("bytes_apart", [0])))
+def filters(by_table: RowsByTable) -> Table:
+    of = sorted(by_table.get("filters", ()), key=lambda each: -max(each.figures.get("bytes_apart", [0])))
     sizes = (least(name, _mb) for name in ("bytes_apart", "bytes_as_one"))
-    made = rows(of, number("apart"), *sizes, number("in_vain"), number("left"))
+    lines = rows(of, number("apart"), *sizes, number("in_vain"), number("left"))
     headers = ["arrangements of", "apart", "MB apart", "MB as one", "wasted probes", "filters left to readers"]
     notes = [
         "estimates of the planner, which leaves filters to readers if that saves 1 MB; a wasted probe counts 8 bytes"
     ]
-    return Table("filters", "Arrangements that differ in their filters", headers, made, notes)
+    return Table("filters", "Arrangements that differ in their filters", headers, lines, notes)
 
 
-def coming(found: RowsByTable) -> Table:
-    made = rows(found.get("coming", ()), least("there"), least("others"), least("alone"))
+def coming(by_table: RowsByTable) -> Table:
+    lines = rows(by_table.get("coming", ()), least("there"), least("others"), least("alone"))
     headers = ["query", "with its arrangements", "with those of others", "alone, all rows at once"]
     notes = ["time to the complete answer, with all rows loaded before; includes the compilation of the plan"]
-    return Table("coming", "Time to attach a query while the others run", headers, made, notes)
+    return Table("coming", "Time to attach a query while the others run", headers, lines, notes)
 
 
-def crowding(found: RowsByTable) -> Table:
-    of = found.get("crowding", ())
-    made = rows(
+def crowding(by_table: RowsByTable) -> Table:
+    of = by_table.get("crowding", ())
+    lines = rows(
         of, least("fuel", count), _batches, least("alone_p50"), least("beside_p50"), least("alone_p99"),
         least("beside_p99"), share("beside_p99", "alone_p99", ratio), least("beside_max"),
     )  # fmt: skip
@@ -89,7 +96,9 @@ def crowding(found: RowsByTable) -> Table:
     notes = [
         f"each batch of {SMALL_BATCH_ROUNDS} rounds first does `fuel` units of the attachment, each at most 4,096 rows"
     ]
-    return Table("crowding", "Batch latencies of the others while a query attaches incrementally", headers, made, notes)
+    return Table(
+        "crowding", "Batch latencies of the others while a query attaches incrementally", headers, lines, notes
+    )
 
 
 def _batches(measured: MeasuredRow) -> TableEntry:

@@ -14,10 +14,10 @@ COSTS = ("index", "lookups", "messages")
 """The quantities that BiGJoin-S needs more of in total."""
 
 
-def loads(found: Sequence[MeasuredRow]) -> Table:
+def loads(measured: Sequence[MeasuredRow]) -> Table:
     """Make the table of the loads of shards."""
-    made = rows(
-        found, number("edges"), number("found"), *map(_largest, KINDS), share("busiest", "batch", ratio),
+    lines = rows(
+        measured, number("edges"), number("found"), *map(_largest, KINDS), share("busiest", "batch", ratio),
         number("rounds"), *map(_price, COSTS),
     )  # fmt: skip
     headers = ["graph", "edges", "found", *KINDS, "busiest step", "rounds", *(f"{kind} in all" for kind in COSTS)]
@@ -26,7 +26,7 @@ def loads(found: Sequence[MeasuredRow]) -> Table:
         "busiest step: the most messages to one shard between two barriers, relative to its proposals per round",
         "index: entries; lookups: counts, resolutions and validations; messages: sent by a shard or received",
     ]
-    return Table("skew", "Loads of virtual shards", headers, made, notes)
+    return Table("skew", "Loads of virtual shards", headers, lines, notes)
 
 
 def _largest(kind: str) -> Show:
@@ -41,11 +41,11 @@ def _price(kind: str) -> Show:
     return lambda each: ratio(each.least(f"{kind}_all") / max(each.least(f"{kind}_plain"), 1))
 
 
-def shares(found: Sequence[MeasuredRow]) -> Table:
+def shares(measured: Sequence[MeasuredRow]) -> Table:
     """Make the table of copies of an edge by Shares and by our algorithms."""
     held = (least(f"held_{each}", lambda times: TableEntry(f"{times:,.1f}", times)) for each in SIZES)
-    made = rows(
-        found, least("cover", lambda cover: TableEntry(f"{cover:g}", cover)), *held, number("indexes"),
+    lines = rows(
+        measured, least("cover", lambda cover: TableEntry(f"{cover:g}", cover)), *held, number("indexes"),
         least("indexes", lambda indexes: count(3 * indexes)),
     )  # fmt: skip
     headers = ["motif", "rho*", *(f"Shares, {each} shards" for each in SIZES), "BiGJoin", "BiGJoin-S, at most"]
@@ -54,4 +54,4 @@ def shares(found: Sequence[MeasuredRow]) -> Table:
         "ours do not depend on the number of shards: one entry per index (BiGJoin), or up to three (BiGJoin-S)",
         "the paper says shards^(1/2) for triangles where it introduces Shares; its own formula gives shards^(1/3)",
     ]
-    return Table("shares", "Copies of an edge on all shards together", headers, made, notes)
+    return Table("shares", "Copies of an edge on all shards together", headers, lines, notes)

@@ -22,7 +22,7 @@ from deltamark.harness.measure.server import Server, guarded
 from deltamark.harness.results.record import MEASURING
 from deltamark.harness.suites.graphs.counting import by_hand, churn, left, timed, warm
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
-from deltamark.harness.suites.graphs.motif_runs import Measured, bigjoin_of, counted, run
+from deltamark.harness.suites.graphs.motif_runs import MotifCosts, bigjoin_of, counted, run
 from deltamark.queries.graph.motifs import motif
 
 
@@ -91,7 +91,7 @@ def _run_static(cell: MotifCell, edges: Edges) -> SampledRun:
 
 def _run_changing(cell: MotifCell, edges: Edges) -> SampledRun:
     count = motif(cell.motif).dataflow({"e": edges.relation()}).count()
-    measured = Measured()
+    measured = MotifCosts()
     changes = [counted(delta) for delta, _ in run(count, churn(edges, cell.batch), 1, measured)]
     return SampledRun(measured.took, tuple(accumulate(changes)), measured.state_bytes or 0)
 

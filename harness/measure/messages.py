@@ -18,8 +18,8 @@ from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 from deltamark.harness.measure.cell import AnyCell
-from deltamark.harness.results.json_types import LONGEST, check, hints
-from deltamark.harness.results.record import Record, Status
+from deltamark.harness.results.json_types import MAX_QUOTED_CHARACTERS, check, hints
+from deltamark.harness.results.record import QueryRecord, Status
 
 CellT = TypeVar("CellT", bound=AnyCell)
 M = TypeVar("M")
@@ -102,7 +102,7 @@ class SampleReply(Reply):
 
 @dataclass(frozen=True, kw_only=True)
 class CellReply(Reply):
-    """The figures of a cell: fields of a `Record`, which describes them."""
+    """The figures of a cell: fields of a `QueryRecord`, which describes them."""
 
     control: float = 0.0
     digest: str = ""
@@ -120,12 +120,12 @@ class CellReply(Reply):
     state_bytes: int = 0
     peak_bytes: int = 0
 
-    def fill(self, record: Record) -> Record:
+    def fill(self, record: QueryRecord) -> QueryRecord:
         """Return a record with these figures."""
         return replace(
             record, status=self.status, problem=self.problem, control=self.control, digest=self.digest,
             verified=self.verified, seconds=self.seconds, cpu=self.cpu, cut=self.cut, tuples=self.tuples,
-            changes=self.changes, batches=self.batches, whole=self.whole, latency=self.latency, trace=self.trace,
+            changes=self.changes, batches=self.batches, fully_timed=self.whole, latency=self.latency, trace=self.trace,
             state_rows=self.state_rows, state_bytes=self.state_bytes, peak_bytes=self.peak_bytes,
         )  # fmt: skip
 
@@ -183,4 +183,4 @@ def _decode_fields(raw: Any, kind: Any, at: str, cell: Any) -> Any:
 
 def _require(holds: bool, raw: object, expected: str, at: str) -> None:  # noqa: FBT001
     if not holds:
-        raise ValueError(f"{at} is {repr(raw)[:LONGEST]}, not {expected}")
+        raise ValueError(f"{at} is {repr(raw)[:MAX_QUOTED_CHARACTERS]}, not {expected}")

@@ -13,7 +13,7 @@ from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
 from deltamark.harness.report.charts.scale import Log, short
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
 LineName = tuple[Runner, str, Kind]
@@ -39,7 +39,7 @@ def throughput(lookup: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _lines(lookup: Lookup, query: str) -> dict[LineName, list[Record]]:
+def _lines(lookup: Lookup, query: str) -> dict[LineName, list[QueryRecord]]:
     """Return the records of each line of a query, ordered by batch size."""
     lines = defaultdict(list)
     for record in sorted(chart_records(lookup), key=lambda record: record.batch_rows):
@@ -49,7 +49,7 @@ def _lines(lookup: Lookup, query: str) -> dict[LineName, list[Record]]:
     return lines
 
 
-def _kind(record: Record) -> Kind | None:
+def _kind(record: QueryRecord) -> Kind | None:
     """Return the kind of a record's batches; None if neither L nor P is 1."""
     if record.workload != "insert":
         return "dotted"
@@ -58,7 +58,7 @@ def _kind(record: Record) -> Kind | None:
     return "hollow" if record.physical == 1 else None
 
 
-def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[Record]]) -> Markup:
+def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[QueryRecord]]) -> Markup:
     drawn = [
         Line(look_of(lookup, records[0]), kind, keys_of(records[0]), list(_points(records)))
         for (_, _, kind), records in lines.items()
@@ -66,11 +66,11 @@ def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[Re
     return panel(query, axes, {"query": query}, drawn)
 
 
-def _points(records: Iterable[Record]) -> Iterable[DataPoint]:
+def _points(records: Iterable[QueryRecord]) -> Iterable[DataPoint]:
     return (DataPoint(record.batch_rows, record.rate, tooltip(record)) for record in records)
 
 
-def _legend_entry(lookup: Lookup, name: LineName, record: Record) -> LegendEntry:
+def _legend_entry(lookup: Lookup, name: LineName, record: QueryRecord) -> LegendEntry:
     runner_key, workload, kind = name
     batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
     words = runner_words(*runner_key)

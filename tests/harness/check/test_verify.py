@@ -147,16 +147,16 @@ def test_the_sql_and_the_plan_are_printed(capsys, data):
 
 
 WRONG_WORDS = {
-    "answer q77": "error: unknown query: q77; did you mean q17, q07",
+    "answer q77": "error: unknown query: q77; did you mean q07, q17",
     "answer q04 --variant planed": "error: unknown variant: planed; did you mean plain",
     "answer q04 --param dat=3": "error: unknown parameter of q04: dat; did you mean date",
     "answer q04 --param date": "error: not a parameter: 'date'; write --param name=value",
     "answer q04 --rounds 13 --logical 7": "error: no boundary of logical batches of 7: 13 rounds; ask for 7 or 14",
     "answer q04 --physical 0": "error: not a whole number: '0'; write one from 1 to 1000000000000",
     "answer q04 --engine sparc": "error: unknown engine: sparc; did you mean spark",
-    "verify q77": "error: unknown query: q77; did you mean q17, q07",
+    "verify q77": "error: unknown query: q77; did you mean q07, q17",
     "verify q04 --workload windo:3": "error: unknown workload: windo:3; did you mean",
-    "golden --sf 1": "error: golden digests are those of one scale factor: 1; leave it at 0.01",
+    "golden --sf 1": "error: golden digests exist for one scale factor: 1; leave it at 0.01",
 }
 
 

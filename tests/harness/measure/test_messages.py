@@ -21,7 +21,7 @@ from deltamark.harness.measure.messages import (
     decode_request,
     encode,
 )
-from deltamark.harness.results.record import Origin, blank
+from deltamark.harness.results.record import Origin, blank_query_record
 
 CELL = Cell("q06", "0.01", "window:5", 10, 100, seed=7, given=(("date", "1994-01-01"), ("quantity", "3")))
 NEXT = CellRequest(Cell("q04", "0.01"), 0, 1, 60.0, ())
@@ -101,8 +101,8 @@ def test_a_reply_with_another_field_type_is_an_error():
 
 
 def test_figures_become_a_record():
-    record = REPLIES[3].fill(blank(CELL, 15, Origin("data", "code", "versions")))
-    assert (record.seconds, record.digest, record.whole, record.trace) == ([0.5], "1 aa", False, REPLIES[3].trace)
+    record = REPLIES[3].fill(blank_query_record(CELL, 15, data="data", origin=Origin("code", "versions")))
+    assert (record.seconds, record.digest, record.fully_timed, record.trace) == ([0.5], "1 aa", False, REPLIES[3].trace)
     assert (record.query, record.sample) == ("q06", 15)
 
 

@@ -20,10 +20,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, metavar="N", default=0, help="feed N rounds first (default 0)")
 
 
-def run(chosen: argparse.Namespace) -> int:
-    cell, dataset = cell_of(chosen), quietly(chosen)
+def run(args: argparse.Namespace) -> int:
+    cell, dataset = cell_of(args), quietly(args)
     work = workload(dataset, cell.workload)
-    end = end_after_rounds(work, cell.logical, chosen.rounds)
+    end = end_after_rounds(work, cell.logical, args.rounds)
     with closing(open_stream(cell, dataset, work)) as engine:
         print(engine.explain(end.rounds))
     return 0

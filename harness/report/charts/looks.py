@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.report.charts.marks import LOOKS, LegendEntry, Look, look
 from deltamark.harness.results.record import QueryRecord
-from deltamark.harness.tables.lookup import DUCKDB, SPARK, SPARK_SQL, Lookup
-
-ON_SPARK = (SPARK, SPARK_SQL)
+from deltamark.harness.tables.lookup import DUCKDB, Lookup
 
 Runner = tuple[str, int]
 """An engine and its number of workers, or of shards on Spark. Each runner has a look of its own."""
@@ -21,7 +20,7 @@ def chart_records(lookup: Lookup) -> list[QueryRecord]:
     several. Spark has no records with one worker, so it is drawn with each number of shards.
     """
     records = [record for record in lookup.records if record.has_numbers and record.is_default]
-    single = {record.engine for record in records if record.workers == 1} - {*ON_SPARK}
+    single = {each.engine for each in records if each.workers == 1 and not capabilities(each.engine).has_session}
     return [record for record in records if record.workers == 1 or record.engine not in single]
 
 
@@ -48,8 +47,9 @@ def look_of(lookup: Lookup, record: QueryRecord) -> Look:
 
 
 def runner_words(engine: str, workers: int) -> str:
-    name = {DUCKDB: "DuckDB, recomputing", SPARK_SQL: "spark-sql, recomputing"}.get(engine, engine)
-    if engine in ON_SPARK:
+    name = "DuckDB" if engine == DUCKDB else engine
+    name += ", recomputing" * capabilities(engine).recomputes
+    if capabilities(engine).has_session:
         return f"{name}, {workers} shard{'s' if workers > 1 else ''}"
     return f"{name}, {workers} workers" if workers > 1 else name
 

@@ -13,6 +13,7 @@ from deltamark.harness.measure.batch_sizes import (
     COARSE,
     CROSSOVER,
     FINE,
+    ON_SPARK,
     PHYSICAL,
     PRODUCT,
     SMALL,
@@ -27,9 +28,6 @@ from deltamark.queries.catalogue import QUERIES, query
 WORKERS = (1, 2)
 WORKER_BATCHINGS = (COARSE, published.ours("post", *COARSE))
 """The batchings for several workers: the post's in our numbering of times, and in its own."""
-
-SPARK_LOGICAL = (100_000, 1_000_000)
-"""Logical batches at P=1 on Spark, which takes about a second for a batch of any size."""
 
 DELETIONS = ("window:100000", "refresh:10")
 QUERIES_WITH_VARIANTS = ("q04", "q13", "q15", "q18")
@@ -101,7 +99,7 @@ def _default(settings: GridSettings, names: Sequence[str]) -> Iterator[Cell]:
     for engine in settings.engines:
         base = [Cell(name, str(settings.sf), engine=engine) for name in names]
         if capabilities(engine).has_session:
-            yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], [(size, 1) for size in SPARK_LOGICAL])
+            yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], ON_SPARK)
         else:
             yield from _maintained(base) if capabilities(engine).has_stream else _at(base, CROSSOVER)
 

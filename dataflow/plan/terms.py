@@ -57,7 +57,7 @@ class Term:
         return f"{self.op}({', '.join([*map(str, self.args), *inner])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Term.of, (self.op, self.args, self.type, self.value)
+        return _rebuilt, (self.op, self.args, self.type, self.value)
 
     @classmethod
     def of(cls, op: TermOp, args: tuple[Term, ...], type_: Type, value: Any = None) -> Term:
@@ -79,6 +79,11 @@ class Term:
     def may_fail(self) -> bool:
         """Whether computing the term can raise an error for some rows: a substring may be too long to pack."""
         return self.op == "substring" or any(arg.may_fail for arg in self.args)
+
+
+def _rebuilt(op: TermOp, args: tuple[Term, ...], type_: Type, value: Any) -> Term:
+    """Unpickle a term. It is a function because Spark's pickler copies the code of methods, with all that it uses."""
+    return Term.of(op, args, type_, value)
 
 
 def _brief(value: Any) -> str:

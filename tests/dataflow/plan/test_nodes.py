@@ -11,6 +11,7 @@ from decimal import Decimal
 
 import pytest
 from hypothesis import given
+from pyspark import cloudpickle
 from support.motifs import motif
 from support.paths import ROOT
 from support.plans import cases
@@ -98,7 +99,8 @@ def test_digests_are_the_same_in_another_process():
 
 @given(cases())
 def test_a_plan_that_travels_by_pickle_is_the_same_object(case):
-    assert pickle.loads(pickle.dumps(case.collection.node)) is case.collection.node
+    for pickler in (pickle, cloudpickle):
+        assert pickle.loads(pickler.dumps(case.collection.node)) is case.collection.node
 
 
 @given(cases())

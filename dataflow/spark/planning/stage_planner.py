@@ -2,7 +2,7 @@
 
 Stage 0 has no state: it filters and projects each input where it is read. A later stage holds all operators whose rows
 are together after that many exchanges; an edge that crosses several stages passes through those between. A stage is a
-set of ordinary plans over ordinary inputs, the edges that end in it, so an ordinary `Together` runs it.
+set of ordinary plans over ordinary inputs, the edges that end in it, so an ordinary `Dataflow` runs it.
 
 Inputs that are small beside the largest one are replicated to every shard, and so are nodes computed from these alone.
 Rows that are joined with replicated nodes only have no place yet: they are sent to the shards where their next operator

@@ -13,17 +13,17 @@ from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.dataflow.types import integer
 from deltamark.datagen.graphs.generator import graph
 from deltamark.harness.cli.main import main
-from deltamark.harness.engines.spark import SESSIONS, on_master
+from deltamark.harness.engines.spark_session import SESSIONS, on_master
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS
 from deltamark.harness.suites.graphs.motif_runs import counted, oracle
 from deltamark.harness.suites.graphs.spark_motifs import (
     INDEX_BYTES,
     INDEX_SHARE,
-    Place,
+    GraphLocation,
     Seeded,
     executor_bytes,
+    index_placement,
     seeded,
-    settled,
 )
 from deltamark.queries.graph.motifs import MOTIFS, motif
 
@@ -82,7 +82,7 @@ SEEDED = ("triangle", "4-clique", "diamond", "once(a,b), once(b,c), e(a,c), a<b"
 @pytest.mark.parametrize("words", SEEDED)
 @pytest.mark.parametrize("variant", ["least", "fixed"])
 def test_rows_of_the_first_atom_that_come_in_batches_find_all(words, variant, edges):
-    place = Place(str(edges), "", orient=False)
+    place = GraphLocation(str(edges), "", orient=False)
     seeds, graph_of = Seeded.of(place, 150), place.edges()
     with closing(Chain(by_key(seeded(motif(words), graph_of, variant).count()), 2)) as chain:
         batches = [[seeds.take(batch, piece, 2) for piece in range(2)] for batch in range(seeds.batches)]
@@ -97,8 +97,8 @@ def test_indexes_are_broadcast_while_they_fit_an_executor():
     for rows, expected in ((most, "broadcast"), (most + 1, "exchange")):
         edges = source("e", {"src": integer(0, 9), "dst": integer(0, 9)}, rows)
         found = MOTIFS["triangle"].dataflow({"e": edges})
-        assert settled("auto", found, memory) == expected
-        assert settled("broadcast", found, memory) == "broadcast"
+        assert index_placement("auto", found, memory) == expected
+        assert index_placement("broadcast", found, memory) == "broadcast"
 
 
 FAULTS = {

@@ -292,5 +292,5 @@ def test_what_moves_is_explained():
     ]
     assert "one worker among the selected rows" in lines[-1]
     with closing(Dataflow(left.count(by="value"), workers=2)) as engine:
-        assert "sums its slices and tells the others" in engine.explain()
+        assert "sums its slices and sends sums instead of rows" in engine.explain()
         assert "exchange" not in engine.explain()

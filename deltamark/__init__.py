@@ -2,9 +2,9 @@
 
 This module is the public interface of the engine. Declare inputs, build a plan, and feed a Dataflow:
 
->>> from deltamark import Batch, Dataflow, col, integer, source, total
+>>> from deltamark import Batch, Dataflow, col, integer, source
 >>> sales = source("sales", {"shop": integer(1, 99), "price": integer(0, 10_000, scale=2)}, rows=1_000_000)
->>> revenue = sales.where(col.price > 5).aggregate(by="shop", revenue=total(col.price))
+>>> revenue = sales.where(col.price > 5).aggregate(by="shop", revenue=col.price.sum())
 >>> with Dataflow(revenue) as dataflow:
 ...     dataflow.feed({"sales": Batch([0, 0], [1, 1], {"shop": [7, 7], "price": [900, 650]})})
 Batch of 1 change
@@ -23,8 +23,8 @@ from deltamark.errors import DeltamarkError, unknown_attribute
 
 if TYPE_CHECKING:
     from deltamark.dataflow.batch import Batch
-    from deltamark.dataflow.language.collection import Collection, average, count, source, total
-    from deltamark.dataflow.language.expr import Expr, col, when
+    from deltamark.dataflow.language.collection import Collection, source
+    from deltamark.dataflow.language.expr import Expr, col, count, when
     from deltamark.dataflow.language.motif import Atom, delta_query
     from deltamark.dataflow.motifs.static import StaticMotif
     from deltamark.dataflow.runtime.dataflow import Dataflow
@@ -58,7 +58,6 @@ __all__ = [
     "StaticMotif",
     "Type",
     "__version__",
-    "average",
     "code_type",
     "col",
     "count",
@@ -67,14 +66,13 @@ __all__ = [
     "delta_query",
     "integer",
     "source",
-    "total",
     "when",
 ]
 
 _NAMES = {
     "batch": ("Batch",),
-    "language.collection": ("Collection", "average", "count", "source", "total"),
-    "language.expr": ("Expr", "col", "when"),
+    "language.collection": ("Collection", "source"),
+    "language.expr": ("Expr", "col", "count", "when"),
     "language.motif": ("Atom", "delta_query"),
     "motifs.static": ("StaticMotif",),
     "runtime.dataflow": ("Dataflow",),

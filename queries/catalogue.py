@@ -1,42 +1,70 @@
-"""All queries by name."""
+"""The catalogue: all queries by name.
+
+A query is the `Query` in a file of `queries/tpch`, and has the file's name. A query outside the package is named by the
+path of its file.
+"""
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from random import Random
+from types import ModuleType
 
-from deltamark.errors import unknown
-from deltamark.queries.q01 import Q01
-from deltamark.queries.q02 import Q02
-from deltamark.queries.q03 import Q03
-from deltamark.queries.q04 import Q04
-from deltamark.queries.q05 import Q05
-from deltamark.queries.q06 import Q06
-from deltamark.queries.q07 import Q07
-from deltamark.queries.q08 import Q08
-from deltamark.queries.q09 import Q09
-from deltamark.queries.q10 import Q10
-from deltamark.queries.q11 import Q11
-from deltamark.queries.q12 import Q12
-from deltamark.queries.q13 import Q13
-from deltamark.queries.q14 import Q14
-from deltamark.queries.q15 import Q15
-from deltamark.queries.q16 import Q16
-from deltamark.queries.q17 import Q17
-from deltamark.queries.q18 import Q18
-from deltamark.queries.q19 import Q19
-from deltamark.queries.q20 import Q20
-from deltamark.queries.q21 import Q21
-from deltamark.queries.q22 import Q22
-from deltamark.queries.query import Query
+from deltamark.errors import DeltamarkError, unknown
+from deltamark.queries import tpch
+from deltamark.queries.parameter_text import read_value
+from deltamark.queries.query import Parameters, Query
+
+
+def _query_in(module: ModuleType) -> Query:
+    queries = [value for value in vars(module).values() if isinstance(value, Query)]
+    if len(queries) != 1:
+        raise DeltamarkError("not one query in a file", f"{module.__file__}: {len(queries)}", "define one Query")
+    return queries[0]
+
 
 QUERIES: Mapping[str, Query] = {
-    "q01": Q01, "q02": Q02, "q03": Q03, "q04": Q04, "q05": Q05, "q06": Q06, "q07": Q07, "q08": Q08, "q09": Q09,
-    "q10": Q10, "q11": Q11, "q12": Q12, "q13": Q13, "q14": Q14, "q15": Q15, "q16": Q16, "q17": Q17, "q18": Q18,
-    "q19": Q19, "q20": Q20, "q21": Q21, "q22": Q22,
-}  # fmt: skip
+    each.name: _query_in(import_module(f"{tpch.__name__}.{each.name}")) for each in pkgutil.iter_modules(tpch.__path__)
+}
 
 
 def query(name: str) -> Query:
+    """Return a query by its name, or by the path of its file."""
+    if name.endswith(".py"):
+        return _query_of(Path(name))
     if name not in QUERIES:
         raise unknown("query", name, QUERIES)
     return QUERIES[name]
+
+
+@cache
+def _query_of(path: Path) -> Query:
+    spec = spec_from_file_location(path.stem, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise DeltamarkError("no file of a query", path, "name a Python file that defines a Query")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return _query_in(module)
+
+
+def parameters(
+    name: str, scale_factor: Decimal, seed: int | None = None, given: Mapping[str, str] | None = None
+) -> Parameters:
+    """Return a query's parameters: for validation, or drawn by a seed, and in both cases with those given as text."""
+    definition = query(name)
+    if seed is not None and not definition.draws:
+        remedy = "leave the seed out, or give parameters by name: --param name=value"
+        raise DeltamarkError("no ranges to draw parameters from", name, remedy)
+    chance = None if seed is None else Random(f"{Path(name).stem} {seed}")  # noqa: S311 (no secret)
+    values = dict(definition.values(scale_factor, chance))
+    for key, text in (given or {}).items():
+        if key not in values:
+            raise unknown(f"parameter of {name}", key, values)
+        values[key] = read_value(key, text, values[key])
+    return values

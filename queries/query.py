@@ -1,8 +1,4 @@
-"""What a query is: its SQL with named parameters, and the dataflows that maintain its answer.
-
-A dataflow takes the relations by name and the parameters as keywords. An output column that SQL divides is the pair
-`name.num`, `name.den`, divided by whoever reads it.
-"""
+"""What a query is: its SQL with named parameters, and the dataflows that maintain its answer."""
 
 from __future__ import annotations
 
@@ -11,38 +7,101 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
+from random import Random
+from typing import TYPE_CHECKING, TypeAlias
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.errors import unknown
+from deltamark.queries.parameter_text import Value
 
-Tables = Mapping[str, Collection]
-Plan = Callable[..., Collection]
-Value = int | Decimal | dt.date | str | tuple[int, ...] | tuple[str, ...]
+Plan: TypeAlias = "Callable[..., Collection]"
+Draw = Callable[[Random], Value]
 Parameters = Mapping[str, Value]
+
+
+class Tables:
+    """The relations of TPC-H as inputs: `tpch.lineitem`."""
+
+    if TYPE_CHECKING:
+        customer: Collection
+        lineitem: Collection
+        nation: Collection
+        orders: Collection
+        part: Collection
+        partsupp: Collection
+        region: Collection
+        supplier: Collection
+
+    def __init__(self, relations: Mapping[str, Collection]) -> None:
+        self._relations = relations
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Collection:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            if name not in self._relations:
+                raise unknown("relation of the query's SQL", name, self._relations)
+            return self._relations[name]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a query.
+
+    validation: the value whose answer the specification gives; draw: draws another one.
+    """
+
+    validation: Value
+    draw: Draw | None = None
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query of the benchmark.
+    """A query of the benchmark. Decorate the functions that build its dataflows with `variant`.
 
-    `order` is SQL's ORDER BY in columns of the dataflow ("-name" descends); the remaining columns break ties. The
-    first of `variants` is the default. The rows of a variant named in `accumulated` are not the answer: that
-    function makes the answer of them.
+    order_by is SQL's ORDER BY in columns of the dataflow ("-name" descends); the remaining columns break ties.
+    draw: draws all parameters at once, where they depend on each other. per_scale_factor: the parameters whose value is
+    that of scale factor 1, times the scale factor.
     """
 
     sql: str
-    relations: tuple[str, ...]
-    variants: Mapping[str, Plan]
-    order: tuple[str, ...] = ()
-    accumulated: Mapping[str, Callable[[Collection], Collection]] = field(default_factory=dict)
+    order_by: tuple[str, ...] = ()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    draw: Callable[[Random], Parameters] | None = None
+    per_scale_factor: frozenset[str] = frozenset()
+    variants: dict[str, Plan] = field(default_factory=dict)
+    accumulated: dict[str, Callable[[Collection], Collection]] = field(default_factory=dict)
+
+    def variant(self, plan: Plan) -> Plan:
+        """Add a dataflow, under its function's name. The first one is the default."""
+        self.variants[plan.__name__.replace("_", "-")] = plan
+        return plan
+
+    def changes(self, accumulate: Callable[[Collection], Collection]) -> Callable[[Plan], Plan]:
+        """Add a dataflow whose rows are not the answer: the reader accumulates them."""
+
+        def add(plan: Plan) -> Plan:
+            self.accumulated[plan.__name__.replace("_", "-")] = accumulate
+            return self.variant(plan)
+
+        return add
 
     @property
     def default(self) -> str:
         return next(iter(self.variants))
 
-    def plan(self, variant: str, tables: Tables, parameters: Parameters) -> Collection:
+    @cached_property
+    def relations(self) -> tuple[str, ...]:
+        """The relations that the SQL reads."""
+        import duckdb  # noqa: PLC0415 (only who runs a query waits for it)
+
+        return tuple(sorted(duckdb.get_table_names(self.oracle(self.values(Decimal(1))))))
+
+    def plan(self, variant: str, relations: Mapping[str, Collection], values: Parameters) -> Collection:
         """Build the dataflow of a variant."""
-        return self.variants[self.known(variant)](tables, **parameters)
+        return self.variants[self.known(variant)](Tables(relations), **values)
 
     def known(self, variant: str) -> str:
         """Return a variant's name, if it has one."""
@@ -50,9 +109,24 @@ class Query:
             raise unknown("variant", variant, self.variants)
         return variant
 
-    def oracle(self, parameters: Parameters) -> str:
+    def oracle(self, values: Parameters) -> str:
         """Return the SQL with the parameters filled in."""
-        return self.sql.strip().format_map({name: literal(value) for name, value in parameters.items()})
+        return self.sql.strip().format_map({name: literal(value) for name, value in values.items()})
+
+    def values(self, scale_factor: Decimal, chance: Random | None = None) -> Parameters:
+        """Return the values for validation, or drawn ones."""
+        values: dict[str, Value] = {name: each.validation for name, each in self.parameters.items()}
+        values |= {name: scale_factor * Decimal(str(values[name])) for name in self.per_scale_factor}
+        if chance is None:
+            return values
+        if self.draw is not None:
+            return {**values, **self.draw(chance)}
+        return values | {name: each.draw(chance) for name, each in self.parameters.items() if each.draw is not None}
+
+    @property
+    def draws(self) -> bool:
+        """Whether the specification gives ranges for any parameter."""
+        return self.draw is not None or any(each.draw is not None for each in self.parameters.values())
 
 
 def literal(value: Value) -> str:

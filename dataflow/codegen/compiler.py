@@ -1,5 +1,6 @@
-"""Compilation: plans go through four passes and become a program.
+"""Compilation: plans go through five passes and become a program.
 
+rewrite    comparisons that a moving threshold can maintain, and terms that are cheaper before a join
 prune      the columns of each node that are required
 share      the arrangements that joins read
 partition  the distribution of each node over the workers
@@ -18,6 +19,7 @@ from deltamark.dataflow.codegen.program import Op, Program
 from deltamark.dataflow.plan.nodes import Input, Node
 from deltamark.dataflow.plan.partitioning import partition
 from deltamark.dataflow.plan.pruning import prune
+from deltamark.dataflow.plan.rewriting import rewrite
 from deltamark.dataflow.plan.sharing import share
 
 
@@ -44,7 +46,7 @@ def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
     """Compile more plans. They share equal nodes among themselves, and arrangements with the plans before."""
     program = compiled.program
     operators, vectors = len(program.ops), program.vectors()
-    shared = share(prune(plans), compiled.arrangement, program.workers)
+    shared = share(prune(rewrite(plans)), compiled.arrangement, program.workers)
     emit(compiled, shared, partition(shared.pruned, program.workers))
     added = program.ops[operators:]
     reuse(program, added, program.vectors() - vectors)

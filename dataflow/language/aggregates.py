@@ -1,11 +1,11 @@
-"""Aggregates of groups: expressions that are summed or counted, with the bounds of their results."""
+"""Aggregates of groups: the columns in which sums, counts and ratios are kept, with the bounds of their values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
 
-from deltamark.dataflow.plan.binder import bind
+from deltamark.dataflow.language.expr import RatioExpr, SumExpr
+from deltamark.dataflow.plan.binder import bind, ratio_columns
 from deltamark.dataflow.plan.nodes import Node, Sum
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import subtracts
@@ -13,25 +13,28 @@ from deltamark.dataflow.types import LARGEST, Type
 from deltamark.errors import DeltamarkError
 
 
-@dataclass(frozen=True)
-class AggregateExpr:
-    """One aggregate of a group, over an expression."""
+def sums_of(aggregates: Mapping[str, SumExpr | RatioExpr], rows: Node) -> Iterator[tuple[Sum, Type]]:
+    """Yield the columns of aggregates with their types; a ratio has two."""
+    for name, aggregate in aggregates.items():
+        match aggregate:
+            case SumExpr():
+                yield _sum(name, aggregate, rows)
+            case RatioExpr():
+                numerator, denominator = ratio_columns(name)
+                yield _sum(numerator, aggregate.numerator, rows)
+                yield _sum(denominator, aggregate.denominator, rows)
+            case _:
+                remedy = "write col.x.sum(), col.x.mean() or count()"
+                raise DeltamarkError("not an aggregate", f"{name} = {aggregate!r}", remedy)
 
-    kind: Literal["sum", "count", "average"]
-    expr: Any = 1
 
-
-def sums_of(name: str, aggregate: AggregateExpr, rows: Node) -> list[tuple[Sum, Type]]:
-    """Return the columns of an aggregate with their types; an average has two."""
-    count_type = Type("int", 0, 0, rows.schema.rows)
-    if aggregate.kind == "count":
-        return [(Sum(name, "count"), count_type)]
+def _sum(name: str, aggregate: SumExpr, rows: Node) -> tuple[Sum, Type]:
+    if aggregate.expr is None:  # a group without rows does not exist
+        return Sum(name, "count"), Type("int", 0, min(1, rows.schema.rows), rows.schema.rows)
     term = bind(aggregate.expr, rows.schema)
     if term.type.kind != "int" or term.type.nullable:
         raise DeltamarkError("cannot be summed", f"{name} = {term} ({term.type})", "sum numbers, none missing")
-    if aggregate.kind == "sum":
-        return [(Sum(name, "sum", term), _sum_type(term, rows))]
-    return [(Sum(f"{name}.num", "sum", term), _sum_type(term, rows)), (Sum(f"{name}.den", "count"), count_type)]
+    return Sum(name, "sum", term), _sum_type(term, rows)
 
 
 def _sum_type(term: Term, rows: Node) -> Type:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltamark.dataflow.language import schemas
-from deltamark.dataflow.language.aggregates import AggregateExpr, sums_of
-from deltamark.dataflow.language.expr import Expr
+from deltamark.dataflow.language.aggregates import sums_of
+from deltamark.dataflow.language.expr import Expr, RatioExpr, SumExpr, count
 from deltamark.dataflow.language.iteration import looped
 from deltamark.dataflow.language.synonyms import COLLECTION
 from deltamark.dataflow.plan import nodes
-from deltamark.dataflow.plan.binder import bind, condition
-from deltamark.dataflow.plan.terms import Term, column, null, number, rescaled
+from deltamark.dataflow.plan.binder import bind_value, column_value, condition, ratio_columns
+from deltamark.dataflow.plan.terms import Ratio, Term, column, null
+from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.types import Field, Schema, Type
 from deltamark.errors import DeltamarkError, unknown_attribute
 
@@ -27,25 +28,6 @@ Names = str | Iterable[str]
 
 JoinKeys = Names | Mapping[str, str]
 """The columns of a join that must be equal: names that both sides have, or {left: right}."""
-
-
-def total(expr: Any) -> AggregateExpr:
-    """Sum an expression over a group: `sales.aggregate("shop", revenue=total(col.price))`."""
-    return AggregateExpr("sum", expr)
-
-
-def count() -> AggregateExpr:
-    """Count the rows of a group: `sales.aggregate("shop", sold=count())`."""
-    return AggregateExpr("count")
-
-
-def average(expr: Any) -> AggregateExpr:
-    """Average an expression over a group, exactly: as the columns `name.num` and `name.den`.
-
-    `sales.aggregate("shop", price=average(col.price))` has the columns `shop`, `price.num` and `price.den`. Readers of
-    the answer divide them.
-    """
-    return AggregateExpr("average", expr)
 
 
 def source(name: str, columns: Mapping[str, Type], rows: int) -> Collection:
@@ -75,14 +57,15 @@ class Collection:
     def select(self, *names: str, **exprs: Any) -> Collection:
         """Keep some columns and add computed ones: `sales.select("shop", twice=2 * col.price)`."""
         schemas.refuse_repeated([*names, *exprs])
-        terms = {name: column(name, self.schema[name]) for name in names}
-        return self._project({**terms, **{name: bind(expr, self.schema) for name, expr in exprs.items()}})
+        copied = {name: column_value(name, self.schema) for name in names}
+        return self._project({**copied, **{name: bind_value(expr, self.schema) for name, expr in exprs.items()}})
 
     def rename(self, **names: str) -> Collection:
         """Rename columns, new="old", and keep the others: `sales.rename(store="shop")`."""
-        new_of = {old: new for new, old in names.items()}
-        for old in new_of:
-            self.schema[old]  # an unknown column is an error
+        new_of: dict[str, str] = {}
+        for new, old in names.items():
+            is_ratio = isinstance(column_value(old, self.schema), Ratio)  # an unknown column is an error
+            new_of |= zip(ratio_columns(old), ratio_columns(new), strict=True) if is_ratio else {old: new}
         schemas.refuse_repeated(list(names.values()))
         schemas.refuse_repeated([new_of.get(name, name) for name in self.schema.names])
         return self._project({new_of.get(name, name): column(name, self.schema[name]) for name in self.schema.names})
@@ -98,24 +81,18 @@ class Collection:
         """Negate every weight: `a.concat(b.negate())` subtracts b from a."""
         return Collection(nodes.Negate(self.node, schema=self.schema))
 
-    def aggregate(self, by: Names = (), **aggregates: AggregateExpr) -> Collection:
-        """Compute sums, counts and averages per group: `sales.aggregate("shop", sold=count(), sum=total(col.price))`.
+    def aggregate(self, by: Names = (), **aggregates: SumExpr | RatioExpr) -> Collection:
+        """Compute sums, counts and averages per group: `sales.aggregate("shop", sold=count(), mean=col.price.mean())`.
 
-        A group exists while its number of rows is not zero. Without keys all rows are one group.
+        A group exists while its number of rows is not zero. Without keys all rows are one group. An average, and any
+        other ratio of two sums, is exact: readers of the answer divide its columns `mean.num` and `mean.den`.
         """
         keys = _names(by)
-        fields = [Field(key, self.schema[key]) for key in keys]
-        sums: list[nodes.Sum] = []
-        for name, each in aggregates.items():
-            if not isinstance(each, AggregateExpr):
-                remedy = "write total(...), average(...) or count()"
-                raise DeltamarkError("not an aggregate", f"{name} = {each!r}", remedy)
-            for column_sum, type_ in sums_of(name, each, self.node):
-                sums.append(column_sum)
-                fields.append(Field(column_sum.name, type_))
+        columns = list(sums_of(aggregates, self.node))
+        fields = [Field(key, self.schema[key]) for key in keys] + [Field(each.name, type_) for each, type_ in columns]
         schemas.refuse_repeated([field.name for field in fields])
         schema = Schema(tuple(fields), min(self.schema.rows, schemas.groups_of(fields[: len(keys)])))
-        return Collection(nodes.Aggregate(self.node, keys, tuple(sums), schema=schema))
+        return Collection(nodes.Aggregate(self.node, keys, tuple(each for each, _ in columns), schema=schema))
 
     def count(self, by: Names = ()) -> Collection:
         """Count the rows of each group, in a column `count`: `sales.count(by="shop")`."""
@@ -134,15 +111,14 @@ class Collection:
     def join(self, other: Collection, on: JoinKeys) -> Collection:
         """Pair the rows with equal keys; the result has all columns of both sides, and the keys once.
 
-        `sales.join(shops, on="shop")`, or, if the columns have different names, `on={"shop": "id"}`.
+        `sales.join(shops, on="shop")`, or, if the columns have different names, `on={"shop": "id"}`. A column of the
+        right side whose name the left side has too is prefixed by the name of its input: `col["shops.name"]`.
         """
         left_keys, right_keys = self._join_keys(other, on)
+        other = other._prefixed(right_keys, self.schema)
         kept = [field for field in other.schema.fields if field.name not in right_keys]
-        for field in kept:
-            if field.name in self.schema:
-                raise DeltamarkError("a column on both sides of a join", field.name, "rename one of them first")
-        rows = self.schema.rows * (1 if schemas.is_unique(other.node, right_keys) else other.schema.rows)
-        if schemas.is_unique(self.node, left_keys):
+        rows = self.schema.rows * (1 if is_unique(other.node, right_keys) else other.schema.rows)
+        if is_unique(self.node, left_keys):
             rows = min(rows, other.schema.rows)
         schema = Schema((*self.schema.fields, *kept), rows)
         return Collection(nodes.Join(self.node, other.node, left_keys, right_keys, schema=schema))
@@ -202,23 +178,6 @@ class Collection:
         schema = replace(self.schema, rows=min(k, self.schema.rows))
         return Collection(nodes.TopK(self.node, k, (*given, *rest), schema=schema))
 
-    def above(
-        self, limits: Collection, value: Any, numerator: str, denominator: str = "", on: Names = ()
-    ) -> Collection:
-        """Keep the rows whose value * denominator > numerator, in the row of `limits` with the same keys.
-
-        `sales.above(means, col.price, "price.num", "price.den", on="shop")` keeps the sales above the average price of
-        their shop, given `means = sales.aggregate("shop", price=average(col.price))`. `limits` has at most one row per
-        key. When a limit moves, only the rows between its old and its new value are touched.
-        """
-        return self._moving_threshold(limits, value, "above", (numerator, denominator), on)
-
-    def below(
-        self, limits: Collection, value: Any, numerator: str, denominator: str = "", on: Names = ()
-    ) -> Collection:
-        """Keep the rows whose value * denominator < numerator, as `above` does."""
-        return self._moving_threshold(limits, value, "below", (numerator, denominator), on)
-
     def or_null(self) -> Collection:
         """Add one row of NULL while there are no rows, as SQL's aggregate over an empty table has."""
         fields = tuple(Field(field.name, field.type.or_null()) for field in self.schema.fields)
@@ -250,7 +209,26 @@ class Collection:
             known = (each for each in dir(type(self)) if not each.startswith("_"))
             raise unknown_attribute("Collection", name, known, COLLECTION)
 
-    def _project(self, terms: Mapping[str, Term]) -> Collection:
+    def _prefixed(self, keys: Sequence[str], other: Schema) -> Collection:
+        """Prefix the columns that the left side of a join has, except for the keys."""
+        new = {name: f"{self._input_name}.{name}" for name in self.schema.names if name in other and name not in keys}
+        for name in new.values():
+            if name in other or name in self.schema:
+                raise DeltamarkError("a column on both sides of a join", name, "rename one of them first")
+        return self.rename(**{after: before for before, after in new.items()}) if new else self
+
+    @property
+    def _input_name(self) -> str:
+        """The name of the first input that the rows come from."""
+        return next((each.name for each in nodes.walk(self.node) if isinstance(each, nodes.Input)), "right")
+
+    def _project(self, values: Mapping[str, Term | Ratio]) -> Collection:
+        terms: dict[str, Term] = {}
+        for name, value in values.items():
+            if isinstance(value, Ratio):
+                terms |= zip(ratio_columns(name), (value.numerator, value.denominator), strict=True)
+            else:
+                terms[name] = value
         for name, term in terms.items():
             if term.type.kind == "bool" or (term.op == "literal" and isinstance(term.value, str)):
                 actual, remedy = f"{name} = {term} ({term.type})", "use when(...).otherwise(...)"
@@ -276,31 +254,6 @@ class Collection:
         if self.schema[of].kind == "text":
             raise DeltamarkError("texts have no largest or smallest here", of, "use top(...), which orders them")
         return Collection(nodes.Extreme(self.node, keys, of, which, tuple(levels), schema=self.schema))
-
-    def _moving_threshold(
-        self, limits: Collection, value: Any, which: Literal["above", "below"], ratio: tuple[str, str], on: Names
-    ) -> Collection:
-        row_keys, limit_keys = self._join_keys(limits, on)
-        numerator, denominator = ratio
-        term, limit = bind(value, self.schema), column(numerator, limits.schema[numerator])
-        divisor = column(denominator, limits.schema[denominator]) if denominator else number(1)
-        for each in (term.type, limit.type, divisor.type):
-            if each.kind != "int" or each.nullable:
-                raise DeltamarkError("no number to compare by", each, "compare numbers, none missing")
-        if divisor.type.high < 1:
-            actual = f"{denominator} <= {divisor.type.high}"
-            raise DeltamarkError("a denominator that is not positive", actual, "divide by a number of rows")
-        scale = max(term.type.scale + divisor.type.scale, limit.type.scale)
-        term = rescaled(term, scale - divisor.type.scale)
-        if limit.type.scale < scale:
-            numerator = schemas.unused_name(numerator, limits.schema)
-            names = dict.fromkeys([*limit_keys, *filter(None, [denominator])])
-            terms = {name: column(name, limits.schema[name]) for name in names}
-            limits = limits._project({**terms, numerator: rescaled(limit, scale)})
-        keys, columns = (row_keys, limit_keys), (numerator, denominator)
-        return Collection(
-            nodes.MovingThreshold(self.node, limits.node, *keys, term, which, *columns, schema=self.schema)
-        )
 
 
 def _names(names: Names) -> tuple[str, ...]:

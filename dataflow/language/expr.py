@@ -1,11 +1,13 @@
 """Column expressions: the arguments of where, select and aggregates.
 
 `col.price * (1 - col.discount)` builds an `Expr`, which has no types; `dataflow.plan.binder` binds it to a collection.
+`col.price.sum()` builds an argument of `Collection.aggregate`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltamark.dataflow.language.synonyms import EXPR
@@ -15,13 +17,13 @@ Operand = Any
 """An expression, or a Python value: int, Decimal, date or str."""
 
 ExprOp = Literal[
-    "column", "add", "subtract", "multiply", "equal", "less", "and", "or", "not", "is_in", "like", "substring", "year",
-    "when", "is_null", "coalesce",
+    "column", "add", "subtract", "multiply", "divide", "equal", "less", "and", "or", "not", "is_in", "like",
+    "substring", "year", "when", "is_null", "coalesce",
 ]  # fmt: skip
 
 
 class Expr:
-    """An expression over columns, by name. It is combined by + - * == != < <= > >= and, as conditions, by & | ~."""
+    """An expression over columns, by name. It is combined by + - * / == != < <= > >= and, as conditions, by & | ~."""
 
     __slots__ = ("args", "op")
     __hash__ = None  # type: ignore[assignment]
@@ -61,8 +63,11 @@ class Expr:
     def __rmul__(self, other: Operand) -> Expr:
         return Expr("multiply", other, self)
 
-    def __truediv__(self, other: Operand) -> NoReturn:
-        raise DeltamarkError("numbers are exact, and a quotient is not", f"{self!r} / {other!r}", "keep both its parts")
+    def __truediv__(self, other: Operand) -> Expr:
+        return Expr("divide", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return Expr("divide", other, self)
 
     def __neg__(self) -> Expr:
         return Expr("subtract", 0, self)
@@ -139,6 +144,39 @@ class Expr:
     def coalesce(self, value: Operand) -> Expr:
         """Replace NULL by a value of the same type: `col.amount.coalesce(0)`."""
         return Expr("coalesce", self, value)
+
+    def sum(self) -> SumExpr:
+        """Sum the expression over a group: `sales.aggregate("shop", revenue=col.price.sum())`."""
+        return SumExpr(self)
+
+    def mean(self) -> RatioExpr:
+        """Average the expression over a group, exactly: `sales.aggregate("shop", price=col.price.mean())`."""
+        return RatioExpr(self.sum(), count())
+
+
+@dataclass(frozen=True)
+class SumExpr:
+    """The sum of an expression over a group, or (without one) the number of its rows."""
+
+    expr: Expr | None = None
+
+    def __truediv__(self, divisor: SumExpr) -> RatioExpr:
+        if not isinstance(divisor, SumExpr):
+            raise DeltamarkError("not a sum to divide by", repr(divisor), "divide by a number after the aggregation")
+        return RatioExpr(self, divisor)
+
+
+@dataclass(frozen=True)
+class RatioExpr:
+    """The exact ratio of two sums over a group."""
+
+    numerator: SumExpr
+    denominator: SumExpr
+
+
+def count() -> SumExpr:
+    """Count the rows of a group: `sales.aggregate("shop", sold=count())`."""
+    return SumExpr()
 
 
 class When:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
-from deltamark.dataflow.language.iteration import closing
-from deltamark.dataflow.plan.nodes import Aggregate, Filter, Iterate, Node, Project, Threshold
 from deltamark.dataflow.types import Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError
 
@@ -41,27 +39,3 @@ def common_fields(left: Schema, right: Schema) -> tuple[Field, ...]:
 def groups_of(keys: Iterable[Field]) -> int:
     """Return the number of different values that key columns can have."""
     return prod(each.type.high - each.type.low + 1 + each.type.nullable for each in keys)
-
-
-def is_unique(node: Node, names: Sequence[str]) -> bool:
-    """Return whether each combination of values of these columns has at most one row, of weight 1."""
-    match node:
-        case Threshold():
-            return set(node.schema.names) <= set(names)
-        case Aggregate():
-            return set(node.keys) <= set(names)
-        case Iterate():
-            return set(closing(node.body).keys) <= set(names)
-        case Filter():
-            return is_unique(node.rows, names)
-        case Project():
-            return is_unique(node.rows, [node.copied[name] for name in names if name in node.copied])
-        case _:
-            return False
-
-
-def unused_name(name: str, schema: Schema) -> str:
-    """Return a name that no column of a schema has."""
-    while name in schema:
-        name += "'"
-    return name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 COLLECTION = {
     **dict.fromkeys(["filter", "query", "having"], "where(condition)"),
-    **dict.fromkeys(["groupby", "group_by", "agg", "sum", "mean", "avg"], "aggregate(by=..., x=total(col.y))"),
+    **dict.fromkeys(["groupby", "group_by", "agg", "sum", "mean", "avg"], "aggregate(by=..., x=col.y.sum())"),
     **dict.fromkeys(["sort", "sort_by", "sort_values", "order_by", "limit", "head"], "top(k, ['name', '-descending'])"),
     **dict.fromkeys(["merge", "inner_join"], "join(other, on=...)"),
     **dict.fromkeys(["outer_join", "leftjoin"], "left_join(other, on=...)"),
@@ -27,7 +27,7 @@ EXPR = {
     **dict.fromkeys(["fillna", "fill_null", "ifnull"], "coalesce(value)"),
     **dict.fromkeys(["startswith"], "starts_with('text')"),
     **dict.fromkeys(["alias", "name"], "select(name=expression)"),
-    **dict.fromkeys(["sum"], "total(expression)"),
-    **dict.fromkeys(["mean", "avg"], "average(expression)"),
+    **dict.fromkeys(["sum"], "expression.sum()"),
+    **dict.fromkeys(["mean", "avg"], "expression.mean()"),
     **dict.fromkeys(["substr", "slice"], "substring(start, length)"),
 }

@@ -1,7 +1,7 @@
 """Binding: an expression gets the types of a collection and becomes a term.
 
-Numbers are aligned to one scale here, and text predicates on codes become tables, so that only arithmetic on int64 is
-left to evaluate.
+Numbers are aligned to one scale here, comparisons with ratios are multiplied out, and text predicates on codes become
+tables, so that only arithmetic on int64 is left to evaluate.
 """
 
 from __future__ import annotations
@@ -17,23 +17,53 @@ from typing import Any, Literal
 import numpy as np
 
 from deltamark.dataflow.language.expr import Expr, ExprOp
-from deltamark.dataflow.plan.terms import Term, aligned, column, disjunction, number, product, rescaled
+from deltamark.dataflow.plan.terms import Ratio, Term, aligned, column, disjunction, number, product, rescaled
 from deltamark.dataflow.types import BOOL, SHORT, SHORT_BYTES, Schema, Type, date_type, integer, pack_short
 from deltamark.errors import DeltamarkError
 
 EPOCH = dt.date(1970, 1, 1)
 Comparison = Literal["equal", "less"]
 
+ONE = number(1)
+"""The denominator of a number."""
+
 FIRST_DAY, LAST_DAY = ((day - EPOCH).days for day in (dt.date.min, dt.date.max))
 
 
 def bind(expr: Any, schema: Schema) -> Term:
     """Give an expression, or a plain value, the types of a collection; raise an error for types that do not fit."""
+    bound = bind_value(expr, schema)
+    if isinstance(bound, Ratio):
+        raise DeltamarkError("a ratio is not a number here", repr(expr), "multiply, divide, compare or select it")
+    return bound
+
+
+def bind_value(expr: Any, schema: Schema) -> Term | Ratio:
+    """Bind an expression that may be a ratio."""
     if not isinstance(expr, Expr):
         return _literal(expr)
-    if expr.op == "column":
-        return column(expr.args[0], schema[expr.args[0]])
-    return OPERATIONS[expr.op](expr, schema)
+    match expr.op:
+        case "column":
+            return column_value(expr.args[0], schema)
+        case "multiply":
+            return _multiply(expr, schema)
+        case "divide":
+            return _divide(expr, schema)
+        case _:
+            return OPERATIONS[expr.op](expr, schema)
+
+
+def ratio_columns(name: str) -> tuple[str, str]:
+    """Return the names of the columns in which a collection keeps the two parts of a ratio."""
+    return f"{name}.num", f"{name}.den"
+
+
+def column_value(name: str, schema: Schema) -> Term | Ratio:
+    """Return a column, or the ratio that is kept in two columns."""
+    numerator, denominator = ratio_columns(name)
+    if name not in schema and numerator in schema and denominator in schema:
+        return Ratio(column(numerator, schema[numerator]), column(denominator, schema[denominator]))
+    return column(name, schema[name])
 
 
 def condition(expr: Any, schema: Schema) -> Term:
@@ -67,6 +97,18 @@ def _numbers(expr: Expr, schema: Schema) -> tuple[Term, Term]:
     return left, right
 
 
+def _ratios(expr: Expr, schema: Schema) -> tuple[Ratio, Ratio]:
+    """Bind the operands of an expression as ratios: a number has the denominator 1."""
+    left, right = (_as_ratio(bind_value(arg, schema)) for arg in expr.args)
+    for term in (left.numerator, left.denominator, right.numerator, right.denominator):
+        _must_be(term, ("int",), expr)
+    return left, right
+
+
+def _as_ratio(value: Term | Ratio) -> Ratio:
+    return value if isinstance(value, Ratio) else Ratio(value, ONE)
+
+
 def _must_be(term: Term, kinds: tuple[str, ...], expr: Expr) -> None:
     if term.type.nullable:
         raise DeltamarkError("a value that may be missing", f"{term} in {expr!r}", "give it a value by .coalesce(...)")
@@ -81,11 +123,40 @@ def _addition(op: Literal["add", "subtract"], expr: Expr, schema: Schema) -> Ter
     return Term.of(op, (left, right), integer(low, high, left.type.scale))
 
 
-def _multiply(expr: Expr, schema: Schema) -> Term:
-    return product(*_numbers(expr, schema))
+def _multiply(expr: Expr, schema: Schema) -> Term | Ratio:
+    left, right = _ratios(expr, schema)
+    numerator = product(left.numerator, right.numerator)
+    if left.denominator is right.denominator is ONE:
+        return numerator
+    return Ratio(numerator, _scaled(left.denominator, right.denominator))
+
+
+def _divide(expr: Expr, schema: Schema) -> Ratio:
+    left, right = _ratios(expr, schema)
+    return Ratio(_scaled(left.numerator, right.denominator), _scaled(left.denominator, right.numerator))
+
+
+def _scaled(left: Term, right: Term) -> Term:
+    """Return the product of two numbers, one of which may be the denominator of a number."""
+    if left is ONE or right is ONE:
+        return right if left is ONE else left
+    return product(left, right)
+
+
+def _ratio_comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
+    """Compare ratios by their cross products, which is exact while the denominators are positive."""
+    left, right = _ratios(expr, schema)
+    for divisor in (left.denominator, right.denominator):
+        if divisor.type.low < 1:
+            actual, remedy = f"{divisor} >= {divisor.type.low} in {expr!r}", "compare the products instead"
+            raise DeltamarkError("a denominator that may be zero or negative", actual, remedy)
+    products = _scaled(left.numerator, right.denominator), _scaled(right.numerator, left.denominator)
+    return Term.of(op, aligned(*products), BOOL)
 
 
 def _comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
+    if any(isinstance(bind_value(arg, schema), Ratio) for arg in expr.args):
+        return _ratio_comparison(op, expr, schema)
     left, right = (bind(arg, schema) for arg in expr.args)
     for term in (left, right):
         _must_be(term, ("int", "date", "code", "short", "text"), expr)
@@ -226,7 +297,7 @@ def _coalesce(expr: Expr, schema: Schema) -> Term:
 
 
 OPERATIONS: dict[ExprOp, Callable[[Expr, Schema], Term]] = {
-    "add": partial(_addition, "add"), "subtract": partial(_addition, "subtract"), "multiply": _multiply,
+    "add": partial(_addition, "add"), "subtract": partial(_addition, "subtract"),
     "equal": partial(_comparison, "equal"), "less": partial(_comparison, "less"),
     "is_in": _is_in, "like": _like, "substring": _substring, "year": _year,
     "and": partial(_connective, "and"), "or": partial(_connective, "or"), "not": _not,

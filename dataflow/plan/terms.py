@@ -81,6 +81,17 @@ class Term:
         return self.op == "substring" or any(arg.may_fail for arg in self.args)
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """An exact quotient of two numbers. A collection keeps it in two columns."""
+
+    numerator: Term
+    denominator: Term
+
+    def __str__(self) -> str:
+        return f"{self.numerator} / {self.denominator}"
+
+
 def _rebuilt(op: TermOp, args: tuple[Term, ...], type_: Type, value: Any) -> Term:
     """Unpickle a term. It is a function because Spark's pickler copies the code of methods, with all that it uses."""
     return Term.of(op, args, type_, value)
@@ -136,10 +147,23 @@ def substituted(of: Term, by: Mapping[str, Term]) -> Term:
     return Term.of(of.op, tuple(substituted(arg, by) for arg in of.args), of.type, of.value)
 
 
+def replaced(of: Term, by: Mapping[Term, Term]) -> Term:
+    """Replace parts of a term by terms of the same types."""
+    if of in by:
+        return by[of]
+    return Term.of(of.op, tuple(replaced(arg, by) for arg in of.args), of.type, of.value)
+
+
 def product(left: Term, right: Term) -> Term:
     corners = [a * b for a in (left.type.low, left.type.high) for b in (right.type.low, right.type.high)]
     scale = left.type.scale + right.type.scale
     return Term.of("multiply", (left, right), integer(min(corners), max(corners), scale))
+
+
+def shifted(of: Term, by: int) -> Term:
+    """Add a number of the last decimal place."""
+    scale = of.type.scale
+    return Term.of("add", (of, number(by, scale)), integer(of.type.low + by, of.type.high + by, scale)) if by else of
 
 
 def rescaled(of: Term, scale: int) -> Term:

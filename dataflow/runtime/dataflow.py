@@ -29,7 +29,7 @@ class Dataflow(Generic[ChangesT]):
     `feed` returns the changes of the answer: a Batch for one plan, {name: Batch} for several. Several plans are
     maintained as one: equal parts are computed once, and joins of the same rows by the same key share an arrangement.
 
-    >>> with Dataflow(sales.aggregate(by="shop", revenue=total(col.price))) as dataflow:
+    >>> with Dataflow(sales.aggregate(by="shop", revenue=col.price.sum())) as dataflow:
     ...     dataflow.feed({"sales": Batch([0, 0], [1, 1], {"shop": [7, 7], "price": [900, 250]})})
     ...     dataflow.feed({"sales": Batch([1], [-1], {"shop": [7], "price": [250]})})
     Batch of 1 change

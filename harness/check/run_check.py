@@ -34,7 +34,7 @@ class StreamCheck:
 
     def __init__(self, cell: Cell, schema: Schema, answers: Answers) -> None:
         self._cell, self._answers = cell, answers
-        self._order = query(cell.query).order
+        self._order = query(cell.query).order_by
         self._due = [(rounds, _last_time(rounds, cell.logical)) for rounds in sorted(answers)]
         self._digester = Digester(ChangeCsv(schema))
         self._sums = open_sums(cell, schema)

@@ -68,7 +68,7 @@ def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Re
         cursor = _Cursor(Snapshot(stream.schema), changes, cell)
         for number, time in enumerate(times):
             oracle.at(time)
-            wrong = difference(cursor.move(time).answer(definition.order), oracle.answer(cell.sql))
+            wrong = difference(cursor.move(time).answer(definition.order_by), oracle.answer(cell.sql))
             if wrong:
                 return f"{cell}: wrong at time {time}, round {time // TIMES_PER_ROUND * cell.logical}\n{wrong}\n  " + (
                     cell.command("answer", "--at", str(time))

@@ -14,8 +14,7 @@ from deltamark.datagen.workload import known_workload
 from deltamark.errors import DeltamarkError, shortened, whole_number
 from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, capabilities, known_stream_engine
 from deltamark.harness.measure.cell import ALL, Cell
-from deltamark.queries.catalogue import QUERIES, query
-from deltamark.queries.parameters import parameters
+from deltamark.queries.catalogue import QUERIES, parameters, query
 
 MAX_BATCHES = 10**12
 """Logical batches, their rounds, or timed batches: more than any stream has."""

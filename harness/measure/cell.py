@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from deltamark.queries.catalogue import query
-from deltamark.queries.parameters import parameters
+from deltamark.queries.catalogue import parameters, query
 from deltamark.queries.query import Parameters
 
 ALL = 1 << 40

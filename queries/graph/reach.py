@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.language.collection import Collection, count, total
-from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.expr import col, count
 
 
 def distances(edges: Collection, roots: Collection) -> Collection:
@@ -19,7 +19,7 @@ def distances(edges: Collection, roots: Collection) -> Collection:
 
 def by_distance(edges: Collection, roots: Collection) -> Collection:
     """Count the nodes at each distance; the sum of their numbers tells which they are."""
-    return distances(edges, roots).aggregate(by="dist", nodes=count(), numbers=total(col.node))
+    return distances(edges, roots).aggregate(by="dist", nodes=count(), numbers=col.node.sum())
 
 
 def components(edges: Collection, nodes: Collection) -> Collection:

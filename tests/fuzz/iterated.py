@@ -6,7 +6,7 @@ from support.choices import Choices
 from support.loops import LOOPS, random_loop
 from support.streams import cut, inputs_of, streams_for, times_of
 
-from deltamark.dataflow.language.collection import count
+from deltamark.dataflow.language.expr import count
 from fuzz.engines import SLICE_ROWS, OnOneWorker
 
 

@@ -20,10 +20,10 @@ from support.streams import (
     inputs_of,
     streams_for,
 )
+from support.thresholds import above, below
 
-from deltamark.dataflow.language.aggregates import AggregateExpr
-from deltamark.dataflow.language.collection import Collection, average, count, source, total
-from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.language.expr import RatioExpr, SumExpr, col, count
 from deltamark.dataflow.plan.binder import bind
 from deltamark.dataflow.plan.describe import describe
 from deltamark.dataflow.plan.nodes import Input, Join, Node, walk
@@ -205,10 +205,13 @@ def aggregate(choices: Choices, pool: list[Grown]) -> Grown:
     )
 
 
-def aggregated(choices: Choices, kind: str, schema: Schema) -> AggregateExpr:
-    if kind == "count":
-        return count()
-    return {"sum": total, "average": average}[kind](number(choices, schema))
+def aggregated(choices: Choices, kind: str, schema: Schema) -> SumExpr | RatioExpr:
+    match kind:
+        case "count":
+            return count()
+        case "sum":
+            return SumExpr(number(choices, schema))
+    return RatioExpr(SumExpr(number(choices, schema)), count())
 
 
 def distinct(choices: Choices, pool: list[Grown]) -> Grown:
@@ -255,19 +258,20 @@ def top(choices: Choices, pool: list[Grown]) -> Grown:
     return Grown(rows.top(places, ordering), signed=False)
 
 
-def bound(choices: Choices, pool: list[Grown]) -> Grown | None:
-    """Compare with a sum or an average per key, at one scale."""
+def compare(choices: Choices, pool: list[Grown]) -> Grown | None:
+    """Compare with a sum or an average per key."""
     rows = states(choices, pool)
     others = choices.pick([rows, states(choices, pool)])
-    value, limit = number(choices, rows.schema, 1), number(choices, others.schema, 1)
-    zero = Decimal(0).scaleb(-max(bind(value, rows.schema).type.scale, bind(limit, others.schema).type.scale))
-    if not (fits(value + zero, rows.schema) and fits(limit + zero, others.schema)):
-        return None
+    value, limit = number(choices, rows.schema, 1), SumExpr(number(choices, others.schema, 1))
     on = keys_between(choices, rows.schema, others.schema)
-    kind, numerator, denominator = choices.pick([(total, "limit", ""), (average, "limit.num", "limit.den")])
-    limits = others.aggregate(tuple(on.values()), limit=kind(limit + zero))
-    which = choices.pick(["above", "below"])
-    return Grown(getattr(rows, which)(limits, value + zero, numerator, denominator, on), signed=False)
+    name = unused(rows.schema.names, "limit")[0]
+    limits = others.aggregate(tuple(on.values()), **{name: choices.pick([limit, RatioExpr(limit, count())])})
+    pairs = rows.join(limits, on) if on else rows.cross(limits)
+    low, high = choices.pick([(value + Decimal(0), col[name]), (col[name], value + Decimal(0))])
+    comparison = choices.pick([low < high, low <= high])
+    if not fits(comparison, pairs.schema):
+        return None
+    return Grown(pairs.where(comparison).select(*rows.schema.names), signed=False)
 
 
 def bound_by_any(choices: Choices, pool: list[Grown]) -> Grown | None:
@@ -279,7 +283,7 @@ def bound_by_any(choices: Choices, pool: list[Grown]) -> Grown | None:
     on = keys_between(choices, rows.schema, others.schema)
     (name,) = unused(others.schema.names, "limit")
     limits = others.select(*on.values(), **{name: limit})
-    return Grown(getattr(rows, choices.pick(["above", "below"]))(limits, value, name, on=on), signed=False)
+    return Grown(choices.pick([above, below])(rows, limits, value, name, on=on), signed=False)
 
 
 def or_null(choices: Choices, pool: list[Grown]) -> Grown:
@@ -292,8 +296,8 @@ def consolidate(choices: Choices, pool: list[Grown]) -> Grown:
 
 
 STEPS = [
-    join, bound, aggregate, half_join, extreme, top, distinct, threshold, concat, subtract_some, where, select, or_null,
-    negate, consolidate, there_and_back, surplus, join, bound, aggregate,
+    join, compare, aggregate, half_join, extreme, top, distinct, threshold, concat, subtract_some, where, select,
+    or_null, negate, consolidate, there_and_back, surplus, join, compare, aggregate,
 ]  # fmt: skip
 WILD_STEPS = [*STEPS, bound_by_any]
 

@@ -11,9 +11,10 @@ from support.driving import added, at_once, between, feed, maintained, shuffled,
 from support.growth import Case
 from support.reference import Update, answer, changes
 from support.streams import times_of
+from support.thresholds import above, below
 
-from deltamark.dataflow.language.collection import Collection, average, count, source, total
-from deltamark.dataflow.language.expr import col, when
+from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.language.expr import col, count, when
 from deltamark.dataflow.plan.nodes import Node, NullRow, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
@@ -79,11 +80,11 @@ OPERATORS = {
     "concat-that-cancels": items.concat(items.where(col.value > 0).negate()),
     "negate": items.negate(),
     "count": items.count(by="key"),
-    "sum": items.aggregate(by=("key", "word"), sum=total(col.value)),
-    "sums": items.aggregate(by="key", sum=total(col.value), squares=total(col.value * col.value), n=count()),
-    "average": items.aggregate(by="word", mean=average(col.value)),
-    "sum-of-all": items.aggregate(sum=total(col.value)),
-    "sum-of-decimals": labels.aggregate(by="name", sum=total(col.price)),
+    "sum": items.aggregate(by=("key", "word"), sum=col.value.sum()),
+    "sums": items.aggregate(by="key", sum=col.value.sum(), squares=(col.value * col.value).sum(), n=count()),
+    "average": items.aggregate(by="word", mean=col.value.mean()),
+    "sum-of-all": items.aggregate(sum=col.value.sum()),
+    "sum-of-decimals": labels.aggregate(by="name", sum=col.price.sum()),
     "distinct": items.distinct(),
     "distinct-columns": items.distinct("key", "value"),
     "threshold": items.threshold(3),
@@ -93,7 +94,7 @@ OPERATORS = {
     "join-with-itself": items.join(renamed, on="key"),
     "join-with-its-own-count": items.join(items.count(by="key"), on="key"),
     "cross": items.cross(labels),
-    "cross-with-one-row": items.cross(others.aggregate(sum=total(col.amount))),
+    "cross-with-one-row": items.cross(others.aggregate(sum=col.amount.sum())),
     "semijoin": items.semijoin(others, on="key"),
     "semijoin-with-itself": items.semijoin(items.where(col.value > 0), on="key"),
     "antijoin": lone,
@@ -101,7 +102,7 @@ OPERATORS = {
     "left-join": padded,
     "left-join-made-whole": padded.where(~col.amount.is_null()).select("key", x=col.amount.coalesce(0) + col.value),
     "left-join-counted": padded.select("key", n=when(col.amount.is_null(), 0).otherwise(1)).aggregate(
-        "key", n=total(col.n)
+        "key", n=col.n.sum()
     ),
     "group-by-missing": padded.count(by=("amount", "day")),
     "largest": items.largest("value", by="key"),
@@ -114,24 +115,24 @@ OPERATORS = {
     "top-descending": items.top(4, ["-value", "key"]),
     "top-in-column-order": items.top(1, []),
     "top-of-missing": padded.top(3, ["-day", "amount"]),
-    "above-the-sum-of-all": items.above(others.aggregate(sum=total(col.amount)), col.value, "sum"),
-    "above-its-own-average": items.above(
-        items.aggregate("key", mean=average(col.value)), col.value, "mean.num", "mean.den", on="key"
+    "above-the-sum-of-all": above(items, others.aggregate(sum=col.amount.sum()), col.value, "sum"),
+    "above-its-own-average": above(
+        items, items.aggregate("key", mean=col.value.mean()), col.value, "mean.num", "mean.den", on="key"
     ),
-    "below-the-average-of-others": items.below(
-        others.aggregate("key", mean=average(col.amount)), col.value, "mean.num", "mean.den", on="key"
+    "below-the-average-of-others": below(
+        items, others.aggregate("key", mean=col.amount.mean()), col.value, "mean.num", "mean.den", on="key"
     ),
-    "below-the-sum-of-others": items.below(
-        others.rename(n="key").aggregate("n", sum=total(col.amount)), 2 * col.value, "sum", on={"key": "n"}
+    "below-the-sum-of-others": below(
+        items, others.rename(n="key").aggregate("n", sum=col.amount.sum()), 2 * col.value, "sum", on={"key": "n"}
     ),
-    "above-the-sum-of-a-wide-key": wide.above(
-        wide.aggregate(("key", "name"), sum=total(col.key)), col.key, "sum", on=("key", "name")
+    "above-the-sum-of-a-wide-key": above(
+        wide, wide.aggregate(("key", "name"), sum=col.key.sum()), col.key, "sum", on=("key", "name")
     ),
     "join-on-a-wide-key": wide.join(wide.select("key", "name", x=col.key * 2), on=("key", "name")),
-    "above-the-largest": items.above(others.largest("amount").distinct("amount"), col.value, "amount"),
+    "above-the-largest": above(items, others.largest("amount").distinct("amount"), col.value, "amount"),
     "or-null": items.or_null(),
-    "or-null-of-a-sum": items.aggregate(sum=total(col.value), n=count()).or_null(),
-    "or-null-joined": items.cross(others.aggregate(sum=total(col.amount)).or_null()),
+    "or-null-of-a-sum": items.aggregate(sum=col.value.sum(), n=count()).or_null(),
+    "or-null-joined": items.cross(others.aggregate(sum=col.amount.sum()).or_null()),
     "or-null-of-nothing-and-rows": items.concat(items.where(col.value > col.value + 1).or_null()),
     "or-null-of-nothing-and-rows-counted": items.concat(items.where(col.value > col.value + 1).or_null()).count(by=()),
     "consolidate": items.select("key").consolidate(),
@@ -186,7 +187,7 @@ wide_items = source("items", {"key": integer(0, 2), "value": integer(0, 999)}, R
 wide_others = source("others", {"key": integer(0, 2), "amount": integer(0, 999)}, ROWS)
 
 
-limits = wide_others.aggregate("key", mean=average(col.amount))
+limits = wide_others.aggregate("key", mean=col.amount.mean())
 
 
 HUGE_KEY = {
@@ -197,10 +198,10 @@ HUGE_KEY = {
     "left-join": wide_items.left_join(wide_others, on="key"),
     "largest": wide_items.largest("value", by="key"),
     "smallest": wide_items.smallest("value", by="key"),
-    "sum": wide_items.aggregate("key", sum=total(col.value)),
+    "sum": wide_items.aggregate("key", sum=col.value.sum()),
     "distinct": wide_items.distinct("key"),
     "top": wide_items.top(20, ["-value"]),
-    "above": wide_items.above(limits, col.value, "mean.num", "mean.den", on="key"),
+    "above": above(wide_items, limits, col.value, "mean.num", "mean.den", on="key"),
 }
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from deltamark.dataflow.language.collection import average, count, source, total
-from deltamark.dataflow.language.expr import col, when
+from support.thresholds import above, below
+
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.expr import col, count, when
 from deltamark.dataflow.types import SHORT, TEXT, code_type, date_type, integer
 
 WORDS = ("AIR", "MAIL", "SHIP")
@@ -28,10 +30,10 @@ SQL = {
     ),
     "difference": (items.concat(items.where(col.value > 2).negate()), "FROM items WHERE value <= 2"),
     "aggregate": (
-        items.aggregate("key", n=count(), sum=total(col.value * col.price), mean=average(col.value)),
+        items.aggregate("key", n=count(), sum=(col.value * col.price).sum(), mean=col.value.mean()),
         "SELECT key, count(*), sum(value * price), sum(value), count(*) FROM items GROUP BY key",
     ),
-    "aggregate-of-all": (items.aggregate(sum=total(col.value)).or_null(), "SELECT sum(value) FROM items"),
+    "aggregate-of-all": (items.aggregate(sum=col.value.sum()).or_null(), "SELECT sum(value) FROM items"),
     "distinct": (items.distinct("key", "value"), "SELECT DISTINCT key, value FROM items"),
     "threshold": (items.threshold(2), "FROM items GROUP BY ALL HAVING count(*) >= 2"),
     "join": (
@@ -52,7 +54,7 @@ SQL = {
     "left-join-count": (
         items.left_join(others, on="key")
         .select("key", n=when(col.amount.is_null(), 0).otherwise(1))
-        .aggregate("key", n=total(col.n)),
+        .aggregate("key", n=col.n.sum()),
         "SELECT key, count(amount) FROM items LEFT JOIN others USING (key) GROUP BY key",
     ),
     "coalesce": (
@@ -66,11 +68,11 @@ SQL = {
     "smallest-of-all": (items.smallest("value"), "FROM items WHERE value = (SELECT min(value) FROM items)"),
     "top": (items.top(3, ["-value"]), "FROM items ORDER BY value DESC, key, price LIMIT 3"),
     "above-the-average": (
-        items.above(items.aggregate("key", mean=average(col.value)), 2 * col.value, "mean.num", "mean.den", on="key"),
+        above(items, items.aggregate("key", mean=col.value.mean()), 2 * col.value, "mean.num", "mean.den", on="key"),
         "FROM items AS i WHERE 2 * value > (SELECT avg(value) FROM items WHERE key = i.key)",
     ),
     "below-a-sum": (
-        items.below(others.aggregate(sum=total(col.amount)), col.value, "sum"),
+        below(items, others.aggregate(sum=col.amount.sum()), col.value, "sum"),
         "FROM items WHERE value < (SELECT sum(amount) FROM others)",
     ),
 }

@@ -36,6 +36,7 @@ from deltamark.dataflow.plan.nodes import (
 )
 from deltamark.dataflow.plan.partitioning import distribute
 from deltamark.dataflow.plan.pruning import required_columns
+from deltamark.dataflow.plan.rewriting import rewrite
 from deltamark.dataflow.plan.terms import column
 from deltamark.dataflow.plan.traversal import base_inputs, base_rows
 from deltamark.dataflow.spark.planning.edges import ANSWER, SUM, Cut, Edge, Output, computed, read
@@ -63,7 +64,7 @@ def cut(collection: Collection, shards: int) -> Cut:
     """Divide a plan into stages for some shards."""
     if any(isinstance(each, Iterate) for each in walk(collection.node)):
         raise DeltamarkError("a loop cannot run on Spark", "iterate", "run it embedded, on one worker")
-    return _Cutter(collection.node, shards).cut()
+    return _Cutter(rewrite({"": collection.node})[""], shards).cut()
 
 
 class _Cutter:

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         for changes in stream.changes(end):
             snapshot.add(changes)
         names = [column.name for column in answer_columns(stream.schema)]
-        FORMATS[args.format](names, snapshot.answer(query(cell.query).order))
+        FORMATS[args.format](names, snapshot.answer(query(cell.query).order_by))
     return 0
 
 

@@ -26,8 +26,7 @@ from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_s
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, known_stream_engine
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import QUERIES, query
-from deltamark.queries.parameters import parameters
+from deltamark.queries.catalogue import QUERIES, parameters, query
 
 WORKLOADS = "insert,window:500,refresh:5"
 

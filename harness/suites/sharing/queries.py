@@ -74,7 +74,7 @@ class SharedQueries:
 
     def compare(self, name: str, snapshot: Snapshot, oracle: Oracle, where: str) -> None:
         """Raise an error if the answer of a query differs from DuckDB's."""
-        answer = snapshot.answer(query(name).order)
+        answer = snapshot.answer(query(name).order_by)
         if difference := verify.difference(answer, oracle.answer(self.cells[name].sql)):
             remedy = "python -m harness verify tells whether the query is right alone"
             raise WrongAnswerError("a wrong answer", f"{name}, {where}\n{difference}", remedy)

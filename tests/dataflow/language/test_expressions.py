@@ -17,9 +17,10 @@ from support.plans import cases
 from support.reference import answer, evaluate
 from support.relations import items, limits, pairs, texts
 from support.streams import times_of
+from support.thresholds import above
 
-from deltamark.dataflow.language.collection import count, source, total
-from deltamark.dataflow.language.expr import Expr, col, when
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.expr import Expr, col, count, when
 from deltamark.dataflow.plan.binder import EPOCH, bind
 from deltamark.dataflow.types import LARGEST, NULL, SHORT, code_type, date_type, integer, pack_short, unpack_short
 from deltamark.errors import DeltamarkError
@@ -121,7 +122,7 @@ def test_answers_keep_to_the_bounds_of_their_schema(case, data):
 
 
 def test_a_sum_of_signed_rows_keeps_to_its_bounds():
-    node = pairs.concat(limits.rename(value="limit").negate()).aggregate(x=total(col.value)).node
+    node = pairs.concat(limits.rename(value="limit").negate()).aggregate(x=col.value.sum()).node
     ((value,),) = answer(node, {"pairs": [((1, 1), 0, 2)], "limits": [((1, 9), 0, 1)]}, 0)
     assert value == -7
     assert node.schema["x"].low <= value
@@ -155,7 +156,7 @@ def test_scales_align_exactly(expr, scale, value):
 
 def test_a_value_and_its_limit_align():
     """3 is above 2.50."""
-    node = items.above(items.aggregate(x=total(col.price)), col.value, "x").node
+    node = above(items, items.aggregate(x=col.price.sum()), col.value, "x").node
     row = (1, 3, 250)
     assert answer(node, {"items": [(row, 0, 1)]}, 0) == {row: 1}
 
@@ -179,9 +180,9 @@ def test_bounds_are_those_of_intervals(expr, low, high):
 
 
 def test_a_sum_is_bounded_by_the_rows():
-    summed = items.aggregate(x=total(col.value), y=total(col.price), n=count()).schema
+    summed = items.aggregate(x=col.value.sum(), y=col.price.sum(), n=count()).schema
     assert [max(-each.type.low, each.type.high) for each in summed.fields] == [900, 99900, 100]
-    huge = source("huge", {"x": integer(-LARGEST, LARGEST)}, 2).aggregate(x=total(col.x)).schema["x"]
+    huge = source("huge", {"x": integer(-LARGEST, LARGEST)}, 2).aggregate(x=col.x.sum()).schema["x"]
     assert (huge.low, huge.high) == (-LARGEST, LARGEST)
 
 

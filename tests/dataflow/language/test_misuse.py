@@ -8,8 +8,7 @@ from decimal import Decimal
 import pytest
 from support.relations import items, others, texts
 
-from deltamark.dataflow.language.collection import count, total
-from deltamark.dataflow.language.expr import col, when
+from deltamark.dataflow.language.expr import col, count, when
 from deltamark.dataflow.types import code_type, integer
 from deltamark.errors import DeltamarkError
 
@@ -21,7 +20,6 @@ MISUSE = {
     "unknown-join-key": (lambda: items.join(others, on="amount"), "unknown column: amount; there are"),
     "unknown-extreme": (lambda: items.largest("valeu"), "unknown column: valeu; did you mean value"),
     "unknown-order": (lambda: items.top(3, ["-pric"]), "unknown column: pric; did you mean price"),
-    "unknown-limit": (lambda: items.above(others, col.value, "amuont"), "unknown column: amuont; did you mean amount"),
     "number-among-words": (lambda: texts.where(col.mode.is_in([5])), "cannot be one of these: mode (code): 5; use its"),
     "float": (lambda: items.where(col.price > 0.5), "not a value of an expression: 0.5 (float); write an int, Dec"),
     "none": (lambda: items.where(col.price == None), "not a value of an expression: None (NoneType)"),  # noqa: E711
@@ -41,9 +39,9 @@ MISUSE = {
     "condition-as-column": (lambda: items.select(x=col.value > 1), "cannot be a column: x = less("),
     "date-and-number": (lambda: others.where(col.day < 8035), "cannot be compared: day is date, 8035 is int"),
     "date-and-text": (lambda: others.where(col.day < "1992-01-01"), "cannot be compared: day (date) with '1992-01-01'"),
-    "sum-of-dates": (lambda: others.aggregate(x=total(col.day)), "cannot be summed: x = day (date)"),
+    "sum-of-dates": (lambda: others.aggregate(x=col.day.sum()), "cannot be summed: x = day (date)"),
     "sum-of-missing": (
-        lambda: items.left_join(others, on="key").aggregate(x=total(col.amount)),
+        lambda: items.left_join(others, on="key").aggregate(x=col.amount.sum()),
         "cannot be summed: x = amount (int?)",
     ),
     "date-plus-number": (lambda: others.select(x=col.day + 1), "not of type int: day is date in add(day, 1)"),
@@ -94,7 +92,7 @@ MISUSE = {
     "renamed-twice": (lambda: items.rename(a="key", b="key"), "a column given twice: key"),
     "aggregate-of-a-bare-column": (
         lambda: items.aggregate("key", x=col.value),
-        "not an aggregate: x = value; write total(...), average(...)",
+        "not an aggregate: x = value; write col.x.sum(), col.x.mean()",
     ),
     "join-of-different-types": (
         lambda: items.join(others, on={"value": "day"}),
@@ -109,8 +107,8 @@ MISUSE = {
         "a key that may be missing: amount",
     ),
     "join-with-a-column-on-both-sides": (
-        lambda: items.join(items, on="key"),
-        "a column on both sides of a join: value; rename one of them first",
+        lambda: items.join(items, on="key").join(items, on="key"),
+        "a column on both sides of a join: items.value; rename one of them first",
     ),
     "semijoin-on-nothing": (lambda: items.semijoin(others, on=()), "a semijoin needs a key: (); "),
     "concat-of-different-columns": (lambda: items.concat(others), "different columns: ('key', 'value', 'price') and"),
@@ -121,7 +119,18 @@ MISUSE = {
     "threshold-0": (lambda: items.threshold(0), "no such multiplicity: 0; give at least 1"),
     "top-0": (lambda: items.top(0, []), "no such number of rows: 0; give at least 1"),
     "top-of-half-a-row": (lambda: items.top(1.5, []), "no such number of rows: 1.5; give"),
-    "limit-that-is-no-number": (lambda: items.above(others, col.value, "day"), "no number to compare by: date"),
+    "sum-of-a-ratio": (
+        lambda: items.select(x=col.value / 7).aggregate(y=col.x.sum()),
+        "a ratio is not a number here: x; multiply, divide, compare or select it",
+    ),
+    "ratio-by-a-sum": (
+        lambda: items.aggregate(x=col.value.sum() / col.price.sum()).where(col.x > 1),
+        "a denominator that may be zero or negative: x.den >= 0 in less(1, x); compare the products instead",
+    ),
+    "sum-by-a-number": (
+        lambda: items.aggregate(x=col.value.sum() / 7),
+        "not a sum to divide by: 7; divide by a number",
+    ),
     "overflow-of-a-product": (
         lambda: items.select(x=col.price * (2**60)),
         "a value may not fit in 64 bits: 0..1151",

@@ -13,9 +13,9 @@ from support.plans import cases, streams_of
 from support.reference import NegativeError, TwoLimitsError, answer, changes, consolidated
 from support.relations import SQL, limits, pairs
 from support.streams import times_of
+from support.thresholds import above
 
-from deltamark.dataflow.language.collection import average, count, total
-from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.plan.nodes import Input, walk
 from deltamark.dataflow.types import NULL
 
@@ -30,12 +30,12 @@ COMES = {"pairs": [((1, 5), 1, 2), ((1, 7), 2, 1), ((2, 5), 2, 1), ((1, 5), 4, -
         (pairs.negate(), {(1, (1, 5)): -2, (2, (1, 7)): -1, (2, (2, 5)): -1, (4, (1, 5)): 2}),
         (pairs.concat(pairs.where(col.key == 1).negate()), {(2, (2, 5)): 1}),
         (
-            pairs.aggregate(by="key", n=count(), sum=total(col.value)),
+            pairs.aggregate(by="key", n=count(), sum=col.value.sum()),
             {(1, (1, 2, 10)): 1, (2, (1, 2, 10)): -1, (2, (1, 3, 17)): 1, (2, (2, 1, 5)): 1}
             | {(4, (1, 3, 17)): -1, (4, (1, 1, 7)): 1},
         ),
         (
-            pairs.aggregate(mean=average(col.key)).where(col["mean.den"] < 3),
+            pairs.aggregate(mean=col.key.mean()).where(col["mean.den"] < 3),
             {(1, (2, 2)): 1, (2, (2, 2)): -1, (4, (3, 2)): 1},
         ),
         (pairs.threshold(2), {(1, (1, 5)): 1, (4, (1, 5)): -1}),
@@ -55,7 +55,7 @@ COMES = {"pairs": [((1, 5), 1, 2), ((1, 7), 2, 1), ((2, 5), 2, 1), ((1, 5), 4, -
         (pairs.top(1, ["value"]), {(1, (1, 5)): 1, (4, (1, 5)): -1, (4, (2, 5)): 1}),
         (pairs.top(2, ["-value"]), {(1, (1, 5)): 2, (2, (1, 7)): 1, (2, (1, 5)): -1, (4, (1, 5)): -1, (4, (2, 5)): 1}),
         (
-            pairs.above(pairs.aggregate(mean=average(col.value)), col.value, "mean.num", "mean.den"),
+            above(pairs, pairs.aggregate(mean=col.value.mean()), col.value, "mean.num", "mean.den"),
             {(2, (1, 7)): 1},
         ),
         (pairs.where(col.value == 7).or_null(), {(0, (NULL, NULL)): 1, (2, (NULL, NULL)): -1, (2, (1, 7)): 1}),
@@ -69,7 +69,7 @@ def test_the_reference_agrees_with_examples_by_hand(collection, stream):
 
 def test_the_reference_refuses_two_limits_for_one_key():
     with pytest.raises(TwoLimitsError):
-        changes(pairs.above(pairs.distinct("value").rename(limit="value"), col.value, "limit").node, COMES)
+        changes(above(pairs, pairs.distinct("value").rename(limit="value"), col.value, "limit").node, COMES)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_reference_refuses_two_limits_for_one_key():
         pairs.largest("value"),
         pairs.top(1, []),
         pairs.or_null(),
-        pairs.above(limits, col.value, "limit", on="key"),
+        above(pairs, limits, col.value, "limit", on="key"),
     ],
     ids=lambda collection: collection.node.operation,
 )

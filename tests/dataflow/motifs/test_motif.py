@@ -23,8 +23,8 @@ from support.streams import times_of
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.kernels.program import ProgramBlock
-from deltamark.dataflow.language.collection import count, source, total
-from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.language.motif import Atom, delta_query
 from deltamark.dataflow.motifs import statistics
 from deltamark.dataflow.plan.nodes import Extend, walk
@@ -311,7 +311,7 @@ def test_slices_become_smaller_while_they_make_too_many_rows(monkeypatch):
     edges = source("e", {"src": integer(0, 1999), "dst": integer(0, 1999)}, ROWS)
     ends = [((at, 0), 0, 1) for at in range(1, 701)], [((0, at), 1, 1) for at in range(1, 1401)]
     path = delta_query([Atom(edges, ("a", "b")), Atom(edges, ("b", "c"))])
-    with closing(Dataflow(path.aggregate(count=count(), ends=total(col.a + col.c)))) as worker:
+    with closing(Dataflow(path.aggregate(count=count(), ends=(col.a + col.c).sum()))) as worker:
         for each in ends:
             out = worker.feed({"e": arrays(edges.schema, each)})
         assert 700 * 1400 + 700 in out.columns["count"].tolist()  # there and back, and back and there

@@ -32,8 +32,9 @@ from support.laws import (
 from support.plans import cases, cuts, streams_of
 from support.reference import Row, Update, changes
 from support.streams import inputs_of
+from support.thresholds import above, below
 
-from deltamark.dataflow.language.collection import source, total
+from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import Schema, integer
@@ -132,12 +133,12 @@ pair_limits = source("limits", {"key": integer(0, 99), "limit": integer(0, 99)},
 WATCHERS = {
     "threshold": (pairs.threshold(2), ROW),
     "count": (pairs.count(by="key"), ROW[:1]),
-    "sum": (pairs.aggregate(by=("key", "value"), sum=total(col.value)), ROW),
+    "sum": (pairs.aggregate(by=("key", "value"), sum=col.value.sum()), ROW),
     "largest": (pairs.largest("value", by="key"), ROW),
     "smallest-of-all": (pairs.smallest("value"), ROW),
     "top": (pairs.top(3, ["value"]), ROW),
-    "above": (pairs.above(pair_limits, col.value, "limit", on="key"), ROW),
-    "below": (pairs.below(pair_limits, col.value, "limit", on="key"), ROW),
+    "above": (above(pairs, pair_limits, col.value, "limit", on="key"), ROW),
+    "below": (below(pairs, pair_limits, col.value, "limit", on="key"), ROW),
     "or-null": (pairs.or_null(), ROW),
     "semijoin": (pair_limits.semijoin(pairs, on="key"), ROW[:1]),
 }
@@ -172,7 +173,7 @@ def test_what_keeps_no_rows_is_linear_in_any_weights(collection, updates):
 
 def test_a_sum_beyond_64_bits_is_an_error():
     big = source("big", {"value": integer(0, 2**62)}, 100)
-    collection = big.aggregate(sum=total(col.value))
+    collection = big.aggregate(sum=col.value.sum())
     with pytest.raises(DeltamarkError):
         at_once(collection, {"big": [((2**62,), 0, 3)]})
 

@@ -11,11 +11,12 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from support.reference import changes
+from support.thresholds import above, below
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen import program
-from deltamark.dataflow.language.collection import average, count, source, total
-from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import LARGEST, code_type, integer
@@ -38,23 +39,23 @@ PLANS = {
     "largest-projected": items.largest("value", by="key").select("word"),
     "extreme-far-apart": distant.largest("value", by="key"),
     "extreme-far-apart-by-levels": distant.smallest("key", levels=(64,)),
-    "largest-sum": items.aggregate(("key", "word"), sum=total(col.value)).largest("sum"),
+    "largest-sum": items.aggregate(("key", "word"), sum=col.value.sum()).largest("sum"),
     "top": items.top(7, ["-value", "word"]),
     "top-one": items.top(1, ["value"]),
     "top-many": items.top(150, ["word", "-key"]),
     "top-far-apart": distant.top(20, ["-value"]),
-    "top-sums": items.aggregate(("key", "word"), sum=total(col.value)).top(3, ["-sum"]),
-    "above-own-average": items.above(
-        items.aggregate("key", mean=average(col.value)), col.value, "mean.num", "mean.den", on="key"
+    "top-sums": items.aggregate(("key", "word"), sum=col.value.sum()).top(3, ["-sum"]),
+    "above-own-average": above(
+        items, items.aggregate("key", mean=col.value.mean()), col.value, "mean.num", "mean.den", on="key"
     ),
-    "below-own-average": items.below(items.aggregate(mean=average(col.value)), col.value, "mean.num", "mean.den"),
-    "above-by-key": items.above(
-        limits.threshold(1).largest("num", by="key").count("key"), col.value, "count", on="key"
+    "below-own-average": below(items, items.aggregate(mean=col.value.mean()), col.value, "mean.num", "mean.den"),
+    "above-by-key": above(
+        items, limits.threshold(1).largest("num", by="key").count("key"), col.value, "count", on="key"
     ),
-    "below-far-apart": distant.below(single.aggregate(n=count()), col.value, "n"),
-    "above-projected": items.above(items.count(), 3 * col.value, "count").select("word"),
+    "below-far-apart": below(distant, single.aggregate(n=count()), col.value, "n"),
+    "above-projected": above(items, items.count(), 3 * col.value, "count").select("word"),
     "or-null": items.or_null(),
-    "or-null-of-a-sum": items.where(col.value > 40).aggregate(sum=total(col.value)).or_null(),
+    "or-null-of-a-sum": items.where(col.value > 40).aggregate(sum=col.value.sum()).or_null(),
 }
 
 
@@ -178,7 +179,7 @@ def test_a_limit_moves_over_many_rows():
     bounds = [((moves[0],), 0, 1)]
     for at in range(1, 40):
         bounds += [((moves[at - 1],), at, -1), ((moves[at],), at, 1)]
-    collection = wide.above(wide_limit, col.value, "num")
+    collection = above(wide, wide_limit, col.value, "num")
     with closing(Dataflow(collection)) as worker:
         assert feed(worker, collection, {"wide": stream, "limit": bounds}) == changes(
             collection.node, {"wide": stream, "limit": bounds}
@@ -199,8 +200,8 @@ def test_limits_are_exact_to_the_last_number(which, limit):
 def test_a_fraction_is_compared_exactly():
     streams = {"items": [((0, value, 0), 0, 1) for value in range(-50, 51)]}
     for collection in (
-        items.above(limits, col.value, "num", "den", on="key"),
-        items.below(limits, col.value, "num", "den", on="key"),
+        above(items, limits, col.value, "num", "den", on="key"),
+        below(items, limits, col.value, "num", "den", on="key"),
     ):
         for num in range(-9, 10):
             for den in (1, 2, 3):
@@ -215,8 +216,8 @@ amounts = source("amounts", {"amount": integer(0, 99)}, ROWS)
 
 def test_scales_are_aligned():
     """1.50 > 1, and 3 > 2.99."""
-    dear = prices.above(amounts.aggregate(sum=total(col.amount)), col.price, "sum")
-    many = amounts.above(prices.aggregate(sum=total(col.price)), col.amount, "sum")
+    dear = above(prices, amounts.aggregate(sum=col.amount.sum()), col.price, "sum")
+    many = above(amounts, prices.aggregate(sum=col.price.sum()), col.amount, "sum")
     fed = {"prices": [((150,), 0, 1), ((100,), 0, 1)], "amounts": [((1,), 0, 1)]}
     with closing(Dataflow(dear)) as worker:
         assert feed(worker, dear, fed) == {(0, (150,)): 1}
@@ -224,11 +225,11 @@ def test_scales_are_aligned():
         assert feed(worker, many, {"prices": [((299,), 0, 1)], "amounts": [((3,), 0, 1), ((2,), 0, 1)]}) == {
             (0, (3,)): 1
         }
-    assert prices.above(limits.aggregate(sum=total(col.num)), col.price * Decimal("0.2"), "sum").schema == prices.schema
+    assert above(prices, limits.aggregate(sum=col.num.sum()), col.price * Decimal("0.2"), "sum").schema == prices.schema
 
 
 def test_two_limits_are_an_error():
-    collection = items.above(limits, col.value, "num", on="key")
+    collection = above(items, limits, col.value, "num", on="key")
     fine = [((1, 5, 1), 3, 1), ((1, 6, 1), 4, 1), ((1, 5, 1), 4, -1)]
     with closing(Dataflow(collection)) as worker:
         feed(worker, collection, {"limits": fine})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.kernels.text.pool import TextPool
-from deltamark.dataflow.language.collection import Collection, source, total
+from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import TEXT, integer, unpack_short
@@ -98,7 +98,7 @@ def test_the_pool_follows_the_live_rows(monkeypatch):
 def test_groups_that_have_gone_hold_no_texts():
     """A group by three columns has a number, which a sweep gives back, whatever the signs of its rows were."""
     rows = source("rows", {"a": TEXT, "b": TEXT, "n": integer(0, 2**40)}, 1000)
-    signed = rows.concat(rows.negate(), rows).aggregate(by=("a", "b", "n"), sum=total(col.n))
+    signed = rows.concat(rows.negate(), rows).aggregate(by=("a", "b", "n"), sum=col.n.sum())
     numbers = np.arange(20)
     columns = {"a": [f"a {number}" for number in numbers], "b": [f"b {number}" for number in numbers], "n": numbers}
     with closing(Dataflow(signed)) as worker:

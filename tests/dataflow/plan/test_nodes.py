@@ -16,8 +16,9 @@ from support.motifs import motif
 from support.paths import ROOT
 from support.plans import cases
 from support.relations import SQL, items, others, pairs, texts
+from support.thresholds import above, below
 
-from deltamark.dataflow.language.collection import average, source, total
+from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.nodes import Consolidate, Project, Threshold, walk
 from deltamark.dataflow.plan.terms import Term
@@ -33,10 +34,10 @@ from deltamark.dataflow.types import integer
         lambda: texts.where(col.mode.is_in(["AIR", "SHIP"]) & ~col.comment.contains("special")),
         lambda: items.semijoin(others.where(col.day.between(dt.date(1992, 1, 1), dt.date(1992, 1, 3))), on="key"),
         lambda: items.left_join(others, on="key").count(by="amount").top(3, ["-count"]),
-        lambda: items.above(
-            items.aggregate("key", mean=average(col.value)), col.value, "mean.num", "mean.den", on="key"
+        lambda: above(
+            items, items.aggregate("key", mean=col.value.mean()), col.value, "mean.num", "mean.den", on="key"
         ),
-        lambda: items.aggregate(x=total(col.price)).or_null().consolidate(),
+        lambda: items.aggregate(x=col.price.sum()).or_null().consolidate(),
     ],
     ids=["source", "where", "texts", "semijoin", "left-join", "above", "or-null"],
 )
@@ -60,7 +61,7 @@ DIFFERENT = {
     "k": [items.top(1, []), items.top(2, []), items.top(1, ["-key"])],
     "least": [items.threshold(1), items.threshold(2)],
     "levels": [items.largest("value"), items.largest("value", levels=(4,)), items.smallest("value")],
-    "bound": [items.above(pairs, col.key, "value"), items.below(pairs, col.key, "value")],
+    "bound": [above(items, pairs, col.key, "value"), below(items, pairs, col.key, "value")],
     "source": [source("a", {"x": integer(0, 1)}, 5), source("b", {"x": integer(0, 1)}, 5)],
     "bounds": [source("a", {"x": integer(0, high)}, rows) for high in (1, 2) for rows in (5, 6)],
     "one-input-or-two": [items.concat(items), items.concat(items, items), items.concat()],

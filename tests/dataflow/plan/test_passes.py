@@ -9,7 +9,6 @@ from support.plans import cases
 from support.relations import items, others
 from support.required import columns_read
 
-from deltamark.dataflow.language.collection import total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.distribution import FIRST
 from deltamark.dataflow.plan.nodes import Aggregate, Consolidate, Join, MovingThreshold, NullRow, Threshold, TopK, walk
@@ -39,7 +38,7 @@ def test_required_columns_are_columns_of_their_nodes(case):
 
 
 def test_columns_that_no_answer_uses_are_not_required():
-    plan = items.join(others, on="key").aggregate("day", sum=total(col.value))
+    plan = items.join(others, on="key").aggregate("day", sum=col.value.sum())
     columns = required_columns(plan.node)
     assert set(columns[items.node]) == {"key", "value"}
     assert set(columns[others.node]) == {"key", "day"}

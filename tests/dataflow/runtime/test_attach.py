@@ -14,6 +14,7 @@ from support.late import check_late, cuts_of, fed, live
 from support.laws import OPERATORS, each_operator, items, others
 from support.plans import cases, streams_of
 from support.streams import inputs_of
+from support.thresholds import above
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source
@@ -130,7 +131,7 @@ HOLDERS = {
     "extreme": TEXTS.largest("k", by="a"),
     "top": TEXTS.top(3, ["-a"]),
     "or-null": TEXTS.or_null(),
-    "bound": TEXTS.above(TEXTS.count(by="a"), col.k, "count", on="a"),
+    "bound": above(TEXTS, TEXTS.count(by="a"), col.k, "count", on="a"),
     "nothing": TEXTS,
 }
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import source, total
+from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import LAST_TIME, NULL, TEXT, date_type, integer
@@ -17,7 +17,7 @@ from deltamark.errors import DeltamarkError
 
 left = source("left", {"key": integer(-100, 100), "value": integer(0, 9)}, 1000)
 right = source("right", {"key": integer(-100, 100), "text": TEXT}, 1000)
-joined = left.join(right, on="key").aggregate(by=("key", "text"), sum=total(col.value))
+joined = left.join(right, on="key").aggregate(by=("key", "text"), sum=col.value.sum())
 
 
 def ints(*values):

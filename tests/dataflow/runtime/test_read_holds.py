@@ -20,7 +20,7 @@ from support.plans import cases, cuts, streams_of
 from support.reference import answer, changes
 from support.streams import inputs_of
 
-from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.iteration import free
 from deltamark.dataflow.plan.nodes import Input, walk
@@ -298,7 +298,7 @@ def churn(schema, order: Random) -> list:
 def test_a_sum_stays_a_sum_while_feeds_come_between_pieces():
     """A feed without rows leaves the inputs' columns pointed at nothing when the sum ends the time of its history."""
     keys = others.select("key").concat(items.select("key"), items.select("key").negate())
-    summed = keys.join(items.aggregate(whole=total(col.value)), on={})
+    summed = keys.join(items.aggregate(whole=col.value.sum()), on={})
     streams = {"items": [((0, 2, 1), 0, 3), ((1, 2, 1), 0, 1)], "others": [((1, 0, 8034), 0, 1)]}
     schemas = inputs_of(summed)
     with closing(Dataflow({"items": items, "others": others})) as together:

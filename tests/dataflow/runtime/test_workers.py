@@ -23,9 +23,10 @@ from support.plans import cases, cuts
 from support.reference import changes
 from support.spread import SPREAD, left, right, spread_stream
 from support.streams import inputs_of, times_of
+from support.thresholds import below
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import source, total
+from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.worker_group import WorkerGroup
@@ -95,7 +96,7 @@ def test_key_ranges_may_lie_far_apart(how, ends):
     far = source("far", {"k": integer(low, high), "x": integer(0, 9)}, 1000)
     unmatched = near.select(b=col.a + 20).left_join(far, on={"b": "k"}).select(k=col.x)
     plan = {
-        "below": lambda: near.below(far.aggregate("k", limit=total(col.x)), col.v, "limit", on={"a": "k"}),
+        "below": lambda: below(near, far.aggregate("k", limit=col.x.sum()), col.v, "limit", on={"a": "k"}),
         "concat-null": lambda: far.distinct("k").concat(unmatched).count(by="k"),
         "concat": lambda: near.distinct("a").concat(far.distinct("k").select(a=col.k)).count(by="a"),
     }.get(how, lambda: getattr(near, how)(far, on={"a": "k"}))()
@@ -154,7 +155,7 @@ def long_feed():
     """Make a feed that takes a while: a cross join."""
     rows = 1000
     numbers, zeros = np.arange(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
-    collection = left.select("id").cross(right.select(other=col.id)).aggregate(sum=total(col.id - col.other))
+    collection = left.select("id").cross(right.select(other=col.id)).aggregate(sum=(col.id - col.other).sum())
     return collection, {
         name: Batch(numbers, np.ones(rows, dtype=np.int64), {"id": numbers + 5, "value": zeros, "amount": zeros})
         for name in ("left", "right")

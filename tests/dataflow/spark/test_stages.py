@@ -18,7 +18,7 @@ from support.spread import SPREAD, spread_stream
 from support.streams import inputs_of, times_of
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import source, total
+from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.spark.planning.stage_planner import cut
 from deltamark.dataflow.types import NULL, TEXT, integer
@@ -103,7 +103,7 @@ big = source("big", {"key": integer(0, 1), "value": integer(-(2**62), 2**62)}, r
 
 
 def test_sums_that_are_remembered_may_need_more_than_64_bits():
-    collection = big.aggregate("key", sum=total(col.value))
+    collection = big.aggregate("key", sum=col.value.sum())
     values = [2**62, 2**62 - 1, -(2**62), 17, -(2**62), -5]
     streams = {"big": undone({"big": [((1, value), time, 1) for time, value in enumerate(values)]})["big"]}
     feeds = [[time] for time in times_of(streams)]
@@ -141,7 +141,7 @@ def test_a_stage_for_each_exchange_and_one_alone_where_there_is_one_shard(chunke
 def test_only_what_cancels_or_adds_up_is_put_together_in_a_log(monkeypatch):
     monkeypatch.setattr("deltamark.dataflow.spark.state_log.MOST", 1000)
     keys, value = {"key": integer(0, 9)}, integer(0, 9)
-    sums = source("ones", {**keys, "value": value}, 100).aggregate("key", sum=total(col.value))
+    sums = source("ones", {**keys, "value": value}, 100).aggregate("key", sum=col.value.sum())
     plan, lasting = sums.join(source("others", keys, 100), on="key"), 9
     with closing(Chain(plan, 1)) as chain:
         for time in range(lasting + 1):
@@ -158,7 +158,7 @@ def test_only_what_cancels_or_adds_up_is_put_together_in_a_log(monkeypatch):
 @pytest.mark.parametrize("weight", [1, 2**30, 2**31, 2**40])
 def test_a_shard_remembers_the_sum_of_a_heavy_row(weight):
     heavy = source("heavy", {"a": integer(-(2**62), 2**62)}, 2**43)
-    plan = heavy.aggregate(sum=total(0 - col.a))
+    plan = heavy.aggregate(sum=(0 - col.a).sum())
     updates = [((0,), 0, 1), ((3,), 1, weight), ((2**62,), 1, 2**40), ((2**62,), 1, 1 - 2**40), ((0,), 2, -1)]
     with closing(Pieces(plan, 1, (), 1)) as engine:
         found = added(feed(engine, plan, between({"heavy": updates}, {time})) for time in range(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from support.paths import ROOT
@@ -81,7 +82,7 @@ def test_errors_are_one_line_and_exit_code_2(capsys, words, message):
 def test_a_wrong_setting_of_a_query_is_found_before_data_is_made(
     capsys, monkeypatch, tmp_path, command, words, message
 ):
-    monkeypatch.setattr("deltamark.queries.catalogue.QUERIES", {**QUERIES, "modes": QUERIES["q01"]})
+    monkeypatch.setitem(QUERIES, "modes", replace(QUERIES["q01"], parameters={}))
     assert main([command, "modes", "--workload", "window:9", "--data", str(tmp_path / "data"), *words]) == 2
     assert capsys.readouterr().err.startswith(message)
     assert not (tmp_path / "data").exists()

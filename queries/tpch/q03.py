@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
-from deltamark.queries.query import Query, Tables
+from deltamark.queries.query import Parameter, Query, Tables
+from deltamark.queries.substitution import SEGMENTS, one_of
 
 SQL = """
 SELECT l_orderkey, sum(l_extendedprice * (1 - l_discount)) AS revenue, o_orderdate, o_shippriority
@@ -20,24 +21,24 @@ LIMIT 10
 
 ORDER = ("-revenue", "orderdate")
 
+q03 = Query(
+    SQL,
+    order_by=ORDER,
+    parameters={
+        "segment": Parameter("BUILDING", one_of(SEGMENTS)),
+        "date": Parameter(dt.date(1995, 3, 15), lambda chance: dt.date(1995, 3, chance.randint(1, 31))),
+    },
+)
 
+
+@q03.variant
 def plain(tpch: Tables, *, segment: str, date: dt.date) -> Collection:
-    customers = tpch["customer"].where(col.mktsegment == segment).select("custkey")
-    orders = (
-        tpch["orders"]
-        .where(col.orderdate < date)
-        .select("orderkey", "custkey", "orderdate", "shippriority")
-        .join(customers, on="custkey")
-    )
+    customers = tpch.customer.where(col.mktsegment == segment)
+    orders = tpch.orders.where(col.orderdate < date).join(customers, on="custkey")
     return (
-        tpch["lineitem"]
-        .where(col.shipdate > date)
-        .select("orderkey", volume=col.extendedprice * (1 - col.discount))
+        tpch.lineitem.where(col.shipdate > date)
         .join(orders, on="orderkey")
-        .aggregate(by=("orderkey", "orderdate", "shippriority"), revenue=total(col.volume))
+        .aggregate(by=("orderkey", "orderdate", "shippriority"), revenue=(col.extendedprice * (1 - col.discount)).sum())
         .select("orderkey", "revenue", "orderdate", "shippriority")
         .top(10, ORDER)
     )
-
-
-Q03 = Query(SQL, relations=("customer", "lineitem", "orders"), variants={"plain": plain}, order=ORDER)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
-from deltamark.queries.query import Query, Tables, months_later
+from deltamark.queries.query import Parameter, Query, Tables, months_later
+from deltamark.queries.substitution import month_from
 
 SQL = """
 SELECT c_custkey, c_name, sum(l_extendedprice * (1 - l_discount)) AS revenue,
@@ -22,33 +23,24 @@ LIMIT 20
 
 ORDER = ("-revenue", "custkey")
 
+q10 = Query(
+    SQL,
+    order_by=ORDER,
+    parameters={"date": Parameter(dt.date(1993, 10, 1), month_from(dt.date(1993, 2, 1), 24))},
+)
 
+
+@q10.variant
 def plain(tpch: Tables, *, date: dt.date) -> Collection:
-    """Find the twenty by their keys alone, and then what else is told of them."""
-    nations = tpch["nation"].select("nationkey", nation=col.name)
-    customers = (
-        tpch["customer"]
-        .select("custkey", "name", "acctbal", "nationkey", "address", "phone", "comment")
-        .join(nations, on="nationkey")
-    )
-    orders = (
-        tpch["orders"]
-        .where((col.orderdate >= date) & (col.orderdate < months_later(date, 3)))
-        .select("orderkey", "custkey")
-        .join(customers, on="custkey")
-        .select("orderkey", "custkey")
-    )
+    """Find the first twenty by their keys alone, and join the other columns of these."""
+    customers = tpch.customer.join(tpch.nation.rename(nation="name"), on="nationkey")
+    orders = tpch.orders.where((col.orderdate >= date) & (col.orderdate < months_later(date, 3)))
     first = (
-        tpch["lineitem"]
-        .where(col.returnflag == "R")
-        .select("orderkey", volume=col.extendedprice * (1 - col.discount))
-        .join(orders, on="orderkey")
-        .aggregate(by="custkey", revenue=total(col.volume))
+        tpch.lineitem.where(col.returnflag == "R")
+        .join(orders.join(customers, on="custkey"), on="orderkey")
+        .aggregate(by="custkey", revenue=(col.extendedprice * (1 - col.discount)).sum())
         .top(20, ORDER)
     )
     return first.join(customers, on="custkey").select(
         "custkey", "name", "revenue", "acctbal", "nation", "address", "phone", "comment"
     )
-
-
-Q10 = Query(SQL, relations=("customer", "lineitem", "nation", "orders"), variants={"plain": plain}, order=ORDER)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
-from deltamark.queries.query import Query, Tables
+from deltamark.queries.query import Parameter, Query, Tables
+from deltamark.queries.substitution import one_of
 
 SQL = """
 SELECT c_count, count(*) AS custdist
@@ -20,27 +21,30 @@ ORDER BY custdist DESC, c_count DESC
 SPREAD = 1 << 31
 """Keys so far apart are hashed, as those of any type would be."""
 
+q13 = Query(
+    SQL,
+    order_by=("-custdist", "-c_count"),
+    parameters={
+        "word1": Parameter("special", one_of(("special", "pending", "unusual", "express"))),
+        "word2": Parameter("requests", one_of(("packages", "requests", "accounts", "deposits"))),
+    },
+)
 
-def _distribution(tpch: Tables, word1: str, word2: str, spread: int) -> Collection:
+
+def distribution(tpch: Tables, word1: str, word2: str, spread: int) -> Collection:
     """Count customers and orders by the same key, side by side: that needs no outer join."""
     key = col.custkey * spread
-    customers = tpch["customer"].select(custkey=key, customers=1, orders=0)
-    orders = tpch["orders"].where(~col.comment.like(f"%{word1}%{word2}%")).select(custkey=key, customers=0, orders=1)
-    counted = customers.concat(orders).aggregate(by="custkey", customers=total(col.customers), orders=total(col.orders))
+    customers = tpch.customer.select(custkey=key, customers=1, orders=0)
+    orders = tpch.orders.where(~col.comment.like(f"%{word1}%{word2}%")).select(custkey=key, customers=0, orders=1)
+    counted = customers.concat(orders).aggregate(by="custkey", customers=col.customers.sum(), orders=col.orders.sum())
     return counted.where(col.customers > 0).select(c_count=col.orders).count(by="c_count").rename(custdist="count")
 
 
+@q13.variant
 def integer_keys(tpch: Tables, *, word1: str, word2: str) -> Collection:
-    return _distribution(tpch, word1, word2, spread=1)
+    return distribution(tpch, word1, word2, spread=1)
 
 
+@q13.variant
 def general_keys(tpch: Tables, *, word1: str, word2: str) -> Collection:
-    return _distribution(tpch, word1, word2, SPREAD)
-
-
-Q13 = Query(
-    SQL,
-    relations=("customer", "orders"),
-    variants={"integer-keys": integer_keys, "general-keys": general_keys},
-    order=("-custdist", "-c_count"),
-)
+    return distribution(tpch, word1, word2, SPREAD)

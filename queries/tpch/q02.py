@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
-from deltamark.queries.query import Query, Tables
+from deltamark.queries.query import Parameter, Query, Tables
+from deltamark.queries.substitution import METALS, REGION, number_between, one_of
 
 SQL = """
 SELECT s_acctbal, s_name, n_name, p_partkey, p_mfgr, s_address, s_phone, s_comment
@@ -23,30 +24,27 @@ LIMIT 100
 
 ORDER = ("-acctbal", "nation", "name", "partkey")
 
+q02 = Query(
+    SQL,
+    order_by=ORDER,
+    parameters={
+        "size": Parameter(15, number_between(1, 50)),
+        "metal": Parameter("BRASS", one_of(METALS)),
+        "region": Parameter("EUROPE", REGION),
+    },
+)
 
+
+@q02.variant
 def plain(tpch: Tables, *, size: int, metal: str, region: str) -> Collection:
-    regions = tpch["region"].where(col.name == region).select("regionkey")
-    nations = tpch["nation"].select("nationkey", "regionkey", nation=col.name).join(regions, on="regionkey")
-    suppliers = (
-        tpch["supplier"]
-        .select("suppkey", "nationkey", "acctbal", "name", "address", "phone", "comment")
-        .join(nations.select("nationkey", "nation"), on="nationkey")
-    )
-    parts = tpch["part"].where((col.size == size) & col.type.like(f"%{metal}")).select("partkey", "mfgr")
+    nations = tpch.nation.rename(nation="name").join(tpch.region.where(col.name == region), on="regionkey")
+    suppliers = tpch.supplier.join(nations, on="nationkey")
+    parts = tpch.part.where((col.size == size) & col.type.like(f"%{metal}")).select("partkey", "mfgr")
     return (
-        tpch["partsupp"]
-        .select("partkey", "suppkey", "supplycost")
+        tpch.partsupp.select("partkey", "suppkey", "supplycost")
         .join(parts, on="partkey")
         .join(suppliers, on="suppkey")
         .smallest("supplycost", by="partkey")
         .select("acctbal", "name", "nation", "partkey", "mfgr", "address", "phone", "comment")
         .top(100, ORDER)
     )
-
-
-Q02 = Query(
-    SQL,
-    relations=("nation", "part", "partsupp", "region", "supplier"),
-    variants={"plain": plain},
-    order=ORDER,
-)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
-from deltamark.queries.query import Query, Tables
+from deltamark.queries.query import Parameter, Query, Tables
+from deltamark.queries.substitution import FINISHES, KINDS, brand, phrase_of
 
 SQL = """
 SELECT p_brand, p_type, p_size, count(DISTINCT ps_suppkey) AS supplier_cnt
@@ -15,24 +16,25 @@ GROUP BY p_brand, p_type, p_size
 ORDER BY supplier_cnt DESC, p_brand, p_type, p_size
 """
 
+q16 = Query(
+    SQL,
+    order_by=("-supplier_cnt", "brand", "type", "size"),
+    parameters={
+        "brand": Parameter("Brand#45", brand),
+        "type": Parameter("MEDIUM POLISHED", phrase_of(KINDS, FINISHES)),
+        "sizes": Parameter((49, 14, 23, 45, 19, 3, 36, 9), lambda chance: tuple(chance.sample(range(1, 51), 8))),
+    },
+)
 
+
+@q16.variant
 def plain(tpch: Tables, *, brand: str, type: str, sizes: tuple[int, ...]) -> Collection:  # noqa: A002 (the column's name)
-    parts = tpch["part"].where((col.brand != brand) & ~col.type.starts_with(type) & col.size.is_in(sizes))
-    complaints = tpch["supplier"].where(col.comment.like("%Customer%Complaints%")).select("suppkey")
+    parts = tpch.part.where((col.brand != brand) & ~col.type.starts_with(type) & col.size.is_in(sizes))
+    complaints = tpch.supplier.where(col.comment.like("%Customer%Complaints%"))
     return (
-        tpch["partsupp"]
-        .select("partkey", "suppkey")
-        .join(parts.select("partkey", "brand", "type", "size"), on="partkey")
+        tpch.partsupp.join(parts, on="partkey")
         .antijoin(complaints, on="suppkey")
         .distinct("brand", "type", "size", "suppkey")
         .count(by=("brand", "type", "size"))
         .rename(supplier_cnt="count")
     )
-
-
-Q16 = Query(
-    SQL,
-    relations=("part", "partsupp", "supplier"),
-    variants={"plain": plain},
-    order=("-supplier_cnt", "brand", "type", "size"),
-)

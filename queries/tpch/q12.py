@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
-from deltamark.dataflow.language.collection import Collection, total
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col, when
-from deltamark.queries.query import Query, Tables, months_later
+from deltamark.queries.query import Parameter, Query, Tables, months_later
+from deltamark.queries.substitution import MODES, several_of, year
 
 SQL = """
 SELECT l_shipmode,
@@ -20,22 +21,26 @@ GROUP BY l_shipmode
 ORDER BY l_shipmode
 """
 
+q12 = Query(
+    SQL,
+    order_by=("shipmode",),
+    parameters={
+        "modes": Parameter(("MAIL", "SHIP"), several_of(MODES, 2)),
+        "date": Parameter(dt.date(1994, 1, 1), year),
+    },
+)
 
+
+@q12.variant
 def plain(tpch: Tables, *, modes: tuple[str, ...], date: dt.date) -> Collection:
-    lines = tpch["lineitem"].where(
+    lines = tpch.lineitem.where(
         (col.receiptdate >= date)
         & (col.receiptdate < months_later(date, 12))
         & col.shipmode.is_in(modes)
         & (col.commitdate < col.receiptdate)
         & (col.shipdate < col.commitdate)
     )
-    urgent = col.orderpriority.is_in(["1-URGENT", "2-HIGH"])
-    orders = tpch["orders"].select("orderkey", high=when(urgent, 1).otherwise(0))
-    return (
-        lines.select("orderkey", "shipmode")
-        .join(orders, on="orderkey")
-        .aggregate(by="shipmode", high_line_count=total(col.high), low_line_count=total(1 - col.high))
+    urgent = when(col.orderpriority.is_in(["1-URGENT", "2-HIGH"]), 1).otherwise(0)
+    return lines.join(tpch.orders.select("orderkey", urgent=urgent), on="orderkey").aggregate(
+        by="shipmode", high_line_count=col.urgent.sum(), low_line_count=(1 - col.urgent).sum()
     )
-
-
-Q12 = Query(SQL, relations=("lineitem", "orders"), variants={"plain": plain}, order=("shipmode",))

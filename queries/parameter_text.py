@@ -1,0 +1,52 @@
+"""Parameters as text: values are read by the kind of the value for validation, and refused if no query can use them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal, InvalidOperation
+
+from deltamark.errors import DeltamarkError, shortened
+
+Value = int | Decimal | dt.date | str | tuple[int, ...] | tuple[str, ...]
+
+FIRST_DAY, LAST_DAY = dt.date(1900, 1, 1), dt.date(2100, 12, 31)
+"""Dates from which queries count months and years on."""
+
+MOST_WHOLE, MOST_DECIMAL, PLACES = 100_000, 10**12, 12
+"""Whole numbers are days, sizes and quantities."""
+
+
+def read_value(name: str, text: str, like: Value) -> Value:
+    """Read a value of the kind of another."""
+    try:
+        match like:
+            case dt.date():
+                value: Value = dt.date.fromisoformat(text)
+            case tuple():
+                words = [each.strip() for each in text.split(",")]
+                value = tuple(map(int, words)) if isinstance(like[0], int) else tuple(words)
+            case _:
+                value = type(like)(text)
+    except (ValueError, InvalidOperation) as error:
+        raise DeltamarkError(f"not a value of {name}", shortened(text), f"write one such as {shown(like)}") from error
+    for each in value if isinstance(value, tuple) else (value,):
+        _check(name, text, each)
+    return value
+
+
+def _check(name: str, text: str, value: Value) -> None:
+    """Refuse a number or a date that no query can compute with."""
+    cause, said = f"a value of {name} out of bounds", shortened(text)
+    match value:
+        case dt.date() if not FIRST_DAY <= value <= LAST_DAY:
+            raise DeltamarkError(cause, said, f"write one from {FIRST_DAY} to {LAST_DAY}")
+        case int() if abs(value) > MOST_WHOLE:
+            raise DeltamarkError(cause, said, f"write one from -{MOST_WHOLE} to {MOST_WHOLE}")
+        case Decimal() if not (value.is_finite() and abs(value) <= MOST_DECIMAL and value == round(value, PLACES)):
+            remedy = f"write one from -{MOST_DECIMAL} to {MOST_DECIMAL} with at most {PLACES} decimal places"
+            raise DeltamarkError(cause, said, remedy)
+
+
+def shown(value: Value) -> str:
+    """Write a value as it is read."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

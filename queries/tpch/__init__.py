@@ -1,0 +1,1 @@
+"""The 22 queries of TPC-H, one a file."""

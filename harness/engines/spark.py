@@ -26,7 +26,7 @@ from deltamark.queries.catalogue import query
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from deltamark.dataflow.spark.query import Query
+    from deltamark.dataflow.spark.query import SparkQuery
 
 SPARK = "spark"
 SETTINGS = {"spark.driver.maxResultSize": "0"}
@@ -66,15 +66,15 @@ def on_master(master: str, shards: int, jvm: str = QUICK) -> SparkSession:
     return SESSIONS.on(master or f"local-cluster[{shards},1,{EXECUTOR_MB}]", jvm)
 
 
-def open_query(cell: Cell, dataset: Dataset, plan: Collection, rounds: int, directory: str) -> Query:
+def open_query(cell: Cell, dataset: Dataset, plan: Collection, rounds: int, directory: str) -> SparkQuery:
     """Start a cell's query, or let it go on, to the end of so many rounds."""
-    from deltamark.dataflow.spark.query import Query  # noqa: PLC0415 (most commands need no Spark)
+    from deltamark.dataflow.spark.query import SparkQuery  # noqa: PLC0415 (most commands need no Spark)
 
     source = FeedSource(
         str(dataset.directory.resolve()), machine.data(dataset.directory), cell.workload, cell.logical,
         cell.physical, rounds, _relations(cell),
     )  # fmt: skip
-    return Query(on_master(cell.master, cell.workers), plan, source, shards=cell.workers, directory=directory)
+    return SparkQuery(on_master(cell.master, cell.workers), plan, source, shards=cell.workers, directory=directory)
 
 
 class Distributed:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
-from deltamark.dataflow.spark.planning.explain import staged
-from deltamark.dataflow.spark.planning.stage_planner import cut
+from deltamark.dataflow.spark.planning.explain import explain_stages
+from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.datagen.workload import workload
 from deltamark.harness.check import change_stream
 from deltamark.harness.cli.data.data import quietly
@@ -27,7 +27,7 @@ def run(chosen: argparse.Namespace) -> int:
     cell, dataset = cell_of(chosen), quietly(chosen)
     work = workload(dataset, cell.workload)
     if cell.engine == SPARK:
-        print(staged(cut(collection(cell, dataset, work), cell.workers)))
+        print(explain_stages(plan_stages(collection(cell, dataset, work), cell.workers)))
         return 0
     end = change_stream.after(work, cell.logical, chosen.rounds)
     with closing(open_engine(cell, dataset, work)) as engine:

@@ -12,7 +12,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos.running import Command, CommandRun
 from deltamark.harness.results import store
 from deltamark.harness.results.machine import ROOT
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord, of_queries
 
 CELLS = ("QUERIES=q06,q15", "PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
 FILES = {store.RECORDS, store.SESSIONS, store.LOCK}
@@ -37,7 +37,10 @@ class BenchTrial:
         self._temporary.mkdir(parents=True)
 
     def keep_result(self) -> None:
-        self._expected = {record.key: _timeless(record) for record in store.read(self._machine).records}
+        self._expected = {record.key: _timeless(record) for record in self._records()}
+
+    def _records(self) -> list[QueryRecord]:
+        return of_queries(store.read(self._machine).records, self._sf)
 
     @property
     def _machine(self) -> Path:
@@ -45,7 +48,7 @@ class BenchTrial:
 
     def violations(self, struck: CommandRun) -> Iterator[str]:
         try:
-            records = store.read(self._machine).records
+            records = self._records()
             store.sessions(self._machine)
         except (DeltamarkError, ValueError) as error:
             yield f"unreadable: {error}"
@@ -59,7 +62,7 @@ class BenchTrial:
             if not path.is_dir() and path.name not in FILES:
                 yield f"{path.relative_to(self._results)} was left"
 
-    def _wrong_records(self, records: list[Record]) -> Iterator[str]:
+    def _wrong_records(self, records: list[QueryRecord]) -> Iterator[str]:
         """Compare the records of successful cells with those of an undisturbed run."""
         counts = Counter(record.key for record in records)
         yield from (f"the cell {key} is missing" for key in self._expected if key not in counts)
@@ -74,6 +77,6 @@ class BenchTrial:
                 yield f"{record.cell} has {_timeless(record)}, not {self._expected[record.key]}"
 
 
-def _timeless(record: Record) -> Facts:
+def _timeless(record: QueryRecord) -> Facts:
     """Return the facts of a record that do not depend on the speed of the machine."""
     return record.cell, record.digest, record.tuples, record.changes

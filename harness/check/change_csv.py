@@ -1,7 +1,7 @@
-"""Changes as lines of CSV, `time,diff,columns...`, and the digest of a stream, which is that of its lines.
+"""Changes as lines of CSV, `time,diff,columns...`, and the digest of a stream, computed from these lines.
 
-The digest is how many lines there are, and the sum modulo 2^128 of a hash of each line's UTF-8 bytes: it depends on
-every byte of every line and on nothing else, in particular not on their order. README has it in plain Python.
+The digest is the number of lines, and the sum modulo 2^128 of a hash of the UTF-8 bytes of each line. It depends on
+every byte of every line, and not on the order of the lines. README has the same digest in plain Python.
 """
 
 from __future__ import annotations
@@ -24,20 +24,25 @@ from deltamark.harness.check.snapshot import stored_array
 
 KINDS = {"int": NUMBER, "date": DATE, "code": TEXT, "short": SHORT, "text": TEXT}
 BLOCK_ROWS = 1 << 15
-NUMBER_BYTES = 22
-"""The longest number: a sign, 19 digits, a point and a leading zero."""
+"""The rows that a kernel call writes or digests. Not tuned."""
 
-THREADS, MOST_BEGUN = 2, 4
+NUMBER_BYTES = 22
+"""The length of the longest number: a sign, 19 digits, a point and a leading zero."""
+
+DIGEST_THREADS = 2
+MAX_PENDING_BATCHES = 4
+"""The batches that may wait for a digest thread, which bounds memory. Neither number is tuned."""
 
 
 @dataclass
 class Digest:
-    """The digest of what was added so far."""
+    """The digest of the changes that were added so far."""
 
     updates: int = 0
     _halves: np.ndarray = field(default_factory=lambda: np.zeros(2, dtype=np.uint64))
 
     def add(self, updates: int, halves: np.ndarray) -> None:
+        """Add a number of lines and the sum of their hashes, as its low and high 64 bits."""
         low, high = (int(mine) + int(theirs) for mine, theirs in zip(self._halves, halves, strict=True))
         self.updates += updates
         self._halves = np.array([low % 2**64, (high + (low >> 64)) % 2**64], dtype=np.uint64)
@@ -49,8 +54,8 @@ class Digest:
         return f"{self.updates} {int(self._halves[1]):016x}{int(self._halves[0]):016x}"
 
 
-class Lines:
-    """Writes the changes of an answer."""
+class ChangeCsv:
+    """Writes and digests the changes of an answer as CSV."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -62,7 +67,7 @@ class Lines:
         return ",".join(["time", "diff", *self._schema.names])
 
     def blocks(self, changes: Batch) -> Iterator[bytes]:
-        """Write changes, each a line, in blocks of whole lines."""
+        """Write a line for each change; yield blocks of whole lines."""
         for block in self._blocks(changes):
             yield block.out[: csv_kernel.write(*block.arguments)].tobytes()
 
@@ -76,8 +81,8 @@ class Lines:
         columns = {name: stored_array(self._schema, name, changes.columns[name]) for name in self._schema.names}
         table = pa.Table.from_arrays([pa.array(changes.time), *columns.values()], names=["", *columns])
         order = pa.compute.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()
-        there = {name: each[order] for name, each in changes.columns.items()}
-        return Batch(changes.time[order], changes.diff[order], there)
+        ordered = {name: each[order] for name, each in changes.columns.items()}
+        return Batch(changes.time[order], changes.diff[order], ordered)
 
     def _blocks(self, changes: Batch) -> Iterator[_Block]:
         for first in range(0, len(changes.time), BLOCK_ROWS):
@@ -103,28 +108,30 @@ class Lines:
 
 
 class Digester:
-    """Digests changes in threads of its own, while whoever makes them goes on."""
+    """Digests changes in threads of its own, while the engine computes the next ones."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: ChangeCsv) -> None:
         self._lines = lines
-        self._threads = ThreadPoolExecutor(THREADS)
-        self._begun: deque[Future[Digest]] = deque()
+        self._threads = ThreadPoolExecutor(DIGEST_THREADS)
+        self._pending: deque[Future[Digest]] = deque()
         self._digest = Digest()
 
     def add(self, changes: Batch) -> None:
-        """Begin to digest changes; wait where too many are begun."""
-        self._begun.append(self._threads.submit(self._digested, changes))
-        while len(self._begun) > MOST_BEGUN:
-            self._digest.join(self._begun.popleft().result())
+        """Start to digest changes; wait if too many batches are pending."""
+        self._pending.append(self._threads.submit(self._digest_of, changes))
+        while len(self._pending) > MAX_PENDING_BATCHES:
+            self._digest.join(self._pending.popleft().result())
 
-    def close(self) -> Digest:
-        """Return the digest of all."""
-        for each in self._begun:
-            self._digest.join(each.result())
-        self._threads.shutdown()
+    def digest(self) -> Digest:
+        """Wait for all pending batches; return the digest of all changes."""
+        while self._pending:
+            self._digest.join(self._pending.popleft().result())
         return self._digest
 
-    def _digested(self, changes: Batch) -> Digest:
+    def close(self) -> None:
+        self._threads.shutdown()
+
+    def _digest_of(self, changes: Batch) -> Digest:
         digest = Digest()
         self._lines.digest(changes, digest)
         return digest
@@ -132,6 +139,8 @@ class Digester:
 
 @dataclass(frozen=True)
 class _Block:
+    """The arguments of a kernel call."""
+
     inputs: tuple[np.ndarray, ...]
     out: np.ndarray
 
@@ -141,13 +150,13 @@ class _Block:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What the kernels take: texts and room for lines by their addresses."""
+        """Return the inputs, with texts and the output buffer as addresses."""
         *columns, offsets, data = self.inputs
         return (*columns, offsets.ctypes.data, data.ctypes.data, self.out.ctypes.data)
 
 
 class _Texts:
-    """The texts of a block, end to end: columns hold numbers of them."""
+    """The texts of a block in one buffer; columns refer to them by number."""
 
     def __init__(self) -> None:
         self._offsets = [np.zeros(1, dtype=np.int64)]
@@ -156,7 +165,7 @@ class _Texts:
         self.longest = 7
 
     def add(self, texts: pa.StringArray) -> np.ndarray:
-        """Add a column; return the number of each of its rows, NULL where one is missing."""
+        """Add a column; return the number of the text of each row, or NULL."""
         numbers = np.arange(self._count, self._count + len(texts))
         if texts.null_count:
             numbers[texts.is_null().to_numpy(zero_copy_only=False)] = csv_kernel.NULL
@@ -171,7 +180,7 @@ class _Texts:
         return numbers
 
     def words(self, type_: Type, codes: np.ndarray) -> np.ndarray:
-        """Add the words of a type; return the number of each code's word."""
+        """Add the words of a type; return the number of the word of each code."""
         first = self._count
         self.add(pa.array(type_.words, pa.string()))
         return np.where(codes == csv_kernel.NULL, csv_kernel.NULL, codes + first)

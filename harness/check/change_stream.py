@@ -1,94 +1,121 @@
-"""The change stream of a cell: an engine fed with a workload up to some time."""
+"""The change stream of a cell, up to a number of rounds or a logical time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
-from deltamark.datagen.schema import RelationName, relation
-from deltamark.datagen.workload import Workload, workload
+from deltamark.datagen.feed import TIMES_PER_ROUND
+from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.embedded import Engine, Whole
-from deltamark.harness.engines.inputs import batches
+from deltamark.harness.engines.base import Report, StreamEngine
+from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import Cell
+from deltamark.queries.catalogue import query
+
+DIFFS = "diffs"
+"""The input of the plan that sums the differences of a variant."""
 
 
 @dataclass(frozen=True)
 class End:
-    """Where a stream is to end: after so many rounds, and with what has at most this time."""
+    """The end of a stream: a number of rounds, and the last logical time."""
 
     rounds: int
     time: int
 
 
-def asked(work: Workload, logical: int, rounds: int | None, time: int | None) -> End:
-    """End where a command asks for it."""
-    return after(work, logical, rounds) if time is None else at(work, logical, time)
+def end_of(work: Workload, logical: int, rounds: int | None, time: int | None) -> End:
+    """Return the end that a command states: a time, a number of rounds, or the end of the workload."""
+    return end_after_rounds(work, logical, rounds) if time is None else end_at_time(work, logical, time)
 
 
-def after(work: Workload, logical: int, rounds: int | None = None) -> End:
-    """End after so many rounds, or after all."""
-    end = work.rounds if rounds is None else work.check_end(rounds, logical)
-    return End(end, max(_last(end, logical), 0))
+def end_after_rounds(work: Workload, logical: int, rounds: int | None = None) -> End:
+    """Return the end after a number of rounds; by default, after all."""
+    last = work.rounds if rounds is None else work.check_end(rounds, logical)
+    return End(last, max(_last_time(last, logical), 0))
 
 
-def at(work: Workload, logical: int, time: int) -> End:
-    """End with a logical time."""
-    last = _last(work.rounds, logical)
+def end_at_time(work: Workload, logical: int, time: int) -> End:
+    """Return the end at a logical time."""
+    last = _last_time(work.rounds, logical)
     if not 0 <= time <= last:
         raise DeltamarkError("no such time in this stream", time, f"ask for one from 0 to {last}")
     return End(min((time // TIMES_PER_ROUND + 1) * logical, work.rounds), time)
 
 
-def _last(rounds: int, logical: int) -> int:
+def _last_time(rounds: int, logical: int) -> int:
     return (rounds - 1) // logical * TIMES_PER_ROUND + TIMES_PER_ROUND - 1
 
 
-def wanted(engine: Engine) -> dict[RelationName, tuple[str, ...]]:
-    """Return which columns of which relations an engine is fed."""
-    return {relation(name).name: columns for name, columns in engine.inputs.items()}
-
-
-def nothing(_done: int, _total: int) -> None:
+def no_report(_done: int, _total: int) -> None:
     """Report no progress."""
 
 
-def changes(
-    cell: Cell, dataset: Dataset, engine: Engine | Whole, end: End, report: Callable[[int, int], None] = nothing
-) -> Iterator[Batch]:
-    """Feed an engine, or have it feed itself; yield the changes of the answer, batch by batch."""
-    if isinstance(engine, Whole):
-        yield from (_until(out, end.time) for out in engine.changes(end.rounds))
-        return
-    work = workload(dataset, cell.workload)
-    feed = Feed(dataset, work, wanted(engine), logical=cell.logical, until=end.rounds)
-    yield engine.feed({})
-    while not feed.done:
-        out = engine.feed(batches(feed.take(cell.physical)))
-        report(feed.round, end.rounds)
-        yield out if not feed.done else _until(out, end.time)
+@dataclass(frozen=True)
+class AnswerStream:
+    """The changes of an answer: those of an engine, summed if the variant of the cell emits differences."""
+
+    engine: StreamEngine
+    sums: Dataflow[Batch] | None
+
+    @property
+    def schema(self) -> Schema:
+        return self.sums.schema if self.sums else self.engine.schema
+
+    def changes(self, end: End, report: Report = no_report) -> Iterator[Batch]:
+        for each in changes(self.engine, end, report):
+            yield self.sums.feed({DIFFS: each}) if self.sums else each
+
+    def close(self) -> None:
+        self.engine.close()
+        if self.sums is not None:
+            self.sums.close()
 
 
-def _until(out: Batch, time: int) -> Batch:
-    kept = int(np.searchsorted(out.time, time, side="right"))
-    return Batch(out.time[:kept], out.diff[:kept], {name: each[:kept] for name, each in out.columns.items()})
+def open_answer(cell: Cell, dataset: Dataset, work: Workload) -> AnswerStream:
+    """Open the engine of a cell to read the changes of the answer, in any variant."""
+    engine = open_stream(cell, dataset, work)
+    return AnswerStream(engine, open_sums(cell, engine.schema))
+
+
+def open_sums(cell: Cell, schema: Schema) -> Dataflow[Batch] | None:
+    """Open the dataflow that sums the differences of a variant; None if the variant emits changes of the answer."""
+    sums = query(cell.query).accumulated.get(cell.variant)
+    if sums is None:
+        return None
+    columns = {field.name: field.type for field in schema.fields}
+    return Dataflow(sums(source(DIFFS, columns, schema.rows)))
+
+
+def changes(engine: StreamEngine, end: End, report: Report = no_report) -> Iterator[Batch]:
+    """Run an engine to an end; yield the changes that it emits."""
+    for batch in engine.changes(end.rounds, report):
+        kept = int(np.searchsorted(batch.time, end.time, side="right"))
+        if kept == len(batch.time):
+            yield batch
+        else:
+            columns = {name: each[:kept] for name, each in batch.columns.items()}
+            yield Batch(batch.time[:kept], batch.diff[:kept], columns)
 
 
 def gathered(stream: Iterator[Batch], rows: int) -> Iterator[Batch]:
-    """Put small batches together, until there are so many rows."""
+    """Join small batches until they have a number of rows."""
     waiting: list[Batch] = []
-    held = 0
+    waiting_rows = 0
     for each in stream:
         if len(each.time):
             waiting.append(each)
-            held += len(each.time)
-        if held >= rows:
+            waiting_rows += len(each.time)
+        if waiting_rows >= rows:
             yield concatenated(waiting)
-            waiting, held = [], 0
+            waiting, waiting_rows = [], 0
     if waiting:
         yield concatenated(waiting)

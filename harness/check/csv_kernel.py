@@ -1,5 +1,5 @@
-"""Compiled: rows to lines of CSV, and lines to a hash. As Python's csv writes them: quotes only where they are needed,
-nothing where a value is missing.
+"""Kernels that write rows as lines of CSV, and hash these lines. The format is that of Python's csv module: fields are
+quoted only if necessary, and NULL is an empty field.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numba import int64, njit, uint64
 
-from deltamark.dataflow import kernels  # where compiled code is cached
+from deltamark.dataflow import kernels  # it sets the directory of compiled code
 from deltamark.dataflow.kernels.core.intrinsics import load, load8, store8
 from deltamark.dataflow.types import NULL
 
 __all__ = ["DATE", "NULL", "NUMBER", "SHORT", "TEXT", "digest", "kernels", "write"]
 
 NUMBER, DATE, SHORT, TEXT = range(4)
-"""What a column holds: numbers times 10**scale, days since 1970, packed text, or numbers of texts."""
+"""The kinds of columns: integers times 10**-scale, days since 1970, packed short texts, numbers of texts."""
 
 COMMA, QUOTE, NEWLINE, RETURN, POINT, MINUS, ZERO = map(ord, ',"\n\r.-0')
 
@@ -28,7 +28,7 @@ compiled = njit(cache=True, error_model="numpy", nogil=True)
 
 @compiled
 def _digits(value: int, least: int, out: int, at: int) -> int:
-    """Write a number that is not negative, with at least so many digits."""
+    """Write a number from 0 up with at least `least` digits."""
     rest, ten = uint64(value), uint64(10)
     width, limit = 1, ten
     while width < 19 and rest >= limit:
@@ -57,7 +57,7 @@ def _number(value: int, scale: int, out: int, at: int) -> int:
 
 @compiled
 def _date(days: int, out: int, at: int) -> int:
-    """Write year, month and day of the civil calendar, which repeats every 146097 days; years begin in March here."""
+    """Write year, month and day. The calendar repeats every 146,097 days; in this computation, years begin in March."""
     shifted = days + 719468
     era = shifted // 146097
     day = shifted - era * 146097
@@ -77,7 +77,7 @@ def _date(days: int, out: int, at: int) -> int:
 
 @compiled
 def _quoted(first: int, at: int, out: int) -> int:
-    """Put the text that was written from `first` to `at` between quotes if it needs them."""
+    """Quote the text that was written from `first` to `at`, if necessary."""
     quotes, special = 0, False
     for place in range(first, at):
         byte = load8(out, place)
@@ -110,7 +110,7 @@ def _text(number: int, offsets: int, data: int, out: int, at: int) -> int:
 
 @compiled
 def _short(packed: int, out: int, at: int) -> int:
-    """Write a text of at most seven bytes: see dataflow.types."""
+    """Write a packed text of at most seven bytes (dataflow.types)."""
     first = at
     for byte in range(packed & 7):
         store8(out, at, (packed >> (3 + 8 * (6 - byte))) & 255)
@@ -122,7 +122,7 @@ def _short(packed: int, out: int, at: int) -> int:
 def _line(
     row: int, time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: int, data: int, out: int, at: int
 ) -> int:
-    """Write a row without the end of its line."""
+    """Write a row without its newline."""
     at = _number(time[row], 0, out, at)
     store8(out, at, COMMA)
     at = _number(diff[row], 0, out, at + 1)
@@ -145,7 +145,7 @@ def _line(
 
 @compiled
 def write(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: int, data: int, out: int) -> int:
-    """Write rows as lines to an address; return how many bytes they take."""
+    """Write rows as lines to an address; return the number of bytes."""
     at = 0
     for row in range(len(time)):
         at = _line(row, time, diff, values, kinds, scales, offsets, data, out, at)
@@ -163,7 +163,7 @@ def _mixed(value: Any) -> Any:
 
 @compiled
 def digest(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: int, data: int, out: int) -> Any:
-    """Return the low and the high half of the sum of the hashes of rows' lines."""
+    """Return the low and high 64 bits of the sum of the hashes of the lines."""
     low = high = uint64(0)
     for row in range(len(time)):
         a, b = uint64(SEED_A), uint64(SEED_B)

@@ -1,5 +1,5 @@
-"""From the engine's columns to values: numbers at full scale, dates, words. Pairs `name.num`, `name.den` are divided
-here, and nowhere else: the double nearest the exact quotient.
+"""Conversion of the stored columns of an answer to values: decimals, dates, words. Only this module divides the pairs
+of columns `name.num` and `name.den`: the value is the double nearest the exact quotient.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ Value = int | Decimal | dt.date | str | float | None
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A column as it is read: its name, the stored columns that it is made of, and how."""
+class AnswerColumn:
+    """A column of the SELECT list: its name, its stored columns, and the function that converts their values."""
 
     name: str
     stored: tuple[str, ...]
-    read: Callable[..., Value]
+    convert: Callable[..., Value]
 
 
-def shown(schema: Schema) -> list[Shown]:
-    """Return the columns of an answer as they are read."""
+def answer_columns(schema: Schema) -> list[AnswerColumn]:
+    """Return the columns of the SELECT list of an answer."""
     columns = []
     for field in schema.fields:
         name, dot, part = field.name.rpartition(".")
         if dot and part == "num":
             den = schema[f"{name}.den"]
-            columns.append(Shown(name, (field.name, f"{name}.den"), partial(_quotient, field.type, den)))
+            columns.append(AnswerColumn(name, (field.name, f"{name}.den"), partial(_quotient, field.type, den)))
         elif not (dot and part == "den"):
-            columns.append(Shown(field.name, (field.name,), reader(field.type)))
+            columns.append(AnswerColumn(field.name, (field.name,), reader(field.type)))
     return columns
 
 
 def reader(type_: Type) -> Callable[[Any], Value]:
-    """Return what makes a value of a stored one."""
+    """Return the function that converts a stored value of a type."""
     read = _reader(type_)
     return lambda stored: None if stored is None or stored == NULL else read(stored)
 
@@ -61,20 +61,20 @@ def _reader(type_: Type) -> Callable[[Any], Value]:
 def _quotient(num_type: Type, den_type: Type, num: int, den: int) -> float | None:
     if NULL in (num, den) or den == 0:
         return None
-    return (num * 10**den_type.scale) / (den * 10**num_type.scale)  # of integers: correctly rounded
+    return (num * 10**den_type.scale) / (den * 10**num_type.scale)  # division of integers is correctly rounded
 
 
 def decoded(schema: Schema, rows: Sequence[dict[str, Any]]) -> list[tuple[Value, ...]]:
-    """Make stored rows, column by name, into rows of values."""
-    columns = shown(schema)
-    return [tuple(each.read(*(row[name] for name in each.stored)) for each in columns) for row in rows]
+    """Convert stored rows, given as columns by name, to rows of values."""
+    columns = answer_columns(schema)
+    return [tuple(each.convert(*(row[name] for name in each.stored)) for each in columns) for row in rows]
 
 
 def in_order(schema: Schema, order: Sequence[str], rows: list[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
-    """Sort rows of values as SQL's ORDER BY does, ties by the remaining columns ascending."""
-    names = [each.name for each in shown(schema)]
-    given = [each.removeprefix("-") for each in order]
-    for name in reversed([*order, *(name for name in names if name not in given)]):
+    """Sort rows of values by an ORDER BY clause, and ties by the remaining columns in ascending order."""
+    names = [each.name for each in answer_columns(schema)]
+    ordered = [each.removeprefix("-") for each in order]
+    for name in reversed([*order, *(name for name in names if name not in ordered)]):
         at = names.index(name.removeprefix("-"))
         rows = sorted(rows, key=partial(_sort_key, at), reverse=name.startswith("-"))
     return rows

@@ -1,4 +1,4 @@
-"""Is the stored data what the generator makes? Every row, compared in DuckDB, which knows nothing of our storage."""
+"""A check of the stored data: every row equals the generator's. DuckDB compares them, without our storage code."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from deltamark.datagen.schema import RELATIONS, Column, Relation
 from deltamark.datagen.scratch import scratch
 from deltamark.errors import DeltamarkError
 
-SPELLED = {
+SQL_TEXTS = {
     "int": "{0}::VARCHAR",
     "decimal": "printf('%s%d.%02d', CASE WHEN {0} < 0 THEN '-' ELSE '' END, abs({0}) // 100, abs({0}) % 100)",
     "date": "(DATE '1970-01-01' + {0})::VARCHAR",
     "code": "{0}::VARCHAR",
     "text": "{0}",
 }
+"""The SQL that writes a stored column as the generator's text, for each kind of column."""
 
 
 def check_source(dataset: Dataset, report: Callable[[str, int, int], None]) -> None:
-    """Generate the rows again, as one part and without Spark, and compare each with the stored one."""
+    """Generate all rows again, as one part and without Spark; raise a DeltamarkError for the first difference."""
     with scratch() as directory:
         report("generating the rows again", 0, 0)
         command = [find_generator(), "parquet", "-s", dataset.manifest.sf, "-o", str(directory), "--quiet"]
@@ -39,7 +40,7 @@ def check_source(dataset: Dataset, report: Callable[[str, int, int], None]) -> N
 
 def _compare(dataset: Dataset, relation: Relation, parquet: Path) -> None:
     theirs = [f"{relation.prefix}{column.name}::VARCHAR" for column in relation.columns]
-    ours = [_spelled(column) for column in relation.columns]
+    ours = [_as_text(column) for column in relation.columns]
     with duckdb.connect() as connection:
         connection.register("stored", dataset.table(relation.name))
         made = _digests(connection, theirs, f"read_parquet('{parquet}')")
@@ -54,8 +55,8 @@ def _compare(dataset: Dataset, relation: Relation, parquet: Path) -> None:
         raise DeltamarkError(f"{relation.name} is not what the generator makes", actual, f"it makes {made_row}")
 
 
-def _spelled(column: Column) -> str:
-    return SPELLED[column.kind].format(f'"{column.name}"')
+def _as_text(column: Column) -> str:
+    return SQL_TEXTS[column.kind].format(f'"{column.name}"')
 
 
 def _digests(connection: duckdb.DuckDBPyConnection, columns: list[str], source: str) -> np.ndarray:

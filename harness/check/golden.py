@@ -1,4 +1,4 @@
-"""Golden digests: those of all queries' change streams at one scale, as committed in results/golden."""
+"""Golden digests: the digests of the change streams of all queries at one scale factor, committed in results/golden."""
 
 from __future__ import annotations
 

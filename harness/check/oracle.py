@@ -1,62 +1,89 @@
 """The oracle: DuckDB over exactly the rows that are live at a logical time.
 
-In every workload the live rows of a relation lie together, so a relation is a view of consecutive rows of a table, and
-moving on in time is another view.
+In every workload the live rows of a relation are consecutive, so a relation is a view of a range of rows of a table,
+and a later time is another view.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workload import Workload
 from deltamark.harness.engines import duckdb_tables
-from deltamark.harness.engines.duckdb_tables import Reads
+from deltamark.harness.engines.base import Row
+from deltamark.harness.engines.duckdb_tables import Reads, reads
+from deltamark.harness.measure.cell import Cell
+from deltamark.queries.catalogue import query
 
-WHOLE = "whole"
-"""The schema of the tables that have all rows."""
+ALL_ROWS = "all_rows"
+"""The schema of the tables, which hold all rows."""
 
-RUNS = 3
+TIMED_RUNS = 3
+
+Answers = Mapping[int, list[Row]]
+"""The oracle's answers, by number of rounds."""
+
+
+@dataclass(frozen=True)
+class OracleAnswers:
+    """The oracle's results for a query."""
+
+    answers: Answers
+    once: float
+    """Seconds of one run of the query over all rows with one thread; 0 if the workload does not end with all rows."""
+
+
+def oracle_answers(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequence[int]) -> OracleAnswers:
+    """Answer a query over the rows that are live after some numbers of rounds, in increasing order."""
+    answers = {}
+    with closing(Oracle(dataset, work, reads(cell.sql, query(cell.query).relations), 1)) as oracle:
+        for each in rounds:
+            oracle.at(TIMES_PER_ROUND * each - 1)
+            answers[each] = oracle.answer(cell.sql)
+        return OracleAnswers(answers, oracle.seconds(cell.sql) if cell.workload == "insert" else 0.0)
 
 
 class Oracle:
-    """Answers at times that never go back."""
+    """Answers queries at logical times that never decrease."""
 
     def __init__(self, dataset: Dataset, work: Workload, wanted: Reads, logical: int) -> None:
         self._dataset = dataset
-        self._connection = duckdb_tables.load(dataset, wanted, schema=WHOLE)
-        self._live = [Live(work, relation(name).name, logical) for name in wanted]
+        self._connection = duckdb_tables.load(dataset, wanted, schema=ALL_ROWS)
+        self._live = [LiveRows(work, relation(name).name, logical) for name in wanted]
         for each in self._live:
             self._show(each)
 
     def at(self, time: int) -> None:
-        """Move on to the state at the end of a time."""
+        """Advance to the state at the end of a time."""
         for each in self._live:
             if each.move(time):
                 self._show(each)
 
-    def answer(self, sql: str) -> list[tuple[Any, ...]]:
+    def answer(self, sql: str) -> list[Row]:
         return self._connection.execute(sql).fetchall()
 
     def seconds(self, sql: str) -> float:
-        """Time a query over the rows that are live."""
-        return duckdb_tables.best_seconds(self._connection, sql, RUNS)
+        """Time a query over the live rows."""
+        return duckdb_tables.best_seconds(self._connection, sql, TIMED_RUNS)
 
     def close(self) -> None:
         self._connection.close()
 
-    def _show(self, live: Live) -> None:
-        some = f" WHERE rowid >= {live.first} AND rowid < {live.last}"
-        where = "" if (live.first, live.last) == (0, self._dataset.rows(live.name)) else some
+    def _show(self, live: LiveRows) -> None:
+        span = f" WHERE rowid >= {live.first} AND rowid < {live.last}"
+        where = "" if (live.first, live.last) == (0, self._dataset.rows(live.name)) else span
         self._connection.execute(
-            f"CREATE OR REPLACE VIEW {live.name} AS SELECT * FROM {WHOLE}.{live.name}{where}"  # noqa: S608
+            f"CREATE OR REPLACE VIEW {live.name} AS SELECT * FROM {ALL_ROWS}.{live.name}{where}"  # noqa: S608
         )
 
 
-class Live:
-    """Which rows of a relation are live: `first` to `last` - 1."""
+class LiveRows:
+    """The positions of the live rows of a relation: `first` to `last` - 1."""
 
     def __init__(self, work: Workload, name: RelationName, logical: int) -> None:
         self.name: RelationName = name
@@ -65,10 +92,10 @@ class Live:
         self._round = 0
 
     def move(self, time: int) -> bool:
-        """Move on to the end of a time; return if that changes anything."""
+        """Advance to the end of a time; return whether the live rows changed."""
         batch, rank = divmod(time, TIMES_PER_ROUND)
-        here = relation(self.name).rank <= rank
-        before, stop = (self.first, self.last), min((batch + here) * self._logical, self._work.rounds)
+        has_come = relation(self.name).rank <= rank
+        before, stop = (self.first, self.last), min((batch + has_come) * self._logical, self._work.rounds)
         for piece in self._work.pieces(self.name, self._round, stop) if self._round < stop else ():
             if piece.start != (self.last if piece.diff > 0 else self.first):
                 raise AssertionError(f"{self.name}: {piece} does not follow {self.first}..{self.last}")

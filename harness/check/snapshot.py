@@ -1,4 +1,4 @@
-"""A snapshot: the sum of all changes up to a time, as a table of stored rows and their weights."""
+"""Snapshots: the sum of all changes up to a time, as a table of stored rows and their weights."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from deltamark.harness.check.decode import Value, decoded, in_order
 WEIGHT = "weight of the row"
 """The name of a column that no schema has."""
 
-MOST_WAITING = 1 << 20
+MAX_UNSUMMED_ROWS = 1 << 20
+"""The changes that are kept before they are summed. Not tuned."""
 
 
 class Snapshot:
+    """The sum of the changes that were added."""
+
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._parts: list[pa.Table] = []
-        self._waiting = 0
+        self._unsummed = 0
 
     def add(self, changes: Batch, *, since: int = -1, until: int | None = None) -> None:
         """Add the changes with since < time <= until."""
@@ -29,29 +32,27 @@ class Snapshot:
         last = len(changes.time) if until is None else int(np.searchsorted(changes.time, until, side="right"))
         if first < last:
             self._parts.append(_table(self._schema, changes, first, last))
-            self._waiting += last - first
-        if self._waiting > MOST_WAITING:
+            self._unsummed += last - first
+        if self._unsummed > MAX_UNSUMMED_ROWS:
             self._sum()
 
     def table(self) -> pa.Table:
-        """Return the rows that are there, each once, with their weights."""
+        """Return the distinct rows with their weights."""
         self._sum()
         return self._parts[0]
 
     def answer(self, order: tuple[str, ...]) -> list[tuple[Value, ...]]:
-        """Return the rows of the answer as values, in order, as often as they are there."""
+        """Return the rows of the answer as values, in order, each repeated by its weight."""
         rows: list[dict[str, Any]] = self.table().to_pylist()
         return in_order(self._schema, order, decoded(self._schema, [row for row in rows for _ in range(row[WEIGHT])]))
 
     def _sum(self) -> None:
-        self._parts, self._waiting = (
-            [summed(pa.concat_tables([stored_table(self._schema, nothing(self._schema)), *self._parts]))],
-            0,
-        )
+        empty = stored_table(self._schema, no_changes(self._schema))
+        self._parts, self._unsummed = [summed(pa.concat_tables([empty, *self._parts]))], 0
 
 
 def summed(table: pa.Table) -> pa.Table:
-    """Add up the weights of equal rows, and leave out those that are not there."""
+    """Sum the weights of equal rows; drop rows with a weight of 0."""
     names = [name for name in table.column_names if name != WEIGHT]
     weights = table.group_by(names).aggregate([(WEIGHT, "sum")])
     weights = weights.rename_columns([*names, WEIGHT])
@@ -72,8 +73,8 @@ def stored_array(schema: Schema, name: str, values: np.ndarray) -> pa.Array:
     return pa.array(values, pa.string() if schema[name].kind == "text" else pa.int64())
 
 
-def nothing(schema: Schema) -> Batch:
-    """Return no changes."""
+def no_changes(schema: Schema) -> Batch:
+    """Return an empty batch."""
     none = np.empty(0, dtype=np.int64)
     columns = {name: none.astype(object) if schema[name].kind == "text" else none for name in schema.names}
     return Batch(none, none, columns)

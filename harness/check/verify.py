@@ -1,6 +1,7 @@
-"""The checks: answers against the oracle at many times, the law between L and 1, and digests that batching leaves be.
+"""The checks of answers and streams: answers equal the oracle's at many times; the stream of L equals that of L = 1 in
+coarser times; digests do not depend on physical batches, workers, variants and engines.
 
-A check returns what it found wrong, as text with the command that repeats it; nothing where all is right.
+A check returns a description of the first violation with the command that reproduces it, or an empty string.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,27 +21,26 @@ from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
 from deltamark.datagen.schema import relation
 from deltamark.datagen.workload import Workload, workload
 from deltamark.harness.check import change_stream
-from deltamark.harness.check.change_csv import Digest, Lines
+from deltamark.harness.check.change_csv import ChangeCsv, Digest
+from deltamark.harness.check.change_stream import no_report, open_answer
 from deltamark.harness.check.decode import Value
 from deltamark.harness.check.oracle import Oracle
-from deltamark.harness.check.snapshot import WEIGHT, Snapshot, nothing, stored_table, summed
+from deltamark.harness.check.snapshot import WEIGHT, Snapshot, no_changes, stored_table, summed
+from deltamark.harness.engines.base import TOLERANCE, Report, Row
 from deltamark.harness.engines.duckdb_tables import reads
-from deltamark.harness.engines.embedded import open_answer, open_stream
+from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import query
 
-TOLERANCE = 1e-14
-"""How far DuckDB's doubles may lie from the nearest one, as a share."""
-
 TIME = "time of the change"
-GATHERED = 1 << 15
+"""The name of a column that no schema has."""
 
-Row = tuple[Any, ...]
-Report = Callable[[int, int], None]
+DIGESTED_ROWS = 1 << 15
+"""The number of changes that are digested at once, at least. Not tuned."""
 
 
 def random_times(work: Workload, names: Iterable[str], logical: int, count: int, chance: Random) -> list[int]:
-    """Draw times: the first and the last, and of the others half at the end of a round and half in the middle."""
+    """Draw times: the first, the last, and others, half of which are at the end of a round and half inside one."""
     ranks = sorted({relation(name).rank for name in names})
     last = (work.rounds - 1) // logical
     times = {0, last * TIMES_PER_ROUND + TIMES_PER_ROUND - 1}
@@ -53,23 +52,23 @@ def random_times(work: Workload, names: Iterable[str], logical: int, count: int,
 
 
 def every_time(dataset: Dataset, work: Workload, names: Iterable[str], logical: int) -> list[int]:
-    """Return all times at which a relation changes."""
+    """Return all times at which one of the relations changes."""
     feed = Feed(dataset, work, {relation(name).name: () for name in names}, logical=logical)
     return np.unique(np.concatenate([delta.time for delta in feed.take(ALL)])).tolist()
 
 
-def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Report = change_stream.nothing) -> str:
-    """Compare the maintained answer with the oracle's at some times, in order."""
-    asked, work = query(cell.query), workload(dataset, cell.workload)
+def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Report = no_report) -> str:
+    """Compare the maintained answer with the oracle's at increasing times."""
+    definition, work = query(cell.query), workload(dataset, cell.workload)
     with (
-        closing(open_answer(cell, dataset, work)) as engine,
-        closing(Oracle(dataset, work, reads(cell.sql, asked.relations), cell.logical)) as oracle,
+        closing(open_answer(cell, dataset, work)) as stream,
+        closing(Oracle(dataset, work, reads(cell.sql, definition.relations), cell.logical)) as oracle,
     ):
-        changes = change_stream.changes(cell, dataset, engine, change_stream.at(work, cell.logical, times[-1]))
-        cursor = _Cursor(Snapshot(engine.schema), changes, cell)
+        changes = stream.changes(change_stream.end_at_time(work, cell.logical, times[-1]))
+        cursor = _Cursor(Snapshot(stream.schema), changes, cell)
         for number, time in enumerate(times):
             oracle.at(time)
-            wrong = difference(cursor.move(time).answer(asked.order), oracle.answer(cell.sql))
+            wrong = difference(cursor.move(time).answer(definition.order), oracle.answer(cell.sql))
             if wrong:
                 return f"{cell}: wrong at time {time}, round {time // TIMES_PER_ROUND * cell.logical}\n{wrong}\n  " + (
                     cell.command("answer", "--at", str(time))
@@ -79,30 +78,31 @@ def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Re
 
 
 class _Cursor:
-    """Adds up a stream of changes as far as it is asked to."""
+    """A position in a stream of changes, with the snapshot at its time."""
 
     def __init__(self, snapshot: Snapshot, changes: Iterable[Batch], cell: Cell) -> None:
         self._snapshot = snapshot
         self._changes = iter(changes)
         self._span = TIMES_PER_ROUND * cell.physical
         self._time = -1
-        self._known = -1 - self._span  # the stream begins with what is said before any input
-        self._held: Batch | None = None
+        self._read_until = -1 - self._span  # the stream begins with the changes before any input
+        self._batch: Batch | None = None
 
     def move(self, time: int) -> Snapshot:
+        """Advance to a time; return the snapshot."""
         while True:
-            if self._held is not None:
-                self._snapshot.add(self._held, since=self._time, until=time)
-            if self._known >= time or (following := next(self._changes, None)) is None:
+            if self._batch is not None:
+                self._snapshot.add(self._batch, since=self._time, until=time)
+            if self._read_until >= time or (following := next(self._changes, None)) is None:
                 break
-            self._held = following
-            self._known += self._span
+            self._batch = following
+            self._read_until += self._span
         self._time = time
         return self._snapshot
 
 
 def difference(mine: Sequence[Row], theirs: Sequence[Row], tolerance: float = TOLERANCE) -> str:
-    """Describe the first row that differs, if one does. tolerance: between doubles, as a share."""
+    """Describe the first row that differs. tolerance: the relative error allowed between doubles."""
     for at in range(max(len(mine), len(theirs))):
         one, other = (rows[at] if at < len(rows) else None for rows in (mine, theirs))
         if one is None or other is None or not _same_row(one, other, tolerance):
@@ -125,8 +125,8 @@ def _row(row: Row | None) -> str:
 
 
 @dataclass(frozen=True)
-class Stream:
-    """All changes of a cell."""
+class RecordedStream:
+    """The complete change stream of a cell."""
 
     cell: Cell
     schema: Schema
@@ -134,37 +134,41 @@ class Stream:
     digest: str
 
 
-def run_stream(cell: Cell, dataset: Dataset, report: Report = change_stream.nothing) -> Stream:
-    """Run a cell to its end, and keep its changes."""
-    work = workload(dataset, cell.workload)
-    with closing(open_stream(cell, dataset, work)) as engine:
-        lines, digest = Lines(engine.schema), Digest()
-        changes = change_stream.changes(cell, dataset, engine, change_stream.after(work, cell.logical), report)
-        tables = []
-        for each in change_stream.gathered(changes, GATHERED):
-            lines.digest(each, digest)
-            tables.append(_timed(engine.schema, each))
-        tables = tables or [_timed(engine.schema, nothing(engine.schema))]
-        return Stream(cell, engine.schema, pa.concat_tables(tables), str(digest))
+def run_stream(cell: Cell, dataset: Dataset, report: Report = no_report) -> RecordedStream:
+    """Run a cell to its end; return all its changes."""
+    tables: list[pa.Table] = []
+
+    def keep(schema: Schema, changes: Batch) -> None:
+        tables.append(_timed(schema, changes))
+
+    schema, digest = _digested(cell, dataset, report, keep)
+    return RecordedStream(cell, schema, pa.concat_tables(tables or [_timed(schema, no_changes(schema))]), digest)
 
 
-def digest_of(cell: Cell, dataset: Dataset, report: Report = change_stream.nothing) -> str:
-    """Run a cell to its end; return the digest of its changes."""
+def digest_of(cell: Cell, dataset: Dataset, report: Report = no_report) -> str:
+    """Run a cell to its end; return the digest of its stream."""
+    return _digested(cell, dataset, report)[1]
+
+
+def _digested(
+    cell: Cell, dataset: Dataset, report: Report, keep: Callable[[Schema, Batch], None] = lambda *_: None
+) -> tuple[Schema, str]:
     work = workload(dataset, cell.workload)
     with closing(open_stream(cell, dataset, work)) as engine:
-        lines, digest = Lines(engine.schema), Digest()
-        changes = change_stream.changes(cell, dataset, engine, change_stream.after(work, cell.logical), report)
-        for each in change_stream.gathered(changes, GATHERED):
+        lines, digest = ChangeCsv(engine.schema), Digest()
+        changes = change_stream.changes(engine, change_stream.end_after_rounds(work, cell.logical), report)
+        for each in change_stream.gathered(changes, DIGESTED_ROWS):
             lines.digest(each, digest)
-        return str(digest)
+            keep(engine.schema, each)
+        return engine.schema, str(digest)
 
 
 def _timed(schema: Schema, changes: Batch) -> pa.Table:
     return stored_table(schema, changes).append_column(TIME, pa.array(changes.time))
 
 
-def check_logical(fine: Stream, coarse: Stream) -> str:
-    """Check the law: the stream of L=1 with times mapped by t -> (t // 8) // L is that of L by t -> t // 8."""
+def check_logical(fine: RecordedStream, coarse: RecordedStream) -> str:
+    """Check that the stream of L = 1, with t mapped to (t // 8) // L, equals that of L with t mapped to t // 8."""
     wrong = _first_difference(_rounds(fine, coarse.cell.logical), _rounds(coarse, 1))
     if not wrong:
         return ""
@@ -174,14 +178,14 @@ def check_logical(fine: Stream, coarse: Stream) -> str:
     )
 
 
-def _rounds(each: Stream, logical: int) -> pa.Table:
-    """Replace times by logical batches."""
+def _rounds(each: RecordedStream, logical: int) -> pa.Table:
+    """Replace times by the numbers of larger logical batches."""
     batches = pa.array(each.table[TIME].to_numpy() // TIMES_PER_ROUND // logical)
     return summed(each.table.drop_columns([TIME]).append_column(TIME, batches))
 
 
-def check_digest(reference: Stream, cell: Cell, dataset: Dataset) -> str:
-    """Check that a cell's changes are those of the reference, which differs from it only in how it is run."""
+def check_digest(reference: RecordedStream, cell: Cell, dataset: Dataset) -> str:
+    """Check that a cell has the stream of the reference, whose batches, workers, variant or engine may differ."""
     digest = digest_of(cell, dataset)
     if digest == reference.digest:
         return ""
@@ -193,10 +197,10 @@ def check_digest(reference: Stream, cell: Cell, dataset: Dataset) -> str:
 
 
 def _first_difference(mine: pa.Table, theirs: pa.Table) -> str:
-    """Describe the first change that is not in both streams."""
+    """Describe the first change in which two streams differ."""
     at = theirs.schema.get_field_index(WEIGHT)
-    turned = theirs.set_column(at, WEIGHT, pa.compute.negate(theirs[WEIGHT])).select(mine.column_names)
-    left = summed(pa.concat_tables([mine, turned]))
+    negated = theirs.set_column(at, WEIGHT, pa.compute.negate(theirs[WEIGHT])).select(mine.column_names)
+    left = summed(pa.concat_tables([mine, negated]))
     if not left.num_rows:
         return ""
     first = left.sort_by([(TIME, "ascending")]).slice(0, 1).to_pylist()[0]

@@ -12,8 +12,7 @@ from deltamark.datagen.make import Wanted
 from deltamark.datagen.schema import MAX_SF, MIN_SF, scale_factor
 from deltamark.datagen.workload import known_workload
 from deltamark.errors import DeltamarkError, shortened, whole_number
-from deltamark.harness.engines.embedded import ENGINES, known
-from deltamark.harness.engines.spark import SPARK
+from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, capabilities, known_stream_engine
 from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import QUERIES, query
 from deltamark.queries.parameters import parameters
@@ -67,7 +66,7 @@ def add_cell(parser: argparse.ArgumentParser) -> None:
     add("--physical", type=physical, default="all", metavar="P", help="logical batches fed at once")
     add("--variant", default="", help="variant of the query's dataflow (default: the fastest)")
     add("--workers", type=worker_count, default=1, metavar="W", help="number of workers")
-    add("--engine", default=ENGINES[0], help=f"engine: {' or '.join(ENGINES)}")
+    add("--engine", default=DEFAULT, help=f"engine: {' or '.join(STREAM_ENGINES)}")
     text = "directory from which a query on Spark continues (default: no checkpoint is kept)"
     add("--checkpoint", default="", metavar="DIR", help=text)
 
@@ -84,10 +83,11 @@ def cell_of(args: argparse.Namespace) -> Cell:
     variant = args.variant and query(args.query).known(args.variant)
     cell = Cell(
         args.query, str(args.sf), known_workload(args.workload), args.logical, args.physical, variant,
-        args.workers, known(args.engine), args.seed, given(args.param), args.master, args.checkpoint,
+        args.workers, known_stream_engine(args.engine), args.seed, given(args.param), args.master, args.checkpoint,
     )  # fmt: skip
-    if cell.checkpoint and cell.engine != SPARK:
-        raise DeltamarkError(f"no checkpoints of the engine {cell.engine}", cell.checkpoint, f"add --engine {SPARK}")
+    if cell.checkpoint and not capabilities(cell.engine).resumes:
+        remedy = f"add --engine {next(name for name in STREAM_ENGINES if capabilities(name).resumes)}"
+        raise DeltamarkError(f"no checkpoints of the engine {cell.engine}", cell.checkpoint, remedy)
     parameters(cell.query, args.sf, cell.seed, dict(cell.given))
     return cell
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
 
+from deltamark.harness.console.formatting import TableEntry, brief, megabytes
 from deltamark.harness.measure.stats import interval
-from deltamark.harness.tables.entry import Entry, brief, megabytes
 
 SCREEN_PAIRS, CONFIRM_PAIRS = 10, 20
 MIN_CONFIRM_PAIRS = 9
@@ -35,11 +35,11 @@ class Quantity:
     """A cell below this value on both sides is too small to be judged."""
     min_difference: float
     """A smaller difference between the sides counts as none."""
-    format: Callable[[float], Entry]
+    format: Callable[[float], TableEntry]
 
 
-def _bytes(value: float) -> Entry:
-    return Entry(f"{megabytes(value).text} MB", value)
+def _bytes(value: float) -> TableEntry:
+    return TableEntry(f"{megabytes(value).text} MB", value)
 
 
 TIME = Quantity("time", 0.05, 0.005, brief)

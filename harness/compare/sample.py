@@ -7,15 +7,15 @@ need one run without any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import workload
-from deltamark.harness.engines.registry import open_subject
+from deltamark.harness.engines.registry import open_engine
 from deltamark.harness.measure import resources, timing
 from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.messages import SampleReply
 
 RUNS = 3
 
@@ -25,11 +25,11 @@ class SampledRun:
     """One run of a cell. latencies: seconds of each batch; output: equal in every run; state_bytes: at the end."""
 
     latencies: Sequence[float]
-    output: Hashable
+    output: tuple[int, ...]
     state_bytes: int
 
 
-def sample(run_once: Callable[[], SampledRun], stage: Callable[[], None]) -> dict[str, Any]:
+def sample(run_once: Callable[[], SampledRun], stage: Callable[[], None]) -> SampleReply:
     """Return a cell's time, its state at the end of a run and its peak memory."""
     resources.reset_peak()
     before = resources.peak()
@@ -39,11 +39,10 @@ def sample(run_once: Callable[[], SampledRun], stage: Callable[[], None]) -> dic
         runs.append(run_once())
     if len({run.output for run in runs}) > 1:
         outputs = ", ".join(str(run.output) for run in runs)
-        return {"status": "wrong", "problem": f"runs of one process differ: {outputs}"}
-    return {
-        "status": "ok", "time": sum(map(min, zip(*(run.latencies for run in runs), strict=True))),
-        "state": max(run.state_bytes for run in runs), "peak": resources.peak() - before,
-    }  # fmt: skip
+        return SampleReply(status="wrong", problem=f"runs of one process differ: {outputs}")
+    least = sum(map(min, zip(*(run.latencies for run in runs), strict=True)))
+    state = max(run.state_bytes for run in runs)
+    return SampleReply(time=least, state=state, peak=resources.peak() - before)
 
 
 def query_run(cell: Cell, dataset: Dataset) -> Callable[[], SampledRun]:
@@ -51,7 +50,7 @@ def query_run(cell: Cell, dataset: Dataset) -> Callable[[], SampledRun]:
     work = workload(dataset, cell.workload)
 
     def run_once() -> SampledRun:
-        run = timing.run(cell, 0, work, lambda: open_subject(cell, dataset, work))
-        return SampledRun(run.latencies, run.changes, run.state_bytes)
+        run = timing.run(cell, 0, work, lambda: open_engine(cell, dataset, work))
+        return SampledRun(run.latencies, (run.changes,), run.state_bytes)
 
     return run_once

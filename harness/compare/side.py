@@ -1,4 +1,4 @@
-"""A side of a comparison: the measuring server of a work tree, which runs the tree's own engine, queries and clock.
+"""A side of a comparison: the measurement server of a work tree, which runs the tree's own engine, queries and clock.
 
 Both sides must measure in the same way: otherwise a ratio would compare the ways of measuring.
 """
@@ -10,14 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.compare.rule import Sample
 from deltamark.harness.compare.trees import SideName, Tree
 from deltamark.harness.measure.cell import AnyCell
-from deltamark.harness.measure.client import CellRequest, Measuring, Warm
+from deltamark.harness.measure.client import MeasurementClient, ServerSpec
+from deltamark.harness.measure.messages import CellRequest, Reply, SampleReply
 from deltamark.harness.results.record import MEASURING
+
+R = TypeVar("R", bound=Reply)
 
 
 class SideError(Exception):
@@ -49,31 +52,34 @@ class TreeSide:
     """A side that is measured in its work tree. limit: seconds for a request."""
 
     tree: Tree
-    server: Warm
+    client: MeasurementClient
     limit: float
 
     def open(self) -> None:
         """Warm the server up; refuse one that measures in another way."""
-        reply = self._reply(self.server.warm)
-        if reply.get("measuring") != MEASURING:
-            actual = f"its measuring code has the number {reply.get('measuring')}, not {MEASURING}"
+        reply = self._reply(self.client.warm)
+        if reply.measuring != MEASURING:
+            actual = f"its measuring code has the number {reply.measuring}, not {MEASURING}"
             raise DeltamarkError(f"{self.tree.label} does not compare", actual, "name commits that measure alike")
 
     def check(self, cell: AnyCell, rounds: list[int]) -> str:
-        self._successful(lambda: self.server.ask(cell, rounds, self.limit))
+        self._successful(lambda: self.client.ask(cell, rounds, self.limit))
         request = CellRequest(cell, sample=0, runs=1, limit=self.limit, compare=tuple(rounds))
-        return str(self._successful(lambda: self.server.cell(request))["digest"])
+        return self._successful(lambda: self.client.cell(request)).digest
 
     def sample(self, cell: AnyCell) -> Sample:
-        return self._successful(lambda: self.server.sample(cell, self.limit))
+        reply: SampleReply = self._successful(lambda: self.client.sample(cell, self.limit))
+        return {"time": reply.time, "state": reply.state, "peak": reply.peak}
 
-    def _successful(self, request: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _successful(self, request: Callable[[], R]) -> R:
+        """Return a reply; raise a SideError if it has no figures."""
         reply = self._reply(request)
-        if reply["status"] != "ok":
-            raise SideError(self.tree.name, f"{reply['status']}: {reply['problem']}")
+        if reply.status != "ok":
+            raise SideError(self.tree.name, f"{reply.status}: {reply.problem}")
         return reply
 
-    def _reply(self, request: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _reply(self, request: Callable[[], R]) -> R:
+        """Return a reply; name the side in an error."""
         try:
             return request()
         except DeltamarkError as error:
@@ -84,7 +90,8 @@ def opener(data: Mapping[Tree, Path], limit: float) -> OpenSides:
     """Return a function that starts each tree's server over the directory of its data."""
 
     def side(tree: Tree, directory: Path, stack: ExitStack) -> TreeSide:
-        return TreeSide(tree, stack.enter_context(Warm(Measuring(directory, tree.layout.server), tree.root)), limit)
+        spec = ServerSpec(directory, tree.layout.server)
+        return TreeSide(tree, stack.enter_context(MeasurementClient(spec, tree.root)), limit)
 
     @contextmanager
     def open_sides() -> Iterator[Sides]:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from deltamark.harness.compare.gate import Judgement, Outcome, Unit
 from deltamark.harness.compare.rule import QUANTITIES
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, words
+from deltamark.harness.console.table import Row, Table, markdown, text
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, words
-from deltamark.harness.tables.render import markdown, text
 
 DRIFT_RATIO = 1.1
 """The ratio of the control's quartiles from which on the summary warns of a drifting machine; not measured."""
@@ -97,8 +97,8 @@ def unit_name(cells: Unit) -> str:
     return f"{cells[0].row} {cells[0].place if len(cells) == 1 else 'row'}"
 
 
-def _percent(log_ratio: float) -> Entry:
-    return NOTHING if math.isnan(log_ratio) else Entry(f"{100 * math.expm1(log_ratio):+.1f}%", log_ratio)
+def _percent(log_ratio: float) -> TableEntry:
+    return NOTHING if math.isnan(log_ratio) else TableEntry(f"{100 * math.expm1(log_ratio):+.1f}%", log_ratio)
 
 
 def _problems(outcome: Outcome) -> list[tuple[str, str]]:

@@ -1,1 +1,1 @@
-"""Console output: progress and the lines of a run."""
+"""Console output: formats of numbers, tables, progress and the lines of a run."""

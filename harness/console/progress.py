@@ -1,32 +1,31 @@
-"""Progress of long work: a live bar on a terminal, a plain line now and then elsewhere."""
+"""Progress of long work: a live bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
-import sys
 import time
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-EVERY_SECONDS = 2.0
+from deltamark.harness.console.console import ERR, warn
+
+LINE_INTERVAL_S = 2.0
 
 
 class ProgressLine:
-    """`report(what, done, total)` as often as you like; total 0 where it is not known."""
+    """`report(step, done, total)` may be called at any rate; total is 0 if it is not known."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._live = self._console.is_terminal
-        self._what = ""
+        self._live = ERR.is_terminal
+        self._step = ""
         self._started = self._printed = 0.0
         self._finished = False
-        self.took: dict[str, float] = {}
-        """Seconds of each kind of work, up to its last report."""
+        self.seconds: dict[str, float] = {}
+        """The seconds of each step, up to its last report."""
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("left"), TimeRemainingColumn(), console=self._console, transient=True,
+            TextColumn("left"), TimeRemainingColumn(), console=ERR, transient=True,
         )  # fmt: skip
         self._task = self._bar.add_task("", start=True, visible=False)
 
@@ -39,26 +38,27 @@ class ProgressLine:
         if self._live:
             self._bar.stop()
 
-    def report(self, what: str, done: int, total: int) -> None:
+    def report(self, step: str, done: int, total: int) -> None:
         now = time.monotonic()
-        fresh = what != self._what
-        if fresh:
-            self._what, self._started = what, now
-        self.took[what] = now - self._started
+        is_new = step != self._step
+        if is_new:
+            self._step, self._started = step, now
+        self.seconds[step] = now - self._started
         if self._live:
-            self._bar.update(self._task, description=what, completed=done, total=total or None, visible=True)
-            if fresh:
-                self._bar.reset(self._task, description=what, total=total or None, visible=True)
+            self._bar.update(self._task, description=step, completed=done, total=total or None, visible=True)
+            if is_new:
+                self._bar.reset(self._task, description=step, total=total or None, visible=True)
             return
         finished = 0 < done == total
-        if fresh or (finished and not self._finished) or (not finished and now - self._printed >= EVERY_SECONDS):
+        is_due = not finished and now - self._printed >= LINE_INTERVAL_S
+        if is_new or is_due or (finished and not self._finished):
             self._printed, self._finished = now, finished
-            print(line(what, done, total, now - self._started), file=sys.stderr, flush=True)
+            warn(line(step, done, total, now - self._started))
 
 
-def line(what: str, done: int, total: int, seconds: float) -> str:
-    """Return a progress line: what, how far, and what is left at the same speed."""
+def line(step: str, done: int, total: int, seconds: float) -> str:
+    """Return a progress line: the step, the share that is done, and the remaining time at the same speed."""
     if not total:
-        return f"{what} ..."
+        return f"{step} ..."
     left = f", about {seconds * (total - done) / done:.0f} s left" if 0 < done < total and seconds >= 1 else ""
-    return f"{what}: {done:,} of {total:,} ({100 * done // total}%), {seconds:.0f} s{left}"
+    return f"{step}: {done:,} of {total:,} ({100 * done // total}%), {seconds:.0f} s{left}"

@@ -1,13 +1,13 @@
-"""DuckDB as an engine: what one would do without any. Rows are appended and deleted as they come and go, and after
-every physical batch the query is run again, as a prepared statement, and its answer fetched.
+"""DuckDB without incremental maintenance: rows are appended and deleted as the workload says, and after every physical
+batch the query runs again as a prepared statement, and its answer is fetched.
 
-In every workload those rows leave first that came first: rows are numbered as they come, and deleted by number.
+In every workload the rows that arrive first leave first, so rows are numbered in the order of arrival and deleted by
+number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -16,81 +16,86 @@ import pyarrow as pa
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.schema import Relation, RelationName, relation
+from deltamark.datagen.workload import Workload
+from deltamark.harness.engines.base import AnswerEngine, Capabilities, FedEngine, Row, Sink, feed_of
 from deltamark.harness.engines.duckdb_tables import reads
-from deltamark.harness.engines.sql_rows import Typed
+from deltamark.harness.engines.sql_rows import SqlRows
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
-NUMBER = "row_number_"
+ROW_NUMBER = "row_number_"
+TYPES = {"int": "BIGINT", "decimal": "DECIMAL(15, 2)", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR"}
 
 
-@dataclass
-class _Step:
-    """What becomes of a relation in a batch."""
+@dataclass(frozen=True)
+class TableDelta:
+    """The rows that arrive in a table with a batch, and the number of rows that leave it."""
 
     name: RelationName
     arrivals: pa.Table
     leaving: int
 
 
-class Recompute:
-    def __init__(self, cell: Cell, dataset: Dataset) -> None:
-        self.inputs = reads(cell.sql, query(cell.query).relations)
-        self._typed = Typed(dataset)
-        self._came = dict.fromkeys(self.inputs, 0)
-        self._left = dict.fromkeys(self.inputs, 0)
+class DuckDBEngine(FedEngine[list[TableDelta]], AnswerEngine):
+    """DuckDB in this process, with as many threads as the cell has workers."""
+
+    name = "duckdb"
+    capabilities = Capabilities(output="answers", recomputes=True)
+
+    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
+        del sink  # it has no changes
+        inputs = reads(cell.sql, query(cell.query).relations)
+        self.feed = feed_of(cell, dataset, work, inputs)
+        self._rows = SqlRows(dataset)
+        self._arrived, self._left = dict.fromkeys(inputs, 0), dict.fromkeys(inputs, 0)
         self._connection = duckdb.connect(config={"threads": cell.workers})
-        for name, columns in self.inputs.items():
+        for name, columns in inputs.items():
             self._connection.execute(_create(relation(name), columns))
         self._connection.execute(f"PREPARE maintained AS {cell.sql}")
 
-    def prepare(self, deltas: list[Delta]) -> list[_Step]:
-        return [self._step(delta) for delta in deltas]
+    def prepare(self, deltas: list[Delta]) -> list[TableDelta]:
+        return [self._table_delta(delta) for delta in deltas]
 
-    def _step(self, delta: Delta) -> _Step:
-        came = delta.diff > 0
-        arriving = int(came.sum())
-        rows = self._typed.batch(delta)
-        table = pa.Table.from_batches([rows if arriving == rows.num_rows else rows.filter(pa.array(came))])
-        first = self._came[delta.relation]
-        self._came[delta.relation] = stop = first + arriving
-        numbered = table.append_column(NUMBER, pa.array(np.arange(first, stop)))
-        return _Step(delta.relation, numbered, len(came) - arriving)
+    def _table_delta(self, delta: Delta) -> TableDelta:
+        arrives = delta.diff > 0
+        arriving = int(arrives.sum())
+        rows = self._rows.batch(delta)
+        table = pa.Table.from_batches([rows if arriving == rows.num_rows else rows.filter(pa.array(arrives))])
+        first = self._arrived[delta.relation]
+        self._arrived[delta.relation] = stop = first + arriving
+        numbered = table.append_column(ROW_NUMBER, pa.array(np.arange(first, stop)))
+        return TableDelta(delta.relation, numbered, len(arrives) - arriving)
 
-    def push(self, batch: list[_Step]) -> int:
-        self.advance(batch)
+    def apply(self) -> int:
+        self.load()
         return len(self.answer())
 
-    def advance(self, batch: list[_Step]) -> None:
-        """Apply a batch, and compute nothing."""
-        for step in batch:
-            if step.arrivals.num_rows:
-                self._append(step)
-            if step.leaving:
-                first, self._left[step.name] = self._left[step.name], self._left[step.name] + step.leaving
+    def load(self) -> None:
+        for delta in self.batch:
+            if delta.arrivals.num_rows:
+                self._append(delta)
+            if delta.leaving:
+                first, self._left[delta.name] = self._left[delta.name], self._left[delta.name] + delta.leaving
                 self._connection.execute(
-                    f"DELETE FROM {step.name} WHERE {NUMBER} >= ? AND {NUMBER} < ?",  # noqa: S608
-                    [first, self._left[step.name]],
+                    f"DELETE FROM {delta.name} WHERE {ROW_NUMBER} >= ? AND {ROW_NUMBER} < ?",  # noqa: S608
+                    [first, self._left[delta.name]],
                 )
 
-    def _append(self, step: _Step) -> None:
-        self._connection.register("arrivals", step.arrivals)
-        self._connection.execute(f"INSERT INTO {step.name} SELECT * FROM arrivals")  # noqa: S608
+    def _append(self, delta: TableDelta) -> None:
+        self._connection.register("arrivals", delta.arrivals)
+        self._connection.execute(f"INSERT INTO {delta.name} SELECT * FROM arrivals")  # noqa: S608
         self._connection.unregister("arrivals")
 
-    def answer(self) -> list[tuple[Any, ...]]:
+    def answer(self) -> list[Row]:
         return self._connection.execute("EXECUTE maintained").fetchall()
 
     def state_rows(self) -> int:
-        return sum(self._came.values()) - sum(self._left.values())
+        return sum(self._arrived.values()) - sum(self._left.values())
 
     def close(self) -> None:
         self._connection.close()
 
 
-TYPES = {"int": "BIGINT", "decimal": "DECIMAL(15, 2)", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR"}
-
-
-def _create(of: Relation, columns: tuple[str, ...]) -> str:
-    typed = ", ".join(f"{of.prefix}{name} {TYPES[of.column(name).kind]}" for name in columns)
-    return f"CREATE TABLE {of.name} ({typed}, {NUMBER} BIGINT)"
+def _create(table: Relation, columns: tuple[str, ...]) -> str:
+    typed = ", ".join(f"{table.prefix}{name} {TYPES[table.column(name).kind]}" for name in columns)
+    return f"CREATE TABLE {table.name} ({typed}, {ROW_NUMBER} BIGINT)"

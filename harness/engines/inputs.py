@@ -1,4 +1,4 @@
-"""Between data and engine: relations as inputs of plans, and deltas of the feed as batches of a worker."""
+"""The relations as inputs of plans, and the deltas of a feed as batches of a dataflow."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def _type(dataset: Dataset, name: RelationName, column: Column) -> Type:
 
 
 def batches(deltas: Iterable[Delta]) -> dict[str, Batch]:
-    """Hand the feed's deltas to a worker as they are: their bounds and order are those of verified data."""
+    """Convert deltas to batches without checks: the data was verified, so its bounds and order hold."""
     return {delta.relation: trusted(delta.time, delta.diff, delta.columns, delta.addresses) for delta in deltas}

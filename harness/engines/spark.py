@@ -1,170 +1,146 @@
-"""The engine on Spark: sessions, and a cell's query there, with the changes of its answer."""
+"""The same dataflow on Spark, as one Structured Streaming query that reads the workload by itself."""
 
 from __future__ import annotations
 
-import atexit
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import Feed
-from deltamark.datagen.schema import RelationName, relation
-from deltamark.datagen.spark.session import QUICK, deaths, scratch, session
-from deltamark.datagen.workload import workload
+from deltamark.datagen.schema import relation
+from deltamark.datagen.spark.session import deaths, scratch
+from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.engines.base import Capabilities, Report, Sink, StreamEngine, feed_of
+from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.spark_feed import FeedSource
+from deltamark.harness.engines.spark_session import on_master
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import machine
 from deltamark.queries.catalogue import query
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from deltamark.dataflow.spark.query import CompletedBatch, SparkQuery
 
-    from deltamark.dataflow.spark.query import SparkQuery
-
-SPARK = "spark"
-SETTINGS = {"spark.driver.maxResultSize": "0"}
-EXECUTOR_MB = 1024
 PIECE_ROWS = 1 << 20
-"""Changes that are handed on at once."""
+"""The number of stored changes that are yielded at once. Not tuned."""
 
 
-class Sessions:
-    """The session of this process, which stays for the next query on the same master."""
+class SparkEngine(StreamEngine):
+    """The engine on Spark: the workers of a cell are shards, and Spark goes from batch to batch by itself.
 
-    def __init__(self) -> None:
-        self._master = ""
-        self._spark: Any = None
-        self._open = ExitStack()
-        atexit.register(self.close)
+    The time of a batch is the time from the end of the batch before to its own end.
+    """
 
-    def on(self, master: str, jvm: str = QUICK) -> SparkSession:
-        """Return the session; jvm: options of one that is opened for it."""
-        if master != self._master or self._spark.sparkContext._jsc is None:  # noqa: SLF001 (somebody has stopped it)
-            self.close()
-            self._spark = self._open.enter_context(session(master, SETTINGS, jvm))
-            self._master = master
-        found: SparkSession = self._spark
-        return found
+    name = "spark"
+    capabilities = Capabilities(output="stream", reads_input=True, has_session=True, resumes=True)
 
-    def close(self) -> None:
-        self._master = ""
-        self._open.close()
-
-
-SESSIONS = Sessions()
-
-
-def on_master(master: str, shards: int, jvm: str = QUICK) -> SparkSession:
-    """Open a session: without a master a cluster on this machine, with an executor of one core a shard."""
-    return SESSIONS.on(master or f"local-cluster[{shards},1,{EXECUTOR_MB}]", jvm)
-
-
-def open_query(cell: Cell, dataset: Dataset, plan: Collection, rounds: int, directory: str) -> SparkQuery:
-    """Start a cell's query, or let it go on, to the end of so many rounds."""
-    from deltamark.dataflow.spark.query import SparkQuery  # noqa: PLC0415 (most commands need no Spark)
-
-    source = FeedSource(
-        str(dataset.directory.resolve()), machine.data(dataset.directory), cell.workload, cell.logical,
-        cell.physical, rounds, _relations(cell),
-    )  # fmt: skip
-    return SparkQuery(on_master(cell.master, cell.workers), plan, source, shards=cell.workers, directory=directory)
-
-
-class Distributed:
-    """A query's change stream, computed on Spark as a whole."""
-
-    def __init__(self, cell: Cell, dataset: Dataset, plan: Collection) -> None:
-        self._cell, self._dataset, self._plan = cell, dataset, plan
+    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
+        self._cell, self._dataset, self._work, self._sink = cell, dataset, work, sink
+        self._plan = plan_of(cell, dataset, work)
+        self.schema = self._plan.schema
+        self.feed = feed_of(cell, dataset, work, dict.fromkeys(query(cell.query).relations, ()))
         self._scratch = "" if cell.checkpoint else str(scratch())
-        self.schema = plan.schema
+        self._query: SparkQuery | None = None
+        self._progress: Iterator[CompletedBatch]
+        self._pending: int
+        """The changes of finished batches that no call of `apply` has returned."""
+        self.reports: list[dict[str, Any]] = []
+        """Spark's reports of the batches that are done."""
 
-    def changes(self, rounds: int) -> Iterator[Batch]:
-        """Run to the end of so many rounds; yield all changes, in order of time."""
-        directory = self._cell.checkpoint or self._scratch
+    @classmethod
+    def open(cls, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> SparkEngine:
+        """Start the query, and wait for its first batch."""
+        engine = cls(cell, dataset, work, sink)
+        engine._query = engine.start(work.rounds)
+        engine._progress = engine._query.progress()
+        engine._pending = engine._next()
+        return engine
+
+    def start(self, rounds: int) -> SparkQuery:
+        """Start the query up to a number of rounds, or resume it from its checkpoint."""
+        from deltamark.dataflow.spark.query import SparkQuery  # noqa: PLC0415 (most commands need no Spark)
+
+        cell = self._cell
+        source = FeedSource(
+            str(self._dataset.directory.resolve()), machine.data(self._dataset.directory), cell.workload, cell.logical,
+            cell.physical, rounds, tuple(relation(name).name for name in query(cell.query).relations),
+        )  # fmt: skip
+        session, directory = on_master(cell.master, cell.workers), cell.checkpoint or self._scratch
+        return SparkQuery(session, self._plan, source, shards=cell.workers, directory=directory)
+
+    @property
+    def stages(self) -> int:
+        assert self._query
+        return self._query.stages
+
+    def take(self, physical: int) -> int:
+        if physical != self._cell.physical:
+            remedy = "time all of them: SAMPLE=0"
+            raise DeltamarkError(
+                "Spark's batches are all of one size", f"{physical}, not {self._cell.physical}", remedy
+            )
+        rows = sum(len(delta.time) for delta in self.feed.take(physical))
+        if not rows:
+            self._pending += self._next()
+        return rows
+
+    def apply(self) -> int:
+        changes, self._pending = self._pending + self._next(), 0
+        return changes
+
+    def load(self) -> None:
+        self._pending += self._next()
+
+    def _next(self) -> int:
+        """Wait for the next batch; return the number of its changes."""
+        done = next(self._progress)
+        self.reports.append(done.report)
+        return done.changes
+
+    def finish(self) -> None:
+        if self._sink is None:
+            return
+        assert self._query
+        self._query.wait()
+        for changes in _pieces(self._query.changes()):
+            self._sink(changes)
+
+    def changes(self, rounds: int, report: Report) -> Iterator[Batch]:
         with deaths():
-            running = open_query(self._cell, self._dataset, self._plan, rounds, directory)
+            running = self.start(rounds)
             try:
                 running.wait()
             finally:
                 running.stop()
             changes = running.changes()
-        yield from pieces(changes)
+        report(rounds, rounds)
+        yield from _pieces(changes)
+
+    def explain(self, rounds: int) -> str:
+        """Describe the stages of the plan, which do not depend on the rows."""
+        del rounds
+        from deltamark.dataflow.spark.planning.explain import explain_stages  # noqa: PLC0415
+        from deltamark.dataflow.spark.planning.stage_planner import plan_stages  # noqa: PLC0415
+
+        return explain_stages(plan_stages(self._plan, self._cell.workers))
 
     def close(self) -> None:
+        if self._query is not None:
+            self._query.stop()
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def pieces(whole: Batch) -> Iterator[Batch]:
+def _pieces(stored: Batch) -> Iterator[Batch]:
     """Cut changes into pieces of whole times."""
     first = 0
-    while first < len(whole.time):
-        last = min(first + PIECE_ROWS, len(whole.time))
-        last = int(np.searchsorted(whole.time, whole.time[last - 1], side="right"))
-        columns = {name: values[first:last] for name, values in whole.columns.items()}
-        yield Batch(whole.time[first:last], whole.diff[first:last], columns)
+    while first < len(stored.time):
+        last = min(first + PIECE_ROWS, len(stored.time))
+        last = int(np.searchsorted(stored.time, stored.time[last - 1], side="right"))
+        columns = {name: values[first:last] for name, values in stored.columns.items()}
+        yield Batch(stored.time[first:last], stored.diff[first:last], columns)
         first = last
-
-
-class Streamed:
-    """A query that Spark maintains, batch by batch, as it is measured.
-
-    Spark goes from batch to batch by itself: a batch takes from the end of the one before to its own.
-    """
-
-    def __init__(self, cell: Cell, dataset: Dataset, plan: Collection) -> None:
-        work = workload(dataset, cell.workload)
-        self._physical = cell.physical
-        self._scratch = str(scratch())
-        self.feed = Feed(dataset, work, dict.fromkeys(_relations(cell), ()), logical=cell.logical)
-        self._query = open_query(cell, dataset, plan, work.rounds, self._scratch)
-        self._done = self._query.progress()
-        self.stages = self._query.stages
-        self.reports: list[dict[str, Any]] = []
-        """Spark's, of the batches that are done."""
-        self._changes = self._next()
-
-    def take(self, physical: int) -> int:
-        if physical != self._physical:
-            remedy = "time all of them: SAMPLE=0"
-            raise DeltamarkError("Spark's batches are all of one size", f"{physical}, not {self._physical}", remedy)
-        rows = sum(len(delta.time) for delta in self.feed.take(physical))
-        if not rows:
-            self._changes += self._next()
-        return rows
-
-    def push(self) -> int:
-        found, self._changes = self._changes + self._next(), 0
-        return found
-
-    def advance(self) -> None:
-        self._changes += self._next()
-
-    def _next(self) -> int:
-        done = next(self._done)
-        self.reports.append(done.report)
-        return done.changes
-
-    def said(self) -> Iterator[Batch]:
-        """Wait for the end; yield all changes that are stored, in order of time."""
-        self._query.wait()
-        yield from pieces(self._query.changes())
-
-    def state_rows(self) -> int:
-        """Return 0: what the executors keep is not counted."""
-        return 0
-
-    def close(self) -> None:
-        self._query.stop()
-        shutil.rmtree(self._scratch, ignore_errors=True)
-
-
-def _relations(cell: Cell) -> tuple[RelationName, ...]:
-    return tuple(relation(name).name for name in query(cell.query).relations)

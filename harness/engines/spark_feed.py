@@ -1,4 +1,4 @@
-"""A cell's workload as Spark reads it: every executor opens the data, and cuts its share of a batch for itself."""
+"""The workload of a cell as Spark reads it: each executor opens the data and cuts its share of a batch for itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FeedSource:
-    """A workload in physical batches."""
+    """A workload in physical batches of one size."""
 
     directory: str
     digest: str
@@ -30,8 +30,12 @@ class FeedSource:
     names: tuple[RelationName, ...]
 
     @property
+    def batch_rounds(self) -> int:
+        return self.logical * self.physical
+
+    @property
     def batches(self) -> int:
-        return -(-self.rounds // (self.logical * self.physical))
+        return -(-self.rounds // self.batch_rounds)
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -41,13 +45,12 @@ class FeedSource:
         }  # fmt: skip
 
     def rows(self, batch: int) -> int:
-        first = batch * self.logical * self.physical
-        last = min(first + self.logical * self.physical, self.rounds)
+        first, last = batch * self.batch_rounds, min((batch + 1) * self.batch_rounds, self.rounds)
         _, work = _opened(self.directory, self.workload)
         return sum(piece.stop - piece.start for name in self.names for piece in work.pieces(name, first, last))
 
-    def open(self, wanted: Mapping[str, tuple[str, ...]]) -> Cutter:
-        return Cutter(self, wanted)
+    def open(self, wanted: Mapping[str, tuple[str, ...]]) -> ShareReader:
+        return ShareReader(self, wanted)
 
 
 @cache
@@ -56,24 +59,24 @@ def _opened(directory: str, name: str) -> tuple[Dataset, Workload]:
     return dataset, workload(dataset, name)
 
 
-class Cutter:
-    """Cuts batches where they are read."""
+class ShareReader:
+    """Reads shares of batches in an executor. It keeps the feed of each share."""
 
     def __init__(self, source: FeedSource, wanted: Mapping[str, tuple[str, ...]]) -> None:
         self._source = source
-        self._wanted = {relation(name).name: columns for name, columns in wanted.items()}
-        self._feed = cache(self._made)
+        self._columns = {relation(name).name: columns for name, columns in wanted.items()}
+        self._feed = cache(self._open_feed)
 
-    def _made(self, piece: int, pieces: int) -> Feed:
+    def _open_feed(self, piece: int, pieces: int) -> Feed:
         source = self._source
         return Feed(
-            *_opened(source.directory, source.workload), self._wanted, logical=source.logical, worker=piece,
+            *_opened(source.directory, source.workload), self._columns, logical=source.logical, worker=piece,
             workers=pieces, until=source.rounds,
         )  # fmt: skip
 
     def take(self, batch: int, piece: int, pieces: int) -> Mapping[str, Batch]:
-        from deltamark.harness.engines.inputs import batches  # noqa: PLC0415 (who only plans with a source needs no engine)
+        from deltamark.harness.engines.inputs import batches  # noqa: PLC0415 (planning with a source needs no engine)
 
         feed = self._feed(piece, pieces)
-        feed.round = batch * self._source.logical * self._source.physical
+        feed.round = batch * self._source.batch_rounds
         return batches(feed.take(self._source.physical))

@@ -1,4 +1,4 @@
-"""Deltas as Arrow batches of the specification's types: what engines are fed that know nothing of how we store rows."""
+"""Deltas as Arrow batches in the types of the TPC-H specification, for engines that do not know our storage format."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from deltamark.datagen.schema import RELATIONS, Column, Kind, RelationName
 ARROW_NAMES: dict[Kind, str] = {
     "int": "int64", "decimal": "decimal", "date": "date32", "code": "string", "text": "string",
 }  # fmt: skip
-"""As engines are told; a code may come as a dictionary of strings, and a decimal has two places."""
+"""The types as external engines read them. A code may be a dictionary of strings; a decimal has two places."""
 
 DECIMAL = pa.decimal128(15, 2)
 
 
-class Typed:
-    """Makes batches of named columns, as in the specification (`l_orderkey`); money is decimal, dates are dates."""
+class SqlRows:
+    """Converts deltas to batches of the columns of the specification (`l_orderkey`), with decimals and dates."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._words = cache(dataset.dictionary)
@@ -46,7 +46,7 @@ class Typed:
 
 
 def _decimals(hundredths: np.ndarray) -> pa.Array:
-    """Widen 64-bit numbers of hundredths to 128 bits."""
+    """Widen 64-bit hundredths to 128 bits."""
     wide = np.empty((len(hundredths), 2), dtype=np.int64)
     wide[:, 0], wide[:, 1] = hundredths, hundredths >> 63
     return pa.Array.from_buffers(DECIMAL, len(hundredths), [None, pa.py_buffer(wide)])

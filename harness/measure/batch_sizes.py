@@ -1,26 +1,28 @@
-"""The batches, L x P, that sweeps measure and tables have columns for."""
+"""The batchings, L x P, that the benchmark measures and that tables have columns for."""
 
 from __future__ import annotations
 
 from deltamark.errors import DeltamarkError
 
-Column = tuple[int, int]
-"""L and P."""
+Batching = tuple[int, int]
+"""L rounds per logical batch, and P logical batches per physical batch."""
 
 
-def product_columns(product: int) -> tuple[Column, ...]:
-    """Return L x P in powers of ten, as the post's table has them."""
+def product_batchings(product: int) -> tuple[Batching, ...]:
+    """Return all L x P with a product, in powers of ten, as in the post's table."""
     powers = [10**power for power in range(len(str(product)))]
     if any(product % power for power in powers):
         raise DeltamarkError("not a power of ten", product, "write PRODUCT=100000")
     return tuple((power, product // power) for power in powers)
 
 
-PHYSICAL: tuple[Column, ...] = ((1, 1000), (1, 10_000), (1, 100_000), (1, 1_000_000))
-PRODUCT = product_columns(100_000)
+PHYSICAL: tuple[Batching, ...] = ((1, 1000), (1, 10_000), (1, 100_000), (1, 1_000_000))
+PRODUCT = product_batchings(100_000)
 FINE, COARSE = PRODUCT[0], PRODUCT[-1]
-SMALL: tuple[Column, ...] = ((1, 1), (1, 10), (1, 100))
-CROSSOVER: tuple[Column, ...] = ((1000, 1), (100_000, 1), (1_000_000, 1))
-"""Where maintaining is compared with recomputing: one answer a batch."""
-ON_SPARK: tuple[Column, ...] = ((100_000, 1), (1_000_000, 1))
-"""Where Spark stands beside one worker, and beside recomputing."""
+SMALL: tuple[Batching, ...] = ((1, 1), (1, 10), (1, 100))
+CROSSOVER: tuple[Batching, ...] = ((1000, 1), (100_000, 1), (1_000_000, 1))
+"""The batchings that compare maintaining with recomputing: one answer per batch."""
+ON_SPARK: tuple[Batching, ...] = ((100_000, 1), (1_000_000, 1))
+"""The batchings that compare Spark with one worker, and with recomputing on Spark. Any batch takes Spark about
+a second.
+"""

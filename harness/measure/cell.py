@@ -1,5 +1,6 @@
-"""A cell: what is maintained, over which stream, in which batches, by which engine. Whatever is measured or checked is
-one, and can say the command that repeats it.
+"""Cells: a query or motif with its stream, batching and engine, the unit of every measurement and check.
+
+A cell can name the command that repeats it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from deltamark.queries.parameters import parameters
 from deltamark.queries.query import Parameters
 
 ALL = 1 << 40
-"""More logical batches than any stream has: all at once."""
+"""The size of a physical batch that takes the whole stream: more logical batches than any stream has."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +25,16 @@ class Cell:
     logical: int = 1
     physical: int = ALL
     variant: str = ""
-    """The default one where it is empty."""
+    """Empty for the default variant."""
     workers: int = 1
     engine: str = "embedded"
     seed: int | None = None
     given: tuple[tuple[str, str], ...] = ()
-    """Parameters as they were written."""
+    """Parameters of the query, unparsed."""
     master: str = ""
-    """Where Spark runs it; where it is empty, on this machine, an executor of one core a worker."""
+    """The Spark master; empty for a local cluster with one single-core executor per worker."""
     checkpoint: str = ""
-    """Where a query on Spark keeps what it needs to go on; nowhere after it has ended, where it is empty."""
+    """The directory of a Spark query's checkpoints; empty for a temporary one."""
 
     @property
     def parameters(self) -> Parameters:
@@ -48,12 +49,12 @@ class Cell:
 
     @property
     def row(self) -> str:
-        """Name what it shares with the same query and workload in other batches."""
+        """The name that it shares with the same query and workload in other batchings."""
         return self.query if self.workload == "insert" else f"{self.query} {self.workload}"
 
     @property
     def place(self) -> str:
-        """Name which it is of its row."""
+        """The name within its row."""
         return f"{self.logical}x{self.physical}"
 
     @property
@@ -61,14 +62,14 @@ class Cell:
         return self.command("changes", "--digest")
 
     def command(self, name: str, *more: str) -> str:
-        """Return the command that does something with this cell."""
-        said = {
+        """Return a command line for this cell."""
+        settings = {
             "sf": self.sf, "workload": self.workload, "logical": str(self.logical), "physical": batch(self.physical),
             "variant": self.variant, "workers": "" if self.workers == 1 else str(self.workers),
             "engine": "" if self.engine == "embedded" else self.engine, "master": self.master,
             "seed": "" if self.seed is None else str(self.seed),
         }  # fmt: skip
-        words = [word for setting, value in said.items() if value for word in (f"--{setting}", value)]
+        words = [word for setting, value in settings.items() if value for word in (f"--{setting}", value)]
         words += [word for name, value in self.given for word in ("--param", f"'{name}={value}'")]
         return " ".join(["python -m harness", name, self.query, *words, *more])
 
@@ -82,7 +83,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class MotifCell:
-    """A motif in a graph without directions; where there is a batch, while so many edges come and go at a time."""
+    """A motif in an undirected graph. batch: edge changes per batch, or 0 for a static graph."""
 
     motif: str
     graph: str
@@ -98,9 +99,9 @@ class MotifCell:
 
     @property
     def again(self) -> str:
-        """Return the command that counts it again, and asks DuckDB."""
-        how = f"--workload half --batch {self.batch}" if self.batch else "--static"
-        return f"python -m harness motif {self.motif} --graph {self.graph} --orient {how} --check 1"
+        """The command that counts it again and compares with DuckDB."""
+        mode = f"--workload half --batch {self.batch}" if self.batch else "--static"
+        return f"python -m harness motif {self.motif} --graph {self.graph} --orient {mode} --check 1"
 
 
 AnyCell = Cell | MotifCell

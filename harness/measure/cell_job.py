@@ -1,175 +1,161 @@
-"""What is done in the child of a cell: its checked run, and its timed runs."""
+"""The work of the child process that measures a cell: a checked run, then the timed runs."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import Workload, workload
-from deltamark.harness.check.checked_run import Answers, StoredCheck, Told
-from deltamark.harness.engines.embedded import collection
-from deltamark.harness.engines.registry import RECOMPUTING, open_check, open_subject
-from deltamark.harness.engines.spark import SPARK, Distributed, Streamed
-from deltamark.harness.engines.spark_sql import SPARK_SQL
+from deltamark.harness.check.change_stream import no_report
+from deltamark.harness.check.oracle import Answers
+from deltamark.harness.check.run_check import RunCheck, open_check
+from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
 from deltamark.harness.measure import control_work, resources, timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.child import Stages
+from deltamark.harness.measure.messages import CellReply
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.measure.timing import Drive, Handed, Run
+from deltamark.harness.measure.timing import TimedRun
 from deltamark.harness.results.record import SPREAD
 
-PATIENCE = 1.5
-"""Seconds after which no further run is begun."""
+MAX_REPEATED_S = 1.5
+"""The seconds of timed runs after which no further run begins. Not tuned."""
 
-WARM, WARM_ROUNDS = 3, 100_000
-"""Batches of an untimed run on Spark, and the most rounds of one. Timed runs on Spark are checked themselves."""
+WARM_UP_BATCHES = 3
+MAX_WARM_UP_ROUNDS = 100_000
+"""The rounds of a warm-up batch. Neither number is tuned."""
 
-FEW = 100
-"""Batches of which a record keeps each."""
+MAX_TRACED_BATCHES = 100
+"""The number of batches up to which a record keeps the time of each."""
 
 PERCENTILES = dict(zip(SPREAD, (50, 95, 99, 100), strict=True))
 
 
 @dataclass(frozen=True)
-class Job:
-    """A cell to be measured."""
+class CellJob:
+    """A cell to be measured. sample: the number of batches to time at most; 0: all."""
 
     cell: Cell
     sample: int
     runs: int
     answers: Answers
-    """To compare the checked run with; none: it is digested only."""
+    """The oracle's answers to compare with; empty: the checked run is digested only."""
     checked: bool = True
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """The output of a run, which must be the same in all runs of a cell. digest: empty if it is not known."""
+
+    digest: str
+    changes: int
+
+
 class WrongError(Exception):
-    """An answer that is not DuckDB's, or a run that says other things than another."""
+    """An answer that differs from DuckDB's, or a run whose output differs from another run's."""
 
 
-def measured(job: Job, dataset: Dataset, stage: Stages) -> dict[str, Any]:
-    """Return what a record says of a cell."""
+def measured(job: CellJob, dataset: Dataset, stages: Stages) -> CellReply:
+    """Measure a cell; return its figures."""
     try:
-        return _measured(job, dataset, stage)
+        return _measured(job, dataset, stages)
     except WrongError as error:
-        return {"status": "wrong", "problem": str(error)}
+        return CellReply(status="wrong", problem=str(error))
 
 
-def _measured(job: Job, dataset: Dataset, stage: Stages) -> dict[str, Any]:
+def _measured(job: CellJob, dataset: Dataset, stages: Stages) -> CellReply:
     work = workload(dataset, job.cell.workload)
-    digest, changes = _warmed(job, dataset, work)
-    stage.wait()
-    found: dict[str, Any] = {"control": control_work.seconds()}
+    expected = _prepare(job, dataset, work)
+    stages.wait()
+    control = control_work.seconds()
     resources.reset_peak()
-    runs: list[Run] = []
+    runs: list[TimedRun] = []
     started = time.monotonic()
-    while len(runs) < job.runs and (not runs or time.monotonic() - started < PATIENCE):
-        stage()
-        run, stored = _run(job, dataset, work)
+    while len(runs) < job.runs and (not runs or time.monotonic() - started < MAX_REPEATED_S):
+        stages.begin()
+        run, digest = _timed_run(job, dataset, work)
         runs.append(run)
-        digest, changes = digest or stored, run.changes if changes is None else changes
-        if (stored or digest, run.changes) != (digest, changes):
-            problem = f"{run.changes} changes in run {len(runs)} ({stored or digest}), where another has shown"
-            raise WrongError(f"{problem} {changes} ({digest})")
-    found |= {"digest": digest, "verified": "oracle" if job.answers else ""}
-    return {"status": "ok", **found, **_summary(job, runs)}
+        outcome = Outcome(digest or (expected.digest if expected else ""), run.changes)
+        expected = expected or outcome
+        if outcome != expected:
+            raise WrongError(f"run {len(runs)} has {_words(outcome)}; another run has {_words(expected)}")
+    assert expected
+    return _figures(job, runs, control, expected.digest)
 
 
-def _warmed(job: Job, dataset: Dataset, work: Workload) -> tuple[str, int | None]:
-    """Run a cell untimed, checked if timed runs are not; return its digest and how many changes they show."""
-    if job.cell.engine in (SPARK, SPARK_SQL):
-        _warm_spark(_small(job.cell), dataset, work)
-        return "", None
-    if not job.checked or job.cell.engine in RECOMPUTING:
-        return "", None
+def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> Outcome | None:
+    """Run a cell without timing it, which compiles and loads its code; return the outcome if that run is checked."""
+    engine = capabilities(job.cell.engine)
+    if engine.has_session:
+        _warm_up(job.cell, dataset, work)
+    if engine.checked_while_timed or not job.checked:
+        return None
     check = open_check(job.cell, dataset, work, job.answers)
-    run = timing.run(job.cell, job.sample, work, lambda: Handed(check, job.cell, dataset, work))
-    if check.wrong:
-        raise WrongError(check.wrong)
-    return check.digest, run.changes
+    run = _run(job, dataset, work, check)
+    return Outcome(check.digest, run.changes)
 
 
-def _small(cell: Cell) -> Cell:
-    """Return a cell whose batches are no larger than a warm-up needs."""
-    rounds = min(cell.logical * cell.physical, WARM_ROUNDS)
+def _run(job: CellJob, dataset: Dataset, work: Workload, check: RunCheck | None) -> TimedRun:
+    sink = None if check is None else check.add
+    run = timing.run(job.cell, job.sample, work, lambda: open_engine(job.cell, dataset, work, sink), check)
+    if check is not None and check.problem:
+        raise WrongError(check.problem)
+    return run
+
+
+def _timed_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun, str]:
+    """Time a run; return its digest, too, if it is checked itself."""
+    engine = capabilities(job.cell.engine)
+    if not engine.checked_while_timed:
+        return _run(job, dataset, work, None), ""
+    check = open_check(job.cell, dataset, work, job.answers)
+    run = _run(job, dataset, work, check)
+    if engine.has_stream and check.changes != run.changes:
+        raise WrongError(f"the engine stored {check.changes} changes, but counted {run.changes}")
+    return run, check.digest
+
+
+def _warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:
+    """Run a few small batches in the session that will be timed."""
+    rounds = min(cell.logical * cell.physical, MAX_WARM_UP_ROUNDS)
     logical = min(cell.logical, rounds)
-    return cell.but(logical=logical, physical=rounds // logical)
-
-
-def _warm_spark(cell: Cell, dataset: Dataset, work: Workload) -> None:
-    """Run a few batches in the session that will be timed."""
-    if cell.engine == SPARK:
-        engine = Distributed(cell, dataset, collection(cell, dataset, work))
-        with closing(engine):
-            deque(engine.changes(min(WARM * cell.logical * cell.physical, work.rounds)), maxlen=0)
+    small = cell.but(logical=logical, physical=rounds // logical)
+    if capabilities(cell.engine).has_stream:
+        with closing(open_stream(small, dataset, work)) as stream:
+            until = min(WARM_UP_BATCHES * small.logical * small.physical, work.rounds)
+            deque(stream.changes(until, no_report), maxlen=0)
         return
-    with closing(open_subject(cell, dataset, work)) as drive:
-        for _ in range(WARM):
-            if drive.take(cell.physical):
-                drive.push()
+    with closing(open_engine(small, dataset, work)) as engine:
+        for _ in range(WARM_UP_BATCHES):
+            if engine.take(small.physical):
+                engine.apply()
 
 
-def _run(job: Job, dataset: Dataset, work: Workload) -> tuple[Run, str]:
-    """Time a run; return the digest of what it has stored, too, if it stores what it says."""
-    if job.cell.engine != SPARK:
-        return timing.run(job.cell, job.sample, work, _timed(job, dataset, work)), ""
-    plan = collection(job.cell, dataset, work)
-    opened = cache(lambda: StoredCheck(Streamed(job.cell, dataset, plan), Told(job.cell, plan.schema, job.answers)))
-    run = timing.run(job.cell, job.sample, work, opened)
-    told = opened().told
-    if told.wrong:
-        raise WrongError(told.wrong)
-    if told.changes != run.changes:
-        raise WrongError(f"{told.changes} changes are stored, where {run.changes} were counted")
-    return run, told.digest
-
-
-def _timed(job: Job, dataset: Dataset, work: Workload) -> Callable[[], Drive]:
-    """Say how to open what is timed. DuckDB's last answer, which is there anyway, is compared after the timing."""
-    if job.cell.engine not in RECOMPUTING or not job.answers:
-        return lambda: open_subject(job.cell, dataset, work)
-
-    def make() -> Drive:
-        subject = _Insisting(open_check(job.cell, dataset, work, job.answers))
-        return Handed(subject, job.cell, dataset, work)
-
-    return make
-
-
-class _Insisting:
-    """A check that fails at once."""
-
-    def __init__(self, check: Any) -> None:
-        self._check = check
-        self.inputs, self.prepare, self.push = check.inputs, check.prepare, check.push
-        self.advance, self.state_rows = check.advance, check.state_rows
-
-    def close(self) -> None:
-        self._check.close()
-        if self._check.wrong:
-            raise WrongError(self._check.wrong)
-
-
-def _summary(job: Job, runs: list[Run]) -> dict[str, Any]:
+def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) -> CellReply:
     best = min(runs, key=lambda run: run.seconds)
-    first = job.cell.workload.startswith("window:") and best.whole  # its first batch has all of the small relations
+    # the first batch of a window holds all rows of the small relations
+    first = job.cell.workload.startswith("window:") and best.fully_timed
     ordered = sorted(best.latencies[first:] or best.latencies)
-    return {
-        "seconds": [_nanoseconds(run.seconds) for run in runs], "cpu": [_nanoseconds(run.cpu) for run in runs],
-        "cut": [_nanoseconds(run.cut) for run in runs],
-        "tuples": best.tuples, "changes": best.changes, "batches": len(best.latencies), "whole": best.whole,
-        "latency": {name: _nanoseconds(percentile(ordered, each)) for name, each in PERCENTILES.items()},
-        "trace": list(zip(best.at, map(_nanoseconds, best.latencies), strict=True)) if len(best.at) <= FEW else [],
-        "state_rows": best.state_rows, "state_bytes": max(run.state_bytes for run in runs),
-        "peak_bytes": max(run.peak_bytes for run in runs),
-    }  # fmt: skip
+    traced = len(best.latencies) <= MAX_TRACED_BATCHES
+    return CellReply(
+        control=control, digest=digest, verified="oracle" if job.answers else "",
+        seconds=[_nanoseconds(run.seconds) for run in runs], cpu=[_nanoseconds(run.cpu) for run in runs],
+        cut=[_nanoseconds(run.cut) for run in runs],
+        tuples=best.tuples, changes=best.changes, batches=len(best.latencies), whole=best.fully_timed,
+        latency={name: _nanoseconds(percentile(ordered, percent)) for name, percent in PERCENTILES.items()},
+        trace=list(zip(best.loaded_by, map(_nanoseconds, best.latencies), strict=True)) if traced else [],
+        state_rows=best.state_rows, state_bytes=max(run.state_bytes for run in runs),
+        peak_bytes=max(run.peak_bytes for run in runs),
+    )  # fmt: skip
+
+
+def _words(outcome: Outcome) -> str:
+    return f"{outcome.changes} changes ({outcome.digest})"
 
 
 def _nanoseconds(seconds: float) -> float:
-    """Leave the digits that no clock has away."""
+    """Round to nanoseconds, the resolution of the clock."""
     return round(seconds, 9)

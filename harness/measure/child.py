@@ -1,169 +1,139 @@
-"""Work done in a child of this process: a time limit, a crash and a kill concern that work alone.
+"""Work in a child process, so that a time limit, a crash or a kill ends this work alone.
 
-The child tells when a stage begins, which has a new time limit, and what it found; between stages it may wait for the
-word to go on. One that serves is given work after work. It leads a group of processes: what it has started ends with
-it, and it ends with its parent. Its temporary files lie in a directory that goes when it ends, however it does.
+A child reports the begin of each stage, which has its own time limit, and its result; between stages it may wait for a
+signal to go on. A serving child is given one task after another. A child leads a process group: the processes that it
+starts end with it, and it ends with its parent. The directory of its temporary files is removed when it ends.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
-import select
 import signal
-import struct
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from typing import Any, NoReturn
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, Generic, NoReturn, TypeVar
 
 from deltamark.dataflow.runtime.process_pool import end_with
 from deltamark.datagen import scratch
 
 STAGE, RESULT, ERROR, WAITING = range(4)
-HEADER = struct.Struct("<BQ")
+"""The kinds of messages from a child, each sent with a value."""
+
+Result = TypeVar("Result")
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the result any more."""
+    """The process that requested the result has ended."""
 
 
 class LimitError(Exception):
-    """A stage took longer than it may."""
+    """A stage exceeded its time limit."""
 
 
 class Stages:
-    """What a child says of where it is."""
+    """The child's end of the connection to its parent."""
 
-    def __init__(self, pipe: int, gate: int) -> None:
-        self._pipe, self._gate = pipe, gate
+    def __init__(self, parent: Connection) -> None:
+        self._parent = parent
 
-    def __call__(self) -> None:
-        """Say that a stage begins."""
-        _send(self._pipe, STAGE, b"")
+    def begin(self) -> None:
+        """Report that a stage begins."""
+        self._parent.send((STAGE, None))
 
     def wait(self) -> None:
-        """Wait for the word to go on."""
-        _send(self._pipe, WAITING, b"")
-        os.read(self._gate, 1)
+        """Wait until the parent asks for the result."""
+        self._parent.send((WAITING, None))
+        self._parent.recv()
 
     def serve(self, work: Callable[[Any], Any]) -> NoReturn:
-        """Do work for whatever is given, until there is nobody to give."""
-        with os.fdopen(self._gate, "rb") as given:
-            while True:
-                _send(self._pipe, RESULT, pickle.dumps(work(pickle.load(given))))  # noqa: S301 (of our own parent)
+        """Send the result of `work(task)` for each task that the parent gives, until the process is killed."""
+        while True:
+            self._parent.send((RESULT, work(self._parent.recv())))
 
 
-Work = Callable[[Stages], Any]
+class Child(Generic[Result]):
+    """A child at work. watched: a file whose end means that the result is no longer needed."""
 
-
-class Child:
-    """A child at work. watched: a file whose end means that nobody waits for the result any more."""
-
-    def __init__(self, work: Work, watched: int | None = None) -> None:
-        (self._pipe, writing), (waiting, self._gate) = os.pipe(), os.pipe()
+    def __init__(self, work: Callable[[Stages], Result], watched: int | None = None) -> None:
+        self._child, connection = Pipe()
         self._scratch = scratch.make()
         parent, self._pid = os.getpid(), os.fork()
         if self._pid == 0:
-            os.close(self._pipe)
-            os.close(self._gate)
+            self._child.close()
             os.environ["TMPDIR"] = tempfile.tempdir = str(self._scratch)
-            _child(work, writing, waiting, parent)
+            _run(work, connection, parent)
         with suppress(OSError):  # the child may have done it, and have ended
             os.setpgid(self._pid, self._pid)
-        os.close(writing)
-        os.close(waiting)
-        self._watched = watched
-        self._held = b""
-        self._said: tuple[int, Any] | None = None
-        """That it waits, its result, or why there is none."""
+        connection.close()
+        self._sources: list[Connection | int] = [self._child, *([] if watched is None else [watched])]
+        self._state: tuple[int, Any] | None = None
+        """WAITING, RESULT with the result, or ERROR with the exception; None while the child works."""
 
     def reach(self, limit: float) -> None:
-        """Let it work until it waits, or has ended."""
+        """Let the child work until it waits or ends. limit: seconds for each stage."""
         try:
-            if self._said is None:
-                self._hear(limit)
+            if self._state is None:
+                self._listen(limit)
         except (LimitError, ChildProcessError) as error:
-            self._said = ERROR, error
+            self._state = ERROR, error
 
-    def result(self, limit: float) -> Any:
-        """Let it go on to its end; return what it found."""
-        with suppress(BrokenPipeError):
-            os.write(self._gate, b".")
-        while self._said is None or self._said[0] == WAITING:
-            self._hear(limit)
-        kind, found = self._said
+    def result(self, limit: float) -> Result:
+        """Let the child work to its end; return its result. limit: seconds for each stage."""
+        self._send(None)
+        while self._state is None or self._state[0] == WAITING:
+            self._listen(limit)
+        kind, value = self._state
         if kind == ERROR:
-            raise found
-        return found
+            raise value
+        return value
 
-    def ask(self, what: Any, limit: float) -> Any:
-        """Give work to one that serves, which waits once in it; return what came of it."""
-        self._said = None
-        with suppress(BrokenPipeError):
-            _write(self._gate, pickle.dumps(what))
+    def serve(self, task: Any, limit: float) -> Result:
+        """Give a task to a serving child, whose work waits once; return the result."""
+        self._state = None
+        self._send(task)
         self.reach(limit)
         return self.result(limit)
 
     def close(self) -> None:
-        """End it, and what it has started."""
-        os.close(self._pipe)
-        os.close(self._gate)
+        """Kill the child and the processes that it started."""
+        self._child.close()
         with suppress(ProcessLookupError):
             os.killpg(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         scratch.remove(self._scratch)
 
-    def _hear(self, limit: float) -> None:
-        """Wait for what it says next, but for that a stage begins."""
-        deadline = time.monotonic() + limit
-        while True:
-            while (frame := self._frame()) is not None:
-                kind, body = frame
-                if kind != STAGE:
-                    self._said = kind, _read(kind, body)
-                    return
-                deadline = time.monotonic() + limit
-            self._receive(deadline, limit)
+    def _send(self, message: Any) -> None:
+        with suppress(OSError):  # its end is an error of the next `_listen`
+            self._child.send(message)
 
-    def _receive(self, deadline: float, limit: float) -> None:
-        ready = [self._pipe, *([self._watched] if self._watched is not None else [])]
-        found, _, _ = select.select(ready, [], [], max(deadline - time.monotonic(), 0))
-        if not found:
-            raise LimitError(f"over {limit:g} s")
-        if self._watched in found:
-            raise AbandonedError
-        piece = os.read(self._pipe, 1 << 20)
-        if not piece:
-            raise ChildProcessError(_ending(self._pid))
-        self._held += piece
-
-    def _frame(self) -> tuple[int, bytes] | None:
-        """Take the next whole message."""
-        if len(self._held) < HEADER.size:
-            return None
-        kind, size = HEADER.unpack_from(self._held)
-        if len(self._held) < HEADER.size + size:
-            return None
-        body, self._held = self._held[HEADER.size : HEADER.size + size], self._held[HEADER.size + size :]
-        return kind, body
+    def _listen(self, limit: float) -> None:
+        """Wait for the next message that is not the begin of a stage."""
+        kind, deadline = STAGE, time.monotonic() + limit
+        while kind == STAGE:
+            ready = wait(self._sources, max(deadline - time.monotonic(), 0))
+            if not ready:
+                raise LimitError(f"over {limit:g} s")
+            if self._child not in ready:
+                raise AbandonedError
+            try:
+                kind, value = self._child.recv()
+            except (EOFError, OSError):
+                raise ChildProcessError(_ending(self._pid)) from None
+            deadline = time.monotonic() + limit
+        self._state = kind, ChildProcessError(value) if kind == ERROR else value
 
 
-def forked(work: Work, limit: float, watched: int | None = None) -> Any:
-    """Have a child do `work(stages)`; return its result. limit: seconds that a stage may take."""
+def run_in_child(work: Callable[[Stages], Result], limit: float, watched: int | None = None) -> Result:
+    """Return the result of `work(stages)` in a child. limit: seconds for each stage."""
     with closing(Child(work, watched)) as child:
         return child.result(limit)
 
 
-def _read(kind: int, body: bytes) -> Any:
-    if kind == RESULT:
-        return pickle.loads(body)  # noqa: S301 (of our own child)
-    return ChildProcessError(body.decode())
-
-
 def _ending(pid: int) -> str:
-    """Say how a child ended that gave no result."""
+    """Describe the end of a child that sent no result."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert ended
     if ended.si_code == os.CLD_EXITED:
@@ -172,25 +142,15 @@ def _ending(pid: int) -> str:
     return f"ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
-def _child(work: Work, pipe: int, gate: int, parent: int) -> NoReturn:
+def _run(work: Callable[[Stages], Any], connection: Connection, parent: int) -> NoReturn:
+    """Do the work of a child, and end it."""
     try:
         os.setpgid(0, 0)
         end_with(parent)
-        os.dup2(2, 1)  # what it prints is no part of what the parent says
-        body = pickle.dumps(work(Stages(pipe, gate)))
-        _send(pipe, RESULT, body)
-    except BaseException as error:  # noqa: BLE001 (it is told to the parent, whatever it is)
+        os.dup2(2, 1)  # the output of the parent is its replies alone
+        connection.send((RESULT, work(Stages(connection))))
+    except BaseException as error:  # noqa: BLE001 (the parent raises it, whatever it is)
         with suppress(OSError):
-            _send(pipe, ERROR, f"{type(error).__name__}: {error}".encode())
+            connection.send((ERROR, f"{type(error).__name__}: {error}"))
     finally:
         os._exit(0)
-
-
-def _send(pipe: int, kind: int, body: bytes) -> None:
-    _write(pipe, HEADER.pack(kind, len(body)) + body)
-
-
-def _write(pipe: int, body: bytes) -> None:
-    left = memoryview(body)
-    while left:
-        left = left[os.write(pipe, left) :]

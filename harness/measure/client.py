@@ -1,4 +1,4 @@
-"""Talks to a warm parent (harness/measure/server.py, harness/compare/motifs.py), of this work tree or another."""
+"""The client of a measurement server (harness/measure/server.py, harness/compare/motifs.py) in this or another tree."""
 
 from __future__ import annotations
 
@@ -8,105 +8,100 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.measure import messages
 from deltamark.harness.measure.cell import AnyCell
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""So that the parent has no thread pool when it forks."""
+"""The environment in which libraries start no thread pools, since the server forks."""
 
-PATIENCE = 5.0
-"""Seconds in which the parent should end that is told to."""
+SHUTDOWN_TIMEOUT_S = 5.0
+"""The time that a server has to end at the end of its input, before it is killed. Not measured."""
+
+R = TypeVar("R", bound=messages.Reply)
 
 
 @dataclass(frozen=True)
-class Measuring:
-    """What a parent measures: the data in a directory; module: what it runs."""
+class ServerSpec:
+    """The server to start: its module, and the directory of the data that it measures with."""
 
     directory: Path
     module: str = "deltamark.harness.measure.server"
 
 
-@dataclass(frozen=True)
-class CellRequest:
-    """A cell to be measured. compare: after which rounds to compare answers with those that were asked for."""
+class MeasurementClient:
+    """A running server. Each method sends one request and waits for the reply."""
 
-    cell: AnyCell
-    sample: int
-    runs: int
-    limit: float
-    compare: tuple[int, ...]
-    checked: bool = True
-
-    @property
-    def words(self) -> dict[str, Any]:
-        return {"do": "cell", **asdict(self)}
-
-
-class Warm:
-    def __init__(self, of: Measuring, root: Path = ROOT) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the parent has ended)
+    def __init__(self, spec: ServerSpec, root: Path = ROOT) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (read after the server has ended)
         paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", of.module, str(of.directory.resolve())],
+            [sys.executable, "-P", "-m", spec.module, str(spec.directory.resolve())],
             env=os.environ | ONE_THREAD | {"PYTHONPATH": paths}, text=True, start_new_session=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
         )  # fmt: skip
 
-    def warm(self) -> dict[str, Any]:
-        return self._request({"do": "warm"})
+    def warm(self) -> messages.WarmReply:
+        return self._request(messages.WarmRequest(), messages.WarmReply)
 
-    def ask(self, cell: AnyCell, rounds: list[int], limit: float) -> dict[str, Any]:
-        """Have DuckDB answer a cell's query, or the motif counted by hand."""
-        return self._request({"do": "ask", "cell": asdict(cell), "rounds": rounds, "limit": limit})
+    def ask(self, cell: AnyCell, rounds: list[int], limit: float) -> messages.AskReply:
+        """Compute the oracle's answers to the query of a cell, or the oracle's count of a motif."""
+        return self._request(messages.AskRequest(cell, limit, tuple(rounds)), messages.AskReply)
 
-    def cell(self, request: CellRequest, beside: CellRequest | None = None) -> dict[str, Any]:
-        """Measure a cell. beside: what is asked for next; it is checked while this one is."""
-        return self._request(request.words | ({"beside": beside.words} if beside else {}))
+    def cell(
+        self, request: messages.CellRequest[Any], beside: messages.CellRequest[Any] | None = None
+    ) -> messages.CellReply:
+        """Measure a cell. beside: the next request, whose check may run at the same time."""
+        return self._request(replace(request, beside=beside), messages.CellReply)
 
-    def sample(self, cell: AnyCell, limit: float) -> dict[str, Any]:
-        """Time a cell, and compare nothing."""
-        return self._request({"do": "sample", "cell": asdict(cell), "limit": limit})
+    def sample(self, cell: AnyCell, limit: float) -> messages.SampleReply:
+        """Time a cell, and check nothing."""
+        return self._request(messages.SampleRequest(cell, limit), messages.SampleReply)
 
-    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, request: messages.Request[Any], kind: type[R]) -> R:
         assert self._process.stdin
         assert self._process.stdout
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.write(json.dumps(messages.encode(request)) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
         if not line:
-            raise DeltamarkError("the measuring process has ended", self._last_words(), "run the same command again")
-        reply: dict[str, Any] = json.loads(line)
-        return reply
+            remedy = "run the same command again"
+            raise DeltamarkError("the measuring process has ended", self._last_error(), remedy)
+        try:
+            return messages.decode_reply(json.loads(line), kind)
+        except ValueError as error:
+            remedy = "name commits that measure alike"
+            raise DeltamarkError("the measuring process sent another message than expected", error, remedy) from error
 
-    def _last_words(self) -> str:
+    def _last_error(self) -> str:
         self._process.wait()
-        self._said.seek(0)
-        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"exit code {self._process.returncode}"
 
     def close(self) -> None:
-        """End it, and what it is at."""
+        """End the server, with the cell that it measures."""
         assert self._process.stdin
         assert self._process.stdout
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
-            self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:  # it compiles, say
+            self._process.wait(SHUTDOWN_TIMEOUT_S)
+        except subprocess.TimeoutExpired:  # it may be compiling
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
-        self._said.close()
+        self._errors.close()
 
     def __enter__(self) -> Self:
         return self

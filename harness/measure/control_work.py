@@ -1,6 +1,6 @@
-"""A fixed piece of work, timed beside every cell: where it takes longer, it is the machine that has changed.
+"""The control work: a fixed computation, timed beside every cell. If its time changes, the machine has changed.
 
-Half of it sorts what lies in a core's cache, half reads all over memory.
+One half sorts numbers that fit in a core's cache; the other half reads random places of memory.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from functools import cache
 
 import numpy as np
 
-SORTED, READ, MEMORY = 1 << 16, 1 << 17, 1 << 21
+SORTED_NUMBERS, RANDOM_READS, MEMORY_NUMBERS = 1 << 16, 1 << 17, 1 << 21
+"""Numbers of 8 bytes: 512 KiB are sorted, and 16 MiB are read from."""
 
 
 def seconds() -> float:
-    """Do the work once."""
-    numbers, places, memory = _material()
+    """Time the control work once."""
+    numbers, places, memory = _input()
     started = time.perf_counter()
     np.sort(numbers, kind="stable")
     memory[places].sum()
@@ -23,11 +24,11 @@ def seconds() -> float:
 
 
 @cache
-def _material() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Make what is worked on: the same everywhere, and read once."""
+def _input() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Make the input, the same on every machine, and read it once."""
     chance = np.random.default_rng(1)
-    numbers = chance.integers(0, 1 << 40, SORTED)
-    memory = np.arange(MEMORY)
-    places = chance.integers(0, MEMORY, READ)
+    numbers = chance.integers(0, 1 << 40, SORTED_NUMBERS)
+    memory = np.arange(MEMORY_NUMBERS)
+    places = chance.integers(0, MEMORY_NUMBERS, RANDOM_READS)
     memory[places].sum()
     return numbers, places, memory

@@ -1,11 +1,11 @@
-"""What this process and those that it started use: CPU time and memory. Linux tells; elsewhere memory is 0."""
+"""CPU time and memory of this process and its descendants, from Linux's /proc; elsewhere memory is 0."""
 
 from __future__ import annotations
 
 import mmap
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ KIB = 1024
 
 
 def descendants(process: int | None = None) -> Iterator[int]:
-    """List the live processes that a process (default: this one) has started, and theirs."""
+    """List the live descendants of a process; by default, of this process."""
     process = os.getpid() if process is None else process
     with suppress(OSError):
         for task in Path(f"/proc/{process}/task").iterdir():
@@ -24,53 +24,64 @@ def descendants(process: int | None = None) -> Iterator[int]:
                 yield from descendants(child)
 
 
-def cpu_of_descendants() -> float:
-    """Return the CPU seconds that live descendants have used."""
-    return sum(map(_cpu, descendants()))
+def cpu_of_descendants() -> dict[int, float]:
+    """Return the CPU seconds of each live descendant."""
+    return {process: _cpu(process) for process in descendants()}
+
+
+def cpu_since(before: Mapping[int, float]) -> float:
+    """Return the CPU seconds of the live descendants since a call of `cpu_of_descendants`.
+
+    Those that have ended since then are not counted: on Spark, short-lived Python workers.
+    """
+    return sum(max(seconds - before.get(process, 0.0), 0.0) for process, seconds in cpu_of_descendants().items())
 
 
 def _cpu(process: int) -> float:
     with suppress(OSError):
-        return time.clock_gettime(~process << 3 | 2)  # what clock_getcpuclockid makes of a process
+        return time.clock_gettime(~process << 3 | 2)  # the clock id that clock_getcpuclockid returns for a process
     return 0.0
 
 
 def memory() -> int:
-    """Return the bytes that belong to this process and its descendants, mapped files left out."""
+    """Return the bytes of this process and its descendants, without mapped files."""
     return sum(_field(process, "smaps_rollup", "Pss_Anon", "Pss_Shmem") for process in (os.getpid(), *descendants()))
 
 
 def peak() -> int:
-    """Return the most that this process had resident since `reset_peak`, and what its descendants have now."""
+    """Return the peak resident bytes of this process since `reset_peak`, plus the current bytes of its descendants."""
     own = _field(os.getpid(), "status", "VmHWM")
     return own + sum(_field(process, "smaps_rollup", "Pss_Anon") for process in descendants())
 
 
-HUGE_PAGE, AHEAD = 2 << 20, 256 << 20
-"""AHEAD: what is needed from one `Warm.give` to the next is to be less."""
+HUGE_PAGE_BYTES = 2 << 20
+
+RELEASED_AHEAD_BYTES = 256 << 20
+"""The memory that is free for allocations between two calls of `PretouchedMemory.release`. Not tuned."""
 
 
-class Warm:
-    """Memory that has been touched, given back bit by bit before it is needed.
+class PretouchedMemory:
+    """Memory that was touched before a timed run, and is released as the run needs memory.
 
-    A virtual machine may return free memory to its host after a second or two, and to have it again takes many times
-    as long as to zero it; so whoever needs much memory would be timed waiting for the host.
+    A virtual machine may return free memory to its host after a second or two. Getting it back takes many times as long
+    as zeroing it, so a run that allocates much memory would be timed while it waits for the host.
     """
 
     def __init__(self, size: int) -> None:
-        self._left = max(size // HUGE_PAGE, 1) * HUGE_PAGE
+        self._left = max(size // HUGE_PAGE_BYTES, 1) * HUGE_PAGE_BYTES
         self._memory = mmap.mmap(-1, self._left, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             self._memory.madvise(mmap.MADV_HUGEPAGE)
         np.frombuffer(self._memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
         self._before = _resident()
 
-    def give(self) -> None:
-        """Give back as much as this process has grown by, and some more for what comes next."""
-        given = min((_resident() - self._before + AHEAD) // HUGE_PAGE * HUGE_PAGE, self._left)
-        if given > 0:
-            self._left -= given
-            self._memory.madvise(mmap.MADV_DONTNEED, self._left, given)
+    def release(self) -> None:
+        """Release as much memory as the process has grown by, and RELEASED_AHEAD_BYTES for its next allocations."""
+        grown = _resident() - self._before + RELEASED_AHEAD_BYTES
+        size = min(grown // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, self._left)
+        if size > 0:
+            self._left -= size
+            self._memory.madvise(mmap.MADV_DONTNEED, self._left, size)
 
     def close(self) -> None:
         self._memory.close()
@@ -86,10 +97,11 @@ def reset_peak() -> None:
 
 
 def _field(process: int, file: str, *names: str) -> int:
-    found = 0
+    """Return the sum of some fields of a file of a process, in bytes."""
+    size = 0
     with suppress(OSError):
         for line in Path(f"/proc/{process}/{file}").read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition(":")
             if name in names:
-                found += int(value.split()[0]) * KIB
-    return found
+                size += int(value.split()[0]) * KIB
+    return size

@@ -1,19 +1,10 @@
-"""The warm parent: a process that has loaded data and kernels, and forks a child for every cell. It has no thread pool
-but Arrow's for files, which a fork makes anew.
+"""The measurement server: a process that has loaded data and kernels, and forks a child for each cell.
 
-    python -m harness.measure.server DIRECTORY      with a JSON line a request on its input, and one a reply on its
-    output
+    python -m harness.measure.server DIRECTORY
 
-    {"do": "warm"}                                                        ->  {"status": "ok", "measuring": 1}
-    {"do": "ask", "cell": {...}, "rounds": [500, 1000], "limit": 600}     ->  {"status": "ok", "once": 0.1}
-    {"do": "cell", "cell": {...}, "sample": 0, "runs": 3, "limit": 600,
-     "compare": [500, 1000], "checked": true, "beside": {...}}            ->  what a record says of a cell
-    {"do": "sample", "cell": {...}, "limit": 600}                         ->  harness/compare/sample.py
-
-`beside` (or nothing) is the next such request, whose check is made at the same time; what is timed is alone. A reply's
-status is ok, wrong, failed or timeout, which have a problem. `harness/measure/client.py` speaks to it, to that of
-another commit too: whatever changes the meaning of a request or of a number raises MEASURING
-(harness/results/record.py). It ends with its input, and so does the cell that it is at.
+It reads a request (harness/measure/messages.py) from each line of its input, and writes a line of JSON as the reply.
+It has no thread pool except Arrow's for files, which a fork recreates. It ends, with the cell that it measures, at the
+end of its input.
 """
 
 from __future__ import annotations
@@ -21,164 +12,197 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import Feed
 from deltamark.datagen.workload import workload
-from deltamark.harness.check.checked_run import Answers, Asked, StreamCheck, ask
+from deltamark.harness.check.oracle import Answers, oracle_answers
+from deltamark.harness.check.run_check import open_check
 from deltamark.harness.compare.sample import query_run, sample
-from deltamark.harness.engines.spark import SPARK
-from deltamark.harness.engines.spark_sql import SPARK_SQL
-from deltamark.harness.measure import child as fork
-from deltamark.harness.measure import control_work
+from deltamark.harness.engines.registry import capabilities, open_engine
+from deltamark.harness.measure import control_work, messages
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import Job, measured
-from deltamark.harness.measure.timing import wanted
+from deltamark.harness.measure.cell_job import CellJob, measured
+from deltamark.harness.measure.child import AbandonedError, Child, LimitError, Result, Stages, run_in_child
 from deltamark.harness.results.record import MEASURING
 
-ON_SPARK = (SPARK, SPARK_SQL)
-Key = tuple[str, str, str, str]
+R = TypeVar("R", bound=messages.Reply)
+
+WARM_UP_ROUNDS = 100
 
 
-class Forking:
-    """Replies to requests with what children find. watched: a file whose end means that nobody waits for that."""
+class Server(ABC, Generic[messages.CellT]):
+    """Replies to requests about cells of one class. watched: a file whose end ends the work on a request."""
+
+    cell_type: type[messages.CellT]
 
     def __init__(self, watched: int | None) -> None:
         self._watched = watched
 
     def serve(self) -> None:
-        """Answer what comes in."""
+        """Reply to each line of the input."""
         for line in sys.stdin:
-            request = json.loads(line)
             try:
-                reply = getattr(self, request["do"])(*([] if request["do"] == "warm" else [request]))
-            except fork.AbandonedError:
+                reply = self.reply(messages.decode_request(json.loads(line), self.cell_type))
+            except AbandonedError:
                 break
-            print(json.dumps(reply), flush=True)
+            print(json.dumps(messages.encode(reply)), flush=True)
         self.close()
 
+    def reply(self, request: messages.Request[messages.CellT]) -> messages.Reply:
+        match request:
+            case messages.WarmRequest():
+                return self.warm()
+            case messages.AskRequest():
+                return self.ask(request)
+            case messages.CellRequest():
+                return self.cell(request)
+            case messages.SampleRequest():
+                return self.sample(request)
+
+    @abstractmethod
+    def warm(self) -> messages.WarmReply: ...
+
+    @abstractmethod
+    def ask(self, request: messages.AskRequest[messages.CellT]) -> messages.AskReply: ...
+
+    @abstractmethod
+    def cell(self, request: messages.CellRequest[messages.CellT]) -> messages.CellReply: ...
+
+    @abstractmethod
+    def sample(self, request: messages.SampleRequest[messages.CellT]) -> messages.SampleReply: ...
+
     def close(self) -> None:
-        """End what was begun and nobody has asked for."""
+        """End all children."""
 
-    def _forked(self, request: dict[str, Any], work: fork.Work) -> Any:
-        return self._told(lambda: fork.forked(work, request["limit"], self._watched))
-
-    @staticmethod
-    def _told(result: Callable[[], Any]) -> Any:
-        try:
-            return result()
-        except fork.LimitError as error:
-            return {"status": "timeout", "problem": str(error)}
-        except ChildProcessError as error:
-            return {"status": "failed", "problem": str(error)}
+    def _in_child(self, work: Callable[[Stages], Result], limit: float) -> Result:
+        return run_in_child(work, limit, self._watched)
 
 
-class Parent(Forking):
-    """Of the queries over a scale factor."""
+def guarded(work: Callable[[], R], kind: type[R]) -> R:
+    """Return the reply of some work, or the reply that a child failed or exceeded its time."""
+    try:
+        return work()
+    except LimitError as error:
+        return kind(status="timeout", problem=str(error))
+    except ChildProcessError as error:
+        return kind(status="failed", problem=str(error))
+
+
+class QueryServer(Server[Cell]):
+    """Measures TPC-H queries at one scale factor."""
+
+    cell_type = Cell
 
     def __init__(self, dataset: Dataset, watched: int | None = None) -> None:
         super().__init__(watched)
         self._dataset = dataset
-        self._answers: dict[Key, Answers] = {}
-        self._begun: dict[str, fork.Child] = {}
-        """The cell whose check was made beside another's, and which is asked for next."""
-        self._spark: tuple[tuple[str, ...], fork.Child] | None = None
-        """The child that has a session on Spark, and for which cells: it stays for the next of them."""
+        self._answers: dict[tuple[object, ...], Answers] = {}
+        self._begun: tuple[messages.CellRequest[Cell], Child[messages.CellReply]] | None = None
+        """The next request, whose check was made beside another cell's."""
+        self._session: tuple[tuple[object, ...], Child[messages.CellReply]] | None = None
+        """The child with an open session, kept for the next cells with the same engine, master and workers."""
 
-    def warm(self) -> dict[str, Any]:
-        """Compile or load the kernels, by feeding a query a few rows, and make what cells have in common."""
+    def warm(self) -> messages.WarmReply:
+        """Compile or load the kernels with the first rows of a query."""
         cell = Cell("q06", self._dataset.manifest.sf)
         work = workload(self._dataset, "insert")
-        with closing(StreamCheck(cell, self._dataset, work, {})) as subject:
-            feed = Feed(self._dataset, work, wanted(subject), until=100)
-            subject.push(subject.prepare(feed.take(100)))
+        check = open_check(cell, self._dataset, work, {})
+        with closing(check), closing(open_engine(cell, self._dataset, work, check.add)) as engine:
+            engine.take(WARM_UP_ROUNDS)
+            engine.apply()
+            check.finish(engine)
         control_work.seconds()
-        gc.freeze()  # collecting what is here would copy it, in every child
-        return {"status": "ok", "measuring": MEASURING}
+        gc.freeze()  # a collection would copy these pages in every child
+        return messages.WarmReply(measuring=MEASURING)
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Have DuckDB answer a cell's query after some numbers of rounds, and keep the answers."""
-        cell = _cell(request)
+    def ask(self, request: messages.AskRequest[Cell]) -> messages.AskReply:
+        """Compute and keep the oracle's answers to a query."""
+        cell = request.cell
         work = workload(self._dataset, cell.workload)
-        asked = self._forked(request, lambda _: ask(cell, self._dataset, work, request["rounds"]))
-        if not isinstance(asked, Asked):
-            return {**asked}
-        self._answers[_key(cell)] = asked.answers
-        return {"status": "ok", "once": asked.once}
 
-    def cell(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Measure a cell, and before it is timed check another one beside it, if there is one."""
-        beside = request.pop("beside", None)
-        if _cell(request).engine in ON_SPARK:
-            return self._on_spark(request)
-        child = self._begun.pop(_words(request), None) or self._begin(request)
-        self.close()
-        self._begun = {_words(beside): self._begin(beside)} if beside else {}
+        def reply() -> messages.AskReply:
+            oracle = self._in_child(lambda _: oracle_answers(cell, self._dataset, work, request.rounds), request.limit)
+            self._answers[_answers_key(cell)] = oracle.answers
+            return messages.AskReply(once=oracle.once)
+
+        return guarded(reply, messages.AskReply)
+
+    def cell(self, request: messages.CellRequest[Cell]) -> messages.CellReply:
+        """Measure a cell. The check of the request beside it runs at the same time; the timed runs are alone."""
+        if capabilities(request.cell.engine).has_session:
+            return self._cell_in_session(request)
+        begun, self._begun = self._begun, None
+        if begun is not None and begun[0] == _alone(request):
+            child = begun[1]
+        else:
+            child = self._begin(request)
+            if begun is not None:
+                begun[1].close()
+        self._end_session()
+        if request.beside is not None:
+            self._begun = request.beside, self._begin(request.beside)
         with closing(child):
-            for each in (child, *self._begun.values()):
-                each.reach(request["limit"])
-            found: dict[str, Any] = self._told(lambda: child.result(request["limit"]))
-            return found
+            child.reach(request.limit)
+            if self._begun is not None:
+                self._begun[1].reach(request.limit)
+            return guarded(lambda: child.result(request.limit), messages.CellReply)
 
     def close(self) -> None:
-        for each in self._begun.values():
-            each.close()
-        self._end_spark()
+        if self._begun is not None:
+            self._begun[1].close()
+        self._end_session()
 
-    def _begin(self, request: dict[str, Any]) -> fork.Child:
+    def _begin(self, request: messages.CellRequest[Cell]) -> Child[messages.CellReply]:
         job = self._job(request)
-        return fork.Child(lambda stage: measured(job, self._dataset, stage), self._watched)
+        return Child(lambda stages: measured(job, self._dataset, stages), self._watched)
 
-    def _job(self, request: dict[str, Any]) -> Job:
-        cell = _cell(request)
-        known = self._answers.get(_key(cell), {})
-        answers = {rounds: known[rounds] for rounds in request["compare"]}
-        return Job(cell, request["sample"], request["runs"], answers, request["checked"])
+    def _job(self, request: messages.CellRequest[Cell]) -> CellJob:
+        known = self._answers.get(_answers_key(request.cell), {})
+        answers = {rounds: known[rounds] for rounds in request.compare}
+        return CellJob(request.cell, request.sample, request.runs, answers, request.checked)
 
-    def _on_spark(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Measure a cell in the child that has its session: a session takes longer to start than most cells."""
-        job = self._job(request)
-        session = (job.cell.engine, job.cell.master, str(job.cell.workers))
-        if self._spark is None or self._spark[0] != session:
-            self._end_spark()
-            self._spark = session, fork.Child(self._serve, self._watched)
-        child = self._spark[1]
-        found: dict[str, Any] = self._told(lambda: child.ask(job, request["limit"]))
-        if found["status"] != "ok":
-            self._end_spark()
-        return found
+    def _cell_in_session(self, request: messages.CellRequest[Cell]) -> messages.CellReply:
+        """Measure a cell in the child with its session."""
+        job, cell = self._job(request), request.cell
+        key = cell.engine, cell.master, cell.workers
+        if self._session is None or self._session[0] != key:
+            self._end_session()
+            self._session = key, Child(self._serve_session, self._watched)
+        child = self._session[1]
+        reply = guarded(lambda: child.serve(job, request.limit), messages.CellReply)
+        if reply.status != "ok":
+            self._end_session()
+        return reply
 
-    def _serve(self, stage: fork.Stages) -> None:
-        stage.serve(lambda job: measured(job, self._dataset, stage))
+    def _serve_session(self, stages: Stages) -> messages.CellReply:
+        stages.serve(lambda job: measured(job, self._dataset, stages))
 
-    def _end_spark(self) -> None:
-        if self._spark is not None:
-            self._spark[1].close()
-        self._spark = None
+    def _end_session(self) -> None:
+        if self._session is not None:
+            self._session[1].close()
+        self._session = None
 
-    def sample(self, request: dict[str, Any]) -> dict[str, Any]:
+    def sample(self, request: messages.SampleRequest[Cell]) -> messages.SampleReply:
         """Time a cell, and compare nothing."""
-        cell = _cell(request)
-        found: dict[str, Any] = self._forked(request, lambda stage: sample(query_run(cell, self._dataset), stage))
-        return found
+        run = query_run(request.cell, self._dataset)
+        return guarded(
+            lambda: self._in_child(lambda stages: sample(run, stages.begin), request.limit), messages.SampleReply
+        )
 
 
-def _words(request: dict[str, Any]) -> str:
-    return json.dumps(request, sort_keys=True)
+def _alone(request: messages.CellRequest[Cell]) -> messages.CellRequest[Cell]:
+    return replace(request, beside=None)
 
 
-def _cell(request: dict[str, Any]) -> Cell:
-    raw = request["cell"]
-    return Cell(**{**raw, "given": tuple(map(tuple, raw.get("given", ())))})
-
-
-def _key(cell: Cell) -> Key:
-    return cell.query, cell.workload, str(cell.seed), str(cell.given)
+def _answers_key(cell: Cell) -> tuple[object, ...]:
+    return cell.query, cell.workload, cell.seed, cell.given
 
 
 if __name__ == "__main__":
-    Parent(Dataset.open(Path(sys.argv[1])), sys.stdin.fileno()).serve()
+    QueryServer(Dataset.open(Path(sys.argv[1])), sys.stdin.fileno()).serve()

@@ -1,4 +1,4 @@
-"""Statistics: small samples of times, and what may be concluded from them. No distribution is assumed anywhere."""
+"""Statistics of small samples of times. They assume no distribution."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ def median(values: Sequence[float]) -> float:
 
 
 def geomean(values: Iterable[float]) -> float:
-    """Return the geometric mean of positive numbers; NaN of none."""
+    """Return the geometric mean of positive numbers; NaN if there are none."""
     logs = [math.log(value) for value in values]
     return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Return the smallest of ordered values that at least so many percent do not exceed; NaN of none."""
+    """Return the smallest of the ordered values that at least `percent` % do not exceed; NaN if there are none."""
     if not len(ordered):
         return math.nan
     return float(ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1])
 
 
 def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-    """Return order statistics between which the median lies with at least this confidence; None of too few values.
+    """Return two order statistics between which the median lies with at least this confidence; None of too few values.
 
-    The sign test, turned around: of n values, fewer than k lie below the median with the probability that fewer than
-    k of n coins show heads. 6 values are the first to have a 95% interval, 9 the first that forgives one outlier.
+    This inverts the sign test: the probability that fewer than k of n values lie below the median is the probability
+    that fewer than k of n coins show heads. At 95%, 6 values are the fewest with an interval, and 9 the fewest whose
+    interval excludes one outlier.
     """
     ordered, size = sorted(values), len(values)
     rank, tail = 0, 0.0

@@ -1,4 +1,4 @@
-"""Which rounds of a stream are timed: all, or where that is too many batches, a few windows spread evenly over them."""
+"""The rounds of a stream that are timed, and the rounds after which answers are compared with the oracle's."""
 
 from __future__ import annotations
 
@@ -6,31 +6,51 @@ from collections.abc import Iterable
 
 from deltamark.datagen.schema import relation
 from deltamark.datagen.workload import Workload
+from deltamark.harness.engines.registry import capabilities
+from deltamark.harness.measure.cell import Cell
+from deltamark.queries.catalogue import query
 
 WINDOWS = 5
 
 Span = tuple[int, int]
-"""Rounds `first` to `last` - 1."""
+"""The rounds `first` to `last` - 1."""
 
 
 def spans(work: Workload, names: Iterable[str], step: int, most: int) -> list[Span]:
-    """Cut at most `most` batches (0: any number) of `step` rounds out of the rounds in which these relations change.
+    """Return the rounds to time, in batches of `step` rounds: one span of all rounds in which some relations change.
 
-    Each window lies in the middle of a part, so that the means over windows are those over the stream.
+    If these have more than `most` batches (0: no limit), return windows with that number of batches instead. Each
+    window lies in the middle of an equal part of the stream, so that means over windows estimate means over the stream.
     """
     rounds = _last_round(work, names) + 1
     total = -(-rounds // step)
     if not most or total <= most:
         return [(0, rounds)]
-    each = max(most // WINDOWS, 1)
-    starts = ((2 * window + 1) * total // (2 * WINDOWS) - each // 2 for window in range(WINDOWS))
-    return [(start * step, min((start + each) * step, rounds)) for start in starts]
+    size = max(most // WINDOWS, 1)
+    starts = ((2 * window + 1) * total // (2 * WINDOWS) - size // 2 for window in range(WINDOWS))
+    return [(start * step, min((start + size) * step, rounds)) for start in starts]
 
 
-def half_way(work: Workload, names: Iterable[str], step: int, most: int) -> int:
-    """Return a round about the middle where a batch begins: that of the middle window, if there are windows."""
-    found = spans(work, names, step, most)
-    return found[len(found) // 2][0] or work.rounds // 2 // step * step
+def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:
+    """Return the numbers of rounds after which the answers of a cell are compared: about half, if possible, and all.
+
+    A stream has the answer at any logical time; an engine with batches has it where a batch ends. An engine that
+    recomputes is compared at the end only, since its timed run is also its checked run.
+    """
+    engine, step = capabilities(cell.engine), cell.logical * cell.physical
+    if engine.recomputes:
+        middle = 0
+    elif engine.has_stream:
+        middle = work.rounds // 2 // cell.logical * cell.logical
+    else:
+        middle = _middle_batch(work, query(cell.query).relations, step, sample)
+    return [middle, work.rounds] if middle else [work.rounds]
+
+
+def _middle_batch(work: Workload, names: Iterable[str], step: int, most: int) -> int:
+    """Return the first round of a batch in the middle, or of the middle window."""
+    windows = spans(work, names, step, most)
+    return windows[len(windows) // 2][0] or work.rounds // 2 // step * step
 
 
 def _last_round(work: Workload, names: Iterable[str]) -> int:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deltamark.harness.console.sweep_lines import header
+from deltamark.harness.console.formatting import brief, megabytes, rate, words
+from deltamark.harness.console.reporter import session_header
+from deltamark.harness.console.table import Table
 from deltamark.harness.report.charts.marks import data, keys_of
 from deltamark.harness.report.charts.markup import Markup, tag
 from deltamark.harness.report.charts.tiles import tiles
@@ -20,11 +22,11 @@ from deltamark.harness.report.sections.suites import graphs, loops, sharing
 from deltamark.harness.report.sections.throughput import throughput
 from deltamark.harness.report.sections.workers import workers
 from deltamark.harness.report.tooltip import command, title
-from deltamark.harness.results.finding import Finding
 from deltamark.harness.results.machine import warnings
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.tables import tables
-from deltamark.harness.tables.entry import Table, brief, megabytes, of, rate, words
+from deltamark.harness.tables.entry import of
 from deltamark.harness.tables.lookup import Lookup
 
 HERE = Path(__file__).parent
@@ -40,13 +42,13 @@ Headers = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class ReportData:
-    """The records and findings of one machine and scale factor."""
+    """The records of one machine and scale factor."""
 
-    records: Sequence[Record]
+    records: Sequence[QueryRecord]
     sessions: Headers
     machine: str
     sf: str
-    findings: Sequence[Finding] = ()
+    table_records: Sequence[TableRecord] = ()
     """Results of suites other than TPC-H."""
 
 
@@ -70,7 +72,7 @@ def _asset(name: str) -> Markup:
 
 
 def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
-    others = [sharing(report.findings), loops(report.findings), graphs(report.findings)]
+    others = [sharing(report.table_records), loops(report.table_records), graphs(report.table_records)]
     if not lookup.records:
         return [*others, _machine(report, lookup)]
     return [
@@ -101,7 +103,7 @@ def _machine_facts(sessions: Sequence[Mapping[str, Any]]) -> list[Markup]:
 
 def _sessions(report: ReportData, lookup: Lookup) -> list[Mapping[str, Any]]:
     """Return the headers of the sessions with shown results, the latest first."""
-    shown = {record.session for record in lookup.records} | {finding.session for finding in report.findings}
+    shown = {record.session for record in [*lookup.records, *report.table_records]}
     return [header for name, header in sorted(report.sessions.items(), reverse=True) if name in shown]
 
 
@@ -170,8 +172,8 @@ def _points(lookup: Lookup) -> Section:
 
 def _machine(report: ReportData, lookup: Lookup) -> Section:
     sessions = [
-        tag("li", tag("h3", session["started"]), tag("pre", header(dict(session))), tag("code", session["argv"]))
-        for session in _sessions(report, lookup)
+        tag("li", tag("h3", each["started"]), tag("pre", session_header(dict(each))), tag("code", each["argv"]))
+        for each in _sessions(report, lookup)
     ]
     text = (
         "The sessions that measured the numbers, the latest first. Times are the fastest of a few runs on a machine "

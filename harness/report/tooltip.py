@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import brief, count, megabytes, rate
+from deltamark.harness.console.formatting import brief, count, megabytes, rate
+from deltamark.harness.results.record import QueryRecord
 
 VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
 
@@ -20,7 +20,7 @@ class Tooltip:
     command: str
 
 
-def tooltip(record: Record) -> Tooltip:
+def tooltip(record: QueryRecord) -> Tooltip:
     p50, p99, slowest = (brief(record.latency[part]).text for part in ("p50", "p99", "max"))
     lines = (
         f"{rate(record.rate).text}: {count(record.tuples).text} tuples in {brief(record.best).text}",
@@ -31,23 +31,23 @@ def tooltip(record: Record) -> Tooltip:
     return Tooltip(title(record), lines, command(record))
 
 
-def _runs(record: Record) -> str:
+def _runs(record: QueryRecord) -> str:
     number = len(record.seconds)
     return f"{number} run{'s' if number > 1 else ''}"
 
 
-def title(record: Record) -> str:
+def title(record: QueryRecord) -> str:
     """Name a cell in words."""
     workers = f", {record.workers} workers" if record.workers > 1 else ""
-    variant = "" if record.default else f" ({record.variant})"
+    variant = "" if record.is_default else f" ({record.variant})"
     work = "" if record.workload == "insert" else f", {record.workload}"
     return f"{record.query}{variant}{work}, {record.logical} x {record.physical}, {record.engine}{workers}"
 
 
-def command(record: Record) -> str:
+def command(record: QueryRecord) -> str:
     """Return the command that measures a cell again, in another directory: in the same one the cell is done."""
     settings = {
-        "SF": record.sf, "QUERIES": record.query, "VARIANTS": "" if record.default else record.variant,
+        "SF": record.sf, "QUERIES": record.query, "VARIANTS": "" if record.is_default else record.variant,
         "WORKLOAD": record.workload, "LOGICAL": record.logical, "PHYSICAL": record.physical,
         "WORKERS": record.workers, "ENGINES": shlex.quote(record.engine), "SAMPLE": record.sample,
         "RESULTS": "again",

@@ -1,1 +1,1 @@
-"""Results: records, their store, and the description of the machine."""
+"""Results: records, their store, published numbers, and the description of the machine."""

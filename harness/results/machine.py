@@ -1,4 +1,4 @@
-"""What a measurement was made on and with: facts for the header of a session, and warnings with remedies."""
+"""The machine and the code of a measurement: facts for session headers, digests, and warnings with remedies."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ MEASURED = (
 )  # fmt: skip
 """Packages whose code takes part in every number."""
 
-MOST_LOAD = 0.5
+MAX_LOAD = 0.5
+"""The load average up to which timings are trusted; not measured."""
 
 
 def facts() -> dict[str, Any]:
-    """Return what is known of this machine."""
+    """Describe this machine."""
     return {
         "cpu": _cpu(), "cores": os.cpu_count() or 1, "usable": len(os.sched_getaffinity(0)), "caches": _caches(),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "unknown",
@@ -41,36 +42,37 @@ def facts() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def name(found: dict[str, Any]) -> str:
+def name(machine_facts: dict[str, Any]) -> str:
     """Return the name of a machine's directory."""
-    words = re.sub(r"\(\w+\)|CPU|Processor|@.*", "", found["cpu"])
+    words = re.sub(r"\(\w+\)|CPU|Processor|@.*", "", machine_facts["cpu"])
     slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-") or "unknown"
-    return f"{slug}-{found['cores']}x-{found['memory_gb']}gb"
+    return f"{slug}-{machine_facts['cores']}x-{machine_facts['memory_gb']}gb"
 
 
 def load() -> float:
     return os.getloadavg()[0]
 
 
-def warnings(found: dict[str, Any]) -> Iterator[str]:
-    """Say what may spoil the numbers, and what to do about it."""
-    if found["load"] > MOST_LOAD:
-        yield f"the load is {found['load']:.1f}: other programs share the cores; stop them, or read ratios alone"
-    if found["governor"] in ("powersave", "conservative"):
-        yield f"the governor is {found['governor']}: cpupower frequency-set --governor performance"
+def warnings(machine_facts: dict[str, Any]) -> Iterator[str]:
+    """Name conditions that distort timings, with remedies."""
+    load_average = machine_facts["load"]
+    if load_average > MAX_LOAD:
+        yield f"the load is {load_average:.1f}: other programs share the cores; stop them, or read ratios alone"
+    if machine_facts["governor"] in ("powersave", "conservative"):
+        yield f"the governor is {machine_facts['governor']}: cpupower frequency-set --governor performance"
 
 
 def versions() -> str:
-    """List the versions of everything that takes part."""
-    found = [f"deltamark {__version__}", f"python {platform.python_version()}"]
+    """List the versions of Python and of all packages that take part."""
+    names = [f"deltamark {__version__}", f"python {platform.python_version()}"]
     for package in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found.append(f"{package} {importlib.metadata.version(package)}")
-    return ", ".join(found)
+            names.append(f"{package} {importlib.metadata.version(package)}")
+    return ", ".join(names)
 
 
 def java() -> str:
-    """Return the version of the Java that Spark would use."""
+    """Return the version of Java that Spark would use."""
     with scratch() as directory:
         try:
             program = java_home(os.environ, directory) / "bin" / "java"
@@ -81,12 +83,12 @@ def java() -> str:
 
 
 def code(*packages: str) -> str:
-    """Return a digest of the sources that take part in a number; `packages` of the harness join the usual ones."""
+    """Return a digest of the sources behind a number: those of MEASURED, and of more packages of the harness."""
     return digest(*MEASURED, *(f"deltamark.harness.{name}" for name in packages))
 
 
 def data(directory: Path) -> str:
-    """Digest what the data is, times of files left out; nothing where it is not made yet."""
+    """Return a digest of the manifest without file times; empty if the data does not exist yet."""
     text = re.sub(r'"(mtime_ns|digest)": ("\w+"|\d+)', "", _read(str(directory / MANIFEST)))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest() if text else ""
 
@@ -105,24 +107,24 @@ def _git(*words: str) -> str:
 
 
 def _cpu() -> str:
-    found = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    model = re.search(r"^model name\s*:\s*(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    return model[1] if model else platform.processor() or platform.machine()
 
 
 def _caches() -> str:
-    found = []
+    caches = []
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind, size = (_read(str(index / part)) for part in ("level", "type", "size"))
-        found.append(f"L{level}{kind[:1].lower() if level == '1' else ''} {size}")
-    return ", ".join(found)
+        caches.append(f"L{level}{kind[:1].lower() if level == '1' else ''} {size}")
+    return ", ".join(caches)
 
 
 def _limits() -> str:
-    """Return what a container may use."""
+    """Return the CPU and memory limits of the container."""
     cpu, memory = _read("/sys/fs/cgroup/cpu.max"), _read("/sys/fs/cgroup/memory.max")
-    said = [f"cpu {cpu}"] if cpu and not cpu.startswith("max") else []
-    said += [f"memory {memory}"] if memory and memory != "max" else []
-    return ", ".join(said) or "none"
+    limits = [f"cpu {cpu}"] if cpu and not cpu.startswith("max") else []
+    limits += [f"memory {memory}"] if memory and memory != "max" else []
+    return ", ".join(limits) or "none"
 
 
 def _read(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Numbers that others have published, as data: `results/published/*.csv`, and their labels in `sources.json`."""
+"""Published numbers of other systems: `results/published/*.csv`, and their labels in `sources.json`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent / "results" / "published"
 
 FINER = 10
-"""The post's code has 8 times as many times as we at the same L > 1: our next finer column stands beside it."""
+"""The post's code uses 8 times as many logical times as ours at the same L > 1, so it is compared with our next finer
+column.
+"""
 
 
 @dataclass(frozen=True)
-class Source:
+class Publication:
     title: str
     system: str
     year: str
@@ -31,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Figure:
-    """A published number. logical, physical, workers: 0 where it is of several; variant: ours, where it is known."""
+    """A published number. logical, physical, workers: 0 if it covers several; variant: ours, if it is known."""
 
     source: str
     table: str
@@ -46,28 +48,28 @@ class Figure:
 
     @property
     def ours(self) -> tuple[int, int]:
-        """L and P of the cell of ours that stands beside it."""
+        """L and P of our cell to compare with."""
         return ours(self.source, self.logical, self.physical)
 
 
 def ours(source: str, logical: int, physical: int) -> tuple[int, int]:
-    """Return L and P of the cells of ours that stand beside those of a source."""
+    """Return L and P of our cells to compare with those of a source."""
     return (logical // FINER, physical * FINER) if source == "post" and logical > 1 else (logical, physical)
 
 
 @cache
-def sources() -> dict[str, Source]:
+def sources() -> dict[str, Publication]:
     raw = json.loads((ROOT / "sources.json").read_text(encoding="utf-8"))
-    return {name: Source(**{**each, "notes": tuple(each["notes"])}) for name, each in raw.items()}
+    return {name: Publication(**{**each, "notes": tuple(each["notes"])}) for name, each in raw.items()}
 
 
 @cache
 def figures() -> tuple[Figure, ...]:
-    found = []
+    rows: list[Figure] = []
     for path in sorted(ROOT.glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
-            found += [_figure(row) for row in csv.DictReader(file)]
-    return tuple(found)
+            rows += [_figure(row) for row in csv.DictReader(file)]
+    return tuple(rows)
 
 
 def _figure(row: dict[str, str]) -> Figure:
@@ -76,24 +78,24 @@ def _figure(row: dict[str, str]) -> Figure:
 
 
 def rates(source: str, table: str) -> list[Figure]:
-    """Return a table's figures as tuples a second; a peak rate tells how many tuples seconds are about."""
-    chosen = [each for each in figures() if (each.source, each.table) == (source, table)]
-    found = []
-    for each in chosen:
+    """Return the figures of a table as tuples per second; seconds are converted by the peak rate of their row."""
+    of_table = [each for each in figures() if (each.source, each.table) == (source, table)]
+    as_rates = []
+    for each in of_table:
         if each.measure == "rate":
-            found.append(each)
-        elif each.measure == "seconds" and (tuples := _tuples(chosen, each.label)):
-            found.append(replace(each, measure="rate", value=tuples / each.value))
-    return found
+            as_rates.append(each)
+        elif each.measure == "seconds" and (tuples := _tuples(of_table, each.label)):
+            as_rates.append(replace(each, measure="rate", value=tuples / each.value))
+    return as_rates
 
 
-def _tuples(chosen: list[Figure], label: str) -> float:
-    """Return how many tuples a row of a table is about: its peak rate times its least seconds."""
-    peak = [each.value for each in chosen if each.label == label and each.measure == "peak_rate"]
-    seconds = [each.value for each in chosen if each.label == label and each.measure == "seconds"]
+def _tuples(of_table: list[Figure], label: str) -> float:
+    """Return the number of tuples behind a row of a table: its peak rate times its fewest seconds."""
+    peak = [each.value for each in of_table if each.label == label and each.measure == "peak_rate"]
+    seconds = [each.value for each in of_table if each.label == label and each.measure == "seconds"]
     return peak[0] * min(seconds) if peak and seconds else 0.0
 
 
 def hot_dog() -> dict[str, float]:
-    """Return the hot dog column by query: tuples a second, one at a time."""
+    """Return the hot dog column by query: tuples per second, fed one at a time."""
     return {each.query: each.value for each in figures() if each.table == "single-tuple"}

@@ -1,20 +1,21 @@
-"""A record: what was measured of a cell, or why it could not be. One JSON object a line; harness/results/finding.py is
-another.
+"""Records: the measurement of one cell of the benchmark, or the reason why it failed. One JSON object a line.
 
-`cell` says what was measured and compares across time; `key` also says by what (data, code, versions), and decides what
-is already done. Whatever changes a field's meaning raises VERSION, whatever changes how time is taken raises MEASURING.
+`cell` names what was measured and compares across time; `key` also covers the data, code and versions that measured it,
+and decides whether the cell is done. A change of a field's meaning raises VERSION, a change of how time is taken raises
+MEASURING. Some fields have another name in JSON, so that records of older commits stay readable.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from deltamark.datagen.schema import scale_factor
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.results.json_types import check_fields
+from deltamark.harness.results.json_types import check_fields, json_name, stored_as
 from deltamark.queries.catalogue import query
 
 VERSION = 1
@@ -23,87 +24,144 @@ MEASURING = 1
 SPREAD = ("p50", "p95", "p99", "max")
 """The names of the latency figures."""
 
+TPCH = "tpch"
+
 Status = Literal["ok", "wrong", "failed", "timeout"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What each line says, whatever was measured: of which cell, how that ended, and by what it was made."""
+@dataclass(frozen=True)
+class Origin:
+    """The code, versions and session that make a record; all but commit and session are part of its key."""
 
-    suite: str = "tpch"
+    code: str
+    versions: str
+    commit: str = ""
+    session: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """The part that the records of all suites share: the cell, its outcome, and what measured it."""
+
+    FILE: ClassVar[str]
+
+    suite: str = TPCH
     status: Status = "ok"
     problem: str = ""
     limit: float = 0.0
-    """Seconds: what a run may take, or all of a cell of another suite."""
-    asked: int = 0
-    """How many timed runs were asked for; slow cells have fewer."""
+    """Seconds that a run may take (TPC-H), or the whole cell (other suites)."""
+    requested_runs: int = stored_as("asked", 0)
+    """Slow cells have fewer timed runs."""
     verified: str = ""
-    """By whom: `oracle` (DuckDB's answers), `digest` (the stream of a cell so checked), another way to it; or none."""
+    """The check that the answer passed: `oracle` (DuckDB), `digest` (equal to an oracle-checked change stream), the
+    name of another algorithm, or empty."""
     control: float = 0.0
-    """What the fixed work of harness/measure/control_work.py took, just before."""
-    took: float = 0.0
-    """What the cell took in all, with its warm-up and checks."""
+    """Seconds of the fixed work of harness/measure/control_work.py, just before the cell."""
+    elapsed: float = stored_as("took", 0.0)
+    """Seconds of the whole cell, warm-up and checks included."""
     data: str = ""
     code: str = ""
     versions: str = ""
     commit: str = ""
     session: str = ""
-    at: str = ""
+    finished_at: str = stored_as("at", "")
     version: int = VERSION
     cell: str = ""
     key: str = ""
-
-    def check(self) -> None:
-        """Raise a ValueError if its values do not belong together."""
 
     @property
     def is_bad(self) -> bool:
         return self.status in ("wrong", "failed")
 
+    @property
+    def dataset(self) -> str:
+        """The name of the measured data; tables are made per dataset."""
+        return ""
+
+    @property
+    def label(self) -> str:
+        """The name of the cell in progress lines."""
+        return self.cell
+
+    @property
+    def group(self) -> str:
+        """The name of the cells that a plan counts together."""
+        return self.cell
+
+    @property
+    def estimate_groups(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of cells with similar durations, the most similar first."""
+        return ()
+
+    @property
+    def default_estimate(self) -> float | None:
+        """The assumed duration in seconds if no similar cell was measured; None if a guess would be worthless."""
+        return None
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The JSON objects of the record."""
+        return [{json_name(each): getattr(self, each.name) for each in fields(self)}]
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> Self:
+        """Read a line; raise a ValueError unless it is valid."""
+        record = cls(**check_fields(raw, cls))
+        record.check()
+        return record
+
+    def check(self) -> None:
+        """Raise a ValueError if the values contradict each other."""
+
 
 @dataclass(frozen=True)
-class Record(Result):
-    """Times in seconds. Lists have an entry a timed run."""
+class QueryRecord(Record):
+    """The measurement of one query over one stream. Times are in seconds; lists have an entry per timed run."""
+
+    FILE = "records.jsonl"
 
     query: str
     sf: str
     variant: str = ""
-    default: bool = True
-    """Is this the query's default variant?"""
+    is_default: bool = stored_as("default", True)  # noqa: FBT003
+    """Whether the variant is the query's default."""
     workload: str = "insert"
     engine: str = "embedded"
     logical: int = 1
     physical: int = 1
     workers: int = 1
     sample: int = 0
-    """At most so many batches are timed, spread over the stream; 0: all."""
-    whole: bool = True
-    """Were all batches timed?"""
+    """The largest number of timed batches, which are spread over the stream; 0 for all."""
+    fully_timed: bool = stored_as("whole", True)  # noqa: FBT003
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     cut: list[float] = field(default_factory=list)
-    """What cutting the batches took, beside `seconds`."""
+    """The time for cutting batches, which `seconds` does not include."""
     tuples: int = 0
     changes: int = 0
     batches: int = 0
     latency: dict[str, float] = field(default_factory=dict)
-    """What SPREAD names of a batch, in the fastest run."""
+    """The latency of a batch in the fastest run, by the names of SPREAD."""
     trace: list[tuple[int, float]] = field(default_factory=list)
-    """Of the fastest run's batches, if they are few: how many rows have come by then, and its seconds."""
+    """Per batch of the fastest run: the number of rows fed so far, and its latency. Empty if there are many batches."""
     state_rows: int = 0
-    """0 of engines that do not say."""
+    """0 for engines that do not report it."""
     state_bytes: int = 0
     peak_bytes: int = 0
     digest: str = ""
-    once: float = 0.0
-    """What DuckDB takes for the query once, over all rows, with one thread; 0 where it was not asked that."""
+    oracle_seconds: float = stored_as("once", 0.0)
+    """The time of DuckDB for the query over all rows with one thread; 0 if it was not measured for this cell."""
     measuring: int = MEASURING
 
     def check(self) -> None:
         query(self.query)
         scale_factor(self.sf)
-        if self.shown and not (min(self.seconds) > 0 and self.batches and {*SPREAD} <= {*self.latency}):
+        if self.has_numbers and not (min(self.seconds) > 0 and self.batches and {*SPREAD} <= {*self.latency}):
             raise ValueError(f"numbers need seconds and batches above 0, and latency with {', '.join(SPREAD)}")
+
+    @property
+    def has_numbers(self) -> bool:
+        return self.status == "ok" and bool(self.seconds)
 
     @property
     def best(self) -> float:
@@ -111,78 +169,89 @@ class Record(Result):
 
     @property
     def rate(self) -> float:
-        """Tuples a second, in the fastest run."""
+        """Tuples per second in the fastest run."""
         return self.tuples / self.best
 
     @property
     def batch_rows(self) -> int:
-        """Rounds of a physical batch."""
+        """Rounds in a physical batch."""
         return self.logical * self.physical
 
     @property
-    def shown(self) -> bool:
-        """May its numbers be shown?"""
-        return self.status == "ok" and bool(self.seconds)
+    def dataset(self) -> str:
+        return f"SF {self.sf}"
+
+    @property
+    def label(self) -> str:
+        variant = "" if self.is_default else f" {self.variant}"
+        work = "" if self.workload == "insert" else f" {self.workload}"
+        workers = "" if self.workers == 1 else f" -w{self.workers}"
+        engine = "" if self.engine == "embedded" else f" {self.engine}"
+        return f"{self.query}{variant}{work} {self.logical}x{self.physical}{workers}{engine}"
+
+    @property
+    def group(self) -> str:
+        return f"{self.workload} {self.logical}x{self.physical} -w{self.workers} {self.engine}"
+
+    @property
+    def estimate_groups(self) -> tuple[tuple[str, ...], ...]:
+        return (self.engine, self.sf, self.query), (self.engine, self.sf)
+
+    @property
+    def default_estimate(self) -> float:
+        return 0.3 + 1.5 * float(self.sf)  # about the time of a cell on two cores of 2020
 
 
-Kept = TypeVar("Kept", bound=Result)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """By what a record is made: it has a part in every key."""
-
-    data: str
-    code: str
-    versions: str
-    commit: str = ""
-    session: str = ""
-
-    def made(self, record: Record) -> bool:
-        """Is a record made by the same?"""
-        return (record.data, record.code, record.versions, record.measuring) == (
-            self.data, self.code, self.versions, MEASURING,
-        )  # fmt: skip
-
-
-def blank(cell: Cell, sample: int, origin: Origin) -> Record:
+def blank_query_record(cell: Cell, sample: int, *, data: str, origin: Origin) -> QueryRecord:
     """Return the record of a cell before it is measured."""
-    asked = query(cell.query)
-    variant = cell.variant or asked.default
-    name = cell_name(cell, variant, sample)
-    return Record(
-        query=cell.query, sf=cell.sf, variant=variant, default=variant == asked.default, workload=cell.workload,
+    of_cell = query(cell.query)
+    variant = cell.variant or of_cell.default
+    name = _cell_name(cell, variant, sample)
+    return QueryRecord(
+        query=cell.query, sf=cell.sf, variant=variant, is_default=variant == of_cell.default, workload=cell.workload,
         engine=cell.engine, logical=cell.logical, physical=cell.physical, workers=cell.workers, sample=sample,
-        cell=name, key=key_of(name, origin), **asdict(origin),
+        cell=name, data=data, key=key_of(name, data, origin), **asdict(origin),
     )  # fmt: skip
 
 
-def cell_name(cell: Cell, variant: str, sample: int) -> str:
-    """Name a cell, as it is named across versions of everything."""
+def _cell_name(cell: Cell, variant: str, sample: int) -> str:
     words = [
-        "tpch", cell.workload, cell.query, variant, f"sf{cell.sf}", cell.engine, f"{cell.logical}x{cell.physical}",
+        TPCH, cell.workload, cell.query, variant, f"sf{cell.sf}", cell.engine, f"{cell.logical}x{cell.physical}",
         f"w{cell.workers}", *([f"on {cell.master}"] if cell.master else []), *([f"sample{sample}"] if sample else []),
         *([f"seed{cell.seed}"] if cell.seed is not None else []), *(f"{name}={value}" for name, value in cell.given),
     ]  # fmt: skip
     return " ".join(words)
 
 
-def key_of(name: str, origin: Origin) -> str:
-    """Name a cell together with what measures it."""
-    words = (name, origin.data, origin.code, origin.versions, str(MEASURING))
+def key_of(cell: str, data: str, origin: Origin) -> str:
+    """Return a digest of the name of a cell and of everything that its numbers depend on."""
+    words = (cell, data, origin.code, origin.versions, str(MEASURING))
     return hashlib.blake2b("\n".join(words).encode(), digest_size=8).hexdigest()
 
 
-def to_line(result: Result) -> str:
-    return json.dumps(asdict(result), separators=(",", ":")) + "\n"
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
-def from_json(kind: type[Kept], raw: Any) -> Kept | None:
-    """Read a result; None if it is of another version; raise a ValueError if it is none."""
+def latest(records: Iterable[AnyRecord]) -> dict[str, AnyRecord]:
+    """Return the last record of each cell, in the order of measurement."""
+    last: dict[str, AnyRecord] = {}
+    for record in records:
+        last.pop(record.cell, None)
+        last[record.cell] = record
+    return last
+
+
+def of_queries(records: Iterable[Record], sf: str) -> list[QueryRecord]:
+    """Return the records of TPC-H at a scale factor."""
+    return [record for record in records if isinstance(record, QueryRecord) and record.sf == sf]
+
+
+def to_lines(record: Record) -> str:
+    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in record.lines)
+
+
+def parsed(kind: type[AnyRecord], raw: Any) -> AnyRecord | None:
+    """Read a record; return None for another version, and raise a ValueError unless it is valid."""
     if not isinstance(raw, dict):
-        raise ValueError(f"{type(raw).__name__} is no object")  # noqa: TRY004 (one class for all that can be wrong)
-    if raw.get("version") != VERSION:
-        return None
-    made = kind(**check_fields(raw, kind))
-    made.check()
-    return made
+        raise ValueError(f"{type(raw).__name__} is not an object")  # noqa: TRY004 (one class for all faults)
+    return kind.from_json(raw) if raw.get("version") == VERSION else None

@@ -1,4 +1,4 @@
-"""The header of a session: when, on what and with what somebody measured. One JSON object a line, before and after."""
+"""Headers of measurement sessions: time, machine, versions and command. A session writes one before and one after."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from deltamark.harness.results.json_types import check
 
 
 class Facts(TypedDict):
-    """What is known of a machine: see harness/results/machine.py."""
+    """The description of a machine: see harness/results/machine.py."""
 
     cpu: str
     cores: int
@@ -34,6 +34,6 @@ class Header(TypedDict):
 
 
 def header_from_json(raw: Any) -> Header:
-    """Read a header; raise a ValueError if it is none."""
+    """Read a header; raise a ValueError unless it is valid."""
     check(raw, Header, "the header")
     return cast("Header", raw)

@@ -1,7 +1,6 @@
-"""Where records are kept: `records.jsonl` of a directory a machine, appended to, by one writer at a time. What other
-suites find lies in `findings.jsonl` beside it.
+"""The store of records: a directory per machine with append-only JSON lines, and one writer at a time.
 
-A line is whole or was cut off by a crash, and then it is the last: it is left out, and repaired by the next writer.
+A crash can only cut off the last line; readers skip it, and the next writer removes it.
 """
 
 from __future__ import annotations
@@ -9,26 +8,26 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.results.finding import Finding
-from deltamark.harness.results.record import Record, from_json, to_line
+from deltamark.harness.results.record import AnyRecord, QueryRecord, Record, parsed, to_lines
 from deltamark.harness.results.session import Header, header_from_json
+from deltamark.harness.results.table_record import TableRecord, merged
 
-RECORDS, FINDINGS, SESSIONS = "records.jsonl", "findings.jsonl", "sessions.jsonl"
+RECORDS, FINDINGS, SESSIONS = QueryRecord.FILE, TableRecord.FILE, "sessions.jsonl"
 LOCK, STOP = "lock", "STOP"
 
 Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True)
-class Read:
-    """What was read: records, and how many lines are of other versions, and so not comparable."""
+class StoredRecords:
+    """The records of a machine, and the number of lines of other versions, which are not comparable."""
 
     records: list[Record]
     foreign: int
@@ -37,86 +36,77 @@ class Read:
 class Writer:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._records = _open(directory / RECORDS)
 
     def add(self, record: Record) -> None:
-        _write(self._records, to_line(record))
-
-    def add_findings(self, found: Sequence[Finding]) -> None:
-        """Add all rows of a cell at once, so that all of them are there, or it is measured again."""
-        with _open(self._directory / FINDINGS) as file:
-            _write(file, "".join(map(to_line, found)))
+        """Append a record; its lines are written at once, so that a cell has all of its rows or is measured again."""
+        self._append(record.FILE, to_lines(record))
 
     def add_session(self, header: Mapping[str, Any]) -> None:
-        with _open(self._directory / SESSIONS) as file:
-            _write(file, json.dumps(header, separators=(",", ":")) + "\n")
+        self._append(SESSIONS, json.dumps(header, separators=(",", ":")) + "\n")
 
     def take_stop(self) -> bool:
-        """Was there a file STOP, here or above? It is taken away."""
-        found = [path for path in (self._directory / STOP, self._directory.parent / STOP) if path.exists()]
-        for path in found:
+        """Remove the file STOP here or in the parent directory; return whether there was one."""
+        paths = [path for path in (self._directory / STOP, self._directory.parent / STOP) if path.exists()]
+        for path in paths:
             path.unlink(missing_ok=True)
-        return bool(found)
+        return bool(paths)
 
-    def close(self) -> None:
-        self._records.close()
+    def _append(self, name: str, lines: str) -> None:
+        path = self._directory / name
+        with naming(path), _open(path) as file:
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 @contextmanager
 def writing(directory: Path) -> Iterator[Writer]:
-    """Open the records of a machine to add to them, if nobody else does."""
+    """Open the store of a machine for appending, unless another process has."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / LOCK).open("a+", encoding="utf-8", errors="replace") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            who = lock.read().strip() or "somebody"
+            owner = lock.read().strip() or "another process"
             remedy = f"wait for it, or stop it: touch {directory.parent / STOP}"
-            raise DeltamarkError(f"{directory} is being written to", who, remedy) from None
+            raise DeltamarkError(f"{directory} is being written to", owner, remedy) from None
         with naming(directory / LOCK):
             lock.truncate(0)
             lock.write(f"process {os.getpid()}\n")
             lock.flush()
         writer = Writer(directory)
-        writer.take_stop()  # whom an older one meant has ended
-        try:
-            yield writer
-        finally:
-            writer.close()
-
-
-def _write(file: IO[str], lines: str) -> None:
-    with naming(file.name):
-        file.write(lines)
-        file.flush()
-        os.fsync(file.fileno())
+        writer.take_stop()  # a stale STOP file was meant for a previous run
+        yield writer
 
 
 def _open(path: Path) -> IO[str]:
-    """Open to append, after the last whole line."""
-    if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
-        os.truncate(path, content.rfind(b"\n") + 1)
+    """Open a file for appending after its last complete line."""
+    if path.exists() and not _ends_with_newline(path):
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
     return path.open("a", encoding="utf-8")
 
 
-def read(directory: Path) -> Read:
-    """Read all records of a machine."""
-    path = directory / RECORDS
-    return read_lines(_lines(path), path)
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
 
 
-def read_lines(lines: Iterable[str | bytes], path: Path) -> Read:
-    """Read records from lines. path: what errors name."""
-    read = list(_parsed(lines, path, lambda raw: from_json(Record, raw)))
-    records = [each for each in read if each is not None]
-    return Read(records, len(read) - len(records))
+def read(directory: Path) -> StoredRecords:
+    """Read all records of a machine, those of queries first."""
+    queries, foreign_queries = _read(directory / RECORDS, QueryRecord)
+    rows, foreign_rows = _read(directory / FINDINGS, TableRecord)
+    return StoredRecords([*queries, *merged(rows)], foreign_queries + foreign_rows)
 
 
-def findings(directory: Path) -> list[Finding]:
-    """Read what suites have found on a machine."""
-    path = directory / FINDINGS
-    return [each for each in _parsed(_lines(path), path, lambda raw: from_json(Finding, raw)) if each is not None]
+def read_lines(lines: Iterable[str | bytes], path: Path, kind: type[AnyRecord]) -> tuple[list[AnyRecord], int]:
+    """Read records from lines; return them and the number of lines of other versions. Errors name the path."""
+    of_lines = list(_parsed(lines, path, lambda raw: parsed(kind, raw)))
+    records = [record for record in of_lines if record is not None]
+    return records, len(of_lines) - len(records)
 
 
 def sessions(directory: Path) -> dict[str, Header]:
@@ -125,8 +115,12 @@ def sessions(directory: Path) -> dict[str, Header]:
     return {header["session"]: header for header in _parsed(_lines(path), path, header_from_json)}
 
 
+def _read(path: Path, kind: type[AnyRecord]) -> tuple[list[AnyRecord], int]:
+    return read_lines(_lines(path), path, kind)
+
+
 def _lines(path: Path) -> list[bytes]:
-    """Read the whole lines of a file; what follows the last one was cut off by a crash."""
+    """Read the complete lines of a file."""
     try:
         return path.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
@@ -136,17 +130,8 @@ def _lines(path: Path) -> list[bytes]:
 def _parsed(lines: Iterable[str | bytes], path: Path, read: Callable[[Any], Parsed]) -> Iterator[Parsed]:
     for number, line in enumerate(lines, 1):
         try:
-            words = line if isinstance(line, str) else line.decode()
-            yield read(json.loads(words))
+            text = line if isinstance(line, str) else line.decode()
+            yield read(json.loads(text))
         except (ValueError, RecursionError, DeltamarkError) as error:
             remedy = "remove that line, or move the file away"
             raise DeltamarkError("not a record", f"{path}, line {number}: {error}", remedy) from error
-
-
-def latest(records: Iterable[Record]) -> dict[str, Record]:
-    """Return the last record of each cell, in the order in which they were made."""
-    found: dict[str, Record] = {}
-    for record in records:
-        found.pop(record.cell, None)
-        found[record.cell] = record
-    return found

@@ -1,27 +1,16 @@
-"""Our numbers against those of others: DuckDB recomputing, and what has been published."""
+"""Tables that compare our numbers with DuckDB's and with published ones."""
 
 from __future__ import annotations
 
 import math
 
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, rate, ratio, seconds, short, words
+from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, CROSSOVER, FINE, PHYSICAL
 from deltamark.harness.results import published
 from deltamark.harness.results.published import Figure
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import (
-    NOTHING,
-    Entry,
-    Table,
-    brief,
-    count,
-    mean_foot,
-    of,
-    rate,
-    ratio,
-    seconds,
-    short,
-    words,
-)
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.entry import of
 from deltamark.harness.tables.lookup import DUCKDB, EMBEDDED, Lookup, row_name
 
 COMPARED = {
@@ -33,12 +22,12 @@ COMPARED = {
     ("dd-draft", "logical"): "differential dataflow, logical batches of 100,000",
 }
 
-MOST_THREES = 4
-"""Columns of a published table that ours stand between; beside more there are the ratios alone."""
+MAX_COLUMNS_WITH_OURS = 4
+"""The most published columns for which our rates are shown too; for more, only the ratios are."""
 
 
 def crossover(known: Lookup) -> Table:
-    """Make the table of what a batch takes when maintained and when recomputed, and from which size on that is less."""
+    """Make the table of batch times when maintained and when recomputed, with the batch size at which they cross."""
     rows = []
     for engine in known.engines:
         for query in known.queries if engine != DUCKDB else ():
@@ -48,47 +37,47 @@ def crossover(known: Lookup) -> Table:
                 rows.append([words(row_name(query, engine)), *shown, _crossing(pairs)])
     headers = [f"{who} {size:,}" for size, _ in CROSSOVER for who in ("maintained", "recomputed")]
     return Table(
-        "crossover", "Maintaining against recomputing with DuckDB: what a batch takes, P = 1, L = batch size",
+        "crossover", "Maintaining against recomputing with DuckDB: time of a batch, P = 1, L = batch size",
         ["query", *headers, "crossover"], rows,
-        ["crossover: the batch size in rounds from which on recomputing takes less, read off on log axes"],
+        ["crossover: the batch size in rounds above which recomputing is faster, interpolated on log axes"],
         mean_foot(rows, [brief] * len(headers) + [None]),
     )  # fmt: skip
 
 
-def a_batch(record: Record) -> float:
+def a_batch(record: QueryRecord) -> float:
     """Return the mean seconds of a batch, in the fastest run."""
     return record.best / max(record.batches, 1)
 
 
-def _crossing(pairs: list[tuple[Record | None, Record | None]]) -> Entry:
+def _crossing(pairs: list[tuple[QueryRecord | None, QueryRecord | None]]) -> TableEntry:
     points = [
         (float(ours.batch_rows), a_batch(theirs) / a_batch(ours))
         for ours, theirs in pairs
-        if ours is not None and theirs is not None and ours.shown and theirs.shown
+        if ours is not None and theirs is not None and ours.has_numbers and theirs.has_numbers
     ]
     return crossing(points)
 
 
-def crossing(points: list[tuple[float, float]]) -> Entry:
-    """Find where a ratio (recomputed / maintained), known at some sizes, falls below 1 for good."""
+def crossing(points: list[tuple[float, float]]) -> TableEntry:
+    """Find the size from which on a ratio (recomputed / maintained), known at some sizes, stays below 1."""
     if not points:
         return NOTHING
     at = max((index for index, (_, share) in enumerate(points) if share >= 1), default=-1)
     if at == -1:
-        return Entry(f"below {points[0][0]:,.0f}", 0.0)
+        return TableEntry(f"below {points[0][0]:,.0f}", 0.0)
     if at == len(points) - 1:
-        return Entry(f"above {points[-1][0]:,.0f}", math.inf)
+        return TableEntry(f"above {points[-1][0]:,.0f}", math.inf)
     (size, share), (next_size, next_share) = points[at], points[at + 1]
     part = math.log(share) / (math.log(share) - math.log(next_share))
     return count(round(math.exp(math.log(size) + part * math.log(next_size / size)), -1))
 
 
 def load(known: Lookup) -> Table:
-    """Make the table of the whole stream against the query once, and of what small batches cost more."""
+    """Make the table of the whole stream beside the query once, with the additional cost of small batches."""
     rows = []
     for query in known.queries:
         coarse, fine, small = (known.find(query, *column) for column in (COARSE, FINE, PHYSICAL[0]))
-        once = known.once(query)
+        once = known.oracle_seconds(query)
         if once and (coarse or fine):
             rows.append([
                 words(query), seconds(once), *_times(coarse, once), *_times(fine, once), _more(fine, small),
@@ -98,32 +87,36 @@ def load(known: Lookup) -> Table:
         ["query", "DuckDB once", "100000 x 1", "ratio", "1 x 100000", "ratio, 1 x 100000", "a batch more, 1 x 1000"],
         rows,
         [
-            "DuckDB once: the query over all rows, which lie ready; ratio: how many times as long all batches take",
-            "a batch more: (time at 1 x 1000 - time at 1 x 100000) / batches: what a batch costs beside its rows",
+            "DuckDB once: the query over all rows, already loaded; ratio: the time of all batches relative to it",
+            "a batch more: (time at 1 x 1000 - time at 1 x 100000) / batches, the cost of a batch beside its rows",
         ],
         mean_foot(rows, [seconds, seconds, ratio, seconds, ratio, None]),
     )  # fmt: skip
 
 
-def _times(record: Record | None, once: float) -> list[Entry]:
+def _times(record: QueryRecord | None, once: float) -> list[TableEntry]:
     return [of(record, lambda each: seconds(each.best)), of(record, lambda each: ratio(each.best / once))]
 
 
-def _more(fine: Record | None, small: Record | None) -> Entry:
-    if fine is None or small is None or not (fine.shown and small.shown and small.whole and small.best > fine.best):
+def _more(fine: QueryRecord | None, small: QueryRecord | None) -> TableEntry:
+    if (
+        fine is None
+        or small is None
+        or not (fine.has_numbers and small.has_numbers and small.fully_timed and small.best > fine.best)
+    ):
         return NOTHING
     return brief((small.best - fine.best) / small.batches)
 
 
 def beside_published(known: Lookup) -> list[Table]:
-    """Make a table for each published one: our rate against its rate, cell by cell."""
+    """Make a table for each published one, with our rates beside its rates."""
     return [_beside(known, source, table) for source, table in COMPARED]
 
 
 def _beside(known: Lookup, source: str, table: str) -> Table:
     figures = published.rates(source, table)
     columns = sorted({(each.logical, each.physical, each.workers) for each in figures})
-    threes = len(columns) <= MOST_THREES
+    threes = len(columns) <= MAX_COLUMNS_WITH_OURS
     rows = []
     for name, of_row in _named(known, figures).items():
         row = [words(name)]
@@ -135,7 +128,7 @@ def _beside(known: Lookup, source: str, table: str) -> Table:
     label = published.sources()[source]
     notes = [f"theirs: {label.label}", *label.notes]
     if label.sf != known.sf:
-        notes.append(f"theirs is of SF {label.sf}, ours of SF {known.sf}")
+        notes.append(f"theirs was measured at SF {label.sf}, ours at SF {known.sf}")
     writes = [rate, rate, ratio] if threes else [rate, ratio]
     return Table(
         f"{source}-{table}", f"Against {COMPARED[source, table]}: tuples a second", ["query", *headers],
@@ -147,7 +140,7 @@ Column = tuple[int, int, int]
 
 
 def _named(known: Lookup, figures: list[Figure]) -> dict[str, dict[Column, Figure]]:
-    """Sort figures into rows by their dataflow, and columns: those of which we have a number."""
+    """Group figures by dataflow and column, as far as we have measured any cell of the dataflow."""
     rows: dict[str, dict[Column, Figure]] = {}
     for each in figures:
         if each.query in known.queries:
@@ -156,19 +149,15 @@ def _named(known: Lookup, figures: list[Figure]) -> dict[str, dict[Column, Figur
     return {name: row for name, row in rows.items() if any(_ours(known, each) for each in row.values())}
 
 
-def _compared(known: Lookup, figure: Figure | None) -> tuple[Entry, Entry, Entry]:
+def _compared(known: Lookup, figure: Figure | None) -> tuple[TableEntry, TableEntry, TableEntry]:
     if figure is None:
         return NOTHING, NOTHING, NOTHING
     ours, theirs = _ours(known, figure), figure.value
-    return (
-        rate(theirs),
-        of(ours, lambda each: rate(each.rate)),
-        of(ours, lambda each: ratio(each.rate / theirs)),
-    )
+    return (rate(theirs), of(ours, lambda each: rate(each.rate)), of(ours, lambda each: ratio(each.rate / theirs)))
 
 
-def _ours(known: Lookup, figure: Figure) -> Record | None:
-    """Find our cell: with as many workers, or where they have more than we, with as many as we have."""
+def _ours(known: Lookup, figure: Figure) -> QueryRecord | None:
+    """Find our cell, with as many workers or with the most that we have measured below that."""
     return known.find(figure.query, *figure.ours, workers=_workers(known, figure.workers), variant=figure.variant)
 
 

@@ -1,20 +1,22 @@
-"""Spark beside one worker on the same machine, and beside Spark recomputing: the price of distribution, plainly."""
+"""The table of Spark beside one worker on the same machine, and beside recomputing on Spark."""
 
 from __future__ import annotations
 
 import math
 
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, ratio, words
+from deltamark.harness.console.table import Row, Table, mean_foot
 from deltamark.harness.measure.batch_sizes import ON_SPARK
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.against import a_batch
-from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, count, mean_foot, of, ratio, words
+from deltamark.harness.tables.entry import of
 from deltamark.harness.tables.lookup import SPARK, SPARK_SQL, Lookup
 
 HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from")
 
 
 def distributed(known: Lookup) -> Table:
-    """Make the table of what a batch takes: embedded, on Spark, and recomputed on Spark."""
+    """Make the table of batch times: embedded, on Spark, and recomputed on Spark."""
     rows: list[Row] = []
     workers = max((record.workers for record in known.records if record.engine == SPARK), default=0)
     for query in known.queries:
@@ -33,22 +35,22 @@ def distributed(known: Lookup) -> Table:
         ["query", *(f"{name} {size:,}" for size, _ in ON_SPARK for name in HEADERS)], rows,
         [
             "embedded: one worker; recomputed: the batch appended to Parquet files, the query's SQL over the live rows",
-            "price: Spark to embedded, gain: recomputed to Spark, both of the mean of all timed batches",
-            "wins from: how many rows have come when recomputing begins to exceed Spark's median batch, for good",
+            "price: Spark / embedded, gain: recomputed / Spark, both by the mean of all timed batches",
+            "wins from: the number of rows after which recomputing always takes longer than Spark's median batch",
         ],
         mean_foot(rows, [brief, brief, brief, ratio, ratio, None] * len(ON_SPARK)),
     )  # fmt: skip
 
 
-def _ratio(one: Record | None, other: Record | None) -> Entry:
-    if one is None or other is None or not (one.shown and other.shown):
+def _ratio(one: QueryRecord | None, other: QueryRecord | None) -> TableEntry:
+    if one is None or other is None or not (one.has_numbers and other.has_numbers):
         return NOTHING
     return ratio(a_batch(one) / a_batch(other))
 
 
-def _winning(spark: Record | None, again: Record | None) -> Entry:
-    """Write how many rows have come when recomputing begins to take more than Spark's median batch, for good."""
-    if spark is None or again is None or not (spark.shown and again.shown and again.trace):
+def _winning(spark: QueryRecord | None, again: QueryRecord | None) -> TableEntry:
+    """Return the number of rows after which recomputing always takes longer than Spark's median batch."""
+    if spark is None or again is None or not (spark.has_numbers and again.has_numbers and again.trace):
         return NOTHING
     lost = max((at for at, (_, took) in enumerate(again.trace) if took <= spark.latency["p50"]), default=-1)
-    return count(again.trace[lost + 1][0]) if lost + 1 < len(again.trace) else Entry("never", math.inf)
+    return count(again.trace[lost + 1][0]) if lost + 1 < len(again.trace) else TableEntry("never", math.inf)

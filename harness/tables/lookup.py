@@ -1,26 +1,26 @@
-"""Records by what tables ask for: the last of each cell, whatever was sampled, of one machine and scale factor."""
+"""Look-up of the last record of each cell of one machine and scale factor, however many batches were timed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
 
-from deltamark.harness.measure.batch_sizes import CROSSOVER, Column
-from deltamark.harness.results.record import MEASURING, Record
+from deltamark.harness.measure.batch_sizes import CROSSOVER, Batching
+from deltamark.harness.results.record import MEASURING, QueryRecord
 
 EMBEDDED, DUCKDB, SPARK, SPARK_SQL = "embedded", "duckdb", "spark", "spark-sql"
 
 
 class Lookup:
-    def __init__(self, records: Iterable[Record], sf: str) -> None:
+    def __init__(self, records: Iterable[QueryRecord], sf: str) -> None:
         known = [record for record in records if record.sf == sf and record.measuring == MEASURING]
         self.sf = sf
         self.records = list({_cell(record): record for record in known}.values())
-        self._defaults = {record.query: record.variant for record in self.records if record.default}
-        self._by_cell: dict[tuple[object, ...], Record] = {}
+        self._defaults = {record.query: record.variant for record in self.records if record.is_default}
+        self._by_cell: dict[tuple[object, ...], QueryRecord] = {}
         for record in self.records:
             self._by_cell[_cell(record)] = record
-            if record.default:
+            if record.is_default:
                 self._by_cell[*_cell(record)[:-1], ""] = record
 
     def find(  # noqa: PLR0913 (each is a part of a cell)
@@ -33,30 +33,30 @@ class Lookup:
         engine: str = EMBEDDED,
         workload: str = "insert",
         variant: str = "",
-    ) -> Record | None:
-        """Return the record of a cell; of the default variant where none is named."""
+    ) -> QueryRecord | None:
+        """Return the record of a cell; an empty variant means the default one."""
         return self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
 
-    def once(self, query: str) -> float:
-        """Return the seconds that DuckDB takes for a query over all rows, once; 0 where nobody has asked."""
-        found = [record for record in self.records if (record.query, record.workload) == (query, "insert")]
-        return next((record.once for record in reversed(found) if record.once), 0.0)
+    def oracle_seconds(self, query: str) -> float:
+        """Return the seconds of DuckDB for a query over all rows; 0 if unknown."""
+        of_query = [record for record in self.records if (record.query, record.workload) == (query, "insert")]
+        return next((record.oracle_seconds for record in reversed(of_query) if record.oracle_seconds), 0.0)
 
     def name(self, query: str, variant: str) -> str:
-        """Name a dataflow: a query's default one as the query."""
+        """Return the name of a dataflow; the default one has the name of its query."""
         return query if variant in ("", self._defaults.get(query)) else f"{query} {variant}"
 
-    def recomputed(self, query: str, rounds: int, engine: str = DUCKDB) -> Record | None:
-        """Return what recomputing after every so many rounds takes, however they are divided into L and P."""
+    def recomputed(self, query: str, rounds: int, engine: str = DUCKDB) -> QueryRecord | None:
+        """Return the record of recomputing after every `rounds` rounds, whether they are divided into L or P."""
         for logical in (rounds, 1):
-            if found := self.find(query, logical, rounds // logical, engine=engine):
-                return found
+            if record := self.find(query, logical, rounds // logical, engine=engine):
+                return record
         return None
 
     @cached_property
-    def several(self) -> list[Record]:
+    def several(self) -> list[QueryRecord]:
         """The records of several workers on queries' default dataflows."""
-        return [each for each in self.records if each.workers > 1 and each.default and each.workload == "insert"]
+        return [each for each in self.records if each.workers > 1 and each.is_default and each.workload == "insert"]
 
     @cached_property
     def queries(self) -> list[str]:
@@ -67,8 +67,8 @@ class Lookup:
         """The engines, ours first."""
         return sorted({record.engine for record in self.records}, key=lambda name: (name != EMBEDDED, name))
 
-    def rows(self, columns: Iterable[Column]) -> list[tuple[str, str]]:
-        """List queries and engines with records in these columns: of other engines, more than the crossover shows."""
+    def rows(self, columns: Iterable[Batching]) -> list[tuple[str, str]]:
+        """List queries and engines with records at these batchings; other engines only outside the crossover."""
         wanted = list(columns)
         others = [column for column in wanted if column not in CROSSOVER]
         return [
@@ -79,7 +79,7 @@ class Lookup:
         ]
 
 
-def _cell(record: Record) -> tuple[object, ...]:
+def _cell(record: QueryRecord) -> tuple[object, ...]:
     return (
         record.query, record.logical, record.physical, record.workers, record.engine, record.workload, record.variant,
     )  # fmt: skip

@@ -1,10 +1,12 @@
-"""What was measured and no other table has a column for."""
+"""The table of records that no other table has a column for."""
 
 from __future__ import annotations
 
+from deltamark.harness.console.formatting import words
+from deltamark.harness.console.table import Table
 from deltamark.harness.measure.batch_sizes import CROSSOVER, FINE, PHYSICAL, PRODUCT, SMALL
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import Table, of, peak, whole, words
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.entry import of, peak, whole
 from deltamark.harness.tables.lookup import EMBEDDED, Lookup, row_name
 from deltamark.harness.tables.post import FASTEST
 
@@ -15,30 +17,30 @@ Place = tuple[str, int, int, int]
 
 
 def others(known: Lookup) -> Table:
-    rows: dict[str, dict[Place, Record]] = {}
+    rows: dict[str, dict[Place, QueryRecord]] = {}
     for record in known.records:
         if not _shown(record):
             name = row_name(known.name(record.query, record.variant), record.engine)
             rows.setdefault(name, {})[_column(record)] = record
-    columns = sorted({column for found in rows.values() for column in found})
-    made = [
-        [words(name), *(of(found.get(column), whole) for column in columns), peak(found.values())]
-        for name, found in sorted(rows.items())
+    columns = sorted({column for records in rows.values() for column in records})
+    lines = [
+        [words(name), *(of(records.get(column), whole) for column in columns), peak(records.values())]
+        for name, records in sorted(rows.items())
     ]
     title = "Other batches: seconds for the whole stream"
-    return Table("others", title, ["query", *map(_header, columns), "peak rate"], made, [FASTEST])
+    return Table("others", title, ["query", *map(_header, columns), "peak rate"], lines, [FASTEST])
 
 
-def _column(record: Record) -> Place:
+def _column(record: QueryRecord) -> Place:
     return record.workload, record.logical, record.physical, record.workers
 
 
-def _shown(record: Record) -> bool:
-    """Has another table a column for it?"""
+def _shown(record: QueryRecord) -> bool:
+    """Return whether another table has a column for the record."""
     column, ours = (record.logical, record.physical), record.engine == EMBEDDED
     if record.workload != "insert":
-        return ours and record.default and record.workers == 1 and column == FINE
-    if not record.default:
+        return ours and record.is_default and record.workers == 1 and column == FINE
+    if not record.is_default:
         return ours and record.workers == 1 and column in PHYSICAL
     return record.workers > 1 or column in SHOWN
 

@@ -1,63 +1,52 @@
-"""Tables that the post has not: small batches, deletions, latency, state and memory."""
+"""Tables beyond those of the post: small batches, deletions, latency, state and memory."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
 
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
+from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, FINE, PHYSICAL, SMALL
 from deltamark.harness.results import published
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import (  # fmt: skip
-    NOTHING,
-    Entry,
-    Table,
-    brief,
-    count,
-    mean_foot,
-    megabytes,
-    of,
-    rate,
-    ratio,
-    whole,
-    words,
-)
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.entry import of, whole
 from deltamark.harness.tables.lookup import Lookup, row_name
 
 LATENCY = (SMALL[0], PHYSICAL[0], FINE)
-SPREAD = "times of the batches of the fastest run; at 1 of windows spread over the stream"
-MANY = 1000
-"""Rows of state below which a share of the memory says nothing."""
+SPREAD = "batches of the fastest run; at 1, those of windows spread over the stream"
+MIN_STATE_ROWS = 1000
+"""Fewer rows of state say nothing about bytes per row."""
 
 
 def small(known: Lookup) -> Table:
-    """Make the table of rates at P = 1, 10 and 100, where the hot dog column belongs."""
+    """Make the table of rates at P = 1, 10 and 100 beside the hot dog column."""
     hot_dog = published.hot_dog()
     rows = []
     for query, engine in known.rows(SMALL):
-        found = [known.find(query, *column, engine=engine) for column in SMALL]
-        one, theirs = found[0], hot_dog.get(query, math.nan)
+        records = [known.find(query, *column, engine=engine) for column in SMALL]
+        one, theirs = records[0], hot_dog.get(query, math.nan)
         rows.append([
-            words(row_name(query, engine)), *(of(record, lambda each: rate(each.rate)) for record in found),
+            words(row_name(query, engine)), *(of(record, lambda each: rate(each.rate)) for record in records),
             rate(theirs), of(one, partial(_against, theirs)),
         ])  # fmt: skip
     return Table(
         "small", "Small batches: tuples a second, L = 1",
         ["query", *(f"{size:,}" for _, size in SMALL), "hot dog", "ratio"], rows,
         [
-            "windows spread over the stream are timed, not all of it",
+            "only windows spread over the stream are timed",
             published.sources()["hot-dog"].label + "; ratio: ours at 1 to theirs",
         ],
         mean_foot(rows, [rate] * 4 + [ratio]),
     )  # fmt: skip
 
 
-def _against(theirs: float, record: Record) -> Entry:
+def _against(theirs: float, record: QueryRecord) -> TableEntry:
     return ratio(record.rate / theirs)
 
 
 def deletions(known: Lookup) -> Table:
-    """Make the table of workloads in which rows leave."""
+    """Make the table of workloads with deletions."""
     works = sorted({record.workload for record in known.records} - {"insert"}, reverse=True)
     rows = []
     for query in known.queries:
@@ -69,21 +58,21 @@ def deletions(known: Lookup) -> Table:
             rows.append(row)
     headers = [f"{work}{what}" for work in works for what in ("", " rate", " state rows")]
     return Table(
-        "deletions", "Deletions: rows that come and leave, 1 x 100000", ["query", *headers], rows,
+        "deletions", "Deletions: rows that are inserted and deleted, 1 x 100000", ["query", *headers], rows,
         [
-            "window:N keeps N orders, refresh:K is a load and then TPC-H's refresh functions",
-            "rates count a row that leaves like one that comes",
+            "window:N keeps the last N orders; refresh:K loads all rows, then runs TPC-H's refresh functions",
+            "rates count deletions like insertions",
         ],
         mean_foot(rows, [None, rate, None] * len(works)),
     )  # fmt: skip
 
 
-def _state(record: Record) -> Entry:
+def _state(record: QueryRecord) -> TableEntry:
     return count(record.state_rows)
 
 
 def latency(known: Lookup) -> Table:
-    """Make the table of what single batches take."""
+    """Make the table of batch latencies."""
     rows = []
     for query, engine in known.rows(LATENCY):
         row = [words(row_name(query, engine))]
@@ -98,12 +87,12 @@ def latency(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _latency(at: str, record: Record) -> Entry:
+def _latency(at: str, record: QueryRecord) -> TableEntry:
     return brief(record.latency[at])
 
 
 def state(known: Lookup) -> Table:
-    """Make the table of what is kept at the end."""
+    """Make the table of state at the end of the stream."""
     rows = []
     pairs = [(query, engine) for engine in known.engines for query in known.queries]
     for query, engine in pairs:
@@ -116,14 +105,14 @@ def state(known: Lookup) -> Table:
             of(record, lambda each: megabytes(each.peak_bytes)), of(record, lambda each: count(each.changes)),
         ])  # fmt: skip
     return Table(
-        "state", "State and memory at the end of the stream, 1 x 100000 (where that was not measured, 100000 x 1)",
+        "state", "State and memory at the end of the stream, 1 x 100000 (or 100000 x 1 if that was not measured)",
         ["query", "tuples in", "state rows", "state MB", "bytes a row", "peak MB", "changes out"], rows,
         [
-            "state MB: memory that the run has added; changes out: where recomputed, the rows of all answers",
-            "peak MB: the most that the process had in memory, with Python, kernels and the pages of mapped files",
+            "state MB: memory added by the run; changes out: if recomputed, the rows of all answers",
+            "peak MB: the peak memory of the process, including Python, kernels and pages of mapped files",
         ],
     )  # fmt: skip
 
 
-def _a_row(record: Record) -> Entry:
-    return count(record.state_bytes / record.state_rows) if record.state_rows >= MANY else NOTHING
+def _a_row(record: QueryRecord) -> TableEntry:
+    return count(record.state_bytes / record.state_rows) if record.state_rows >= MIN_STATE_ROWS else NOTHING

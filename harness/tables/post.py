@@ -5,29 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from deltamark.harness.measure.batch_sizes import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Column
+from deltamark.harness.console.formatting import NOTHING, TableEntry, rate, ratio, seconds, words
+from deltamark.harness.console.table import Table, mean_foot
+from deltamark.harness.measure.batch_sizes import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Batching
 from deltamark.harness.results import published
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import (
-    NOTHING,
-    Entry,
-    Table,
-    mean_foot,
-    of,
-    peak,
-    rate,
-    ratio,
-    seconds,
-    whole,
-    words,
-)
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.entry import of, peak, whole
 from deltamark.harness.tables.lookup import EMBEDDED, SPARK, SPARK_SQL, Lookup, row_name
 
 COST = (
-    "COST: how many workers it takes to beat one thread of DuckDB that recomputes after each batch; "
-    "other engines: one worker of ours"
+    "COST: the fewest workers that beat one thread of DuckDB recomputing after each batch; "
+    "for other engines: that beat one worker of ours"
 )
-FASTEST = "the fastest of the timed runs; of a sample its rate"
+FASTEST = "the fastest of the timed runs; if only a sample was timed, its rate"
 
 
 def physical(known: Lookup) -> Table:
@@ -35,10 +25,10 @@ def physical(known: Lookup) -> Table:
     hot_dog = published.hot_dog()
     rows, used = [], []
     for query, engine in known.rows(PHYSICAL):
-        found = [known.find(query, *column, engine=engine) for column in PHYSICAL]
-        used += found
+        records = [known.find(query, *column, engine=engine) for column in PHYSICAL]
+        used += records
         rows.append([
-            words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
+            words(row_name(query, engine)), *(of(record, whole) for record in records), peak(records),
             rate(hot_dog[query]) if query in hot_dog else NOTHING,
         ])  # fmt: skip
     return Table(
@@ -53,9 +43,9 @@ def product(known: Lookup) -> Table:
     """Make the table of six columns L x P with the product 100,000."""
     rows, used = [], []
     for query, engine in known.rows(PRODUCT):
-        found = [known.find(query, *column, engine=engine) for column in PRODUCT]
-        used += found
-        rows.append([words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found)])
+        records = [known.find(query, *column, engine=engine) for column in PRODUCT]
+        used += records
+        rows.append([words(row_name(query, engine)), *(of(record, whole) for record in records), peak(records)])
     headers = [f"{logical} x {size}" for logical, size in PRODUCT]
     return Table(
         "product", "Logical x physical batches: seconds for the whole stream, L x P = 100,000",
@@ -64,35 +54,35 @@ def product(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def cutting(records: Iterable[Record | None]) -> list[str]:
-    """Say what cutting the batches took, which no time of an engine has in it."""
-    cut = sorted(min(record.cut) for record in records if record is not None and record.shown and record.cut)
+def cutting(records: Iterable[QueryRecord | None]) -> list[str]:
+    """Return a note about the time for cutting batches, which the engines' times do not include."""
+    cut = sorted(min(record.cut) for record in records if record is not None and record.has_numbers and record.cut)
     if not cut:
         return []
     return [
-        f"cutting the batches and making their times is not in it: {seconds(cut[0]).text} to {seconds(cut[-1]).text}"
+        f"not included: cutting the batches and making their times, {seconds(cut[0]).text} to {seconds(cut[-1]).text}"
     ]
 
 
 def workers(known: Lookup) -> list[Table]:
-    """Make the table of 100000 x 1 by numbers of workers, with what several gain; and of other batches, if measured."""
+    """Make the tables of several workers: at 100000 x 1, and at each other measured batching."""
     others = {(record.logical, record.physical) for record in known.several}
     return [_workers(known, column) for column in (COARSE, *sorted(others - {COARSE}))]
 
 
-def _workers(known: Lookup, column: Column) -> Table:
+def _workers(known: Lookup, column: Batching) -> Table:
     logical, size = column
     several = [each for each in known.several if (each.logical, each.physical) == column]
     numbers = sorted({1} | {record.workers for record in several})
     rows = []
     for engine, query in sorted({(record.engine, record.query) for record in several}, key=_ours_first):
-        found = [known.find(query, *column, workers=number, engine=engine) for number in numbers]
-        alone = sum(record is not None for record in found) == 1
+        records = [known.find(query, *column, workers=number, engine=engine) for number in numbers]
+        alone = sum(record is not None for record in records) == 1
         if alone and engine in (SPARK, SPARK_SQL) and column in ON_SPARK:
-            continue  # it stands in a table of its own
+            continue  # the table of Spark has it
         rows.append([
-            words(row_name(query, engine)), *(of(record, whole) for record in found), peak(found),
-            _improvement(found), _cost(found, _rival(known, query, engine, column)),
+            words(row_name(query, engine)), *(of(record, whole) for record in records), peak(records),
+            _improvement(records), _cost(records, _rival(known, query, engine, column)),
         ])  # fmt: skip
     at = f"{logical} x {size}"
     return Table(
@@ -109,54 +99,58 @@ def _ours_first(row: tuple[str, str]) -> tuple[bool, str, str]:
     return engine != EMBEDDED, engine, query
 
 
-def _improvement(found: list[Record | None]) -> Entry:
-    """Write how much faster the fastest number of workers is than one."""
-    first, *others = found
-    rates = [record.rate for record in others if record is not None and record.shown]
-    if first is None or not first.shown or not rates:
+def _improvement(records: list[QueryRecord | None]) -> TableEntry:
+    """Return the speed of the fastest number of workers relative to one."""
+    first, *others = records
+    rates = [record.rate for record in others if record is not None and record.has_numbers]
+    if first is None or not first.has_numbers or not rates:
         return NOTHING
     return ratio(max(rates) / first.rate)
 
 
-def _rival(known: Lookup, query: str, engine: str, column: Column) -> Record | None:
-    """Find what an engine's workers should beat: DuckDB that recomputes, and for other engines one worker of ours."""
+def _rival(known: Lookup, query: str, engine: str, column: Batching) -> QueryRecord | None:
+    """Find the record that an engine's workers should beat: recomputing DuckDB, or one worker of ours."""
     if engine == EMBEDDED:
         return known.recomputed(query, column[0] * column[1])
     return known.find(query, *column)
 
 
-def _cost(found: list[Record | None], rival: Record | None) -> Entry:
-    records = [record for record in found if record is not None]
-    if rival is None or not rival.shown:
+def _cost(records: list[QueryRecord | None], rival: QueryRecord | None) -> TableEntry:
+    measured = [record for record in records if record is not None]
+    if rival is None or not rival.has_numbers:
         return NOTHING
-    beaten = [record.workers for record in records if record.shown and record.rate > rival.rate]
-    return Entry(str(beaten[0]), beaten[0]) if beaten else Entry(f"more than {records[-1].workers}", math.inf)
+    beaten = [record.workers for record in measured if record.has_numbers and record.rate > rival.rate]
+    return (
+        TableEntry(str(beaten[0]), beaten[0]) if beaten else TableEntry(f"more than {measured[-1].workers}", math.inf)
+    )
 
 
 def variants(known: Lookup) -> Table:
-    """Make the table of the dataflows of a query, with the post's beside them."""
+    """Make the table of the variants of queries beside those of the post."""
     theirs = {(each.query, each.variant): each.label for each in published.figures() if each.table == "physical"}
     rows = []
     for query, variant in _varied(known):
-        found = [known.find(query, *column, variant=variant) for column in PHYSICAL]
+        records = [known.find(query, *column, variant=variant) for column in PHYSICAL]
         label = theirs.get((query, variant), "")
-        rows.append([words(f"{query} {variant}"), *(of(record, whole) for record in found), peak(found), words(label)])
+        rows.append(
+            [words(f"{query} {variant}"), *(of(record, whole) for record in records), peak(records), words(label)]
+        )
     return Table(
         "variants", "Dataflows of one query: seconds for the whole stream, L = 1",
         ["query", *(f"{size:,}" for _, size in PHYSICAL), "peak rate", "the post's"], rows,
-        [FASTEST, "the first of a query is the one in the other tables"],
+        [FASTEST, "the other tables show the first dataflow of a query"],
     )  # fmt: skip
 
 
 def _varied(known: Lookup) -> list[tuple[str, str]]:
-    """List queries of which several variants were measured, with those: the default one first."""
-    found: dict[str, dict[str, bool]] = {}
+    """List the measured variants of queries that have several, the default one first."""
+    variants: dict[str, dict[str, bool]] = {}
     for record in known.records:
         if record.engine == EMBEDDED:
-            found.setdefault(record.query, {})[record.variant] = record.default
+            variants.setdefault(record.query, {})[record.variant] = record.is_default
     return [
         (query, variant)
-        for query, named in sorted(found.items())
+        for query, named in sorted(variants.items())
         if len(named) > 1
         for variant in sorted(named, key=lambda name, named=named: (not named[name], name))  # type: ignore[misc]
     ]

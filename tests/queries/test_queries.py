@@ -16,9 +16,10 @@ from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check import verify
-from deltamark.harness.check.decode import shown
+from deltamark.harness.check.change_stream import open_answer
+from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.check.golden import golden_cells, read_golden
-from deltamark.harness.engines.embedded import collection, open_answer
+from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import QUERIES, query
 from deltamark.queries.parameters import drawn, parameters
@@ -90,7 +91,7 @@ def test_a_dataflow_takes_the_parameters_and_relations_of_its_sql(chunked, name,
     in_sql = {field for _, field, _, _ in string.Formatter().parse(asked.sql) if field}
     assert set(given) == in_sql
     assert [*inspect.signature(asked.variants[variant]).parameters][1:] == [*given]
-    plan = collection(Cell(name, "0.001", variant=variant), chunked, workload(chunked, "insert"))
+    plan = plan_of(Cell(name, "0.001", variant=variant), chunked, workload(chunked, "insert"))
     assert {each.name for each in base_inputs(plan.node)} == set(asked.relations)
     assert sorted(asked.relations) == list(asked.relations)
 
@@ -165,7 +166,7 @@ def test_months_are_added_as_in_sql():
 def test_columns_are_those_of_the_sql_in_its_order(chunked, name):
     """By number here: values are compared by the tests above."""
     cell = Cell(name, "0.001")
-    with closing(open_answer(cell, chunked, workload(chunked, "insert"))) as engine:
-        names = [each.name for each in shown(engine.schema)]
+    with closing(open_answer(cell, chunked, workload(chunked, "insert"))) as stream:
+        names = [each.name for each in answer_columns(stream.schema)]
     assert len(set(names)) == len(names)
     assert {each.removeprefix("-") for each in query(name).order} <= set(names)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.report.page import ReportData
-from deltamark.harness.results.finding import Finding
-from deltamark.harness.results.record import Origin, blank
+from deltamark.harness.results.record import Origin, blank_query_record
+from deltamark.harness.results.table_record import TableRecord, TableRow
 
 HOSTILE = "<script>fetch('//x')</script> \" ' & </style> -->"
 FACTS = {
@@ -25,8 +25,9 @@ def session(name):
 
 def record(query="q01", logical=1, physical=1000, seconds=0.5, **changes):
     cell = {name: changes.pop(name) for name in ("engine", "workload", "workers", "variant") if name in changes}
-    origin = Origin("data", "code", "versions", "c0ffee", changes.pop("session", "2026-01-01"))
-    empty = blank(Cell(query, "1", logical=logical, physical=physical, **cell), changes.pop("sample", 20_000), origin)
+    origin = Origin("code", "versions", "c0ffee", changes.pop("session", "2026-01-01"))
+    measured = Cell(query, "1", logical=logical, physical=physical, **cell)
+    empty = blank_query_record(measured, changes.pop("sample", 20_000), data="data", origin=origin)
     fields = {
         "seconds": [seconds], "tuples": 6_000_000, "batches": 60, "state_rows": 9, "state_bytes": 2_000_000,
         "latency": {"p50": seconds / 90, "p95": seconds / 80, "p99": seconds / 70, "max": seconds / 60},
@@ -49,15 +50,23 @@ RECORDS = [
 LOADED = {
     f"{side}_{figure}": [2e6] for side in ("together", "alone") for figure in ("seconds", "rows", "bytes", "peak")
 } | {"tuples": [9]}  # fmt: skip
-FINDINGS = (
-    Finding("1 x 1000", LOADED, suite="shared", of="SF 1", table="loads", cell="x"),
-    Finding("1 x 10000", suite="shared", of="SF 1", table="loads", cell="y", status="wrong", problem=HOSTILE),
-    Finding(
-        "lineitem", {"rows": [2], "bytes": [9]}, HOSTILE, suite="shared", of="SF 1", table="arrangements", cell="z"
+TABLE_RECORDS = (
+    TableRecord(suite="shared", dataset="SF 1", table="loads", cell="x", rows=(TableRow("1 x 1000", LOADED),)),
+    TableRecord(
+        suite="shared", dataset="SF 1", table="loads", cell="y", rows=(TableRow("1 x 10000"),), status="wrong",
+        problem=HOSTILE,
     ),
-    Finding("least", {"seconds": [1], "proposals": [2], "changes": [3]}, suite="graph", of="hub:9", table="hub"),
-)
-REPORT = ReportData(RECORDS, {name: session(name) for name in ("2026-01-01", "2026-01-02")}, HOSTILE, "1", FINDINGS)
+    TableRecord(
+        suite="shared", dataset="SF 1", table="arrangements", cell="z",
+        rows=(TableRow("lineitem", {"rows": [2], "bytes": [9]}, HOSTILE),),
+    ),
+    TableRecord(
+        suite="graph", dataset="hub:9", table="hub",
+        rows=(TableRow("least", {"seconds": [1], "proposals": [2], "changes": [3]}),),
+    ),
+)  # fmt: skip
+SESSIONS = {name: session(name) for name in ("2026-01-01", "2026-01-02")}
+REPORT = ReportData(RECORDS, SESSIONS, HOSTILE, "1", TABLE_RECORDS)
 ON_SPARK = [
     *(record("q04", size, 1, 5.0, engine="spark", workers=2) for size in (100_000, 1_000_000)),
     record("q04", 100_000, 1, 4.0, engine="spark", workers=3),

@@ -184,7 +184,7 @@ def _end_lone_time(
 @kernel
 def end_time(op: AggregateBlock, out: Arrays, rows: int, live: int, opened: int) -> tuple[int, int, int]:
     """Emit what the open time has changed; return the size of the output, the number of live groups, and a status."""
-    sums, keys, now, values = op.sums, op.keys, op.open_time, op.slice_values
+    sums, keys, now, values = op.sums, op.keys, op.open_time, Array(op.values.address)
     words = group_words(sums)
     for place in range(opened):
         key_id = op.touched[place]
@@ -209,13 +209,16 @@ def end_time(op: AggregateBlock, out: Arrays, rows: int, live: int, opened: int)
 
 
 @inline
-def _number(values: Arrays, group: Group, index: int) -> Array:
-    """Return the number that is the value of a sum; a count is the number of rows."""
-    return group.numbers[(2 * index + 2 if values[index].address != 0 else 0) :]
+def _number(values: Array, group: Group, index: int) -> Array:
+    """Return the number that is the value of a sum, given the cells of the summed columns: no cell stands for a count.
+
+    The cells decide, not the arrays of the slice: a slice without rows may have no arrays.
+    """
+    return group.numbers[(2 * index + 2 if values[index] != 0 else 0) :]
 
 
 @inline
-def _differ(values: Arrays, sums: int, old: Group, new: Group) -> bool:
+def _differ(values: Array, sums: int, old: Group, new: Group) -> bool:
     """Return whether two states of a group have different sums."""
     differ = False
     for index in range(sums):
@@ -230,7 +233,7 @@ def _emit(op: AggregateBlock, out: Arrays, at: int, key: int, group: Group, time
     op.out_time[at] = time
     op.out_diff[at] = diff
     op.out_key[at] = key
-    values, wide, least = op.slice_values, 0, 0
+    values, wide, least = Array(op.values.address), 0, 0
     for index in range(op.sums):
         number = _number(values, group, index)
         low, high = number[0], number[1]

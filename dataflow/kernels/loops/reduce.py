@@ -152,7 +152,7 @@ def _final_values(op: LoopReduce, trace: Trace, state: KeyState, key_id: int) ->
     return BestValues(new, new, old, old), False
 
 
-@kernel
+@inline
 def _compact(trace: Trace, state: KeyState) -> None:
     """Let the weights of a key's rows be those before the next epoch, and remove rows without weight."""
     slot = state.first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 from deltamark.dataflow.kernels.loops import running_sums
 from deltamark.dataflow.kernels.loops.record_sort import sort_records
 from deltamark.dataflow.kernels.loops.reduce_emit import emit
@@ -23,7 +23,7 @@ from deltamark.dataflow.kernels.loops.reduce_state import (
 from deltamark.dataflow.kernels.loops.running_sums import NEW, OLD
 
 
-@kernel
+@inline
 def evaluate(op: LoopReduce, key_id: int, iteration: int, size: int) -> tuple[int, int]:
     """Write what a key changes in the rows of the next iteration.
 

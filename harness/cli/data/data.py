@@ -6,13 +6,11 @@ Example: make data SF=0.01
 from __future__ import annotations
 
 import argparse
-import time
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.make import make_data
 from deltamark.harness.cli.options import add_data as options
 from deltamark.harness.cli.options import data_request
-from deltamark.harness.console.progress import ProgressLine
+from deltamark.harness.console.datasets import open_dataset, open_quietly
 
 __all__ = ["options", "run"]
 
@@ -24,19 +22,9 @@ def run(args: argparse.Namespace) -> int:
 
 def quietly(args: argparse.Namespace) -> Dataset:
     """Open the data of a command, and make it if necessary, without printing anything on standard output."""
-    with ProgressLine() as progress:
-        return make_data(data_request(args), progress.report)[0]
+    return open_quietly(data_request(args))
 
 
 def ensure(args: argparse.Namespace) -> Dataset:
     """Open the data of a command, make it if necessary, and print its size."""
-    started = time.monotonic()
-    with ProgressLine() as progress:
-        dataset, is_new = make_data(data_request(args), progress.report)
-    manifest = dataset.manifest
-    rows = sum(relation.rows for relation in manifest.relations.values())
-    megabytes = sum(chunk.bytes for chunk in manifest.files) / 1e6
-    phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in progress.took.items() if seconds)
-    origin = f"made in {time.monotonic() - started:.1f} s ({phases})" if is_new else "already there"
-    print(f"{dataset.directory}: SF {manifest.sf}, {rows:,} rows, {megabytes:,.1f} MB, {origin}")
-    return dataset
+    return open_dataset(data_request(args))

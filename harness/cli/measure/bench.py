@@ -1,7 +1,7 @@
-"""Run the benchmark.
+"""Run the benchmark: measure a suite, by default TPC-H with all of the post's tables and ours.
 
-By default it measures all of the post's tables and ours, with SUITE another suite. Cells that are done are not
-measured again; a file results/STOP or Ctrl-C ends it after, or at, a cell, and the same command goes on from there.
+Cells that are done are not measured again. A file results/STOP ends the run after a cell, Ctrl-C at once, and the same
+command resumes it.
 
 Exit code 2: an answer was wrong, or a cell failed.
 """
@@ -13,138 +13,80 @@ import datetime as dt
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from deltamark.dataflow.kernels import compiled_before
-from deltamark.datagen.dataset import Dataset
-from deltamark.harness import suites
-from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.results.tables import comparable
+from deltamark.harness.cli.results.tables import warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_bench as options
-from deltamark.harness.cli.sweep_options import planned, tasks
-from deltamark.harness.console import suite_lines as suite_telling
-from deltamark.harness.console import sweep_lines
-from deltamark.harness.measure.client import Measuring, Warm
-from deltamark.harness.measure.sweep import Sweep
+from deltamark.harness.cli.sweep_options import suite_of
+from deltamark.harness.console.console import say, warn
+from deltamark.harness.console.reporter import Reporter, bad_lines, outcome_line, plan_line, session_header
+from deltamark.harness.console.table import text
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.finding import Finding
 from deltamark.harness.results.record import Record
-from deltamark.harness.suites.graphs.counting import warm
-from deltamark.harness.suites.run import Run
-from deltamark.harness.tables import suite_tables, tables
-from deltamark.harness.tables.entry import Table
-from deltamark.harness.tables.render import text
+from deltamark.harness.suites.plan import Plan
+from deltamark.harness.suites.runner import Runner
+from deltamark.harness.suites.suite import Suite
 
 __all__ = ["options", "run"]
 
-CHECKED_BYTES = 4
-"""What a check may need for a byte of the data."""
 
-
-@dataclass(frozen=True)
-class Session:
-    """What one command measures on, and where that goes."""
-
-    facts: dict[str, Any]
-    header: dict[str, Any]
-    directory: Path
-    writer: store.Writer
-
-    def begin(self, plan: str) -> None:
-        """Say what will be measured."""
-        print(plan)
-        print(sweep_lines.header(self.header), flush=True)
-        for warning in machine.warnings(self.facts):
-            print(f"warning: {warning}", flush=True)
-
-    def measure(self, work: Callable[[], None]) -> bool:
-        """Do what measures; return whether somebody interrupted it."""
-        if not compiled_before():
-            print("compiling the kernels, once on this machine: about a minute", file=sys.stderr, flush=True)
-        self.writer.add_session(self.header)
-        try:
-            work()
-        except KeyboardInterrupt:
-            print("\ninterrupted: what is finished is kept, the same command goes on from there", file=sys.stderr)
-            return True
-        finally:
-            self.writer.add_session(self.header | {"load_after": machine.load()})
-        return False
-
-
-def run(chosen: argparse.Namespace) -> int:
-    suites.check_settings(chosen, chosen.usual)
+def run(args: argparse.Namespace) -> int:
+    suite = suite_of(args)
     facts = machine.facts()
-    directory = chosen.results / machine.name(facts)
-    measure = _tpch if chosen.suite == suites.TPCH else _suite
+    directory = args.results / machine.name(facts)
     with store.writing(directory) as writer:
-        return measure(chosen, Session(facts, _header(facts), directory, writer))
-
-
-def _tpch(chosen: argparse.Namespace, session: Session) -> int:
-    tasks(chosen)  # a wrong name is an error before the data is made
-    dataset = ensure(chosen)
-    known = store.read(session.directory).records
-    plan = planned(chosen, known, session.header["session"])
-    session.begin(sweep_lines.plan_line(plan, known))
-    made: list[Record] = []
-
-    def work() -> None:
-        teller = sweep_lines.Teller(len(plan.left))
-        with Warm(Measuring(dataset.directory)) as measurer:
-            sweep = Sweep(
-                plan, dataset, measurer, session.writer, teller.tell, teller.begin, _abreast(dataset), made=made
-            )  # fmt: skip
-            measurer.warm()
-            sweep.run()
-
-    interrupted = bool(plan.left) and session.measure(work)
-    _show(tables(comparable(session.directory, str(chosen.sf)), str(chosen.sf)))
-    print(
-        sweep_lines.outcome_line(made, len(plan.left) - len(made)) + f"; records: {session.directory / store.RECORDS}"
-    )
-    return _code(sweep_lines.bad_lines(made), interrupted=interrupted)
-
-
-def _suite(chosen: argparse.Namespace, session: Session) -> int:
-    suites.SUITES[chosen.suite].make(chosen)
-    plan = suites.planned(chosen, store.findings(session.directory), session.header["session"])
-    session.begin(suite_telling.plan_line(plan))
-    made: list[Finding] = []
-    left = plan.left
-
-    def work() -> None:
-        warm()
-        Run(plan, session.writer, suite_telling.Teller(len(left)).tell, made).run()
-
-    interrupted = bool(left) and session.measure(work)
-    asked = {task.of for task in plan.tasks}
-    _show(suite_tables([each for each in store.findings(session.directory) if each.of in asked], plan.suite))
-    cells = list({each.cell: each for each in made}.values())
-    outcome = sweep_lines.outcome_line(cells, len(left) - len(cells))
-    print(f"{outcome}; findings: {session.directory / store.FINDINGS}")
-    return _code(suite_telling.bad_lines(made), interrupted=interrupted)
-
-
-def _show(made: Iterable[Table]) -> None:
-    for table in made:
-        print(f"\n{text(table)}")
-
-
-def _code(bad: Sequence[str], *, interrupted: bool) -> int:
-    """Say what was wrong; return the exit code."""
+        suite.cells()  # reject wrong names before any data is made
+        suite.make_data()
+        header = _header(facts)
+        plan = suite.plan(store.read(directory).records, header["session"])
+        say(f"{plan_line(plan, suite.headline(plan))}\n{session_header(header)}")
+        for warning in machine.warnings(facts):
+            say(f"warning: {warning}")
+        records: list[Record] = []
+        interrupted = bool(plan.remaining) and _measure(suite, plan, writer, header, records)
+    _show_tables(suite, plan, directory)
+    outcome = outcome_line(records, len(plan.remaining) - len(records))
+    say(f"{outcome}; records: {directory}")
+    bad = bad_lines(records)
     for line in bad:
-        print(line, file=sys.stderr)
+        warn(line)
     return 2 if bad else 130 if interrupted else 0
 
 
-def _abreast(dataset: Dataset) -> bool:
-    """Are there cores and memory for two checks at once?"""
-    facts, size = machine.facts(), sum(chunk.bytes for chunk in dataset.manifest.files)
-    return facts["usable"] > 1 and 2 * CHECKED_BYTES * size < 1e9 * facts["memory_gb"]
+def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: dict[str, Any], records: list[Record]) -> bool:
+    """Measure the remaining cells; return whether the user interrupted it."""
+    if not compiled_before():
+        warn("compiling the kernels, once on this machine: about a minute")
+    try:
+        with _session(writer, header), suite.measurer(plan) as measurer, Reporter(len(plan.remaining)) as reporter:
+            Runner(plan, measurer, writer, reporter, records).run()
+    except KeyboardInterrupt:
+        warn("\ninterrupted: finished cells are kept, the same command goes on from there")
+        return True
+    return False
+
+
+@contextmanager
+def _session(writer: store.Writer, header: dict[str, Any]) -> Iterator[None]:
+    """Store the header of a session before and after it."""
+    writer.add_session(header)
+    try:
+        yield
+    finally:
+        writer.add_session(header | {"load_after": machine.load()})
+
+
+def _show_tables(suite: Suite, plan: Plan, directory: Path) -> None:
+    """Print the tables of the datasets of a plan."""
+    datasets = {plan.blank(cell).dataset for cell in plan.cells}
+    stored = store.read(directory)
+    warn_of_foreign(stored, directory)
+    for table in suite.tables(record for record in stored.records if record.dataset in datasets):
+        say(f"\n{text(table)}")
 
 
 def _header(facts: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from pathlib import Path
 
 from deltamark.datagen.workload import workload
 from deltamark.errors import naming
-from deltamark.harness import suites
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words
 from deltamark.harness.cli.sweep_options import rmat_scale
@@ -37,12 +36,13 @@ from deltamark.harness.compare.layouts import Suite
 from deltamark.harness.compare.side import opener
 from deltamark.harness.compare.summary import Header, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.trees import DIRECTORY, Tree, trees
-from deltamark.harness.console import sweep_lines
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.engines.registry import checkpoints
+from deltamark.harness.console.reporter import machine_line
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import AnyCell
+from deltamark.harness.measure.windows import checkpoints
 from deltamark.harness.results import machine
+from deltamark.harness.suites.suite import refuse_others
 
 SETTINGS: Mapping[Suite, tuple[str, ...]] = {
     "tpch": ("sf", "queries", "workload", "logical", "physical"),
@@ -102,7 +102,8 @@ class OutputFiles:
 
 def run(args: argparse.Namespace) -> int:
     other_settings = {name for suite, names in SETTINGS.items() if suite != args.suite for name in names}
-    suites.only({*args.usual} - other_settings, args, args.usual)
+    given = {name for name, value in args.usual.items() if vars(args)[name] != value}
+    refuse_others(args.suite, {*args.usual} - other_settings, given)
     files, facts = OutputFiles.of(args.suite), machine.facts()
     files.remove()
     with trees(machine.ROOT, args.base, args.head, suite=args.suite) as both:
@@ -113,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         with ProgressLine() as progress:
             data = request.data.make(both, progress.report)
             outcome = Gate(request.cells, opener(data, args.timeout), control_work.seconds, progress.report).run()
-        header = Header(both[0].label, both[1].label, sweep_lines.machine_words(facts), _command(args))
+        header = Header(both[0].label, both[1].label, machine_line(facts), _command(args))
         markdown = as_markdown(outcome, header)
         files.write(markdown, outcome.verdict)
         _publish(markdown)

@@ -14,14 +14,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from deltamark.datagen.feed import Feed
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.change_stream import wanted
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_cell, cell_of
-from deltamark.harness.engines.embedded import open_engine
-from deltamark.harness.engines.inputs import batches
+from deltamark.harness.engines.registry import capabilities, open_engine
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -34,20 +31,21 @@ def run(args: argparse.Namespace) -> int:
     kind, _, size = cell.workload.partition(":")
     if kind != "window":
         raise DeltamarkError("a soak slides a window", cell.workload, "write --workload window:10000")
+    if capabilities(cell.engine).reads_input:
+        raise DeltamarkError("an engine that keeps its state in other processes", cell.engine, "leave out --engine")
     dataset = ensure(args)
     work = workload(dataset, cell.workload)
     print(f"{cell}\n{'updates':>12} {'state rows':>12} {'private MB':>11} {'ns/update':>10}")
     with closing(open_engine(cell, dataset, work)) as engine:
-        feed = Feed(dataset, work, wanted(engine), logical=cell.logical)
         updates, end = 0, int(size)
-        while not feed.done:
+        while not engine.feed.done:
             seconds, before = 0.0, updates
-            while not feed.done and feed.round < end:
-                fed = batches(feed.take(cell.physical))
-                started = time.perf_counter()
-                engine.push(fed)
-                seconds += time.perf_counter() - started
-                updates += sum(len(batch.time) for batch in fed.values())
+            while not engine.feed.done and engine.feed.round < end:
+                if rows := engine.take(cell.physical):
+                    started = time.perf_counter()
+                    engine.apply()
+                    seconds += time.perf_counter() - started
+                    updates += rows
             end += int(size)
             nanoseconds = seconds / max(updates - before, 1) * 1e9
             memory = private_megabytes()

@@ -20,12 +20,11 @@ from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_BATCHES, add_cell, cell_of, whole
-from deltamark.harness.engines.embedded import collection
-from deltamark.harness.engines.spark import SPARK, Streamed
-from deltamark.harness.engines.spark_sql import SPARK_SQL, SparkRecompute
+from deltamark.harness.engines.base import Engine
+from deltamark.harness.engines.spark import SparkEngine
+from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.measure import child
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.timing import Drive, Handed
 
 TIMEOUT_S = 86_400.0
 """The time limit for all batches."""
@@ -36,18 +35,18 @@ Timings = list[tuple[int, float]]
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_cell(parser)
-    parser.set_defaults(physical=1_000_000, workers=2, engine=SPARK)
+    parser.set_defaults(physical=1_000_000, workers=2, engine=SparkEngine.name)
     parser.add_argument("--batches", type=whole(2, MAX_BATCHES), default=4, metavar="N", help="number of batches")
 
 
 def run(args: argparse.Namespace) -> int:
     cell = cell_of(args)
-    if cell.engine != SPARK or cell.checkpoint:
+    if cell.engine != SparkEngine.name or cell.checkpoint:
         actual = f"--engine {cell.engine}{' --checkpoint' if cell.checkpoint else ''}"
         raise DeltamarkError("spark-batches runs on Spark and keeps no checkpoint", actual, "leave that setting out")
     dataset = quietly(args)
-    stages, reports, maintained = child.forked(lambda _: _maintain(cell, dataset, args.batches), TIMEOUT_S)
-    recomputed = child.forked(lambda _: _recompute(cell, dataset, args.batches), TIMEOUT_S)
+    stages, reports, maintained = child.run_in_child(lambda _: _maintain(cell, dataset, args.batches), TIMEOUT_S)
+    recomputed = child.run_in_child(lambda _: _recompute(cell, dataset, args.batches), TIMEOUT_S)
     rows = [
         (number, loaded, f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.2f}")
         for number, ((loaded, ours), (_, theirs)) in enumerate(zip(maintained, recomputed, strict=True), 1)
@@ -62,23 +61,22 @@ def run(args: argparse.Namespace) -> int:
 
 def _maintain(cell: Cell, dataset: Dataset, batches: int) -> tuple[int, list[dict[str, Any]], Timings]:
     """Return the number of stages, Spark's reports of the micro-batches, and the timings."""
-    with closing(Streamed(cell, dataset, collection(cell, dataset, workload(dataset, cell.workload)))) as streamed:
-        return streamed.stages, streamed.reports, list(_timed(streamed, cell, batches))
+    with closing(SparkEngine.open(cell, dataset, workload(dataset, cell.workload))) as engine:
+        return engine.stages, engine.reports, list(_timed(engine, cell, batches))
 
 
 def _recompute(cell: Cell, dataset: Dataset, batches: int) -> Timings:
-    subject = SparkRecompute(cell.but(engine=SPARK_SQL), dataset)
-    with closing(Handed(subject, cell, dataset, workload(dataset, cell.workload))) as drive:
-        return list(_timed(drive, cell, batches))
+    with closing(SparkSqlEngine(cell, dataset, workload(dataset, cell.workload))) as engine:
+        return list(_timed(engine, cell, batches))
 
 
-def _timed(drive: Drive, cell: Cell, batches: int) -> Iterator[tuple[int, float]]:
+def _timed(engine: Engine, cell: Cell, batches: int) -> Iterator[tuple[int, float]]:
     """Feed batches; yield for each the rows loaded so far and its seconds."""
     loaded = 0
-    while batches > 0 and not drive.feed.done:
-        loaded += drive.take(cell.physical)
+    while batches > 0 and not engine.feed.done:
+        loaded += engine.take(cell.physical)
         started = time.perf_counter()
-        drive.push()
+        engine.apply()
         batches -= 1
         yield loaded, time.perf_counter() - started
 

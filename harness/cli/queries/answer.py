@@ -18,12 +18,11 @@ from decimal import Decimal
 from tabulate import tabulate
 
 from deltamark.datagen.workload import workload
-from deltamark.harness.check import change_stream
-from deltamark.harness.check.decode import Value, shown
+from deltamark.harness.check.change_stream import end_of, open_answer
+from deltamark.harness.check.decode import Value, answer_columns
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
-from deltamark.harness.engines.embedded import open_answer
 from deltamark.queries.catalogue import query
 
 Rows = Sequence[tuple[Value, ...]]
@@ -38,12 +37,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     cell, dataset = cell_of(args), quietly(args)
     work = workload(dataset, cell.workload)
-    end = change_stream.asked(work, cell.logical, args.rounds, args.at)
-    with closing(open_answer(cell, dataset, work)) as engine:
-        snapshot = Snapshot(engine.schema)
-        for changes in change_stream.changes(cell, dataset, engine, end):
+    end = end_of(work, cell.logical, args.rounds, args.at)
+    with closing(open_answer(cell, dataset, work)) as stream:
+        snapshot = Snapshot(stream.schema)
+        for changes in stream.changes(end):
             snapshot.add(changes)
-        names = [column.name for column in shown(engine.schema)]
+        names = [column.name for column in answer_columns(stream.schema)]
         FORMATS[args.format](names, snapshot.answer(query(cell.query).order))
     return 0
 

@@ -14,10 +14,10 @@ from contextlib import closing
 
 from deltamark.datagen.workload import workload
 from deltamark.harness.check import change_stream
-from deltamark.harness.check.change_csv import Digest, Lines
+from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
-from deltamark.harness.engines.embedded import open_stream
+from deltamark.harness.engines.registry import open_stream
 
 BLOCK_ROWS = 1 << 16
 """Changes that are written at once; not measured."""
@@ -32,12 +32,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     cell, dataset = cell_of(args), quietly(args)
     work = workload(dataset, cell.workload)
-    end = change_stream.asked(work, cell.logical, args.rounds, args.at)
+    end = change_stream.end_of(work, cell.logical, args.rounds, args.at)
     with closing(open_stream(cell, dataset, work)) as engine:
-        lines, digest = Lines(engine.schema), Digest()
+        lines, digest = ChangeCsv(engine.schema), Digest()
         if not args.digest:
             print(lines.header, flush=True)
-        for changes in change_stream.gathered(change_stream.changes(cell, dataset, engine, end), BLOCK_ROWS):
+        for changes in change_stream.gathered(change_stream.changes(engine, end), BLOCK_ROWS):
             if args.digest:
                 lines.digest(changes, digest)
                 continue

@@ -31,28 +31,29 @@ from deltamark.datagen.make import Wanted
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.cli.options import MAX_BATCHES, batch_size, whole, worker_count
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.engines.embedded import ENGINES
-from deltamark.harness.engines.spark import SPARK, on_master
+from deltamark.harness.console.table import text as text_of
+from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, capabilities
+from deltamark.harness.engines.spark_session import on_master
+from deltamark.harness.results.table_record import MeasuredRow, TableRecord
 from deltamark.harness.suites.graphs import skew
-from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream, open_graph, oriented
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream, open_graph, oriented
 from deltamark.harness.suites.graphs.load_simulation import simulation
-from deltamark.harness.suites.graphs.motif_runs import Measured, counted, indexed, oracle, relations_of, triangular
+from deltamark.harness.suites.graphs.motif_runs import MotifCosts, counted, indexed, oracle, relations_of, triangular
 from deltamark.harness.suites.graphs.motif_runs import run as steps
 from deltamark.harness.suites.graphs.spark_motifs import (
     INDEXES,
     Changes,
     Counting,
-    Place,
+    GraphLocation,
     Seeded,
     executor_bytes,
     index_bytes,
+    index_placement,
     seeded,
-    settled,
 )
 from deltamark.harness.suites.graphs.spark_motifs import run as run_on_spark
-from deltamark.harness.suites.run import WrongError
-from deltamark.harness.tables.render import text as text_of
-from deltamark.harness.tables.suites.findings import named
+from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.tables.suites.rows import named
 from deltamark.harness.tables.suites.skew import loads
 from deltamark.queries.graph.motifs import motif
 from deltamark.queries.graph.pattern import Pattern
@@ -60,7 +61,7 @@ from deltamark.queries.graph.pattern import Pattern
 Changing = Iterator[tuple[Batch, int]]
 """The changes of an answer, and how many changes of edges have been fed until then."""
 
-Engine = Callable[[Collection, Measured], Changing]
+Engine = Callable[[Collection, MotifCosts], Changing]
 
 CHANGES, SHARDS = 10_000, 2
 SHOWN = ("count", "rows", "lists")
@@ -92,7 +93,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     text = "changes of edges at a time; with --static proposals of a round (default 10000, 100000; of a shard 1000)"
     add("--batch", type=batch_size, metavar="N", help=text)
     add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
-    add("--engine", choices=ENGINES, default=ENGINES[0], help=f"{' or '.join(ENGINES)} (default {ENGINES[0]})")
+    add("--engine", choices=STREAM_ENGINES, default=DEFAULT, help=f"{' or '.join(STREAM_ENGINES)} (default {DEFAULT})")
     text = "on Spark: at every shard, or spread by key (default auto: broadcast if they fit, see README)"
     add("--indexes", choices=INDEXES, default=INDEXES[0], help=text)
     text = "with --static: count on so many virtual shards, by BiGJoin and BiGJoin-S, and show the loads of shards; "
@@ -120,7 +121,7 @@ def run(chosen: argparse.Namespace) -> int:
     by = triangular(pattern, edges) if chosen.triangles else pattern
     if chosen.show == "lists" and not chosen.static:
         raise DeltamarkError("lists are of a graph that does not change", "--show lists", "add --static, or show rows")
-    if chosen.engine == SPARK:
+    if capabilities(chosen.engine).has_session:
         return _on_spark(chosen, pattern, by, edges)
     if chosen.shards:
         return _sharded(chosen, pattern, edges)
@@ -133,15 +134,19 @@ def run(chosen: argparse.Namespace) -> int:
     )
 
 
-def _maintained(chosen: argparse.Namespace, pattern: Pattern, found: Collection, stream: Stream, engine: Engine) -> int:
+def _maintained(
+    chosen: argparse.Namespace, pattern: Pattern, found: Collection, stream: EdgeStream, engine: Engine
+) -> int:
     """Count or list what a plan finds while edges come and go."""
-    measured = Measured()
+    measured = MotifCosts()
     if chosen.show == "rows":
         return _rows(chosen, found.schema.names, stream, engine(found, measured), measured)
     return _count(chosen, pattern, stream, engine(found.count(), measured), measured)
 
 
-def _count(chosen: argparse.Namespace, pattern: Pattern, stream: Stream, changing: Changing, measured: Measured) -> int:
+def _count(
+    chosen: argparse.Namespace, pattern: Pattern, stream: EdgeStream, changing: Changing, measured: MotifCosts
+) -> int:
     batches, total = len(stream.starts), 0
     asked = (
         {int(each) for each in np.linspace(batches, 1, min(chosen.check, batches)).round()} if chosen.check else set()
@@ -157,7 +162,7 @@ def _count(chosen: argparse.Namespace, pattern: Pattern, stream: Stream, changin
     return 0
 
 
-def _is_right(pattern: Pattern, stream: Stream, fed: int, total: int) -> bool:
+def _is_right(pattern: Pattern, stream: EdgeStream, fed: int, total: int) -> bool:
     """Hold a count against DuckDB's."""
     right = oracle(pattern, stream, fed)
     if right != total:
@@ -165,7 +170,7 @@ def _is_right(pattern: Pattern, stream: Stream, fed: int, total: int) -> bool:
     return right == total
 
 
-def _tell(chosen: argparse.Namespace, stream: Stream, measured: Measured) -> None:
+def _tell(chosen: argparse.Namespace, stream: EdgeStream, measured: MotifCosts) -> None:
     """Say on standard error what a run took."""
     rate = measured.updates / max(measured.seconds, 1e-9)
     words = [f"{measured.updates:,} changes of edges in {measured.seconds:.3f} s, {rate:,.0f}/s"]
@@ -178,7 +183,7 @@ def _tell(chosen: argparse.Namespace, stream: Stream, measured: Measured) -> Non
 
 
 def _rows(
-    chosen: argparse.Namespace, names: Sequence[str], stream: Stream, changing: Changing, measured: Measured
+    chosen: argparse.Namespace, names: Sequence[str], stream: EdgeStream, changing: Changing, measured: MotifCosts
 ) -> int:
     """List what is found at the end, with how often it is."""
     parts = [np.column_stack([each.diff, *(each.columns[name] for name in names)]) for each, _ in changing]
@@ -201,14 +206,14 @@ def _on_spark(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: 
     shards = chosen.shards or SHARDS
     spark = on_master(chosen.master, shards)
     graph = str(Path(chosen.graph).resolve()) if Path(chosen.graph).exists() else chosen.graph
-    place = Place(graph, str(chosen.data.resolve()), chosen.orient)
+    place = GraphLocation(graph, str(chosen.data.resolve()), chosen.orient)
     found = by.dataflow(relations_of(edges), chosen.variant)
-    indexes = settled(chosen.indexes, found, executor_bytes(spark))
+    indexes = index_placement(chosen.indexes, found, executor_bytes(spark))
     print(f"indexes: {indexes}, about {index_bytes(found) / 1e6:,.1f} MB in all; {shards} shards", file=sys.stderr)
     if not chosen.static:
         changes = Changes.of(place, chosen.workload, chosen.batch or CHANGES)
 
-        def engine(plan: Collection, measured: Measured) -> Changing:
+        def engine(plan: Collection, measured: MotifCosts) -> Changing:
             return run_on_spark(spark, by_key(plan) if indexes == "exchange" else plan, changes, shards, measured)
 
         return _maintained(chosen, pattern, found, changes.stream, engine)
@@ -219,7 +224,7 @@ def _on_spark(chosen: argparse.Namespace, pattern: Pattern, by: Pattern, edges: 
             by_key(seeded(by, edges, chosen.variant).count()),
             Seeded.of(place, chosen.batch or BATCH_PROPOSALS),
         )
-        total = sum(counted(each) for each, _ in run_on_spark(spark, counting, seeds, shards, Measured()))
+        total = sum(counted(each) for each, _ in run_on_spark(spark, counting, seeds, shards, MotifCosts()))
     return _told(chosen, pattern, edges, total)
 
 
@@ -242,10 +247,14 @@ def _sharded(chosen: argparse.Namespace, pattern: Pattern, edges: Edges) -> int:
     batch = chosen.batch or simulation.BATCH
     try:
         pair = list(skew.loads(edges, chosen.motif, pattern, shards=chosen.shards, batch=batch))
-    except WrongError as error:
+    except WrongAnswerError as error:
         print(f"WRONG: {error}", file=sys.stderr)
         return 2
-    print(text_of(named(loads(pair), f"{chosen.motif}, {chosen.shards} shards")))
+    print(
+        text_of(
+            named(loads([MeasuredRow(TableRecord(), row) for row in pair]), f"{chosen.motif}, {chosen.shards} shards")
+        )
+    )
     asked = chosen.check and not _is_right(
         pattern, WORKLOADS["load"](edges, 1), len(edges), int(pair[0].least("found"))
     )

@@ -24,7 +24,7 @@ from deltamark.harness.check import verify
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_sizes, physical, whole, worker_counts
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.engines.embedded import ENGINES, known
+from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, known_stream_engine
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import QUERIES, query
 from deltamark.queries.parameters import parameters
@@ -40,7 +40,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--logical", default="1,7,1000", help="rounds that share a logical time, separated by commas")
     add("--physical", default="1,13,1000,all", help="logical batches fed at once, separated by commas")
     add("--workers", default="1", help="numbers of workers, separated by commas")
-    add("--engine", default=ENGINES[0], help=f"engine whose streams are compared: {' or '.join(ENGINES)}")
+    add("--engine", default=DEFAULT, help=f"engine whose streams are compared: {' or '.join(STREAM_ENGINES)}")
     add("--times", default="40", metavar="K", help="number of logical times to check, or every")
     add("--seed", type=whole(0, MAX_SEED), default=0, help="seed of the times and of the batch sizes")
     text = "seed that draws the queries' parameters (default: validation parameters)"
@@ -93,7 +93,7 @@ def _request(args: argparse.Namespace) -> VerifyRequest:
     times = 0 if args.times == "every" else whole_number(args.times, 1, MAX_TIMES)
     return VerifyRequest(
         tuple(queries), workloads, batch_sizes(args.logical), tuple(map(physical, args.physical.split(","))),
-        worker_counts(args.workers), times, args.seed, args.parameters, known(args.engine), args.master,
+        worker_counts(args.workers), times, args.seed, args.parameters, known_stream_engine(args.engine), args.master,
     )  # fmt: skip
 
 

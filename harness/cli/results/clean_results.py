@@ -1,4 +1,4 @@
-"""Remove the records of this machine. What is published and what the README shows stay."""
+"""Remove the records of this machine. Published numbers and the reference records of the README stay."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import argparse
 from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.results.tables import add_machine, directory
 from deltamark.harness.cli.sweep_options import add_results
+from deltamark.harness.console.console import say
 from deltamark.harness.results import store
 
 FILES = (store.RECORDS, store.FINDINGS, store.SESSIONS, "report.html")
@@ -18,11 +19,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_machine(parser)
 
 
-def run(chosen: argparse.Namespace) -> int:
-    where = directory(chosen)
-    with store.writing(where):
-        read, found = store.read(where), store.findings(where)
+def run(args: argparse.Namespace) -> int:
+    path = directory(args)
+    with store.writing(path):
+        stored = store.read(path)
         for name in FILES:
-            (where / name).unlink(missing_ok=True)
-    print(f"{where}: {len(read.records) + read.foreign + len(found)} records removed")
+            (path / name).unlink(missing_ok=True)
+    say(f"{path}: {len(stored.records) + stored.foreign} records removed")
     return 0

@@ -2,7 +2,7 @@
 
 The records lie in results/reference; the tables go between the markers of the README.
 
-`make readme MACHINE=...` makes the last records of that directory of results the reference first, those of one suite.
+`make readme MACHINE=...` first replaces the reference of one suite by the last records of that directory of results.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.options import add_sf
-from deltamark.harness.cli.results.tables import add_machine, directory, findings, records
+from deltamark.harness.cli.results.tables import add_machine, directory, records
 from deltamark.harness.cli.sweep_options import add_results, add_suite
-from deltamark.harness.console import sweep_lines
+from deltamark.harness.console.console import say
+from deltamark.harness.console.reporter import session_header
+from deltamark.harness.console.table import folded, markdown
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.finding import Finding, latest
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import TPCH, Record, latest, of_queries
 from deltamark.harness.results.session import Header
-from deltamark.harness.suites import TPCH
-from deltamark.harness.tables import suite_tables, tables
-from deltamark.harness.tables.render import folded, markdown
+from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.tables import tables
 
 ROOT = machine.ROOT
 README, REFERENCE = ROOT / "README.md", "reference"
 BEGIN, END = "<!-- tables: made by make readme -->\n", "<!-- end of tables -->\n"
-OPEN = ("physical", "product", "workers")
-"""The post's tables, which are shown at once."""
+UNFOLDED = ("physical", "product", "workers")
+"""The post's tables."""
 
-TITLES = {"graph": "Graphs", "loops": "Distances", "shared": "Sharing"}
+Headers = Mapping[str, Header]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -44,80 +44,80 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(sf=Decimal(1), machine=REFERENCE)
 
 
-def run(chosen: argparse.Namespace) -> int:
-    reference = chosen.results / REFERENCE
-    if directory(chosen) != reference:
-        _copy(chosen, reference)
-    text = README.read_text(encoding="utf-8")
-    made = with_tables(text, section(reference))
+def run(args: argparse.Namespace) -> int:
+    reference = args.results / REFERENCE
+    if directory(args) != reference:
+        _replace_reference(args, reference)
+    readme = with_tables(README.read_text(encoding="utf-8"), section(reference))
     with naming(README):
-        README.write_text(made, encoding="utf-8")
-    print(f"{README}: tables of {reference}")
+        README.write_text(readme, encoding="utf-8")
+    say(f"{README}: tables of {reference}")
     return 0
 
 
-def _copy(chosen: argparse.Namespace, reference: Path) -> None:
-    """Make the last record of every cell of a suite, and the headers of their sessions, the reference."""
-    kept, found = store.read(reference).records, store.findings(reference)
-    if chosen.suite == TPCH:
-        kept = list(store.latest(records(chosen)).values())
-    else:
-        found = [each for each in found if each.suite != chosen.suite] + latest(findings(chosen))
-    headers = store.sessions(reference) | store.sessions(directory(chosen))
+def _replace_reference(args: argparse.Namespace, reference: Path) -> None:
+    """Replace the reference of a suite by the last record of each of its cells, and the headers of their sessions."""
+    others = [record for record in store.read(reference).records if record.suite != args.suite]
+    kept = [*others, *latest(records(args)).values()]
+    headers = store.sessions(reference) | store.sessions(directory(args))
     for name in (store.RECORDS, store.FINDINGS, store.SESSIONS):
         (reference / name).unlink(missing_ok=True)
     with store.writing(reference) as writer:
         for record in kept:
             writer.add(record)
-        if found:
-            writer.add_findings(found)
-        for session in _sessions([*kept, *found]):
-            writer.add_session(_placeless(_header(headers, session)))
+        for session in _sessions(kept):
+            writer.add_session(_without_paths(_header(headers, session)))
 
 
-def _header(headers: Mapping[str, Header], session: str) -> Header:
+def _header(headers: Headers, session: str) -> Header:
     if session not in headers:
         remedy = f"restore {store.SESSIONS} beside the records, or measure again"
-        raise DeltamarkError("no header of the session that made a record", session, remedy)
+        raise DeltamarkError("no header of the session of a record", session, remedy)
     return headers[session]
 
 
-def _placeless(header: Header) -> Header:
-    """Leave out of a session's command where files lay: that is nobody else's business, and not what was measured."""
+def _without_paths(header: Header) -> Header:
+    """Remove the directories of data and results from a session's command, which do not matter to its numbers."""
     words = shlex.split(header["argv"])
-    named = {at + 1 for at, word in enumerate(words) if word in ("--data", "--results")}
+    values = {at + 1 for at, word in enumerate(words) if word in ("--data", "--results")}
     kept = [
         word
         for at, word in enumerate(words)
-        if at not in named and not re.match(r"(--data|--results|DATA|RESULTS)(=|$)", word)
+        if at not in values and not re.match(r"(--data|--results|DATA|RESULTS)(=|$)", word)
     ]
     return {**header, "argv": shlex.join(kept)}
 
 
-def _sessions(made: Iterable[Record | Finding]) -> list[str]:
-    return list(dict.fromkeys(each.session for each in made))
+def _sessions(of_records: Iterable[Record]) -> list[str]:
+    return list(dict.fromkeys(record.session for record in of_records))
 
 
 def section(reference: Path) -> str:
-    """Return what stands between the markers."""
-    read, found, headers = store.read(reference).records, store.findings(reference), store.sessions(reference)
-    parts = [f"{sweep_lines.header(_header(headers, session))}\n" for session in _sessions(read)]
-    for sf in sorted({record.sf for record in read}):
-        parts.append(f"Scale factor {sf}:\n")
-        parts += [markdown(table) if table.name in OPEN else folded(table) for table in tables(read, sf)]
-    for suite, title in TITLES.items():
-        of_suite = [each for each in found if each.suite == suite]
+    """Return the text between the markers."""
+    stored, headers = store.read(reference).records, store.sessions(reference)
+    parts = []
+    for suite in SUITES.values():
+        of_suite = [record for record in stored if record.suite == suite.NAME]
         if of_suite:
-            parts.append(f"### {title}\n")
-            parts += [f"{sweep_lines.header(_header(headers, session))}\n" for session in _sessions(of_suite)]
-            parts += map(folded, suite_tables(of_suite, suite))
+            parts += [f"### {suite.TITLE}\n"] if suite.NAME != TPCH else []
+            parts += [f"{session_header(_header(headers, session))}\n" for session in _sessions(of_suite)]
+            parts += _tpch_tables(of_suite) if suite.NAME == TPCH else map(folded, suite.tables(of_suite))
     return "\n".join(parts)
 
 
-def with_tables(readme: str, made: str) -> str:
-    """Replace what stands between the markers."""
+def _tpch_tables(of_suite: Sequence[Record]) -> list[str]:
+    parts = []
+    for sf in sorted({record.dataset.removeprefix("SF ") for record in of_suite}):
+        parts.append(f"Scale factor {sf}:\n")
+        of_sf = tables(of_queries(of_suite, sf), sf)
+        parts += [markdown(table) if table.name in UNFOLDED else folded(table) for table in of_sf]
+    return parts
+
+
+def with_tables(readme: str, tables_text: str) -> str:
+    """Replace the text between the markers."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise DeltamarkError("no place for tables in the README", f"{BEGIN.strip()} ... {END.strip()}", "restore it")
-    return f"{before}{begin}\n{made}\n{end}{after}"
+    return f"{before}{begin}\n{tables_text}\n{end}{after}"

@@ -8,12 +8,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from deltamark.errors import naming
+from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.options import add_sf
-from deltamark.harness.cli.results.tables import add_machine, comparable, directory, records
+from deltamark.harness.cli.results.tables import add_machine, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
+from deltamark.harness.console.console import say
 from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results import store
+from deltamark.harness.results.record import of_queries
+from deltamark.harness.results.table_record import TableRecord
 
 FILE = "report.html"
 
@@ -22,17 +25,21 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_sf(parser)
     add_results(parser)
     add_machine(parser)
-    text = f"where it is written (default {FILE} beside the records)"
+    text = f"output file (default {FILE} beside the records)"
     parser.add_argument("--output", type=Path, metavar="FILE", help=text)
 
 
-def run(chosen: argparse.Namespace) -> int:
-    where = directory(chosen)
-    found = store.findings(where)
-    known = comparable(where, str(chosen.sf)) if found else records(chosen)
-    made = page(ReportData(known, store.sessions(where), where.name, str(chosen.sf), found))
-    path = chosen.output or where / FILE
+def run(args: argparse.Namespace) -> int:
+    machine, sf = directory(args), str(args.sf)
+    stored = store.read(machine)
+    warn_of_foreign(stored, machine)
+    queries = of_queries(stored.records, sf)
+    others = [record for record in stored.records if isinstance(record, TableRecord)]
+    if not (queries or others):
+        raise DeltamarkError("nothing is measured", f"{machine}, SF {sf}", f"make bench SF={sf}")
+    html = page(ReportData(queries, store.sessions(machine), machine.name, sf, others))
+    path = args.output or machine / FILE
     with naming(path):
-        path.write_text(made, encoding="utf-8")
-    print(f"{path}: {len(made.encode()) / 1e6:.1f} MB")
+        path.write_text(html, encoding="utf-8")
+    say(f"{path}: {len(html.encode()) / 1e6:.1f} MB")
     return 0

@@ -1,4 +1,4 @@
-"""Print the tables of the results.
+"""Print the tables of a suite.
 
 They are made from records alone.
 """
@@ -6,19 +6,16 @@ They are made from records alone.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.sweep_options import add_results, add_suite
+from deltamark.harness.console.console import OUT, warn
+from deltamark.harness.console.table import FORMATS
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.finding import Finding
-from deltamark.harness.results.record import Record
-from deltamark.harness.suites import TPCH
-from deltamark.harness.tables import suite_tables, tables
-from deltamark.harness.tables.entry import Table
-from deltamark.harness.tables.render import FORMATS
+from deltamark.harness.results.record import TPCH, Record, of_queries
+from deltamark.harness.suites.registry import SUITES
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -26,60 +23,44 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_sf(parser)
     add_results(parser)
     add_machine(parser)
-    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print them (default text)")
-    parser.add_argument("--table", default="", metavar="NAME", help="which (default all)")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default text)")
+    parser.add_argument("--table", default="", metavar="NAME", help="table to print (default all)")
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--machine", default="", help="whose records, as directories of results are named (default this)"
-    )
+    text = "machine whose records to read, by the name of its directory in results (default this machine)"
+    parser.add_argument("--machine", default="", help=text)
 
 
-def run(chosen: argparse.Namespace) -> int:
-    made = {table.name: table for table in _made(chosen)}
-    shown = [table for name, table in made.items() if chosen.table in ("", name, name.partition("-")[0])]
-    if not shown:
-        raise unknown("table", chosen.table, made)
-    print("\n".join(FORMATS[chosen.format](table) for table in shown), end="")
+def run(args: argparse.Namespace) -> int:
+    tables = {table.name: table for table in SUITES[args.suite].tables(records(args))}
+    selected = [table for name, table in tables.items() if args.table in ("", name, name.partition("-")[0])]
+    if not selected:
+        raise unknown("table", args.table, tables)
+    OUT.out("\n".join(FORMATS[args.format](table) for table in selected), highlight=False, end="")
     return 0
 
 
-def _made(chosen: argparse.Namespace) -> list[Table]:
-    """Make the tables of TPC-H at a scale factor, or all of another suite."""
-    if chosen.suite == TPCH:
-        return tables(records(chosen), str(chosen.sf))
-    return suite_tables(findings(chosen), chosen.suite)
+def directory(args: argparse.Namespace) -> Path:
+    path: Path = args.results / (args.machine or machine.name(machine.facts()))
+    return path
 
 
-def directory(chosen: argparse.Namespace) -> Path:
-    found: Path = chosen.results / (chosen.machine or machine.name(machine.facts()))
-    return found
+def records(args: argparse.Namespace) -> list[Record]:
+    """Read the records of the selected suite, for TPC-H of the scale factor; raise an error if there are none."""
+    path = directory(args)
+    stored = store.read(path)
+    warn_of_foreign(stored, path)
+    of_suite: list[Record] = [record for record in stored.records if record.suite == args.suite]
+    dataset, setting = f"suite {args.suite}", f"SUITE={args.suite}"
+    if args.suite == TPCH:
+        of_suite = [*of_queries(of_suite, str(args.sf))]
+        dataset, setting = f"SF {args.sf}", f"SF={args.sf}"
+    if not of_suite:
+        raise DeltamarkError("nothing is measured", f"{path}, {dataset}", f"make bench {setting}")
+    return of_suite
 
 
-def records(chosen: argparse.Namespace) -> list[Record]:
-    """Read the records that a command asks for."""
-    found = comparable(directory(chosen), str(chosen.sf))
-    if not found:
-        raise DeltamarkError(
-            "nothing is measured", f"{directory(chosen)}, SF {chosen.sf}", f"make bench SF={chosen.sf}"
-        )
-    return found
-
-
-def findings(chosen: argparse.Namespace) -> list[Finding]:
-    """Read what the suite that a command asks for has found."""
-    found = [each for each in store.findings(directory(chosen)) if each.suite == chosen.suite]
-    if not found:
-        raise DeltamarkError(
-            "nothing is measured", f"{directory(chosen)}, suite {chosen.suite}", f"make bench SUITE={chosen.suite}"
-        )
-    return found
-
-
-def comparable(where: Path, sf: str) -> list[Record]:
-    """Read the records of a machine and a scale factor, and say so where some are of other versions."""
-    read = store.read(where)
-    if read.foreign:
-        print(f"{read.foreign} records of other versions are not comparable, and left out: {where}", file=sys.stderr)
-    return [record for record in read.records if record.sf == sf]
+def warn_of_foreign(stored: store.StoredRecords, path: Path) -> None:
+    if stored.foreign:
+        warn(f"{stored.foreign} records of other versions are not comparable, and left out: {path}")

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.report.charts.marks import LOOKS, LegendEntry, Look, look
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.lookup import DUCKDB, SPARK, SPARK_SQL, Lookup
-
-ON_SPARK = (SPARK, SPARK_SQL)
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.lookup import DUCKDB, Lookup
 
 Runner = tuple[str, int]
 """An engine and its number of workers, or of shards on Spark. Each runner has a look of its own."""
 
 
-def chart_records(lookup: Lookup) -> list[Record]:
+def chart_records(lookup: Lookup) -> list[QueryRecord]:
     """Return the records that charts draw: right answers of default dataflows.
 
     An engine is drawn with one worker, because more workers have their own chart, unless it was only measured with
     several. Spark has no records with one worker, so it is drawn with each number of shards.
     """
-    records = [record for record in lookup.records if record.shown and record.default]
-    single = {record.engine for record in records if record.workers == 1} - {*ON_SPARK}
+    records = [record for record in lookup.records if record.has_numbers and record.is_default]
+    single = {each.engine for each in records if each.workers == 1 and not capabilities(each.engine).has_session}
     return [record for record in records if record.workers == 1 or record.engine not in single]
 
 
-def runner(record: Record) -> Runner:
+def runner(record: QueryRecord) -> Runner:
     return record.engine, record.workers
 
 
-def in_order(lookup: Lookup, records: Iterable[Record]) -> list[Record]:
+def in_order(lookup: Lookup, records: Iterable[QueryRecord]) -> list[QueryRecord]:
     """Sort records by runner, those of our engine first. The sort is stable."""
     return sorted(records, key=lambda record: (lookup.engines.index(record.engine), record.workers))
 
 
-def look_of(lookup: Lookup, record: Record) -> Look:
+def look_of(lookup: Lookup, record: QueryRecord) -> Look:
     """Return the look of a runner: the color of its engine, and an outline for each number of workers."""
     own = look(lookup.engines.index(record.engine))
     numbers = sorted(
@@ -48,19 +47,20 @@ def look_of(lookup: Lookup, record: Record) -> Look:
 
 
 def runner_words(engine: str, workers: int) -> str:
-    name = {DUCKDB: "DuckDB, recomputing", SPARK_SQL: "spark-sql, recomputing"}.get(engine, engine)
-    if engine in ON_SPARK:
+    name = "DuckDB" if engine == DUCKDB else engine
+    name += ", recomputing" * capabilities(engine).recomputes
+    if capabilities(engine).has_session:
         return f"{name}, {workers} shard{'s' if workers > 1 else ''}"
     return f"{name}, {workers} workers" if workers > 1 else name
 
 
-def runner_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
+def runner_legend(lookup: Lookup, records: Iterable[QueryRecord]) -> Iterator[LegendEntry]:
     """Return legend entries for the runners of records without retractions."""
     runners = {runner(record): record for record in in_order(lookup, records) if record.workload == "insert"}
     return (LegendEntry(look_of(lookup, record), "solid", runner_words(*key)) for key, record in runners.items())
 
 
-def retraction_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
+def retraction_legend(lookup: Lookup, records: Iterable[QueryRecord]) -> Iterator[LegendEntry]:
     """Return legend entries for the runners and workloads with retractions."""
     retracting = [record for record in in_order(lookup, records) if record.workload != "insert"]
     for (key, workload), record in {(runner(record), record.workload): record for record in retracting}.items():

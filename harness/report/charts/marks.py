@@ -11,7 +11,7 @@ from typing import Literal
 
 from deltamark.harness.report.charts.markup import Attribute, Child, Markup, tag
 from deltamark.harness.report.tooltip import Tooltip
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord
 
 Kind = Literal["solid", "hollow", "dotted"]
 Keys = Mapping[str, str]
@@ -21,7 +21,7 @@ SIZE = 3.5
 """Half the width of a mark, in pixels."""
 
 
-def keys_of(record: Record) -> dict[str, str]:
+def keys_of(record: QueryRecord) -> dict[str, str]:
     return {"query": record.query, "engine": record.engine, "workload": record.workload}
 
 

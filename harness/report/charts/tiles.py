@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from deltamark.harness.console.formatting import TableEntry, brief, rate, ratio
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.charts.markup import Markup, joined, tag
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import Entry, brief, rate, ratio
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
 RECOMPUTED_ROUNDS = 1000
@@ -15,7 +15,7 @@ RECOMPUTED_ROUNDS = 1000
 
 
 def tiles(lookup: Lookup) -> Markup:
-    good = [record for record in lookup.records if record.shown]
+    good = [record for record in lookup.records if record.has_numbers]
     verified = sum(bool(record.verified) for record in good)
     text = f"of {len(lookup.records):,} cells have a verified answer"
     numbers = [(f"{verified:,}", text), *((entry.text, text) for entry, text in _numbers(lookup) if entry.value > 0)]
@@ -24,7 +24,7 @@ def tiles(lookup: Lookup) -> Markup:
     return joined([tag("dl", entries, class_="tiles"), note])
 
 
-def _numbers(lookup: Lookup) -> Iterable[tuple[Entry, str]]:
+def _numbers(lookup: Lookup) -> Iterable[tuple[TableEntry, str]]:
     """Yield geometric means over the queries for which the number was measured."""
     peaks = [max(rates) for query in lookup.queries if (rates := _rates(lookup, query))]
     yield rate(geomean(peaks)), f"tuples at the best batch size, mean* of {len(peaks)} queries"
@@ -35,7 +35,8 @@ def _numbers(lookup: Lookup) -> Iterable[tuple[Entry, str]]:
         (lookup.find(query, RECOMPUTED_ROUNDS, 1), lookup.recomputed(query, RECOMPUTED_ROUNDS))
         for query in lookup.queries
     ]
-    gains = [ours.rate / theirs.rate for ours, theirs in pairs if ours and theirs and ours.shown and theirs.shown]
+    good = [(ours, theirs) for ours, theirs in pairs if ours and theirs and ours.has_numbers and theirs.has_numbers]
+    gains = [ours.rate / theirs.rate for ours, theirs in good]
     yield ratio(geomean(gains)), f"as fast as recomputing every {RECOMPUTED_ROUNDS:,} rounds, mean*"
 
 
@@ -43,10 +44,10 @@ def _rates(lookup: Lookup, query: str) -> list[float]:
     return [
         record.rate
         for record in lookup.records
-        if record.query == query and record.engine == lookup.engines[0] and record.workload == "insert" and record.shown
+        if (record.query, record.engine, record.workload) == (query, lookup.engines[0], "insert") and record.has_numbers
     ]
 
 
-def _shown(lookup: Lookup, physical: int) -> list[Record]:
+def _shown(lookup: Lookup, physical: int) -> list[QueryRecord]:
     records = [lookup.find(query, 1, physical) for query in lookup.queries]
-    return [record for record in records if record is not None and record.shown]
+    return [record for record in records if record is not None and record.has_numbers]

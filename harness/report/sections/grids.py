@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 
+from deltamark.harness.console.formatting import TableEntry
+from deltamark.harness.console.table import Row, Table
 from deltamark.harness.report.charts.marks import Keys, data
 from deltamark.harness.report.charts.markup import Attribute, Markup, tag
-from deltamark.harness.tables.entry import Entry, Row, Table
 from deltamark.harness.tables.lookup import EMBEDDED
 
 BAD = ("WRONG", "failed")
@@ -35,7 +36,7 @@ def _cells(row: Row) -> list[Markup]:
     return [tag("th", first.text, scope="row"), *(tag("td", entry.text, **_attributes(entry)) for entry in rest)]
 
 
-def _attributes(entry: Entry) -> dict[str, Attribute]:
+def _attributes(entry: TableEntry) -> dict[str, Attribute]:
     value = None if math.isnan(entry.value) else repr(entry.value).replace("inf", "Infinity")
     return {"data_value": value, "class_": "bad" if entry.text in BAD else None}
 

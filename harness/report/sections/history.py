@@ -6,19 +6,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import ceil
 
+from deltamark.harness.console.formatting import ratio
 from deltamark.harness.report.charts.marks import keys_of, look
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
 from deltamark.harness.report.charts.scale import Linear
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import Tooltip, tooltip
-from deltamark.harness.results.record import MEASURING, Record
-from deltamark.harness.tables.entry import ratio
+from deltamark.harness.results.record import MEASURING, QueryRecord
 
 TICKS = 4
 
 
-def history(records: Iterable[Record], engines: Sequence[str]) -> Section | None:
+def history(records: Iterable[QueryRecord], engines: Sequence[str]) -> Section | None:
     """Draw the rates of cells with several sessions, relative to the first session."""
     cells = _cells(records)
     if not cells:
@@ -32,7 +32,7 @@ def history(records: Iterable[Record], engines: Sequence[str]) -> Section | None
         lambda number: sessions[min(int(number), len(sessions) - 1)][5:10], lambda value: f"{value:g}x",
         "rate relative to the first session",
     )  # fmt: skip
-    by_query: dict[str, list[list[Record]]] = defaultdict(list)
+    by_query: dict[str, list[list[QueryRecord]]] = defaultdict(list)
     for cell in cells:
         by_query[cell[0].query].append(cell)
     charts = [_panel(query, axes, by_query[query], sessions, engines) for query in sorted(by_query)]
@@ -44,11 +44,11 @@ def history(records: Iterable[Record], engines: Sequence[str]) -> Section | None
     )  # fmt: skip
 
 
-def _cells(records: Iterable[Record]) -> list[list[Record]]:
+def _cells(records: Iterable[QueryRecord]) -> list[list[QueryRecord]]:
     """Return the last record of each session, for each cell with several sessions."""
-    cells: dict[str, dict[str, Record]] = defaultdict(dict)
+    cells: dict[str, dict[str, QueryRecord]] = defaultdict(dict)
     for record in records:
-        if record.shown and record.measuring == MEASURING:
+        if record.has_numbers and record.measuring == MEASURING:
             cells[record.cell][record.session] = record
     return [
         [by_session[session] for session in sorted(by_session)] for by_session in cells.values() if len(by_session) > 1
@@ -56,7 +56,7 @@ def _cells(records: Iterable[Record]) -> list[list[Record]]:
 
 
 def _panel(
-    query: str, axes: Axes, cells: list[list[Record]], sessions: Sequence[str], engines: Sequence[str]
+    query: str, axes: Axes, cells: list[list[QueryRecord]], sessions: Sequence[str], engines: Sequence[str]
 ) -> Markup:
     lines = [
         Line(
@@ -68,8 +68,9 @@ def _panel(
     return panel(query, axes, {"query": query}, lines)
 
 
-def _point(record: Record, first: Record, sessions: Sequence[str]) -> DataPoint:
+def _point(record: QueryRecord, first: QueryRecord, sessions: Sequence[str]) -> DataPoint:
     usual = tooltip(record)
-    change = f"{ratio(record.rate / first.rate).text} of the first session; commit {record.commit}, {record.at[:16]}"
+    change = f"{ratio(record.rate / first.rate).text} of the first session"
+    change += f"; commit {record.commit}, {record.finished_at[:16]}"
     text = Tooltip(usual.title, (change, *usual.lines), usual.command)
     return DataPoint(sessions.index(record.session), record.rate / first.rate, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deltamark.harness.console.formatting import brief
 from deltamark.harness.report.charts.looks import chart_records, in_order, look_of, runner, runner_legend
 from deltamark.harness.report.charts.marks import keys_of, legend, series
 from deltamark.harness.report.charts.markup import Markup, tag
@@ -9,8 +10,7 @@ from deltamark.harness.report.charts.scale import Log, tick
 from deltamark.harness.report.charts.strips import Strip, spread, strips
 from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import brief
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
 SIZES = (1, 1000, 100_000, 1_000_000)
@@ -31,17 +31,17 @@ def latency(lookup: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _has_size(record: Record, size: int) -> bool:
+def _has_size(record: QueryRecord, size: int) -> bool:
     return record.workload == "insert" and record.batch_rows == size and 1 in (record.logical, record.physical)
 
 
-def _list(lookup: Lookup, scale: Log, size: int, records: list[Record]) -> Markup:
+def _list(lookup: Lookup, scale: Log, size: int, records: list[QueryRecord]) -> Markup:
     rows = [_strip(lookup, scale, query, records) for query in lookup.queries]
     title = "Batches of one round" if size == 1 else f"Batches of {size:,} rounds"
     return tag("div", tag("h3", title), strips(scale, tick, filter(None, rows), label=f"latency, {title}"))
 
 
-def _strip(lookup: Lookup, scale: Log, query: str, records: list[Record]) -> Strip | None:
+def _strip(lookup: Lookup, scale: Log, query: str, records: list[QueryRecord]) -> Strip | None:
     """Draw one record of each runner of a query, with L = 1 if possible."""
     of_query = sorted((record for record in records if record.query == query), key=lambda record: -record.logical)
     ordered = in_order(lookup, {runner(record): record for record in of_query}.values())
@@ -55,10 +55,10 @@ def _strip(lookup: Lookup, scale: Log, query: str, records: list[Record]) -> Str
     )
 
 
-def _marks(lookup: Lookup, scale: Log, record: Record) -> Markup:
+def _marks(lookup: Lookup, scale: Log, record: QueryRecord) -> Markup:
     look = look_of(lookup, record)
     return series(look, "solid", keys_of(record), spread(look, scale, _spread(record), tooltip(record)))
 
 
-def _spread(record: Record) -> tuple[float, float, float]:
+def _spread(record: QueryRecord) -> tuple[float, float, float]:
     return record.latency["p50"], record.latency["p99"], record.latency["max"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from deltamark.harness.console.formatting import megabytes
 from deltamark.harness.report.charts.looks import (
     Runner,
     chart_records,
@@ -19,8 +20,7 @@ from deltamark.harness.report.charts.scale import Log
 from deltamark.harness.report.charts.strips import Strip, dot, strips
 from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import megabytes
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
 MEGABYTE = 1e6
@@ -46,9 +46,9 @@ def state(lookup: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _query_records(lookup: Lookup, query: str) -> list[Record]:
+def _query_records(lookup: Lookup, query: str) -> list[QueryRecord]:
     """Return one record for each runner and workload of a query, those of our engine first."""
-    groups: dict[tuple[Runner, str], list[Record]] = defaultdict(list)
+    groups: dict[tuple[Runner, str], list[QueryRecord]] = defaultdict(list)
     for record in chart_records(lookup):
         if record.query == query and record.state_bytes:
             groups[runner(record), record.workload].append(record)
@@ -58,12 +58,12 @@ def _query_records(lookup: Lookup, query: str) -> list[Record]:
     return in_order(lookup, records)
 
 
-def _mark(lookup: Lookup, scale: Log, record: Record) -> Markup:
+def _mark(lookup: Lookup, scale: Log, record: QueryRecord) -> Markup:
     look = look_of(lookup, record)
     kind: Kind = "solid" if record.workload == "insert" else "hollow"
     value = record.state_bytes / MEGABYTE
     return series(look, kind, keys_of(record), dot(look, scale, value, tooltip(record)))
 
 
-def _megabytes(record: Record) -> str:
+def _megabytes(record: QueryRecord) -> str:
     return f"{megabytes(record.state_bytes).text} MB"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from deltamark.harness.engines.registry import has_stream
+from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.report.charts.looks import Runner, chart_records, look_of, runner, runner_words
 from deltamark.harness.report.charts.marks import Kind, LegendEntry, keys_of, legend
 from deltamark.harness.report.charts.markup import Markup
@@ -13,7 +13,7 @@ from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
 from deltamark.harness.report.charts.scale import Log, short
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
 LineName = tuple[Runner, str, Kind]
@@ -39,7 +39,7 @@ def throughput(lookup: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _lines(lookup: Lookup, query: str) -> dict[LineName, list[Record]]:
+def _lines(lookup: Lookup, query: str) -> dict[LineName, list[QueryRecord]]:
     """Return the records of each line of a query, ordered by batch size."""
     lines = defaultdict(list)
     for record in sorted(chart_records(lookup), key=lambda record: record.batch_rows):
@@ -49,16 +49,16 @@ def _lines(lookup: Lookup, query: str) -> dict[LineName, list[Record]]:
     return lines
 
 
-def _kind(record: Record) -> Kind | None:
+def _kind(record: QueryRecord) -> Kind | None:
     """Return the kind of a record's batches; None if neither L nor P is 1."""
     if record.workload != "insert":
         return "dotted"
-    if record.logical == 1 or not has_stream(record.engine):
+    if record.logical == 1 or not capabilities(record.engine).has_stream:
         return "solid"
     return "hollow" if record.physical == 1 else None
 
 
-def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[Record]]) -> Markup:
+def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[QueryRecord]]) -> Markup:
     drawn = [
         Line(look_of(lookup, records[0]), kind, keys_of(records[0]), list(_points(records)))
         for (_, _, kind), records in lines.items()
@@ -66,12 +66,13 @@ def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[Re
     return panel(query, axes, {"query": query}, drawn)
 
 
-def _points(records: Iterable[Record]) -> Iterable[DataPoint]:
+def _points(records: Iterable[QueryRecord]) -> Iterable[DataPoint]:
     return (DataPoint(record.batch_rows, record.rate, tooltip(record)) for record in records)
 
 
-def _legend_entry(lookup: Lookup, name: LineName, record: Record) -> LegendEntry:
+def _legend_entry(lookup: Lookup, name: LineName, record: QueryRecord) -> LegendEntry:
     runner_key, workload, kind = name
     batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
-    text = f"{runner_words(*runner_key)}: {batches}" if has_stream(record.engine) else runner_words(*runner_key)
+    words = runner_words(*runner_key)
+    text = f"{words}: {batches}" if capabilities(record.engine).has_stream else words
     return LegendEntry(look_of(lookup, record), kind, text)

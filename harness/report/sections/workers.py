@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from math import ceil
 
+from deltamark.harness.console.formatting import ratio
 from deltamark.harness.report.charts.marks import LegendEntry, keys_of, legend, look, series
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.scale import Linear
 from deltamark.harness.report.charts.strips import Strip, dot, strips
 from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import Record
-from deltamark.harness.tables.entry import ratio
+from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
 CellKey = tuple[str, str, str, int, int]
@@ -36,22 +36,22 @@ def workers(lookup: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _groups(lookup: Lookup) -> dict[CellKey, dict[int, Record]]:
-    groups: dict[CellKey, dict[int, Record]] = defaultdict(dict)
+def _groups(lookup: Lookup) -> dict[CellKey, dict[int, QueryRecord]]:
+    groups: dict[CellKey, dict[int, QueryRecord]] = defaultdict(dict)
     for record in lookup.records:
-        if record.shown and record.default:
+        if record.has_numbers and record.is_default:
             key = (record.query, record.engine, record.workload, record.logical, record.physical)
             groups[key][record.workers] = record
     return groups
 
 
-def _gains(records: dict[int, Record]) -> list[tuple[Record, float]]:
+def _gains(records: dict[int, QueryRecord]) -> list[tuple[QueryRecord, float]]:
     """Return the records of several workers, and their speed relative to one worker."""
     one = records.get(1)
     return [(record, record.rate / one.rate) for number, record in sorted(records.items()) if one and number > 1]
 
 
-def _strip(key: CellKey, gains: list[tuple[Record, float]], numbers: list[int], scale: Linear) -> Strip:
+def _strip(key: CellKey, gains: list[tuple[QueryRecord, float]], numbers: list[int], scale: Linear) -> Strip:
     query, _, _, logical, physical = key
     marks: list[Markup] = []
     for record, gain in gains:

@@ -1,4 +1,4 @@
-"""What the suite of graphs measures: motifs in a graph that does not change, and in one that does."""
+"""Measurements of motifs in static and in changing graphs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 from deltamark.dataflow.language.motif import Variant
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.results.finding import Figures, Finding
+from deltamark.harness.results.table_record import Figures, TableRow
 from deltamark.harness.suites.graphs.counting import (
     BY_BIGJOIN,
     BY_HAND,
@@ -29,14 +29,14 @@ WORKERS = (1, 2)
 TRIANGLE, CLIQUE = "triangle", "4-clique"
 
 ROUND_SIZES = (1000, 10_000, 100_000, 1_000_000)
-"""Proposals of a round of BiGJoin."""
+"""Proposals per round of BiGJoin."""
 
 VERTICES = (1, 1000)
-"""That come at a time."""
+"""Vertices per batch."""
 
 
-def static(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
-    """Count a motif by BiGJoin, on each number of workers, and by hand, by turns."""
+def static(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
+    """Count a motif by BiGJoin, on each number of workers, and by hand, alternately."""
     hand = by_hand(name, edges)
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
     with ExitStack() as motifs:
@@ -47,35 +47,35 @@ def static(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
             figures["found"].append(expected)
             figures["by_hand"].append(again)
             for workers, motif in ours.items():
-                seconds, found = timed(motif.count)
-                agree(name, edges, found, (BY_HAND, expected))
+                seconds, matches = timed(motif.count)
+                agree(name, edges, matches, (BY_HAND, expected))
                 figures[f"seconds_w{workers}"].append(seconds)
         alone = ours[WORKERS[0]]
         figures |= {
             "indexed": took, "proposals": [alone.statistics.proposals], "state_bytes": [alone.index_bytes()],
             "state_rows": [alone.index_rows()],
         }  # fmt: skip
-    yield Finding(name, figures, verified=BY_HAND)
+    yield TableRow(name, figures)
 
 
-def rounds(edges: Edges) -> Iterator[Finding]:
+def rounds(edges: Edges) -> Iterator[TableRow]:
     """Count 4-cliques in rounds of several sizes."""
     expected = by_hand(CLIQUE, edges)()
     with closing(bigjoin_of(MOTIFS[CLIQUE], edges)) as motif:
         motif.load({"e": edges.batch()})
         for size in ROUND_SIZES:
-            seconds, found = timed(lambda: motif.count(size))  # noqa: B023 (it is called at once)
-            agree(CLIQUE, edges, found, (BY_HAND, expected))
+            seconds, matches = timed(lambda: motif.count(size))  # noqa: B023 (called within the iteration)
+            agree(CLIQUE, edges, matches, (BY_HAND, expected))
             shown = motif.statistics
             figures: Figures = {
-                "found": [found], "seconds": [seconds], "rounds": [shown.rounds], "most": [max(shown.most)],
+                "found": [matches], "seconds": [seconds], "rounds": [shown.rounds], "most": [max(shown.most)],
                 "held_bytes": [motif.held_bytes()],
             }  # fmt: skip
-            yield Finding(str(size), figures, verified=BY_HAND)
+            yield TableRow(str(size), figures)
 
 
-def at_once(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
-    """Count a motif by delta queries, all edges coming at once."""
+def at_once(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
+    """Count a motif by delta queries over all edges in one batch."""
     hand, count = by_hand(name, edges), MOTIFS[name].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
     for _ in repeated(runs):
@@ -83,14 +83,14 @@ def at_once(edges: Edges, name: str, runs: int) -> Iterator[Finding]:
         figures["found"].append(expected)
         figures["by_hand"].append(again)
         for workers in WORKERS:
-            found, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
-            agree(name, edges, found, (BY_HAND, expected))
+            matches, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
+            agree(name, edges, matches, (BY_HAND, expected))
             figures[f"seconds_w{workers}"].append(measured.seconds)
-    yield Finding(name, figures, verified=BY_HAND)
+    yield TableRow(name, figures)
 
 
-def changing(edges: Edges, batch: int, runs: int) -> Iterator[Finding]:
-    """Maintain the number of triangles while edges come and go, so many at a time; count what is left by hand."""
+def changing(edges: Edges, batch: int, runs: int) -> Iterator[TableRow]:
+    """Maintain the number of triangles while edges are inserted and deleted; count the remaining ones by hand."""
     stream = churn(edges, batch)
     last = left(stream)
     hand = by_hand(TRIANGLE, last)
@@ -98,8 +98,8 @@ def changing(edges: Edges, batch: int, runs: int) -> Iterator[Finding]:
     count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"batches": [len(stream.starts)], "edges": [len(last)], "by_hand": list(theirs)}
     for workers in WORKERS:
-        found, measured = maintained(count, stream, workers)
-        agree(TRIANGLE, edges, found, (BY_HAND, answers[0]))
+        matches, measured = maintained(count, stream, workers)
+        agree(TRIANGLE, edges, matches, (BY_HAND, answers[0]))
         figures |= {
             "changes": [measured.updates],
             f"seconds_w{workers}": [measured.seconds],
@@ -107,31 +107,31 @@ def changing(edges: Edges, batch: int, runs: int) -> Iterator[Finding]:
         }
         if measured.proposals is not None and measured.state_bytes is not None:
             figures |= {"proposals": [measured.proposals], "state_bytes": [measured.state_bytes]}
-    yield Finding(str(batch), figures, verified=BY_HAND)
+    yield TableRow(str(batch), figures)
 
 
-def hub(edges: Edges, variant: Variant) -> Iterator[Finding]:
-    """Let the vertices of a graph come one by one, and count triangles by a variant."""
+def hub(edges: Edges, variant: Variant) -> Iterator[TableRow]:
+    """Insert the vertices of a graph one by one, and count triangles by a variant."""
     count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}, variant).count()
-    found, measured = maintained(count, WORKLOADS["nodes"](edges, 1))
-    agree(TRIANGLE, edges, found, (BY_HAND, by_hand(TRIANGLE, edges)()))
+    matches, measured = maintained(count, WORKLOADS["nodes"](edges, 1))
+    agree(TRIANGLE, edges, matches, (BY_HAND, by_hand(TRIANGLE, edges)()))
     proposals = measured.proposals or 0
     figures: Figures = {
         "seconds": [measured.seconds], "proposals": [proposals], "changes": [measured.updates],
     }  # fmt: skip
-    yield Finding(variant, figures, verified=BY_HAND)
+    yield TableRow(variant, figures)
 
 
-def vertices(edges: Edges, name: str) -> Iterator[Finding]:
-    """Let the vertices of a graph come with the edges that leave them, and maintain how often a motif is there."""
+def vertices(edges: Edges, name: str) -> Iterator[TableRow]:
+    """Insert vertices with their outgoing edges, and maintain the count of a motif."""
     expected = by_bigjoin(name, edges)
     count = MOTIFS[name].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"found": [expected]}
     for size in VERTICES:
         stream = WORKLOADS["nodes"](edges, size)
-        found, measured = maintained(count, stream)
-        agree(name, edges, found, (BY_BIGJOIN, expected))
+        matches, measured = maintained(count, stream)
+        agree(name, edges, matches, (BY_BIGJOIN, expected))
         took = sorted(measured.took)
         figures |= {f"seconds_{size}": [measured.seconds], f"times_{size}": [len(took)]}
         figures |= {f"p50_{size}": [percentile(took, 50)], f"p99_{size}": [percentile(took, 99)]}
-    yield Finding(name, figures, verified=BY_BIGJOIN)
+    yield TableRow(name, figures)

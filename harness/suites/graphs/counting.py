@@ -1,4 +1,4 @@
-"""How motifs are counted where that is measured: by hand, by BiGJoin, by delta queries, each held against another."""
+"""Counts of motifs by hand-written loops, by BiGJoin and by delta queries, compared with one another."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ import numpy as np
 from deltamark.dataflow.language.collection import Collection
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.suites.graphs.baseline import adjacency, four_cliques, triangles
-from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
-from deltamark.harness.suites.graphs.motif_runs import Measured, bigjoin_of, counted, run
-from deltamark.harness.suites.run import WrongError
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
+from deltamark.harness.suites.graphs.motif_runs import MotifCosts, bigjoin_of, counted, run
+from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.queries.graph.motifs import MOTIFS
 
 LOOPS = {"triangle": triangles, "4-clique": four_cliques}
-"""What is written by hand, by the name of its motif."""
+"""The hand-written loops, by the name of their motif."""
 
 BY_HAND, BY_BIGJOIN = "by hand", "by BiGJoin"
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
-MOST_CHANGES, MOST_BATCHES = 50_000, 2000
-"""Of edges, and of times, where edges come and go."""
+MAX_CHANGES, MAX_BATCHES = 50_000, 2000
+"""The limits of a changing workload: changes of edges, and batches."""
 
-ENOUGH = 10.0
-"""Seconds after which no further run begins."""
+REPEAT_SECONDS = 10.0
+"""The time after which no further run begins."""
 
 
 def repeated(runs: int) -> Iterator[None]:
-    """Go on so many times; slow ones get fewer."""
+    """Iterate once per run; slow cells get fewer runs."""
     begun = time.monotonic()
     for number in range(runs):
-        if number and time.monotonic() - begun > ENOUGH:
+        if number and time.monotonic() - begun > REPEAT_SECONDS:
             return
         yield
 
 
-def timed(work: Callable[[], Found]) -> tuple[float, Found]:
-    """Do something; return the seconds that it took, and what came of it."""
+def timed(work: Callable[[], Result]) -> tuple[float, Result]:
+    """Call a function; return the seconds and the result."""
     started = time.perf_counter()
-    found = work()
-    return time.perf_counter() - started, found
+    result = work()
+    return time.perf_counter() - started, result
 
 
 def by_hand(name: str, edges: Edges) -> Callable[[], int]:
-    """Return what counts a motif by hand: its adjacency is made, its loop compiled."""
+    """Return the hand-written counter of a motif, with its adjacency built and its loop compiled."""
     if name not in LOOPS:
         raise unknown("motif by hand", name, LOOPS)
-    loop, made = LOOPS[name], adjacency(edges.src, edges.dst)
+    loop, arrays = LOOPS[name], adjacency(edges.src, edges.dst)
     loop(*adjacency(edges.src[:1], edges.dst[:1]))
-    return lambda: loop(*made)
+    return lambda: loop(*arrays)
 
 
 def by_bigjoin(name: str, edges: Edges) -> int:
@@ -62,38 +62,38 @@ def by_bigjoin(name: str, edges: Edges) -> int:
         return motif.count()
 
 
-def maintained(collection: Collection, stream: Stream, workers: int = 1) -> tuple[int, Measured]:
-    """Maintain a count over a stream of edges; return it as it is at the end, and what that took."""
-    measured = Measured()
+def maintained(collection: Collection, stream: EdgeStream, workers: int = 1) -> tuple[int, MotifCosts]:
+    """Maintain a count over a stream of edges; return the final count and its costs."""
+    measured = MotifCosts()
     total = sum(counted(changes) for changes, _ in run(collection, stream, workers, measured))
     return total, measured
 
 
-def agree(name: str, edges: Edges, found: int, expected: tuple[str, int]) -> None:
-    """Hold a count against another one."""
+def agree(name: str, edges: Edges, matches: int, expected: tuple[str, int]) -> None:
+    """Compare a count with that of another algorithm."""
     other, right = expected
-    if found != right:
-        actual = f"{found:,} in {edges.name}, {other} {right:,}"
-        raise WrongError(f"wrong number of motifs {name}", actual, "ask DuckDB: python -m harness motif --help")
+    if matches != right:
+        actual = f"{matches:,} in {edges.name}, {other} {right:,}"
+        raise WrongAnswerError(f"wrong number of motifs {name}", actual, "ask DuckDB: python -m harness motif --help")
 
 
-def churn(edges: Edges, batch: int) -> Stream:
-    """Let as many edges come as go, so many changes at a time, after most of them were loaded."""
+def churn(edges: Edges, batch: int) -> EdgeStream:
+    """Return a stream that loads most edges, then inserts and deletes equally many, `batch` changes at a time."""
     stream = WORKLOADS["half"](edges, batch)
-    changes = min(MOST_CHANGES, MOST_BATCHES * batch, len(stream.rows) - int(stream.starts[0]))
+    changes = min(MAX_CHANGES, MAX_BATCHES * batch, len(stream.rows) - int(stream.starts[0]))
     if not changes:
         raise DeltamarkError("too few edges to change any", len(edges), "take a larger graph")
     return stream.shortened(changes)
 
 
-def left(stream: Stream) -> Edges:
-    """Return the edges that are there at the end of a stream."""
+def left(stream: EdgeStream) -> Edges:
+    """Return the edges that remain at the end of a stream."""
     kept = np.repeat(np.arange(len(stream.edges)), stream.live(len(stream.rows)))
     return Edges(stream.edges.name, stream.edges.src[kept], stream.edges.dst[kept])
 
 
 def warm() -> None:
-    """Compile or load the kernels, so that no child of this process need to."""
+    """Compile or load the kernels, so that the children of this process inherit them."""
     edges = Edges("three edges", np.array([0, 0, 1]), np.array([1, 2, 2]))
     for name in LOOPS:
         by_hand(name, edges)()

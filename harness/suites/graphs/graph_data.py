@@ -1,4 +1,4 @@
-"""Graphs as the harness has them, whoever made them, and workloads over their edges."""
+"""Graphs, generated or read from files, and workloads over their edges."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from deltamark.datagen.graphs.generator import KINDS, graph
 from deltamark.datagen.graphs.make import directory_of, make_graph, read_graph
 from deltamark.errors import DeltamarkError, unknown
 
-HELD_BACK = 10
-"""One edge of so many is not loaded at first, where edges come and go."""
+LOADED_PER_HELD_BACK = 10
+"""One edge in this many is not loaded before a changing workload."""
 
 
 @dataclass(frozen=True)
 class Edges:
-    """A graph: two columns in the order in which edges come."""
+    """A graph: two columns in the order of the edges' insertion."""
 
     name: str
     src: np.ndarray
@@ -34,7 +34,7 @@ class Edges:
         return len(self.src)
 
     def relation(self, name: str = "e") -> Collection:
-        """Declare an input that its edges are rows of."""
+        """Declare an input whose rows are the edges."""
         low = min(int(self.src.min()), int(self.dst.min()))
         high = max(int(self.src.max()), int(self.dst.max()))
         return source(name, {"src": integer(low, high), "dst": integer(low, high)}, rows=len(self))
@@ -44,13 +44,13 @@ class Edges:
         return Batch(np.zeros(len(self), np.int64), np.ones(len(self), np.int64), {"src": self.src, "dst": self.dst})
 
     def are_once(self) -> bool:
-        """Is no edge there twice?"""
+        """Return whether all edges are distinct."""
         rows = np.lexsort([self.dst, self.src])
         return bool(((np.diff(self.src[rows]) != 0) | (np.diff(self.dst[rows]) != 0)).all())
 
 
 def open_graph(name: str, data: Path, master: str, report: Callable[[str, int, int], None]) -> Edges:
-    """Open a graph that is generated (and make it, if need be), or a file of edges."""
+    """Open a graph by the name of its generator, generating it first if it is missing, or a file of edges."""
     if _is_generated(name):
         make_graph(data, graph(name), master, report)
     elif not Path(name).exists():
@@ -63,14 +63,14 @@ def _is_generated(name: str) -> bool:
 
 
 def stored_graph(name: str, data: Path) -> Edges:
-    """Open a graph that has been made, or a file of edges."""
+    """Open a generated graph or a file of edges."""
     if _is_generated(name):
         return stored(directory_of(data, graph(name)))
     return _edges(name, read_edges(Path(name)))
 
 
 def stored(directory: Path) -> Edges:
-    """Open a graph that was generated."""
+    """Open a generated graph."""
     of, table = read_graph(directory)
     return _edges(of.graph, table)
 
@@ -80,10 +80,10 @@ def _edges(name: str, table: pa.Table) -> Edges:
 
 
 def oriented(edges: Edges) -> Edges:
-    """Break the symmetry of a graph without directions: each edge once, from the vertex of the lower degree.
+    """Orient an undirected graph: each edge once, from the vertex of the lower degree.
 
-    Vertices have new numbers, in the order of their degrees and then of their old numbers, so that edges go from
-    smaller numbers to larger ones. Cliques are found once then, and no vertex has many edges that leave it.
+    Vertices are renumbered by degree and then by old number, so that edges go from smaller numbers to larger ones.
+    Each clique is then found once, and no vertex has many outgoing edges.
     """
     kept = edges.src != edges.dst
     if not kept.any():
@@ -91,7 +91,7 @@ def oriented(edges: Edges) -> Edges:
     names, places = np.unique(np.concatenate([edges.src[kept], edges.dst[kept]]), return_inverse=True)
     low, high = np.sort(places.reshape(2, -1), axis=0)
     _, first = np.unique(low * len(names) + high, return_index=True)
-    ends = np.stack([low, high], axis=1)[np.sort(first)]  # in the order in which they come
+    ends = np.stack([low, high], axis=1)[np.sort(first)]  # in the order of the input
     rank = np.empty(len(names), np.int64)
     rank[np.argsort(np.bincount(ends.ravel(), minlength=len(names)), kind="stable")] = np.arange(len(names))
     ranked = np.sort(rank[ends], axis=1)
@@ -99,8 +99,8 @@ def oriented(edges: Edges) -> Edges:
 
 
 @dataclass(frozen=True)
-class Stream:
-    """Edges that come and go. `starts`: where each batch does; those before the first are loaded before any clock."""
+class EdgeStream:
+    """Insertions and deletions of edges. `starts`: the first row of each batch; rows before the first are preloaded."""
 
     edges: Edges
     rows: np.ndarray
@@ -108,16 +108,16 @@ class Stream:
     starts: np.ndarray
 
     def batch(self, start: int, stop: int, time: int) -> Batch:
-        """Return changes as a batch of one logical time."""
+        """Return a range of changes as a batch of one logical time."""
         rows = self.rows[start:stop]
         times = np.full(len(rows), time)
         return Batch(times, self.diffs[start:stop], {"src": self.edges.src[rows], "dst": self.edges.dst[rows]})
 
     def parts(self) -> list[tuple[int, int, int]]:
-        """List where batches start and stop, and their times: 0 is that of what is loaded, if anything is."""
+        """List the start, stop and time of each batch; the preloaded rows, if any, have time 0."""
         bounds = [0, *self.starts.tolist(), len(self.rows)]
-        found = [(start, stop, time) for time, (start, stop) in enumerate(pairwise(bounds))]
-        return found if found[0][1] else found[1:]
+        parts = [(start, stop, time) for time, (start, stop) in enumerate(pairwise(bounds))]
+        return parts if parts[0][1] else parts[1:]
 
     def batches(self) -> Iterator[Batch]:
         return (self.batch(*part) for part in self.parts() if part[-1])
@@ -125,43 +125,43 @@ class Stream:
     def loaded(self) -> Batch:
         return self.batch(0, int(self.starts[0]), 0)
 
-    def shortened(self, changes: int) -> Stream:
-        """Return what is loaded, and so many changes after that."""
+    def shortened(self, changes: int) -> EdgeStream:
+        """Return the stream up to a number of changes after the preloaded rows."""
         stop = int(self.starts[0]) + changes
         return replace(
             self, rows=self.rows[:stop], diffs=self.diffs[:stop], starts=self.starts[self.starts < stop]
         )  # fmt: skip
 
     def live(self, stop: int) -> np.ndarray:
-        """Return how often each edge is there after so many changes."""
+        """Return the multiplicity of each edge after the first `stop` changes."""
         return np.bincount(self.rows[:stop], self.diffs[:stop], len(self.edges)).astype(np.int64)
 
 
-def _insert(edges: Edges, size: int) -> Stream:
-    return Stream(edges, np.arange(len(edges)), np.ones(len(edges), np.int64), np.arange(0, len(edges), size))
+def _insert(edges: Edges, size: int) -> EdgeStream:
+    return EdgeStream(edges, np.arange(len(edges)), np.ones(len(edges), np.int64), np.arange(0, len(edges), size))
 
 
-def _load(edges: Edges, _: int) -> Stream:
+def _load(edges: Edges, _: int) -> EdgeStream:
     return _insert(edges, len(edges))
 
 
-def _half(edges: Edges, size: int) -> Stream:
-    """Load most edges; then insert the others one by one, and delete the oldest after each."""
-    first = len(edges) - max(len(edges) // HELD_BACK, 1)
+def _half(edges: Edges, size: int) -> EdgeStream:
+    """Preload most edges; then insert the others one by one, and delete the oldest after each."""
+    first = len(edges) - max(len(edges) // LOADED_PER_HELD_BACK, 1)
     coming = np.arange(first, len(edges))
     rows = np.concatenate([np.arange(first), np.column_stack([coming, coming - first]).ravel()])
     diffs = np.concatenate([np.ones(first, np.int64), np.tile([1, -1], len(coming))])
-    return Stream(edges, rows, diffs, np.arange(first, len(rows), size))
+    return EdgeStream(edges, rows, diffs, np.arange(first, len(rows), size))
 
 
-def _nodes(edges: Edges, size: int) -> Stream:
-    """Insert the edges of so many vertices at a time, in the order of vertices."""
+def _nodes(edges: Edges, size: int) -> EdgeStream:
+    """Insert the outgoing edges of `size` vertices at a time, in the order of vertices."""
     rows = np.lexsort([edges.dst, edges.src])
     first = np.flatnonzero(np.diff(edges.src[rows], prepend=edges.src.min() - 1))
-    return Stream(edges, rows, np.ones(len(edges), np.int64), first[::size])
+    return EdgeStream(edges, rows, np.ones(len(edges), np.int64), first[::size])
 
 
-WORKLOADS: Mapping[str, Callable[[Edges, int], Stream]] = {
+WORKLOADS: Mapping[str, Callable[[Edges, int], EdgeStream]] = {
     "load": _load, "insert": _insert, "half": _half, "nodes": _nodes,
 }  # fmt: skip
-"""All edges at once; so many at a time; with most of them loaded, as many deleted as inserted; vertex by vertex."""
+"""All edges in one batch; batches of edges; most edges preloaded, then as many deleted as inserted; by vertices."""

@@ -1,4 +1,4 @@
-"""What the Shares (Hypercube) algorithm holds, by its formula: it sends rows wherever a match might need them."""
+"""The formula for the storage of the Shares (Hypercube) algorithm, which sends rows wherever a match might be."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import product
 def edge_cover(atoms: Iterable[Sequence[str]]) -> float:
     """Return the fractional edge cover number of atoms of one or two variables.
 
-    By duality it is the largest sum of weights of variables of which no atom has more than 1; with atoms of two
-    variables, halves are enough.
+    By duality it is the largest sum of weights of variables such that the weights in each atom sum to at most 1. For
+    atoms of two variables some optimal weights are multiples of one half.
     """
     pairs = [sorted(set(each)) for each in atoms]
     variables = sorted({name for each in pairs for name in each})
@@ -21,5 +21,5 @@ def edge_cover(atoms: Iterable[Sequence[str]]) -> float:
 
 
 def copies(atoms: Sequence[Sequence[str]], shards: int) -> float:
-    """Return how many times all shards together hold a relation that every atom is of."""
+    """Return the number of copies of the relation on all shards together, if every atom reads the same relation."""
     return len(atoms) * shards ** (1 - 1 / edge_cover(atoms))

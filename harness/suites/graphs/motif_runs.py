@@ -1,4 +1,4 @@
-"""Run a motif over a stream of edges, count what it costs, and hold it against DuckDB."""
+"""Runs of a motif over a stream of edges: their costs, and DuckDB's count to compare with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from deltamark.dataflow.motifs.static import StaticMotif
 from deltamark.dataflow.motifs.statistics import proposals
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
-from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
 from deltamark.queries.graph.pattern import Pattern
 from deltamark.queries.graph.triangles import by_triangles
 
@@ -26,8 +26,8 @@ ENDS = ("src", "dst")
 
 
 @dataclass
-class Measured:
-    """What a run has shown so far."""
+class MotifCosts:
+    """The costs of a run so far."""
 
     took: list[float] = field(default_factory=list)
     """Seconds of each batch."""
@@ -36,15 +36,15 @@ class Measured:
     proposals: int | None = None
     state_bytes: int | None = None
     rows: int = 0
-    """What the engine keeps, of all indexes."""
+    """Rows in all indexes of the engine."""
 
     @property
     def seconds(self) -> float:
         return sum(self.took)
 
 
-def run(collection: Collection, stream: Stream, workers: int, measured: Measured) -> Iterator[tuple[Batch, int]]:
-    """Yield the changes of the answer after each batch, and how many changes of edges have been fed until then."""
+def run(collection: Collection, stream: EdgeStream, workers: int, measured: MotifCosts) -> Iterator[tuple[Batch, int]]:
+    """Yield the changes of the answer after each batch, and the number of edge changes fed so far."""
     with closing(Dataflow(collection, workers=workers)) as engine:
         fed = int(stream.starts[0])
         if fed:
@@ -63,55 +63,55 @@ def run(collection: Collection, stream: Stream, workers: int, measured: Measured
 
 
 def relations_of(edges: Edges, name: str = "e") -> dict[str, Collection]:
-    """Return what motifs are of: e, the edges, and once, which has each of them once. name: of the input."""
+    """Return the relations of motifs: `e`, the edges, and `once`, the distinct edges. name: that of the input."""
     relation = edges.relation(name)
     return {"e": relation, "once": relation.distinct()}
 
 
 def triangular(pattern: Pattern, edges: Edges) -> Pattern:
-    """Write a motif by triangles of a graph's edges."""
+    """Rewrite a motif in terms of triangles."""
     return by_triangles(pattern, "e", "e" if edges.are_once() else "once")
 
 
 def bigjoin_of(pattern: Pattern, edges: Edges, workers: int = 1) -> StaticMotif:
-    """Return what finds a motif in a graph that does not change."""
+    """Return the BiGJoin of a motif over a static graph, before its indexes are loaded."""
     return StaticMotif(pattern.over(relations_of(edges)), pattern.smaller, workers=workers)
 
 
 def indexed(pattern: Pattern, edges: Edges, workers: int = 1) -> StaticMotif:
-    """Return what finds a motif in a graph that does not change, with all its indexes made."""
+    """Return the BiGJoin of a motif over a static graph, with its indexes loaded."""
     whole = WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)
     relations = relations_of(edges)
     batches_of: dict[str, Callable[[], Iterable[Batch]]] = {"e": lambda: [whole]}
 
-    def made(each: Pattern) -> StaticMotif:
-        found = StaticMotif(each.over(relations), each.smaller, workers=workers)
-        found.load_parts({name: batch} for name in found.inputs for batch in batches_of[name]())
-        return found
+    def index(each: Pattern) -> StaticMotif:
+        static = StaticMotif(each.over(relations), each.smaller, workers=workers)
+        static.load_parts({name: batch} for name in static.inputs for batch in batches_of[name]())
+        return static
 
     with ExitStack() as definitions:
         for name, each in pattern.definitions:
             schema = each.dataflow(relations).schema
-            found = definitions.enter_context(closing(made(each)))
-            relations[name] = source(name, {field.name: field.type for field in schema.fields}, found.count())
-            batches_of[name] = partial(_rows, found)
-        return made(pattern)
+            static = definitions.enter_context(closing(index(each)))
+            relations[name] = source(name, {field.name: field.type for field in schema.fields}, static.count())
+            batches_of[name] = partial(_rows, static)
+        return index(pattern)
 
 
-def _rows(found: StaticMotif) -> Iterator[Batch]:
-    """List what is found, as rows of a relation."""
-    for rows in found.rows():
-        columns = {name: rows[:, place] for place, name in enumerate(found.variables)}
+def _rows(static: StaticMotif) -> Iterator[Batch]:
+    """Yield the matches as rows of a relation."""
+    for rows in static.rows():
+        columns = {name: rows[:, place] for place, name in enumerate(static.variables)}
         yield Batch(np.zeros(len(rows), np.int64), rows[:, -1], columns)
 
 
 def counted(changes: Batch) -> int:
-    """Return by how much a count has changed."""
+    """Return the change of a count."""
     return int((changes.diff * changes.columns["count"]).sum())
 
 
-def oracle(pattern: Pattern, stream: Stream, fed: int) -> int:
-    """Count with DuckDB how often a motif is there after so many changes of edges."""
+def oracle(pattern: Pattern, stream: EdgeStream, fed: int) -> int:
+    """Count a motif with DuckDB after the first `fed` changes of edges."""
     live = stream.live(fed)
     if live.size and live.min() < 0:
         raise DeltamarkError("a negative multiplicity", stream.edges.name, "retract only what was inserted before")
@@ -120,5 +120,5 @@ def oracle(pattern: Pattern, stream: Stream, fed: int) -> int:
         connection.register("stored", pa.table({"src": stream.edges.src[rows], "dst": stream.edges.dst[rows]}))
         connection.execute("CREATE TABLE e AS SELECT * FROM stored")
         connection.execute("CREATE VIEW once AS SELECT DISTINCT * FROM e")
-        found = connection.execute(pattern.sql({"e": ENDS, "once": ENDS}, "count(*)")).fetchone()
-    return int(found[0]) if found else 0
+        row = connection.execute(pattern.sql({"e": ENDS, "once": ENDS}, "count(*)")).fetchone()
+    return int(row[0]) if row else 0

@@ -1,10 +1,10 @@
-"""Motifs on Spark: what every shard has whole, and what is spread over the shards by key.
+"""Motifs on Spark, with indexes broadcast to all shards or exchanged by key.
 
-Every executor opens the stored graph itself, and takes its share of each batch. Where indexes are broadcast, each shard
-has them whole and extends its share of the changes; a graph that does not change is counted by BiGJoin, a share of the
-first atom's rows a task. Where they are exchanged, a shard has the keys that hash to it, and rows travel to the shard
-that has what they ask for (dataflow/spark/planning/motif_by_key.py); a graph that does not change is loaded first, and
-then the first atom's rows come again, in batches, as what is extended.
+Every executor opens the stored graph itself, and takes its share of each batch. With broadcast indexes each shard has
+all of them and extends its share of the changes; a static graph is counted by BiGJoin, with a share of the first atom's
+rows per task. With exchanged indexes a shard has the keys that hash to it, and rows travel to the shard of their key
+(dataflow/spark/planning/motif_by_key.py); a static graph is loaded first, and then the first atom's rows are fed again,
+in batches, as the prefixes to extend.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from deltamark.dataflow.motifs.static import StaticMotif
 from deltamark.dataflow.plan.nodes import Extend, walk
 from deltamark.datagen.spark.session import run_tasks, scratch
 from deltamark.errors import DeltamarkError
-from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream, oriented, stored_graph
-from deltamark.harness.suites.graphs.motif_runs import Measured, indexed, relations_of, triangular
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream, oriented, stored_graph
+from deltamark.harness.suites.graphs.motif_runs import MotifCosts, indexed, relations_of, triangular
 from deltamark.queries.graph.motifs import motif
 from deltamark.queries.graph.pattern import Pattern
 
@@ -38,17 +38,17 @@ Indexes = Literal["auto", "broadcast", "exchange"]
 INDEXES: tuple[Indexes, ...] = get_args(Indexes)
 
 INDEX_BYTES, INDEX_SHARE = 8, 4
-"""Of a row of an index; indexes are broadcast that take at most one part in so many of an executor's memory."""
+"""Bytes per row of an index; indexes are broadcast if they take at most 1/INDEX_SHARE of an executor's memory."""
 
-TASKS = 8
-"""Of a shard, where a graph is counted that does not change: some vertices are much more work than others."""
+TASKS_PER_SHARD = 8
+"""Tasks that count a static graph: several per shard, because some vertices are much more work than others."""
 
 SEEDS = "seeds"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a graph is found, from any machine."""
+class GraphLocation:
+    """The name and directory of a graph, for executors on any machine."""
 
     graph: str
     data: str
@@ -59,31 +59,31 @@ class Place:
 
 
 @lru_cache(1)
-def _edges(at: Place) -> Edges:
+def _edges(at: GraphLocation) -> Edges:
     edges = stored_graph(at.graph, Path(at.data))
     return oriented(edges) if at.orient else edges
 
 
 @lru_cache(2)
-def _stream(at: Place, workload: str, size: int) -> Stream:
+def _stream(at: GraphLocation, workload: str, size: int) -> EdgeStream:
     return WORKLOADS[workload](at.edges(), size)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """A workload over the edges of a graph, as Spark reads it."""
+    """A workload over the edges of a graph, as a source for Spark."""
 
-    place: Place
+    place: GraphLocation
     digest: str
     workload: str
     size: int
 
     @classmethod
-    def of(cls, place: Place, workload: str, size: int) -> Changes:
+    def of(cls, place: GraphLocation, workload: str, size: int) -> Changes:
         return cls(place, _digest(place), workload, size)
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> EdgeStream:
         return _stream(self.place, self.workload, self.size)
 
     @property
@@ -109,18 +109,18 @@ class Changes:
 
 @dataclass(frozen=True)
 class Seeded:
-    """All edges at once, and then the same ones again, in batches, as what is to be extended."""
+    """All edges in one batch, then the same ones again in batches, as the prefixes to extend."""
 
     whole: Changes
     again: Changes
 
     @classmethod
-    def of(cls, place: Place, size: int) -> Seeded:
+    def of(cls, place: GraphLocation, size: int) -> Seeded:
         whole = Changes.of(place, "load", size)
         return cls(whole, replace(whole, workload="insert"))
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> EdgeStream:
         return self.again.stream
 
     @property
@@ -144,13 +144,13 @@ class Seeded:
         return {"e": Batch(np.zeros_like(found.time), found.diff, found.columns)}
 
 
-def _digest(place: Place) -> str:
+def _digest(place: GraphLocation) -> str:
     edges = place.edges()
     return hashlib.blake2b(np.concatenate([edges.src, edges.dst]).tobytes(), digest_size=8).hexdigest()
 
 
 def seeded(pattern: Pattern, edges: Edges, variant: Variant) -> Collection:
-    """Return what finds a motif where the first atom's rows come later than all others."""
+    """Return the plan of a motif whose first atom's rows arrive after all others."""
     if pattern.definitions:
         remedy = "leave --triangles out, or give --indexes broadcast"
         raise DeltamarkError("triangles are not kept by key", pattern, remedy)
@@ -160,10 +160,10 @@ def seeded(pattern: Pattern, edges: Edges, variant: Variant) -> Collection:
     return extending(seeds[name], pattern.over(relations_of(edges)), where, variant)
 
 
-def settled(asked: Indexes, found: Collection, executor_bytes: int) -> Indexes:
-    """Choose where the indexes of a plan are: at every shard, if they fit."""
-    if asked != "auto":
-        return asked
+def index_placement(requested: Indexes, found: Collection, executor_bytes: int) -> Indexes:
+    """Choose the placement of a plan's indexes: broadcast if they fit into the memory of an executor."""
+    if requested != "auto":
+        return requested
     return "broadcast" if index_bytes(found) * INDEX_SHARE <= executor_bytes else "exchange"
 
 
@@ -175,7 +175,7 @@ def executor_bytes(spark: SparkSession) -> int:
 
 
 def index_bytes(found: Collection) -> int:
-    """Estimate what the indexes of a plan take."""
+    """Estimate the size of a plan's indexes."""
     indexes = {
         (index.rows, index.keys, index.value)
         for node in walk(found.node)
@@ -186,9 +186,9 @@ def index_bytes(found: Collection) -> int:
 
 
 def run(
-    spark: SparkSession, found: Collection, source: Changes | Seeded, shards: int, measured: Measured
+    spark: SparkSession, found: Collection, source: Changes | Seeded, shards: int, measured: MotifCosts
 ) -> Iterator[tuple[Batch, int]]:
-    """Run a plan to the end; yield the changes of its answer by batches, and how many changes have been fed then."""
+    """Run a plan to the end; yield the changes of its answer by batches, and the number of changes fed so far."""
     from deltamark.dataflow.spark.query import SparkQuery  # noqa: PLC0415 (most commands need no Spark)
 
     query = SparkQuery(spark, found, source, shards=shards, directory=str(scratch()))
@@ -208,16 +208,16 @@ def run(
 
 @dataclass(frozen=True)
 class Counting:
-    """A motif, in words or by its triangles, that is counted in a graph that does not change, in rounds of BiGJoin."""
+    """A motif, possibly in terms of triangles, that is counted in a static graph in rounds of BiGJoin."""
 
-    place: Place
+    place: GraphLocation
     motif: str
     triangles: bool
     batch: int
 
     def total(self, spark: SparkSession, shards: int) -> int:
-        """Count, a share of the first atom's rows a task."""
-        parts = TASKS * shards
+        """Count with a share of the first atom's rows per task."""
+        parts = TASKS_PER_SHARD * shards
         tasks = [{**asdict(self), "part": part, "parts": parts} for part in range(parts)]
         return sum(run_tasks(spark, count_part, tasks))
 
@@ -227,13 +227,13 @@ class Counting:
 
 
 _indexes: dict[Counting, StaticMotif] = {}
-"""Those that this process has made: what it was asked for last."""
+"""The indexes of the last request to this process."""
 
 
 def count_part(task: dict[str, Any]) -> int:
-    """Count a share, on an executor."""
+    """Count a share of the first atom's rows, on an executor."""
     part, parts = task.pop("part"), task.pop("parts")
-    what = Counting(**{**task, "place": Place(**task["place"])})
+    what = Counting(**{**task, "place": GraphLocation(**task["place"])})
     if what not in _indexes:
         while _indexes:
             _indexes.popitem()[1].close()

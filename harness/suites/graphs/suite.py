@@ -1,9 +1,9 @@
-"""The suite of graphs: motifs without changes and with them, at a hub, vertex by vertex, by sizes of batches."""
+"""The suite of graphs: motifs in static and changing graphs, at a hub, vertex by vertex, and on virtual shards."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -13,66 +13,91 @@ from deltamark.datagen.graphs.make import directory_of, make_graph
 from deltamark.datagen.make import Wanted
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.results import machine
-from deltamark.harness.results.finding import Finding, Task
+from deltamark.harness.results.table_record import TableRow
 from deltamark.harness.suites.graphs import cells, skew
-from deltamark.harness.suites.graphs.counting import LOOPS
+from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, BY_HAND, LOOPS
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
 from deltamark.harness.suites.graphs.load_simulation import simulation
+from deltamark.harness.suites.table_cell import TableCell
+from deltamark.harness.suites.table_suite import TableSuite
+from deltamark.harness.tables.suites.graph import graph_tables
 from deltamark.queries.graph.motifs import MOTIFS
 
+NAME = "graph"
 CLIQUES = ("triangle", "4-clique", "5-clique", "6-clique")
 
+Measure = Callable[[Edges], Iterable[TableRow]]
 
-class Lazy:
-    """A graph that is read when a cell needs it, and kept. prepare: what is done to its edges then."""
 
-    def __init__(self, name: str, data: Path, prepare: Callable[[Edges], Edges] = oriented) -> None:
-        self._name, self._prepare = name, prepare
+def _unchanged(edges: Edges) -> Edges:
+    return edges
+
+
+class LazyGraph:
+    """A graph that is read by the first cell that needs it, and cached. transform: applied to its edges."""
+
+    def __init__(self, name: str, data: Path, transform: Callable[[Edges], Edges] = oriented) -> None:
+        self._name, self._transform = name, transform
         self._directory = directory_of(data, graph(name))
 
     @cached_property
     def _edges(self) -> Edges:
-        return self._prepare(stored(self._directory))
+        return self._transform(stored(self._directory))
 
-    def task(self, table: str, part: str, measure: Callable[[Edges], Iterable[Finding]], of: str = "") -> Task:
-        digest = machine.data(self._directory)
-        return Task(table, of or self._name, part, digest, lambda: measure(self._edges), lambda: self._edges)
-
-
-def make(chosen: argparse.Namespace) -> None:
-    """Generate the graphs that are not there."""
-    names = [f"rmat:{chosen.scale}", chosen.vertices, f"hub:{chosen.hub}", *skew.planted(chosen.scale, chosen.hub)]
-    with ProgressLine() as progress:
-        for name in dict.fromkeys(names):
-            make_graph(chosen.data, graph(name), chosen.master or Wanted.master, progress.report)
+    def cell(self, table: str, part: str, measure: Measure, *, verified: str = BY_HAND, dataset: str = "") -> TableCell:
+        return TableCell(
+            NAME, table, dataset or self._name, part, machine.data(self._directory),
+            lambda: measure(self._edges), lambda: self._edges, verified,
+        )  # fmt: skip
 
 
-def tasks(chosen: argparse.Namespace) -> list[Task]:
-    """List the cells of the suite."""
-    whole, small = (Lazy(name, chosen.data) for name in (f"rmat:{chosen.scale}", chosen.vertices))
-    hub = Lazy(f"hub:{chosen.hub}", chosen.data, lambda edges: edges)
-    runs: int = chosen.runs
-    return [
-        *(whole.task("static", name, partial(cells.static, name=name, runs=runs)) for name in LOOPS),
-        whole.task("rounds", "", cells.rounds),
-        whole.task("at once", cells.TRIANGLE, partial(cells.at_once, name=cells.TRIANGLE, runs=runs)),
-        *(
-            whole.task("changing", str(batch), partial(cells.changing, batch=batch, runs=runs))
-            for batch in chosen.batches
-        ),
-        *(hub.task("hub", variant, partial(cells.hub, variant=variant)) for variant in VARIANTS),
-        *(small.task("vertices", name, partial(cells.vertices, name=name)) for name in CLIQUES),
-        *_skewed(chosen),
-        Task("shares", "formulas", "", "", skew.shares),
-    ]
+@dataclass(frozen=True, kw_only=True)
+class GraphSuite(TableSuite):
+    NAME = NAME
+    TITLE = "Graphs"
+    CODE = "suites.graphs"
+    MAKE_TABLES = graph_tables
 
+    scale: int = 16
+    hub: int = 13_127
+    vertices: str = "zipf:16"
+    batches: tuple[int, ...] = (1, 10, 100, 1000, 10_000)
 
-def _skewed(chosen: argparse.Namespace) -> Iterator[Task]:
-    """List the cells of loads of shards."""
-    measure = partial(
-        skew.loads, name="triangle", pattern=MOTIFS["triangle"], shards=skew.SHARDS, batch=simulation.BATCH
-    )  # fmt: skip
-    names = skew.planted(chosen.scale, chosen.hub)
-    graphs = [(name, Lazy(name, chosen.data, lambda edges: edges)) for name in names]
-    for name, each in (*graphs, (f"{names[-1]}, oriented", Lazy(names[-1], chosen.data))):
-        yield each.task("skew", name, measure, f"triangle, {skew.SHARDS} shards")
+    def make_data(self) -> None:
+        planted = skew.planted(self.scale, self.hub)
+        names = dict.fromkeys([f"rmat:{self.scale}", self.vertices, f"hub:{self.hub}", *planted])
+        with ProgressLine() as progress:
+            for name in names:
+                make_graph(self.data, graph(name), self.master or Wanted.master, progress.report)
+
+    def cells(self) -> list[TableCell]:
+        whole, by_vertex = (LazyGraph(name, self.data) for name in (f"rmat:{self.scale}", self.vertices))
+        hub, runs = LazyGraph(f"hub:{self.hub}", self.data, _unchanged), self.runs
+        at_once = partial(cells.at_once, name=cells.TRIANGLE, runs=runs)
+        return [
+            *(whole.cell("static", name, partial(cells.static, name=name, runs=runs)) for name in LOOPS),
+            whole.cell("rounds", "", cells.rounds),
+            whole.cell("at once", cells.TRIANGLE, at_once),
+            *(
+                whole.cell("changing", str(batch), partial(cells.changing, batch=batch, runs=runs))
+                for batch in self.batches
+            ),
+            *(hub.cell("hub", variant, partial(cells.hub, variant=variant)) for variant in VARIANTS),
+            *(
+                by_vertex.cell("vertices", name, partial(cells.vertices, name=name), verified=BY_BIGJOIN)
+                for name in CLIQUES
+            ),
+            *self._skew_cells(),
+            TableCell(NAME, "shares", "formulas", "", "", skew.shares),
+        ]
+
+    def _skew_cells(self) -> Iterator[TableCell]:
+        """List the cells that measure the loads of virtual shards."""
+        measure = partial(
+            skew.loads, name="triangle", pattern=MOTIFS["triangle"], shards=skew.SHARDS, batch=simulation.BATCH
+        )  # fmt: skip
+        names = skew.planted(self.scale, self.hub)
+        graphs = [(name, LazyGraph(name, self.data, _unchanged)) for name in names]
+        for name, each in (*graphs, (f"{names[-1]}, oriented", LazyGraph(names[-1], self.data))):
+            dataset = f"triangle, {skew.SHARDS} shards"
+            yield each.cell("skew", name, measure, verified=BY_BIGJOIN, dataset=dataset)

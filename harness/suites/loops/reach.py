@@ -1,6 +1,6 @@
-"""Measure distances over a random graph: from scratch, attached to an index of its edges, and maintained after that.
+"""Measurements of distances over a random graph: from scratch, attached to an index of its edges, and maintained.
 
-Answers are compared with levels that numpy finds, edge by edge, with no index. Everything is timed in this process.
+Answers are compared with levels that numpy computes edge by edge, without an index. Everything runs in this process.
 """
 
 from __future__ import annotations
@@ -18,140 +18,129 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure import resources
+from deltamark.harness.results.table_record import TableRow
+from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.queries.graph.reach import by_distance
 
-AT_ONCE = 10_000_000
-"""Edges of a batch, and of a time, while the graph is loaded."""
+LOAD_BATCH_EDGES = 10_000_000
+"""Edges per batch, and per logical time, while the graph is loaded."""
 
-BYTES_AN_EDGE, BYTES_A_NODE = 20, 400
-"""More than the engine needs, index and all."""
+BYTES_PER_EDGE, BYTES_PER_NODE = 20, 400
+"""More memory than the engine needs, index included."""
 
-COUNTS, INDEX = "distances", "index"
+DISTANCES = "distances"
+
+Levels = dict[int, tuple[int, int]]
+"""By distance: the number of nodes, and the sum of their numbers."""
 
 
 @dataclass
-class Graph:
-    """Edges, of which some are gone; `order` says which one goes next."""
+class ChangingGraph:
+    """A graph that loses edges in the order `order` and gains random ones; `deleted` counts the deletions."""
 
     nodes: int
     src: np.ndarray
     dst: np.ndarray
     order: np.ndarray
-    gone: int = 0
+    deleted: int = 0
 
     def change(self, random: np.random.Generator, changes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Delete some edges, and insert as many; return sources, targets and weights."""
-        chosen = self.order[self.gone : self.gone + changes // 2]
-        if len(chosen) < changes // 2:
+        """Delete half as many edges as there are changes, insert as many; return sources, targets and weights."""
+        leaving = self.order[self.deleted : self.deleted + changes // 2]
+        if len(leaving) < changes // 2:
             raise DeltamarkError("more deletions than edges", changes // 2, "ask for fewer changes, or more edges")
-        came = random.integers(0, self.nodes, (2, changes - len(chosen)), np.int32)
-        src, dst = np.concatenate([self.src[chosen], came[0]]), np.concatenate([self.dst[chosen], came[1]])
-        self.src[chosen], self.dst[chosen] = came[:, : len(chosen)]
-        self.src, self.dst = np.append(self.src, came[0, len(chosen) :]), np.append(self.dst, came[1, len(chosen) :])
-        self.gone += len(chosen)
-        return src, dst, np.where(np.arange(changes) < len(chosen), -1, 1)
+        new = random.integers(0, self.nodes, (2, changes - len(leaving)), np.int32)
+        src, dst = np.concatenate([self.src[leaving], new[0]]), np.concatenate([self.dst[leaving], new[1]])
+        self.src[leaving], self.dst[leaving] = new[:, : len(leaving)]
+        self.src, self.dst = np.append(self.src, new[0, len(leaving) :]), np.append(self.dst, new[1, len(leaving) :])
+        self.deleted += len(leaving)
+        return src, dst, np.where(np.arange(changes) < len(leaving), -1, 1)
 
 
-def random_graph(nodes: int, edges: int, seed: int) -> Graph:
-    """Draw edges between nodes, all equally likely; the same ones for the same seed."""
+def random_graph(nodes: int, edges: int, seed: int) -> ChangingGraph:
+    """Draw edges uniformly; equal seeds give equal graphs."""
     random = np.random.default_rng(seed)
     src, dst = random.integers(0, nodes, (2, edges), np.int32)
-    return Graph(nodes, src, dst, random.permutation(edges).astype(np.int32))
+    return ChangingGraph(nodes, src, dst, random.permutation(edges).astype(np.int32))
 
 
-def levels(graph: Graph, roots: np.ndarray) -> dict[int, tuple[int, int]]:
-    """Return, by distance, how many nodes there are, and the sum of their numbers."""
-    far = np.full(graph.nodes, -1, np.int32)
-    front, found, level = np.zeros(graph.nodes, bool), np.unique(roots), 0
-    levels: dict[int, tuple[int, int]] = {}
-    while len(found):
-        levels[level] = len(found), int(found.sum())
-        far[found] = level
-        front[:] = False
-        front[found] = True
-        reached = graph.dst[front[graph.src]]
-        found, level = np.unique(reached[far[reached] < 0]), level + 1
-    return levels
+def levels(graph: ChangingGraph, roots: np.ndarray) -> Levels:
+    """Compute the levels of a breadth-first search with numpy."""
+    distance = np.full(graph.nodes, -1, np.int32)
+    is_front, front, level = np.zeros(graph.nodes, bool), np.unique(roots), 0
+    by_distance: Levels = {}
+    while len(front):
+        by_distance[level] = len(front), int(front.sum())
+        distance[front] = level
+        is_front[:] = False
+        is_front[front] = True
+        reached = graph.dst[is_front[graph.src]]
+        front, level = np.unique(reached[distance[reached] < 0]), level + 1
+    return by_distance
 
 
-@dataclass(frozen=True)
-class Updates:
-    """Batches of changes of edges, each of them a logical time: how many a batch has, how many batches, and seconds."""
-
-    size: int
-    batches: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Seconds and bytes; `wrong` names the first part whose answer is not numpy's."""
-
-    index: float
-    scratch: float
-    attached: float
-    index_bytes: int
-    more_bytes: int
-    reached: int
-    farthest: int
-    updates: tuple[Updates, ...]
-    wrong: str
-
-
-def measure(graph: Graph, roots: np.ndarray, sizes: tuple[int, ...], changes: int, seed: int) -> Measured:
-    """Measure one graph. sizes: of batches of changes, of which there are about `changes` of each size."""
+def measure(
+    graph: ChangingGraph, roots: np.ndarray, *, sizes: tuple[int, ...], changes: int, seed: int
+) -> Iterator[TableRow]:
+    """Yield a row for the work before any change, and a row per batch size, with about `changes` changes each."""
     declared = 2 * len(graph.src) + 2 * changes * len(sizes)
-    places = integer(0, graph.nodes - 1)
-    edges = source("edges", {"src": places, "dst": places}, declared)
-    asked = source("roots", {"node": places}, max(len(roots), 1))
-    plan, index = by_distance(edges, asked), asked.join(edges, on={"node": "src"})
+    nodes = integer(0, graph.nodes - 1)
+    edges = source("edges", {"src": nodes, "dst": nodes}, declared)
+    root_nodes = source("roots", {"node": nodes}, max(len(roots), 1))
+    plan, index = by_distance(edges, root_nodes), root_nodes.join(edges, on={"node": "src"})
     expected = levels(graph, roots)
-    scratch, wrong = _from_scratch(graph, roots, plan, expected)
-    with closing(Dataflow({INDEX: index})) as engine:
-        with closing(resources.Warm(_need(graph))) as warm:
-            indexed, last = _load(engine, graph, warm), _times(graph)
-            before = engine.state_bytes()
+    figures = {"scratch": _from_scratch(graph, roots, plan, expected)}
+    with closing(Dataflow({"index": index})) as engine:
+        with closing(resources.PretouchedMemory(_touched_bytes(graph))) as warm:
+            figures["index"] = _load(engine, graph, warm)
+            index_bytes = engine.state_bytes()
         started = time.perf_counter()
-        answer = engine.attach(COUNTS, plan, history={"roots": [_roots(roots, 0)]})
-        attached = time.perf_counter() - started
-        more = engine.state_bytes() - before
-        engine.retire(INDEX)
-        wrong = wrong or _difference("attached", _summed({}, answer), expected)
-        found, done = _update(engine, graph, _summed({}, answer), sizes, changes, seed, last)
-        wrong = wrong or _difference("after updates", found, levels(graph, roots))
-    return Measured(
-        indexed, scratch, attached, before, more, sum(each for each, _ in expected.values()), max(expected), done, wrong
-    )
+        answer = engine.attach(DISTANCES, plan, history={"roots": [_roots(roots, 0)]})
+        figures["attached"] = time.perf_counter() - started
+        figures |= {"index_bytes": index_bytes, "more_bytes": engine.state_bytes() - index_bytes}
+        engine.retire("index")
+        maintained = _summed({}, answer)
+        _compare("attached", maintained, expected)
+        figures |= {"reached": sum(nodes_at for nodes_at, _ in expected.values()), "farthest": max(expected)}
+        yield TableRow(DISTANCES, {name: [value] for name, value in figures.items()})
+        random, time_of_batch = np.random.default_rng(seed + 1), _load_times(graph)
+        for size in sizes:
+            count = max(changes // size, 1)
+            maintained, seconds = _update(
+                engine, maintained, _batches(graph, random, size, count, time_of_batch + 1)
+            )  # fmt: skip
+            time_of_batch += count
+            yield TableRow(str(size), {"batches": [count], "seconds": [seconds]})
+        _compare("after updates", maintained, levels(graph, roots))
 
 
-def _from_scratch(
-    graph: Graph, roots: np.ndarray, plan: Collection, expected: dict[int, tuple[int, int]]
-) -> tuple[float, str]:
-    with closing(Dataflow({COUNTS: plan})) as engine:
-        with closing(resources.Warm(_need(graph))) as warm:
+def _from_scratch(graph: ChangingGraph, roots: np.ndarray, plan: Collection, expected: Levels) -> float:
+    with closing(Dataflow({DISTANCES: plan})) as engine:
+        with closing(resources.PretouchedMemory(_touched_bytes(graph))) as warm:
             seconds = _load(engine, graph, warm)
         started = time.perf_counter()
-        answer = engine.feed({"roots": _roots(roots, _times(graph))})[COUNTS]
+        answer = engine.feed({"roots": _roots(roots, _load_times(graph))})[DISTANCES]
         seconds += time.perf_counter() - started
-    return seconds, _difference("from scratch", _summed({}, answer), expected)
+    _compare("from scratch", _summed({}, answer), expected)
+    return seconds
 
 
-def _times(graph: Graph) -> int:
-    return -(-len(graph.src) // AT_ONCE)
+def _load_times(graph: ChangingGraph) -> int:
+    return -(-len(graph.src) // LOAD_BATCH_EDGES)
 
 
-def _need(graph: Graph) -> int:
-    """Say how much memory is to be touched before it is needed."""
-    return BYTES_AN_EDGE * len(graph.src) + BYTES_A_NODE * graph.nodes
+def _touched_bytes(graph: ChangingGraph) -> int:
+    """Return the size of the memory to touch before it is needed."""
+    return BYTES_PER_EDGE * len(graph.src) + BYTES_PER_NODE * graph.nodes
 
 
-def _load(engine: Dataflow[dict[str, Batch]], graph: Graph, warm: resources.Warm) -> float:
-    """Feed all edges; return the seconds that the engine took."""
+def _load(engine: Dataflow[dict[str, Batch]], graph: ChangingGraph, warm: resources.PretouchedMemory) -> float:
+    """Feed all edges; return the seconds of the engine."""
     seconds = 0.0
-    for at, start in enumerate(range(0, len(graph.src), AT_ONCE)):
-        src, dst = (each[start : start + AT_ONCE].astype(np.int64) for each in (graph.src, graph.dst))
-        batch = Batch(np.full(len(src), at), np.ones(len(src), np.int64), {"src": src, "dst": dst})
-        warm.give()
+    for number, start in enumerate(range(0, len(graph.src), LOAD_BATCH_EDGES)):
+        src, dst = (ends[start : start + LOAD_BATCH_EDGES].astype(np.int64) for ends in (graph.src, graph.dst))
+        batch = Batch(np.full(len(src), number), np.ones(len(src), np.int64), {"src": src, "dst": dst})
+        warm.release()
         started = time.perf_counter()
         engine.push({"edges": batch})
         seconds += time.perf_counter() - started
@@ -162,58 +151,44 @@ def _roots(roots: np.ndarray, at: int) -> Batch:
     return Batch(np.full(len(roots), at), np.ones(len(roots), np.int64), {"node": roots})
 
 
-Levels = dict[int, tuple[int, int]]
+def _update(engine: Dataflow[dict[str, Batch]], maintained: Levels, batches: Iterator[Batch]) -> tuple[Levels, float]:
+    """Feed batches; return the maintained levels, and the seconds of the engine."""
+    seconds = 0.0
+    for batch in batches:
+        started = time.perf_counter()
+        answer = engine.feed({"edges": batch})[DISTANCES]
+        seconds += time.perf_counter() - started
+        maintained = _summed(maintained, answer)
+    return maintained, seconds
 
 
-def _update(  # noqa: PLR0913, PLR0917 (what is changed, how often, from when on)
-    engine: Dataflow[dict[str, Batch]],
-    graph: Graph,
-    found: Levels,
-    sizes: tuple[int, ...],
-    changes: int,
-    seed: int,
-    last: int,
-) -> tuple[Levels, tuple[Updates, ...]]:
-    random, done = np.random.default_rng(seed + 1), []
-    for size in sizes:
-        batches = max(changes // size, 1)
-        seconds = 0.0
-        for batch in _batches(graph, random, size, batches, last + 1):
-            started = time.perf_counter()
-            answer = engine.feed({"edges": batch})[COUNTS]
-            seconds += time.perf_counter() - started
-            found = _summed(found, answer)
-        last += batches
-        done.append(Updates(size, batches, seconds))
-    return found, tuple(done)
-
-
-def _batches(graph: Graph, random: np.random.Generator, size: int, count: int, first: int) -> Iterator[Batch]:
-    """Draw all changes at once, and hand them out in batches, each of one time."""
+def _batches(graph: ChangingGraph, random: np.random.Generator, size: int, count: int, first: int) -> Iterator[Batch]:
+    """Draw all changes at once, and yield them in batches of one logical time each."""
     src, dst, diff = graph.change(random, size * count)
-    mixed = random.permutation(len(src))
-    src, dst, diff = (each[mixed].astype(np.int64) for each in (src, dst, diff))
-    for at in range(count):
-        part = slice(at * size, (at + 1) * size)
-        yield Batch(np.full(size, first + at), diff[part], {"src": src[part], "dst": dst[part]})
+    order = random.permutation(len(src))
+    src, dst, diff = (column[order].astype(np.int64) for column in (src, dst, diff))
+    for number in range(count):
+        part = slice(number * size, (number + 1) * size)
+        yield Batch(np.full(size, first + number), diff[part], {"src": src[part], "dst": dst[part]})
 
 
 def _summed(before: Levels, answer: Batch) -> Levels:
-    """Add changes of the answer, in which a distance has one row."""
-    found = dict(before)
-    order = np.argsort(answer.diff, kind="stable")  # within a time what goes comes first
+    """Add changes of the answer, which has one row per distance."""
+    after = dict(before)
+    order = np.argsort(answer.diff, kind="stable")  # within a time, retractions come first
     order = order[np.argsort(answer.time[order], kind="stable")]
     columns = (answer.columns[name][order].tolist() for name in ("dist", "nodes", "numbers"))
     for diff, dist, nodes, numbers in zip(answer.diff[order].tolist(), *columns, strict=True):
         if diff > 0:
-            found[dist] = nodes, numbers
+            after[dist] = nodes, numbers
         else:
-            del found[dist]
-    return found
+            del after[dist]
+    return after
 
 
-def _difference(where: str, found: Levels, expected: Levels) -> str:
-    for dist in sorted({*found, *expected}):
-        if found.get(dist) != expected.get(dist):
-            return f"{where}, at distance {dist}: {found.get(dist)}, numpy says {expected.get(dist)}"
-    return ""
+def _compare(part: str, actual: Levels, expected: Levels) -> None:
+    for dist in sorted({*actual, *expected}):
+        if actual.get(dist) != expected.get(dist):
+            difference = f"{part}, at distance {dist}: {actual.get(dist)}, numpy says {expected.get(dist)}"
+            remedy = "pytest tests/harness/suites/test_reach.py tells whether small graphs are right"
+            raise WrongAnswerError("a wrong answer", difference, remedy)

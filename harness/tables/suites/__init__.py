@@ -1,1 +1,1 @@
-"""Tables of the suites beside TPC-H."""
+"""Tables of the suites whose records have rows."""

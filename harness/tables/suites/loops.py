@@ -2,54 +2,55 @@
 
 from __future__ import annotations
 
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
+from deltamark.harness.console.table import Row, Table
 from deltamark.harness.results import published
-from deltamark.harness.results.finding import Finding
-from deltamark.harness.tables.entry import NOTHING, Entry, Row, Table, brief, count, megabytes, rate, ratio, words
-from deltamark.harness.tables.suites.findings import Found, least, number, rows, share, shown_or_why
+from deltamark.harness.results.table_record import MeasuredRow
+from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
 
 PUBLISHED = "10,000,000 nodes, 100,000,000 edges"
-"""What the published figures are of."""
+"""The dataset of the published figures."""
 
 
-def loop_tables(found: Found) -> list[Table]:
-    of = found.get("distances", ())
-    whole = [each for each in of if not each.row.isdigit()]
-    return [speed(whole), kept(whole), updates([each for each in of if each.row.isdigit()])]
+def loop_tables(by_table: RowsByTable) -> list[Table]:
+    of = by_table.get("distances", ())
+    whole = [each for each in of if not each.name.isdigit()]
+    return [speed(whole), kept(whole), updates([each for each in of if each.name.isdigit()])]
 
 
-def speed(found: list[Finding]) -> Table:
-    """Make the table of what distances take, beside what they have taken others."""
+def speed(measured: list[MeasuredRow]) -> Table:
+    """Make the table of times for distances beside published ones."""
     theirs = {each.label: each.value for each in published.figures() if each.source == "arrangements"}
-    made: list[Row] = []
-    for each in found:
-        made.append([words("the index alone"), shown_or_why(each, least("index")), NOTHING, NOTHING])
+    lines: list[Row] = []
+    for each in measured:
+        lines.append([words("the index alone"), shown_or_why(each, least("index")), NOTHING, NOTHING])
         for label, figure in (("from scratch", "scratch"), ("attachment", "attached")):
             ours, value = shown_or_why(each, least(figure)), theirs[label]
-            alike = each.shown and each.of.startswith(PUBLISHED)
-            made.append([words(label), ours, brief(value), ratio(value / ours.value) if alike else NOTHING])
+            alike = each.has_numbers and each.record.dataset.startswith(PUBLISHED)
+            lines.append([words(label), ours, brief(value), ratio(value / ours.value) if alike else NOTHING])
     notes = [
         f"theirs: {published.sources()['arrangements'].label}",
-        "from scratch: the edges are indexed, in batches of 10M, and then the roots come",
-        "attachment: the edges are indexed and the roots given; the plan is compiled within the time",
+        "from scratch: the edges are indexed, in batches of 10M, then the roots are inserted",
+        "attachment: the edges are indexed before; the time includes the compilation of the plan",
     ]
-    return Table("distances", "Distances", ["", "ours", "theirs", "theirs / ours"], made, notes)
+    return Table("distances", "Distances", ["", "ours", "theirs", "theirs / ours"], lines, notes)
 
 
-def kept(found: list[Finding]) -> Table:
-    made = rows(
-        found, least("index_bytes", megabytes), least("more_bytes", megabytes), share("more_bytes", "reached", count),
-        number("reached"), number("farthest"),
+def kept(measured: list[MeasuredRow]) -> Table:
+    lines = rows(
+        measured, least("index_bytes", megabytes), least("more_bytes", megabytes),
+        share("more_bytes", "reached", count), number("reached"), number("farthest"),
     )  # fmt: skip
-    headers = ["", "index MB", "more for distances MB", "bytes a node reached", "nodes reached", "farthest"]
-    return Table("distances-kept", "What distances keep", headers, made)
+    headers = ["", "index MB", "more for distances MB", "bytes per node reached", "nodes reached", "farthest"]
+    return Table("distances-kept", "State of distances", headers, lines)
 
 
-def updates(found: list[Finding]) -> Table:
-    made = rows(found, number("batches"), share("seconds", "batches", brief), _updates)
-    notes = ["half of the changes delete an edge, half insert one; each time's answer is taken"]
-    headers = ["changes a time", "times", "a time takes", "changes a second"]
-    return Table("distances-updates", "Distances while edges come and go", headers, made, notes)
+def updates(measured: list[MeasuredRow]) -> Table:
+    lines = rows(measured, number("batches"), share("seconds", "batches", brief), _updates)
+    notes = ["half of the changes delete an edge, half insert one; the answer is read after each time"]
+    headers = ["changes per time", "times", "time of each", "changes per second"]
+    return Table("distances-updates", "Distances while edges are inserted and deleted", headers, lines, notes)
 
 
-def _updates(finding: Finding) -> Entry:
-    return rate(int(finding.row) * finding.least("batches") / finding.least("seconds"))
+def _updates(measured: MeasuredRow) -> TableEntry:
+    return rate(int(measured.name) * measured.least("batches") / measured.least("seconds"))

@@ -2,97 +2,109 @@
 
 from __future__ import annotations
 
+from deltamark.harness.console.formatting import TableEntry, count, rate, ratio, words
+from deltamark.harness.console.table import Table
 from deltamark.harness.measure.stats import median
-from deltamark.harness.results.finding import Finding
-from deltamark.harness.suites.sharing.runs import SMALL_BATCH
-from deltamark.harness.tables.entry import Entry, Table, count, rate, ratio, words
-from deltamark.harness.tables.suites.findings import Found, least, number, rows, share, shown_or_why
+from deltamark.harness.results.table_record import MeasuredRow
+from deltamark.harness.suites.sharing.attaching import SMALL_BATCH_ROUNDS
+from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
 
 SIDES = (("together", "together"), ("alone, sum", "alone"))
 
 
-def shared_tables(found: Found) -> list[Table]:
-    return [loads(found), state(found), arrangements(found), filters(found), coming(found), crowding(found)]
+def shared_tables(by_table: RowsByTable) -> list[Table]:
+    return [
+        loads(by_table),
+        state(by_table),
+        arrangements(by_table),
+        filters(by_table),
+        coming(by_table),
+        crowding(by_table),
+    ]
 
 
-def loads(found: Found) -> Table:
-    made = rows(
-        found.get("loads", ()), least("together_seconds"), share("tuples", "together_seconds", rate),
+def loads(by_table: RowsByTable) -> Table:
+    lines = rows(
+        by_table.get("loads", ()), least("together_seconds"), share("tuples", "together_seconds", rate),
         least("alone_seconds"), lambda each: ratio(paired(each)),
     )  # fmt: skip
     notes = [
-        "whole input: each row of the relations counted once, however many queries read it",
-        "the ratio is the median of pairs that ran one after the other; all answers were compared with DuckDB's",
+        "whole input: rate by the rows of the relations, each counted once however many queries read it",
+        "the ratio is the median over pairs of consecutive runs; all answers were compared with DuckDB's",
     ]
     headers = ["L x P", "together", "whole input", "alone, sum", "together / alone"]
-    return Table("loads", "All queries in one dataflow, and each alone", headers, made, notes)
+    return Table("loads", "All queries in one dataflow, and each alone", headers, lines, notes)
 
 
-def paired(finding: Finding) -> float:
-    """Return how many times as long all together take as each alone: the median of runs, by turns."""
-    pairs = zip(finding.figures["together_seconds"], finding.figures["alone_seconds"], strict=True)
+def paired(measured: MeasuredRow) -> float:
+    """Return the median over alternating runs of the time together relative to the sum of the times alone."""
+    pairs = zip(measured.figures["together_seconds"], measured.figures["alone_seconds"], strict=True)
     return median([one / other for one, other in pairs])
 
 
-def state(found: Found) -> Table:
-    made = []
-    for each in [each for each in found.get("loads", ()) if each.shown][:1]:
+def state(by_table: RowsByTable) -> Table:
+    lines = []
+    for each in [each for each in by_table.get("loads", ()) if each.has_numbers][:1]:
         for what, side in SIDES:
             sizes = [count(round(each.least(f"{side}_{name}") / 1e6)) for name in ("bytes", "peak")]
-            made.append([words(what), count(each.least(f"{side}_rows")), *sizes])
-    notes = ["the peak is of the process, with the batches and the program; alone: of the largest query"]
-    return Table("state", "What is kept at the end", ["", "rows", "MB", "peak MB"], made, notes)
+            lines.append([words(what), count(each.least(f"{side}_rows")), *sizes])
+    notes = ["the peak is that of the process, with batches and program; alone: that of the largest query"]
+    return Table("state", "State at the end", ["", "rows", "MB", "peak MB"], lines, notes)
 
 
-def arrangements(found: Found) -> Table:
-    made = [
+def arrangements(by_table: RowsByTable) -> Table:
+    lines = [
         [
-            words(each.row),
-            words(each.said),
+            words(each.name),
+            words(each.row.note),
             *(shown_or_why(each, show) for show in (number("rows"), least("bytes", _mb))),
         ]
-        for each in sorted(found.get("arrangements", ()), key=lambda each: -max(each.figures.get("bytes", [0])))
+        for each in sorted(by_table.get("arrangements", ()), key=lambda each: -max(each.figures.get("bytes", [0])))
     ]
     headers = ["arrangement of", "read by", "rows", "MB"]
-    return Table("arrangements", "Arrangements that several queries read", headers, made)
+    return Table("arrangements", "Arrangements that several queries read", headers, lines)
 
 
-def filters(found: Found) -> Table:
-    of = sorted(found.get("filters", ()), key=lambda each: -max(each.figures.get("bytes_apart", [0])))
+def filters(by_table: RowsByTable) -> Table:
+    of = sorted(by_table.get("filters", ()), key=lambda each: -max(each.figures.get("bytes_apart", [0])))
     sizes = (least(name, _mb) for name in ("bytes_apart", "bytes_as_one"))
-    made = rows(of, number("apart"), *sizes, number("in_vain"), number("left"))
-    headers = ["arrangements of", "apart", "MB apart", "MB as one", "rows looked at in vain", "filters left to readers"]
+    lines = rows(of, number("apart"), *sizes, number("in_vain"), number("left"))
+    headers = ["arrangements of", "apart", "MB apart", "MB as one", "wasted probes", "filters left to readers"]
     notes = [
-        "the planner's estimates; it leaves filters to readers where that saves 1 MB; a look in vain counts 8 bytes"
+        "estimates of the planner, which leaves filters to readers if that saves 1 MB; a wasted probe counts 8 bytes"
     ]
-    return Table("filters", "Arrangements that differ in their filters", headers, made, notes)
+    return Table("filters", "Arrangements that differ in their filters", headers, lines, notes)
 
 
-def coming(found: Found) -> Table:
-    made = rows(found.get("coming", ()), least("there"), least("others"), least("alone"))
-    headers = ["query", "its arrangements are there", "only the others' are", "alone, all rows at once"]
-    notes = ["until its whole answer is there, with all rows loaded before; its plan is compiled within the time"]
-    return Table("coming", "How long a query takes to come while the others run", headers, made, notes)
+def coming(by_table: RowsByTable) -> Table:
+    lines = rows(by_table.get("coming", ()), least("there"), least("others"), least("alone"))
+    headers = ["query", "with its arrangements", "with those of others", "alone, all rows at once"]
+    notes = ["time to the complete answer, with all rows loaded before; includes the compilation of the plan"]
+    return Table("coming", "Time to attach a query while the others run", headers, lines, notes)
 
 
-def crowding(found: Found) -> Table:
-    of = found.get("crowding", ())
-    made = rows(
+def crowding(by_table: RowsByTable) -> Table:
+    of = by_table.get("crowding", ())
+    lines = rows(
         of, least("fuel", count), _batches, least("alone_p50"), least("beside_p50"), least("alone_p99"),
         least("beside_p99"), share("beside_p99", "alone_p99", ratio), least("beside_max"),
     )  # fmt: skip
     headers = [
-        "what comes", "pieces", "batches", "p50 alone", "p50 beside", "p99 alone", "p99 beside", "p99 ratio",
+        "attached", "fuel", "batches", "p50 alone", "p50 beside", "p99 alone", "p99 beside", "p99 ratio",
         "max beside",
     ]  # fmt: skip
-    notes = [f"each batch of {SMALL_BATCH} rounds first does so many pieces, of at most 4,096 rows, of what comes"]
-    return Table("crowding", "How long batches take the others while a query comes bit by bit", headers, made, notes)
+    notes = [
+        f"each batch of {SMALL_BATCH_ROUNDS} rounds first does `fuel` units of the attachment, each at most 4,096 rows"
+    ]
+    return Table(
+        "crowding", "Batch latencies of the others while a query attaches incrementally", headers, lines, notes
+    )
 
 
-def _batches(finding: Finding) -> Entry:
-    entry = count(finding.least("batches"))
-    return entry if finding.least("there") else Entry(f"more than {entry.text}", entry.value)
+def _batches(measured: MeasuredRow) -> TableEntry:
+    entry = count(measured.least("batches"))
+    return entry if measured.least("there") else TableEntry(f"more than {entry.text}", entry.value)
 
 
-def _mb(value: float) -> Entry:
+def _mb(value: float) -> TableEntry:
     return count(round(value / 1e6))

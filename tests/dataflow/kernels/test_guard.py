@@ -16,9 +16,10 @@ from numba import njit as kernel
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.kernels.core import guard, memory
-from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError, lent
-from deltamark.dataflow.kernels.core.memory import Memory, load, load8, store, view
+from deltamark.dataflow.kernels.core.intrinsics import load, load8, store
+from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.types import integer
 from deltamark.dataflow.runtime.dataflow import Dataflow
 
@@ -58,11 +59,11 @@ with lent(array) as (address,):
 refused(name, lambda: read(address, 3), 'not live')
 """,
     "a block of an operator": """
-from deltamark.dataflow.kernels.groups.aggregate import Aggregate
+from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock
 rows = source('rows', {'a': integer(0, 9)}, 10)
 worker = Dataflow(rows.count(by='a'))
 op = next(each for each in worker._worker._program.ops if view(each.block, 1)[0] == Opcode.AGGREGATE)
-block = Aggregate(op.block)
+block = AggregateBlock(op.block)
 block.as_words.state += 8 << 24
 one = np.ones(1, np.int64)
 refused(name, lambda: worker.feed({'rows': Batch(one, one, {'a': one})}), 'AGGREGATE', 'not live')

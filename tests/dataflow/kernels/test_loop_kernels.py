@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert, settle
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert
+from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.hash_map import KeyMap
@@ -407,7 +408,7 @@ def test_a_loop_join_is_the_join_of_both_totals(drawn, hashed, outer_hashed):
             for at, weight, place, mine in out.get():
                 pairs[at, mine, outer.stored[0][place]] += weight
         Array(outer_rows.size)[0] = len(updates)
-        outer.set_raw(frontier=memory.cell(time + 1))
+        outer.as_words.frontier = memory.cell(time + 1)
         assert settle(outer) == 0
         for weight, key, theirs in updates:
             right[key, theirs] += weight
@@ -439,7 +440,7 @@ def test_a_loop_whose_body_adds_nothing_keeps_the_least_of_what_enters(slices, m
         out_size=entered.size, out=memory.table(entered.cells), is_beginning=False,
     )  # fmt: skip
     frontier = memory.cell()
-    now = reduction.block.raw("now")[0]
+    now = reduction.block.as_words.now
     head = memory.block(
         IterateBlock, opcode=0, frontier=frontier, now=now, max_rows=max_rows, source_count=1,
         sources=memory.table([source.address]), join_count=0, joins=memory.table([]), reduce=reduction.block.address,

@@ -11,7 +11,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.motifs.statistics import proposals
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.datagen.graphs.generator import graph
-from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, Stream
+from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
 from deltamark.queries.graph.motifs import MOTIFS
 
 
@@ -53,7 +53,7 @@ def proposed(edges: Edges, batches: list[Batch]) -> int:
         return proposals(worker)
 
 
-def batches_of(stream: Stream) -> list[Batch]:
+def batches_of(stream: EdgeStream) -> list[Batch]:
     loaded = stream.loaded()
     return [*([loaded] if len(loaded.time) else []), *stream.batches()]
 

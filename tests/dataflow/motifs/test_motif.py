@@ -22,8 +22,7 @@ from support.reference import changes
 from support.streams import times_of
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.program import ProgramBlock
 from deltamark.dataflow.language.collection import count, source, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.motif import Atom, delta_query
@@ -317,4 +316,4 @@ def test_slices_become_smaller_while_they_make_too_many_rows(monkeypatch):
             out = worker.feed({"e": arrays(edges.schema, each)})
         assert 700 * 1400 + 700 in out.columns["count"].tolist()  # there and back, and back and there
         loop = worker._worker._loop.block
-        assert view(loop, vm.MOST_SLICE + 1)[vm.SLICE] < 4096
+        assert ProgramBlock(loop).as_words.slice_rows < 4096

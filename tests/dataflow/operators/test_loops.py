@@ -197,8 +197,8 @@ def test_a_long_path_is_walked():
 
 
 @pytest.fixture
-def folded(monkeypatch):
-    """Have keys added up from their second look on, and rows compared with earlier ones from the first iteration on."""
+def summed(monkeypatch):
+    """Use running sums from the second evaluation of a key on, and compare rows from the first iteration on."""
     monkeypatch.setattr("deltamark.dataflow.operators.loop.MIN_SUMMED_ROWS", 0)
     monkeypatch.setattr("deltamark.dataflow.operators.loop.MIN_CYCLE_ITERATIONS", 1)
 
@@ -206,7 +206,7 @@ def folded(monkeypatch):
 @each_loop
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_loop_that_adds_up_its_keys_equals_its_recomputation(name, folded, data):  # noqa: ARG001
+def test_a_loop_that_adds_up_its_keys_equals_its_recomputation(name, summed, data):  # noqa: ARG001
     case = drawn(data, name)
     check_recomputation(case, data.draw(cuts(case.streams)))
 

@@ -290,7 +290,7 @@ def test_what_moves_is_explained():
         "exchange of 0 by id, for 2",
         "exchange of 1 by id, for 2",
     ]
-    assert "one of what they picked" in lines[-1]
+    assert "one worker among the selected rows" in lines[-1]
     with closing(Dataflow(left.count(by="value"), workers=2)) as engine:
         assert "sums its slices and tells the others" in engine.explain()
         assert "exchange" not in engine.explain()

@@ -21,13 +21,13 @@ from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos.spark import KillPlan, survive, victims
 from deltamark.harness.check import verify
-from deltamark.harness.check.checked_run import StoredCheck, Told, ask
-from deltamark.harness.engines.embedded import collection
-from deltamark.harness.engines.registry import open_check
-from deltamark.harness.engines.spark import SESSIONS, Streamed, open_query
+from deltamark.harness.check.oracle import oracle_answers
+from deltamark.harness.check.run_check import open_check
+from deltamark.harness.engines.registry import open_engine
+from deltamark.harness.engines.spark import SparkEngine
+from deltamark.harness.engines.spark_session import SESSIONS
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.timing import Handed
 
 pytestmark = pytest.mark.waits(10)
 
@@ -64,21 +64,20 @@ def test_a_finished_query_has_the_same_changes_when_it_is_opened_again(finished,
 def test_a_timed_run_has_the_changes_that_are_checked(chunked):
     cell = CELL.but(query="q12", checkpoint="")
     work = workload(chunked, cell.workload)
-    plan = collection(cell, chunked, work)
-    check = StoredCheck(Streamed(cell, chunked, plan), Told(cell, plan.schema, {work.rounds: [("no", "answer")]}))
-    run = timing.run(cell, 0, work, lambda: check)
-    assert check.told.digest == str(embedded(cell, chunked))
-    assert check.told.changes == run.changes
-    assert check.told.wrong.startswith(f"after {work.rounds} rounds")
+    check = open_check(cell, chunked, work, {work.rounds: [("no", "answer")]})
+    run = timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
+    assert check.digest == str(embedded(cell, chunked))
+    assert check.changes == run.changes
+    assert check.problem.startswith(f"after {work.rounds} rounds")
 
 
 def test_recomputation_on_spark_sql_ignores_retracted_rows(chunked):
     cell = CELL.but(query="q12", workload="window:500", engine="spark-sql", checkpoint="", physical=500)
     work = workload(chunked, cell.workload)
     half = work.rounds // 2 // cell.physical * cell.physical
-    check = open_check(cell, chunked, work, ask(cell, chunked, work, [half, work.rounds]).answers)
-    timing.run(cell, 1, work, lambda: Handed(check, cell, chunked, work))
-    assert not check.wrong
+    check = open_check(cell, chunked, work, oracle_answers(cell, chunked, work, [half, work.rounds]).answers)
+    timing.run(cell, 1, work, lambda: open_engine(cell, chunked, work, check.add), check)
+    assert not check.problem
 
 
 KINDS = {
@@ -140,10 +139,10 @@ def test_a_corrupt_checkpoint_is_an_error(part, finished, chunked):
 
 
 def test_a_query_survives_the_kill_of_a_python_worker(chunked, tmp_path):
-    cell, choices = CELL.but(query="q04"), Random(4)
+    cell, choices = CELL.but(query="q04", checkpoint=str(tmp_path / "query")), Random(4)
     work, failures = workload(chunked, cell.workload), 0
     while True:
-        running = open_query(cell, chunked, collection(cell, chunked, work), work.rounds, str(tmp_path / "query"))
+        running = SparkEngine(cell, chunked, work).start(work.rounds)
         killer = threading.Timer(choices.uniform(0.5, 4), kill_one_worker, (choices,))
         if not failures:
             killer.start()

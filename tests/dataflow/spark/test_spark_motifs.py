@@ -13,17 +13,17 @@ from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.dataflow.types import integer
 from deltamark.datagen.graphs.generator import graph
 from deltamark.harness.cli.main import main
-from deltamark.harness.engines.spark import SESSIONS, on_master
+from deltamark.harness.engines.spark_session import SESSIONS, on_master
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS
 from deltamark.harness.suites.graphs.motif_runs import counted, oracle
 from deltamark.harness.suites.graphs.spark_motifs import (
     INDEX_BYTES,
     INDEX_SHARE,
-    Place,
+    GraphLocation,
     Seeded,
     executor_bytes,
+    index_placement,
     seeded,
-    settled,
 )
 from deltamark.queries.graph.motifs import MOTIFS, motif
 
@@ -82,7 +82,7 @@ PATTERNS = ("triangle", "4-clique", "diamond", "once(a,b), once(b,c), e(a,c), a<
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("variant", ["least", "fixed"])
 def test_seeding_the_first_atom_in_batches_finds_all_motifs(pattern, variant, edges):
-    place = Place(str(edges), "", orient=False)
+    place = GraphLocation(str(edges), "", orient=False)
     seeds, graph_of = Seeded.of(place, 150), place.edges()
     with closing(Chain(by_key(seeded(motif(pattern), graph_of, variant).count()), 2)) as chain:
         batches = [[seeds.take(batch, piece, 2) for piece in range(2)] for batch in range(seeds.batches)]
@@ -97,8 +97,8 @@ def test_indexes_are_broadcast_if_they_fit_an_executor():
     for rows, expected in ((max_rows, "broadcast"), (max_rows + 1, "exchange")):
         edges = source("e", {"src": integer(0, 9), "dst": integer(0, 9)}, rows)
         plan = MOTIFS["triangle"].dataflow({"e": edges})
-        assert settled("auto", plan, memory) == expected
-        assert settled("broadcast", plan, memory) == "broadcast"
+        assert index_placement("auto", plan, memory) == expected
+        assert index_placement("broadcast", plan, memory) == "broadcast"
 
 
 UNSUPPORTED = {

@@ -26,9 +26,9 @@ from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import relation
 from deltamark.datagen.workload import workload
 from deltamark.harness.check import verify
-from deltamark.harness.check.change_csv import Digest, Lines
-from deltamark.harness.engines.embedded import collection as plan_of
+from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.engines.inputs import batches
+from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import QUERIES
 
@@ -123,7 +123,7 @@ def digest_in_stages(cell, dataset, shards):
     with closing(Chain(plan_of(cell, dataset, work), shards, lambda: choices.random() < 0.3)) as chain:
         columns = {relation(name).name: names for name, names in chain.inputs.items()}
         feeds = [Feed(dataset, work, columns, worker=worker, workers=2) for worker in range(2)]
-        lines, digest = Lines(chain.schema), Digest()
+        lines, digest = ChangeCsv(chain.schema), Digest()
         while not feeds[0].done:
             lines.digest(chain.feed(*(batches(each.take(work.rounds // 4 + 1)) for each in feeds)), digest)
         return str(digest)

@@ -1,4 +1,4 @@
-"""Changes as lines: as Python's csv writes them, and hashed as the README's plain Python does."""
+"""Changes as CSV: equal to Python's csv module, and digested as by the plain Python of the README."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from deltamark.dataflow.types import (
     integer,
     pack_short,
 )
-from deltamark.harness.check.change_csv import BLOCK_ROWS, Digest, Lines
-from deltamark.harness.check.decode import in_order, reader, shown
+from deltamark.harness.check.change_csv import BLOCK_ROWS, ChangeCsv, Digest
+from deltamark.harness.check.decode import answer_columns, in_order, reader
 
 (PLAIN,) = re.findall(r"```python\n(import sys.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
@@ -83,15 +83,15 @@ def in_python(changes):
 
 
 @given(ROWS)
-def test_lines_are_those_of_the_csv_module(rows):
+def test_lines_equal_those_of_the_csv_module(rows):
     changes = batch(rows)
-    assert b"".join(Lines(SCHEMA).blocks(changes)) == in_python(changes)
+    assert b"".join(ChangeCsv(SCHEMA).blocks(changes)) == in_python(changes)
 
 
-def test_more_rows_than_a_block_are_lines_one_after_the_other():
+def test_blocks_of_rows_are_written_one_after_another():
     row = (1, 2, 3, 4, 1, pack_short("x"), "text")
     changes = batch([row] * (BLOCK_ROWS + 3))
-    assert b"".join(Lines(SCHEMA).blocks(changes)) == in_python(changes)
+    assert b"".join(ChangeCsv(SCHEMA).blocks(changes)) == in_python(changes)
 
 
 def plain(lines):
@@ -100,7 +100,7 @@ def plain(lines):
 
 
 def test_the_plain_python_of_the_readme_computes_the_digest(data):
-    """From the lines of the command `changes`, in any order."""
+    """The digest of the lines of the command `changes`, in any order."""
     words = [sys.executable, "-m", "harness", "changes", "q10", "--data", str(data), "--logical", "100"]
     csv_lines, said = (
         subprocess.run([*words, *more], cwd=ROOT, capture_output=True, check=True).stdout for more in ([], ["--digest"])
@@ -113,7 +113,7 @@ def test_the_plain_python_of_the_readme_computes_the_digest(data):
 
 @given(st.lists(ROWS, min_size=1, max_size=3))
 def test_a_digest_is_a_sum_over_batches(parts):
-    lines, whole, apart = Lines(SCHEMA), Digest(), Digest()
+    lines, whole, apart = ChangeCsv(SCHEMA), Digest(), Digest()
     lines.digest(batch([row for rows in parts for row in rows]), whole)
     first = 0
     for rows in parts:
@@ -130,19 +130,19 @@ def test_a_digest_is_not_linear_in_diff():
     for diff in (1, 2, -1):
         changes, digest = batch([(1, 2, 3, 4, 1, pack_short("x"), "text")]), Digest()
         changes.diff[:] = diff
-        Lines(SCHEMA).digest(changes, digest)
+        ChangeCsv(SCHEMA).digest(changes, digest)
         digests.add(str(digest))
     assert len(digests) == 3
 
 
 def test_averages_are_the_nearest_double():
     schema = Schema((Field("x.num", integer(-LARGEST, LARGEST, 2)), Field("x.den", integer(0, LARGEST))), 1)
-    (column,) = shown(schema)
+    (column,) = answer_columns(schema)
     assert (column.name, column.stored) == ("x", ("x.num", "x.den"))
-    assert column.read(1000, 3) == 10 / 3
-    assert column.read(2**62 + 1, 3) == (2**62 + 1) / 300
-    assert column.read(5, 0) is None
-    assert column.read(NULL, NULL) is None
+    assert column.convert(1000, 3) == 10 / 3
+    assert column.convert(2**62 + 1, 3) == (2**62 + 1) / 300
+    assert column.convert(5, 0) is None
+    assert column.convert(NULL, NULL) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The checks find what is wrong, and say what repeats it; the oracle has the rows that are live and no others."""
+"""The checks find wrong answers and print the command that reproduces them; the oracle has exactly the live rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def off_by_one(tpch, *, date, discount, quantity):
 
 @pytest.fixture
 def wrong(monkeypatch):
-    """Q6 with a variant that lets one quantity more in."""
+    """Q6 with a variant whose quantity bound is off by one."""
     right = QUERIES["q06"]
     variants = {"plain": right.variants["plain"], "wrong": off_by_one}
     monkeypatch.setitem(catalogue.QUERIES, "q06", replace(right, variants=variants))
@@ -49,7 +49,7 @@ def test_a_wrong_answer_is_found_with_both_rows_and_the_command(chunked):
 
 
 @pytest.mark.usefixtures("wrong")
-def test_another_stream_is_found_with_its_first_difference(chunked):
+def test_a_different_stream_is_found_with_its_first_difference(chunked):
     reference = verify.run_stream(Cell("q06", "0.001"), chunked)
     said = verify.check_digest(reference, reference.cell.but(variant="wrong"), chunked)
     assert "another stream than q06, insert, L=1, P=all" in said
@@ -68,7 +68,7 @@ def test_the_command_exits_2_and_goes_on(capsys, data):
     assert said[-1] == "2 checked, 1 wrong"
 
 
-def test_every_time_is_every_time_at_which_a_relation_changes(chunked):
+def test_every_time_lists_the_times_at_which_a_relation_changes(chunked):
     cell, work = Cell("q14", "0.001", "window:900", 400), workload(chunked, "window:900")
     times = verify.every_time(chunked, work, ["lineitem", "part"], cell.logical)
     assert times == [1, 4, 9, 17, 25]
@@ -76,7 +76,7 @@ def test_every_time_is_every_time_at_which_a_relation_changes(chunked):
 
 
 @pytest.mark.parametrize("name", RELATION_NAMES)
-def test_random_times_end_where_there_are_few(chunked, name):
+def test_random_times_are_at_most_all_times(chunked, name):
     work = workload(chunked, "window:20")
     times = verify.random_times(work, [name], 1000, 100, Random(1))
     assert times[0] == 0
@@ -84,7 +84,7 @@ def test_random_times_end_where_there_are_few(chunked, name):
 
 
 @pytest.mark.parametrize(("name", "logical"), [("insert", 1), ("window:100", 7), ("refresh:4", 10)])
-def test_the_oracle_has_the_rows_that_are_live(chunked, name, logical):
+def test_the_oracle_has_exactly_the_live_rows(chunked, name, logical):
     work = workload(chunked, name)
     deltas = Feed(chunked, work, dict.fromkeys(RELATION_NAMES, ()), logical=logical).take(ALL)
     last = (work.rounds - 1) // logical * TIMES_PER_ROUND
@@ -103,14 +103,14 @@ def test_the_oracle_has_the_rows_that_are_live(chunked, name, logical):
                 assert Counter(value for (value,) in found) == Counter(wanted)
 
 
-def test_a_stream_ends_where_it_is_asked_to(chunked):
+def test_a_stream_ends_after_rounds_or_at_a_time(chunked):
     work = workload(chunked, "insert")
-    assert change_stream.after(work, 7, 14) == change_stream.End(14, 15)
-    assert change_stream.at(work, 7, 9) == change_stream.End(14, 9)
+    assert change_stream.end_after_rounds(work, 7, 14) == change_stream.End(14, 15)
+    assert change_stream.end_at_time(work, 7, 9) == change_stream.End(14, 9)
     with pytest.raises(DeltamarkError, match="13 rounds; ask for 7 or 14"):
-        change_stream.after(work, 7, 13)
+        change_stream.end_after_rounds(work, 7, 13)
     with pytest.raises(DeltamarkError, match="no such time in this stream: -1; ask for one from 0 to"):
-        change_stream.at(work, 7, -1)
+        change_stream.end_at_time(work, 7, -1)
 
 
 ANSWERS = {
@@ -131,7 +131,7 @@ def test_answers_are_printed_in_several_formats(capsys, data, words):
     assert capsys.readouterr().out == ANSWERS[words]
 
 
-def test_a_table_has_all_rows_and_says_how_many(capsys, data):
+def test_a_table_has_all_rows_and_their_number(capsys, data):
     assert main(shlex.split(f"answer q12 --data {data}")) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0].split() == ["shipmode", "high_line_count", "low_line_count"]
@@ -147,21 +147,21 @@ def test_the_sql_and_the_plan_are_printed(capsys, data):
 
 
 WRONG_WORDS = {
-    "answer q77": "error: unknown query: q77; did you mean q17, q07",
+    "answer q77": "error: unknown query: q77; did you mean q07, q17",
     "answer q04 --variant planed": "error: unknown variant: planed; did you mean plain",
     "answer q04 --param dat=3": "error: unknown parameter of q04: dat; did you mean date",
     "answer q04 --param date": "error: not a parameter: 'date'; write --param name=value",
     "answer q04 --rounds 13 --logical 7": "error: no boundary of logical batches of 7: 13 rounds; ask for 7 or 14",
     "answer q04 --physical 0": "error: not a whole number: '0'; write one from 1 to 1000000000000",
     "answer q04 --engine sparc": "error: unknown engine: sparc; did you mean spark",
-    "verify q77": "error: unknown query: q77; did you mean q17, q07",
+    "verify q77": "error: unknown query: q77; did you mean q07, q17",
     "verify q04 --workload windo:3": "error: unknown workload: windo:3; did you mean",
-    "golden --sf 1": "error: golden digests are those of one scale factor: 1; leave it at 0.01",
+    "golden --sf 1": "error: golden digests exist for one scale factor: 1; leave it at 0.01",
 }
 
 
 @pytest.mark.parametrize("words", WRONG_WORDS)
-def test_what_makes_no_sense_is_said_in_one_line(capsys, data, words):
+def test_a_wrong_setting_is_reported_in_one_line(capsys, data, words):
     assert main([*words.split(), "--data", str(data)]) == 2
     errors = capsys.readouterr().err
     assert errors.startswith(WRONG_WORDS[words])

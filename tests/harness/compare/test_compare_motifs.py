@@ -1,4 +1,4 @@
-"""The measuring server of motifs: its counts are right, and wrong counts are reported."""
+"""The measurement server of motifs: its counts are right, and wrong counts are reported."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from deltamark.harness.compare.rule import QUANTITIES
 from deltamark.harness.compare.side import SideError, opener
 from deltamark.harness.compare.trees import Tree
 from deltamark.harness.measure.cell import MotifCell
+from deltamark.harness.measure.messages import AskReply, SampleReply, decode_request
 from deltamark.harness.suites.graphs.graph_data import oriented, stored
 
 CELLS = [MotifCell("triangle", "rmat:7"), MotifCell("triangle", "rmat:7", 100), MotifCell("4-clique", "rmat:7")]
@@ -41,21 +42,22 @@ def server(directory):
 
 
 def reply(server, request, cell):
-    return getattr(server, request)({"cell": asdict(cell), "rounds": [], "limit": 600.0})
+    raw = {"do": request, "cell": asdict(cell), "rounds": [], "limit": 600.0, "sample": 0, "runs": 1, "compare": []}
+    return server.reply(decode_request(raw, MotifCell))
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.motif} {cell.place}")
 def test_counts_are_those_by_hand_after_the_last_batch(server, directory, cell):
-    assert reply(server, "ask", cell) == {"status": "ok"}
+    assert reply(server, "ask", cell) == AskReply()
     answer = reply(server, "cell", cell)
-    assert answer["status"] == "ok"
-    counts = answer["digest"].split()
+    assert answer.status == "ok"
+    counts = answer.digest.split()
     assert int(counts[-1]) == expected_count(cell, oriented(stored(directory))) > 0
     assert len(counts) == (3 if cell.batch else 1)  # the loaded graph, and two batches
     sample = reply(server, "sample", cell)
-    assert all(sample[quantity.name] >= 0 for quantity in QUANTITIES)
-    assert sample["time"] > 0
-    assert sample["state"] > 0
+    assert all(getattr(sample, quantity.name) >= 0 for quantity in QUANTITIES)
+    assert sample.time > 0
+    assert sample.state > 0
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.motif} {cell.place}")
@@ -64,15 +66,15 @@ def test_a_wrong_count_is_wrong(server, cell, monkeypatch):
     run_once = motifs.run_once
     monkeypatch.setattr(motifs, "run_once", lambda *args: replace(run_once(*args), output=(7,)))
     answer = reply(server, "cell", cell)
-    assert answer["status"] == "wrong"
-    assert answer["problem"].startswith("7, by hand ")
+    assert answer.status == "wrong"
+    assert answer.problem.startswith("7, by hand ")
 
 
 def test_counts_that_differ_from_run_to_run_are_wrong(server, monkeypatch):
     outputs, run_once = iter(range(9)), motifs.run_once
     monkeypatch.setattr(motifs, "run_once", lambda *args: replace(run_once(*args), output=(next(outputs),)))
     answer = reply(server, "sample", CELLS[0])
-    assert answer == {"status": "wrong", "problem": "runs of one process differ: (0,), (1,), (2,)"}
+    assert answer == SampleReply(status="wrong", problem="runs of one process differ: (0,), (1,), (2,)")
 
 
 def test_sides_check_and_sample(directory):

@@ -16,6 +16,7 @@ from deltamark.harness.compare.rule import QUANTITIES
 from deltamark.harness.compare.side import SideError, TreeSide, opener
 from deltamark.harness.compare.trees import Tree, trees
 from deltamark.harness.measure.cell import Cell, MotifCell
+from deltamark.harness.measure.messages import WarmReply
 from deltamark.harness.results.record import MEASURING
 
 NEW, OLD = LAYOUTS["tpch"]
@@ -37,10 +38,10 @@ def test_a_side_checks_and_samples(chunked):
 def test_sides_that_measure_in_other_ways_do_not_compare():
     class OldServer:
         def warm(self):
-            return {"status": "ok"}
+            return WarmReply()
 
     side = TreeSide(Tree("base", "", "base (old)", ROOT, OLD), OldServer(), 1.0)
-    with pytest.raises(DeltamarkError, match=r"base \(old\) does not compare: .*number None"):
+    with pytest.raises(DeltamarkError, match=r"base \(old\) does not compare: .*number 0"):
         side.open()
 
 
@@ -48,7 +49,7 @@ SERVER = f"""
 import json, pathlib, sys
 REPLIES = {{
     "warm": {{"measuring": {MEASURING}}}, "ask": {{}}, "cell": {{"digest": pathlib.Path(sys.argv[1]).name}},
-    "sample": {{"time": 1.0, "state": 2.0, "peak": 3.0}},
+    "sample": {{"time": 1.0, "state": 2, "peak": 3}},
 }}
 for line in sys.stdin:
     print(json.dumps({{"status": "ok", **REPLIES[json.loads(line)["do"]]}}), flush=True)

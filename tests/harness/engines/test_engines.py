@@ -1,4 +1,4 @@
-"""Every engine's answers are DuckDB's over the rows that are live, and the measurer counts the same in each run."""
+"""The answers of every engine equal DuckDB's over the live rows, and all runs of a cell count the same changes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from support.paths import ROOT
 
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.checked_run import ask
+from deltamark.harness.check.oracle import oracle_answers
+from deltamark.harness.check.run_check import open_check
 from deltamark.harness.check.verify import digest_of
+from deltamark.harness.engines.base import AnswerEngine, StreamEngine
 from deltamark.harness.engines.duckdb_tables import reads
-from deltamark.harness.engines.registry import checkpoints, known_engine, open_check, open_subject
+from deltamark.harness.engines.embedded import EmbeddedEngine
+from deltamark.harness.engines.registry import ENGINES, engine_class, known_engine, open_engine
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import Job, measured
-from deltamark.harness.measure.timing import Handed
-from deltamark.harness.measure.windows import spans
+from deltamark.harness.measure.cell_job import CellJob, measured
+from deltamark.harness.measure.windows import checkpoints, spans
 from deltamark.queries.catalogue import QUERIES
 
 SERVED = runpy.run_path(str(ROOT / "examples" / "recompute.py"))
@@ -33,29 +35,29 @@ EXAMPLE = f"exec:{ROOT / 'examples' / 'recompute.py'}"
 
 @pytest.fixture(scope="module", autouse=True)
 def _settled_heap():
-    """Measuring collects garbage first, again and again: leave what other tests have left to itself."""
+    """Freeze the objects of other tests, since every measurement begins with a garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def answers(dataset, cell, sample=0):
     work = workload(dataset, cell.workload)
-    return ask(cell, dataset, work, checkpoints(cell, sample, work)).answers
+    return oracle_answers(cell, dataset, work, checkpoints(cell, sample, work)).answers
 
 
 def job(dataset, cell, runs=2, sample=0, compared=None):
-    return Job(cell, sample, runs, answers(dataset, cell, sample) if compared is None else compared)
+    return CellJob(cell, sample, runs, answers(dataset, cell, sample) if compared is None else compared)
 
 
 @pytest.mark.parametrize("work", ["insert", "window:100"])
 @pytest.mark.parametrize("name", QUERIES)
-def test_recomputing_is_right(chunked, name, work):
+def test_recomputed_answers_are_right(chunked, name, work):
     cell = Cell(name, "0.001", work, 1000, 1, engine="duckdb")
     found = measured(job(chunked, cell, runs=1), chunked, Mock())
-    assert found["status"] == "ok", found
+    assert found.status == "ok", found
 
 
-def test_what_a_query_reads_is_what_it_names():
+def test_a_query_reads_the_columns_that_it_names():
     names = ("orders", "lineitem")
     exists = (
         "SELECT o_orderpriority FROM orders WHERE EXISTS (\n SELECT *\n FROM lineitem WHERE l_orderkey = o_orderkey)"
@@ -66,7 +68,7 @@ def test_what_a_query_reads_is_what_it_names():
 
 
 class InThread:
-    """The example as a thread at the other ends of the pipes, which begins at once."""
+    """The example program as a thread at the other ends of the pipes."""
 
     def __init__(self, _command, **_):
         (requests, send), (listen, answers) = os.pipe(), os.pipe()
@@ -84,17 +86,17 @@ class InThread:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_program_behind_pipes_is_right(monkeypatch, chunked, name):
+def test_an_external_engine_is_right(monkeypatch, chunked, name):
     monkeypatch.setattr(subprocess, "Popen", InThread)
     cell = Cell(name, "0.001", "window:100", 500, 1, engine=EXAMPLE)
     work, wanted = workload(chunked, cell.workload), answers(chunked, cell)
     check = open_check(cell, chunked, work, wanted)
-    timing.run(cell, 0, work, lambda: Handed(check, cell, chunked, work))
+    timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
     assert sorted(wanted) == [500, work.rounds]
-    assert check.wrong == ""
+    assert check.problem == ""
 
 
-def test_a_program_that_takes_away_what_is_not_there_fails(monkeypatch, chunked):
+def test_an_external_engine_that_retracts_rows_it_did_not_insert_fails(monkeypatch, chunked):
     class Backwards(SERVED["Engine"]):
         def changes(self, answer, time):
             found = super().changes(answer, time)
@@ -104,67 +106,66 @@ def test_a_program_that_takes_away_what_is_not_there_fails(monkeypatch, chunked)
     monkeypatch.setitem(SERVED, "Engine", Backwards)
     cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")
     check = open_check(cell, chunked, work, answers(chunked, cell))
-    with pytest.raises(DeltamarkError, match=r"failed to feed: it takes away what is not there: \(.*\), -1 times"):
-        timing.run(cell, 0, work, lambda: Handed(check, cell, chunked, work))
+    with pytest.raises(DeltamarkError, match=r"failed to feed: .* a row that they did not insert: \(.*\), weight -1"):
+        timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
 
 
-def test_a_program_behind_pipes_is_measured(chunked):
+def test_an_external_engine_is_measured(chunked):
     cell = Cell("q04", "0.001", "insert", 500, 1, engine=EXAMPLE)
     found = measured(job(chunked, cell, runs=1), chunked, Mock())
-    assert (found["status"], found["verified"], found["digest"]) == ("ok", "oracle", ""), found
-    assert found["state_rows"] == found["tuples"] == chunked.rows("lineitem") + chunked.rows("orders")
+    assert (found.status, found.verified, found.digest) == ("ok", "oracle", ""), found
+    assert found.state_rows == found.tuples == chunked.rows("lineitem") + chunked.rows("orders")
 
 
 @pytest.mark.parametrize("variant", ["", "diffs"])
 @pytest.mark.parametrize("compared", [True, False])
-def test_ours_is_digested_and_compared(chunked, variant, compared):
+def test_a_stream_is_digested_and_compared(chunked, variant, compared):
     cell = Cell("q01", "0.001", physical=700, variant=variant)
     found = measured(job(chunked, cell, compared=None if compared else {}), chunked, Mock())
-    assert found["status"] == "ok", found
-    assert found["digest"] == str(digest_of(cell, chunked))
-    assert found["changes"] == int(found["digest"].split()[0])
-    assert found["tuples"] == chunked.rows("lineitem")
-    assert found["verified"] == ("oracle" if compared else "")
+    assert found.status == "ok", found
+    assert found.digest == str(digest_of(cell, chunked))
+    assert found.changes == int(found.digest.split()[0])
+    assert found.tuples == chunked.rows("lineitem")
+    assert found.verified == ("oracle" if compared else "")
 
 
-def test_a_sample_ends_where_the_whole_does(chunked):
+def test_a_sampled_run_ends_in_the_state_of_a_full_run(chunked):
     cell = Cell("q15", "0.001", physical=1)
     whole, part = (measured(job(chunked, cell, 1, sample), chunked, Mock()) for sample in (0, 50))
-    assert whole["digest"] == part["digest"]
-    assert (whole["whole"], part["whole"], part["batches"]) == (True, False, 50)
-    assert whole["state_rows"] == part["state_rows"]
+    assert whole.digest == part.digest
+    assert (whole.whole, part.whole, part.batches) == (True, False, 50)
+    assert whole.state_rows == part.state_rows
 
 
-def test_a_wrong_answer_says_where(chunked):
+def test_a_wrong_answer_names_the_round_and_the_command(chunked):
     cell = Cell("q06", "0.001", physical=1000)
     last = chunked.rows("lineitem")
     found = measured(job(chunked, cell, compared={last: [(1,)]}), chunked, Mock())
-    assert found["status"] == "wrong"
-    assert "python -m harness answer q06 --sf 0.001" in found["problem"]
-    assert f"--rounds {last}" in found["problem"]
+    assert found.status == "wrong"
+    assert "python -m harness answer q06 --sf 0.001" in found.problem
+    assert f"--rounds {last}" in found.problem
 
 
 @pytest.mark.parametrize(("engine", "at"), [("duckdb", -1), (EXAMPLE, 0), (EXAMPLE, -1)])
-def test_a_wrong_answer_of_another_engine_is_seen(chunked, engine, at):
+def test_a_wrong_answer_of_an_engine_without_a_stream_is_found(chunked, engine, at):
     cell = Cell("q06", "0.001", logical=2000, physical=1, engine=engine)
     right = answers(chunked, cell)
     rounds = sorted(right)[at]
     found = measured(job(chunked, cell, compared=right | {rounds: [(1,)]}), chunked, Mock())
-    assert found["status"] == "wrong"
-    assert found["problem"].startswith(f"after {rounds} rounds")
+    assert found.status == "wrong"
+    assert found.problem.startswith(f"after {rounds} rounds")
     assert (
-        f"--queries q06 --workload insert --logical 2000 --physical 1 --workers 1 --engines '{engine}'"
-        in found["problem"]
+        f"--queries q06 --workload insert --logical 2000 --physical 1 --workers 1 --engines '{engine}'" in found.problem
     )
 
 
-def test_several_workers_cut_their_batches(chunked):
+def test_several_workers_cut_their_own_batches(chunked):
     cell = Cell("q04", "0.001", physical=500, workers=2)
     found = measured(job(chunked, cell), chunked, Mock())
-    assert found["status"] == "ok", found
+    assert found.status == "ok", found
 
 
-def test_windows_lie_evenly(chunked):
+def test_windows_are_spread_evenly(chunked):
     work = workload(chunked, "insert")
     rounds = chunked.rows("lineitem")
     assert spans(work, ["lineitem"], 1000, 100) == [(0, rounds)]
@@ -183,16 +184,31 @@ def test_unknown_engines_and_programs_are_named():
         known_engine("exec:nowhere.py")
 
 
-def test_a_program_that_ends_fails_its_cell(chunked, tmp_path):
+def test_an_external_engine_that_ends_fails_its_cell(chunked, tmp_path):
     program = tmp_path / "ends.py"
     program.write_text("import sys; sys.stdin.readline()")
     cell = Cell("q06", "0.001", engine=f"exec:{program}")
     with pytest.raises(DeltamarkError, match="failed to open: it has ended"):
-        open_check(cell, chunked, workload(chunked, "insert"), {})
+        open_engine(cell, chunked, workload(chunked, "insert"))
 
 
-def test_one_run_counts_what_another_does(chunked):
+def test_all_runs_count_the_same_changes(chunked):
     cell, work = Cell("q04", "0.001", physical=100), workload(chunked, "insert")
-    runs = [timing.run(cell, 0, work, lambda: open_subject(cell, chunked, work)) for _ in range(2)]
+    runs = [timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work)) for _ in range(2)]
     assert runs[0].changes == runs[1].changes > 0
     assert len(runs[0].latencies) == -(-chunked.rows("lineitem") // 100)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_engine_has_its_own_name_and_a_known_output(name):
+    engine = engine_class(name)
+    assert engine.name == name
+    assert (engine.capabilities.output == "stream") == issubclass(engine, StreamEngine)
+    assert (engine.capabilities.output == "answers") == issubclass(engine, AnswerEngine)
+
+
+def test_more_workers_than_an_engine_supports_are_refused(chunked):
+    limit = EmbeddedEngine.capabilities.max_workers
+    cell = Cell("q06", "0.001", workers=limit + 1)
+    with pytest.raises(DeltamarkError, match=rf"no such number of workers: {limit + 1}; give from 1 to {limit}"):
+        open_engine(cell, chunked, workload(chunked, "insert"))

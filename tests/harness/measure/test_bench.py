@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -21,13 +21,14 @@ from support.processes import all_end
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.harness.cli.main import main
-from deltamark.harness.cli.measure import bench
-from deltamark.harness.console.sweep_lines import Teller
+from deltamark.harness.console.reporter import Reporter
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.client import CellRequest
-from deltamark.harness.measure.server import Parent
+from deltamark.harness.measure.messages import AskRequest, CellReply, CellRequest
+from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results import machine, store
+from deltamark.harness.results.record import latest
+from deltamark.harness.suites.tpch import suite
 from deltamark.queries import catalogue
 
 pytestmark = [
@@ -39,31 +40,31 @@ CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")
 
 
 class Near:
-    """The warm parent in this process: what a test does to the code is done to its children."""
+    """The measurement server in this process: what a test does to the code is done to its children."""
 
-    def __init__(self, of):
-        self._parent = Parent(Dataset.open(of.directory))
+    def __init__(self, spec):
+        self._server = QueryServer(Dataset.open(spec.directory))
 
     def warm(self):
-        self._parent.warm()
+        self._server.warm()
         gc.unfreeze()
 
     def ask(self, cell, rounds, limit):
-        return self._parent.ask({"cell": asdict(cell), "rounds": rounds, "limit": limit})
+        return self._server.ask(AskRequest(cell, limit, tuple(rounds)))
 
     def cell(self, request, beside=None):
-        return self._parent.cell(request.words | ({"beside": beside.words} if beside else {}))
+        return self._server.cell(replace(request, beside=beside))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self._parent.close()
+        self._server.close()
 
 
 @pytest.fixture
 def near(monkeypatch):
-    monkeypatch.setattr(bench, "Warm", Near)
+    monkeypatch.setattr(suite, "MeasurementClient", Near)
 
 
 @pytest.fixture
@@ -77,20 +78,20 @@ def directory(results):
 
 def known(results):
     """What the last record of each cell says that does not depend on how fast this machine is."""
-    last = store.latest(store.read(directory(results)).records).values()
+    last = latest(store.read(directory(results)).records).values()
     return {(each.cell, each.status, each.digest, each.tuples, each.changes) for each in last}
 
 
 def after_one(monkeypatch, act):
-    """Act when the first cell has been told."""
-    told = Teller.tell
+    """Act when the first cell has been reported."""
+    on_record = Reporter.on_record
 
-    def tell(self, record, left, seconds):
-        told(self, record, left, seconds)
-        if left == 3:
+    def report(self, record, remaining, estimate):
+        on_record(self, record, remaining, estimate)
+        if remaining == 3:
             act()
 
-    monkeypatch.setattr(Teller, "tell", tell)
+    monkeypatch.setattr(Reporter, "on_record", report)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,9 @@ def test_what_is_done_is_not_measured_again(uninterrupted, data, capsys):
     assert main(["plan", *asked, "WORKERS=1,2"]) == 0
     line, *left = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"8 cells = 2 queries x 4 batchings, up to 1 runs each, about \d+ s; 4 already done", line)
-    assert left == ["    2 x insert 1x1000 -w2 embedded", "    2 x insert 1x10000 -w2 embedded"]
+    assert [re.sub(r" +about \d+ s$", "", each) for each in left] == [
+        "    2 x insert 1x1000 -w2 embedded", "    2 x insert 1x10000 -w2 embedded",
+    ]  # fmt: skip
 
 
 def test_a_second_one_refuses(words, tmp_path, capsys):
@@ -170,13 +173,17 @@ def test_a_wrong_engine_is_shown_wrong(monkeypatch, words, capsys):
 
 @pytest.mark.usefixtures("near")
 @pytest.mark.parametrize(
-    ("what", "said", "code"),
-    [("time.sleep(60)", ">1s", 0), ("sys.exit(3)", "failed", 2), ("os.kill(os.getppid(), 9)", "failed", 2)],
+    ("what", "limit", "said", "code"),
+    [
+        ("time.sleep(600)", 1, ">1s", 0),
+        ("sys.exit(3)", 120, "failed", 2),
+        ("os.kill(os.getppid(), 9)", 120, "failed", 2),
+    ],
 )
-def test_what_hangs_or_crashes_is_data(words, tmp_path, capsys, what, said, code):
+def test_what_hangs_or_crashes_is_data(words, tmp_path, capsys, what, limit, said, code):
     program = tmp_path / "engine.py"
     program.write_text(f"import json, os, sys, time\nsys.stdin.readline()\nprint('{{}}', flush=True)\n{what}\n")
-    asked = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", "TIMEOUT=1")
+    asked = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", f"TIMEOUT={limit}")
     assert main([*words, *asked]) == code
     out, _ = capsys.readouterr()
     assert re.search(rf"^1/2 q06 1000x1 exec:.* {said}", out, re.MULTILINE)
@@ -203,7 +210,8 @@ def _killed(process, victim, results, cells):
     records = directory(results) / store.RECORDS
     while process.poll() is None:
         started = list(resources.descendants(process.pid))
-        if len(started) == 2 and records.read_text().count("\n") >= cells:
+        measured = records.read_text().count("\n") if records.exists() else 0
+        if len(started) == 2 and measured >= cells:
             os.kill({"itself": process.pid, "its parent": started[0], "its cell": started[1]}[victim], signal.SIGKILL)
             return started
         time.sleep(0.001)
@@ -213,13 +221,13 @@ def _killed(process, victim, results, cells):
 def test_cells_on_spark_share_a_session_until_one_is_bad(sf001, monkeypatch):
     """The first two and the last two differ in nothing that a session depends on; the fourth fails."""
 
-    def measured(job, _, stage):
-        stage.wait()
-        return {"status": "wrong" if job.cell.query == "q04" else "ok", "pid": os.getpid()}
+    def measured(job, _, stages):
+        stages.wait()
+        return CellReply(status="wrong" if job.cell.query == "q04" else "ok", changes=os.getpid())
 
     monkeypatch.setattr("deltamark.harness.measure.server.measured", measured)
     asked = [("q01", 2), ("q02", 2), ("q03", 3), ("q04", 3), ("q05", 3)]
-    with contextlib.closing(Parent(sf001)) as parent:
+    with contextlib.closing(QueryServer(sf001)) as server:
         cells = [Cell(name, "0.01", engine="spark", workers=workers) for name, workers in asked]
-        pids = [parent.cell(CellRequest(cell, 0, 1, 60.0, ()).words)["pid"] for cell in cells]
+        pids = [server.cell(CellRequest(cell, 0, 1, 60.0, ())).changes for cell in cells]
     assert [pid == before for before, pid in pairwise(pids)] == [True, False, True, False]

@@ -1,4 +1,4 @@
-"""Work in children: results, limits, crashes, and nobody left behind."""
+"""Work in child processes: results, limits and crashes are reported, and no process is left."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from contextlib import closing
 import pytest
 from support.processes import all_end
 
-from deltamark.harness.measure import child as fork
+from deltamark.harness.measure.child import AbandonedError, Child, LimitError, run_in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 
-def test_a_result_comes_back_however_large():
-    assert len(fork.forked(lambda _: b"x" * 10_000_000, 10)) == 10_000_000
+def test_a_large_result_comes_back_whole():
+    assert len(run_in_child(lambda _: b"x" * 10_000_000, 10)) == 10_000_000
 
 
-def test_a_limit_is_a_stage_s():
-    def work(stage):
+def test_each_stage_has_the_whole_limit():
+    def work(stages):
         for _ in range(3):
-            stage()
+            stages.begin()
             time.sleep(0.2)
         return "done"
 
-    assert fork.forked(work, 5) == "done"
-    with pytest.raises(fork.LimitError, match=r"over 0.05 s"):
-        fork.forked(work, 0.05)
+    assert run_in_child(work, 5) == "done"
+    with pytest.raises(LimitError, match=r"over 0.05 s"):
+        run_in_child(work, 0.05)
 
 
-def test_errors_and_crashes_are_told():
+def test_errors_and_crashes_are_reported():
     with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
-        fork.forked(lambda _: 1 // 0, 5)
+        run_in_child(lambda _: 1 // 0, 5)
     with pytest.raises(ChildProcessError, match="ended by SIGKILL, perhaps for want of memory"):
-        fork.forked(lambda _: os.kill(os.getpid(), signal.SIGKILL), 5)
+        run_in_child(lambda _: os.kill(os.getpid(), signal.SIGKILL), 5)
 
 
-def test_whatever_a_child_started_ends_with_it():
-    pid = fork.forked(lambda _: subprocess.Popen(["sleep", "60"]).pid, 5)
+def test_processes_that_a_child_started_end_with_it():
+    pid = run_in_child(lambda _: subprocess.Popen(["sleep", "60"]).pid, 5)
     assert all_end([pid])
 
 
-def test_one_that_serves_is_given_work_after_work():
+def test_a_serving_child_does_one_task_after_another():
     def serve(stages):
         def work(number):
             stages.wait()
@@ -52,36 +52,36 @@ def test_one_that_serves_is_given_work_after_work():
 
         stages.serve(work)
 
-    with closing(fork.Child(serve)) as child:
-        served = [child.ask(number, 5) for number in (1, 1_000_000)]
+    with closing(Child(serve)) as child:
+        served = [child.serve(number, 5) for number in (1, 1_000_000)]
         assert [len(found) for _, found, _ in served] == [1, 1_000_000]
         assert len({pid for pid, _, _ in served}) == 1
         with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
-            child.ask(0, 5)
+            child.serve(0, 5)
 
 
-def test_one_that_serves_has_a_limit_for_each_work():
+def test_each_task_of_a_serving_child_has_the_limit():
     def serve(stages):
         stages.serve(time.sleep)
 
-    with closing(fork.Child(serve)) as child, pytest.raises(fork.LimitError):
-        child.ask(60, 0.05)
+    with closing(Child(serve)) as child, pytest.raises(LimitError):
+        child.serve(60, 0.05)
 
 
-def test_nobody_works_for_whom_nobody_waits():
+def test_work_is_abandoned_when_the_watched_file_ends():
     reading, writing = os.pipe()
     os.close(writing)
-    with pytest.raises(fork.AbandonedError):
-        fork.forked(lambda _: time.sleep(60), 60, reading)
+    with pytest.raises(AbandonedError):
+        run_in_child(lambda _: time.sleep(60), 60, reading)
 
 
-def test_who_waits_goes_on_when_its_result_is_asked_for(tmp_path):
+def test_a_waiting_child_goes_on_when_its_result_is_requested(tmp_path):
     def work(stages):
         stages.wait()
         (tmp_path / "on").touch()
         return "done"
 
-    with closing(fork.Child(work)) as one, closing(fork.Child(lambda stages: stages.wait())) as other:
+    with closing(Child(work)) as one, closing(Child(lambda stages: stages.wait())) as other:
         for each in (one, other, one):
             each.reach(5)
         time.sleep(0.1)
@@ -89,11 +89,11 @@ def test_who_waits_goes_on_when_its_result_is_asked_for(tmp_path):
         assert (one.result(5), other.result(5)) == ("done", None)
 
 
-def test_who_fails_before_it_waits_says_so_when_asked():
-    with closing(fork.Child(lambda _: 1 // 0)) as child, closing(fork.Child(lambda _: time.sleep(60))) as slow:
+def test_a_child_that_fails_before_it_waits_raises_with_its_result():
+    with closing(Child(lambda _: 1 // 0)) as child, closing(Child(lambda _: time.sleep(60))) as slow:
         child.reach(5)
         slow.reach(0.05)
         with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
             child.result(5)
-        with pytest.raises(fork.LimitError, match=r"over 0.05 s"):
+        with pytest.raises(LimitError, match=r"over 0.05 s"):
             slow.result(5)

@@ -1,4 +1,4 @@
-"""Statistics, on numbers whose results are known."""
+"""Statistics of numbers with known results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from deltamark.harness.measure.stats import geomean, interval, log_ratios, percentile
 
 
-def test_the_interval_needs_six_values_and_forgives_one_of_nine():
+def test_the_interval_needs_six_values_and_excludes_one_outlier_of_nine():
     assert interval([1, 2, 3, 4, 5]) is None
     assert interval([3, 1, 2, 6, 5, 4]) == (1, 6)
     assert interval(list(range(8))) == (0, 7)
@@ -17,17 +17,17 @@ def test_the_interval_needs_six_values_and_forgives_one_of_nine():
 
 
 @pytest.mark.parametrize(("size", "rank"), [(10, 2), (20, 6), (30, 10), (50, 18)])
-def test_ranks_of_the_sign_test_are_those_of_tables(size, rank):
+def test_ranks_of_the_sign_test_equal_published_tables(size, rank):
     assert interval(list(range(1, size + 1))) == (rank, size + 1 - rank)
 
 
-def test_geomean_of_ratios():
+def test_geomean_and_log_ratios():
     assert geomean([1, 100]) == pytest.approx(10)
     assert math.isnan(geomean([]))
     assert log_ratios([2.0, 1.0], [1.0, 1.0]) == [math.log(2), 0.0]
 
 
-def test_percentiles_are_values_that_were_seen():
+def test_percentiles_are_values_of_the_sample():
     ordered = list(range(1, 101))
     assert [percentile(ordered, each) for each in (0, 50, 95, 99, 100)] == [1, 50, 95, 99, 100]
     assert percentile([7], 99) == 7

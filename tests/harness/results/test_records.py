@@ -9,23 +9,23 @@ import duckdb
 import pytest
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.cli.results.tables import comparable
+from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import store
-from deltamark.harness.results.record import SPREAD, Origin, Record, blank, from_json, to_line
+from deltamark.harness.results.record import SPREAD, Origin, QueryRecord, blank_query_record, parsed, to_lines
 
-ORIGIN = Origin("data", "code", "versions", "commit", "session")
+ORIGIN = Origin("code", "versions", "commit", "session")
 
 
 def record(name="q01", **changes):
-    found = blank(Cell(name, "1", logical=1, physical=1000), 0, ORIGIN)
+    blank = blank_query_record(Cell(name, "1", logical=1, physical=1000), 0, data="data", origin=ORIGIN)
     numbers = {"seconds": [0.5, 0.25], "tuples": 100, "batches": 10, "latency": dict.fromkeys(SPREAD, 0.1)}
-    return replace(found, asked=3, **numbers, **changes)
+    return replace(blank, requested_runs=3, **numbers, **changes)
 
 
 def test_a_record_survives_its_line():
     made = record()
-    assert from_json(Record, json.loads(to_line(made))) == made
+    assert parsed(QueryRecord, json.loads(to_lines(made))) == made
     assert made.rate == 400
     assert made.variant == "data"
 
@@ -33,21 +33,25 @@ def test_a_record_survives_its_line():
 def test_keys_name_what_a_number_depends_on():
     cell = Cell("q01", "1", physical=1000)
     keys = {
-        blank(each, sample, origin).key
+        blank_query_record(each, sample, data=data, origin=origin).key
         for each in (cell, cell.but(logical=10), cell.but(workers=2), cell.but(variant="diffs"), cell.but(sf="10"))
         for sample in (0, 5)
-        for origin in (ORIGIN, replace(ORIGIN, code="other"), replace(ORIGIN, data="other"))
+        for data, origin in (("data", ORIGIN), ("data", replace(ORIGIN, code="other")), ("other", ORIGIN))
     }
     assert len(keys) == 30
-    assert blank(cell, 0, ORIGIN).key == blank(cell.but(variant="data"), 0, replace(ORIGIN, commit="other")).key
+    one, same = (
+        blank_query_record(each, 0, data="data", origin=origin)
+        for each, origin in ((cell, ORIGIN), (cell.but(variant="data"), replace(ORIGIN, commit="other")))
+    )
+    assert one.key == same.key
 
 
 def test_lines_of_other_versions_are_counted_and_left_out(tmp_path, capsys):
-    lines = [to_line(record()), json.dumps({"version": 0, "query": "q01"})]
-    read = store.read_lines(lines, tmp_path)
-    assert (len(read.records), read.foreign) == (1, 1)
+    lines = [to_lines(record()), json.dumps({"version": 0, "query": "q01"})]
+    records, foreign = store.read_lines(lines, tmp_path, QueryRecord)
+    assert (len(records), foreign) == (1, 1)
     (tmp_path / store.RECORDS).write_text(lines[0] + lines[1] + "\n")
-    assert len(comparable(tmp_path, "1")) == 1
+    assert main(["tables", "SF=1", f"RESULTS={tmp_path.parent}", f"MACHINE={tmp_path.name}"]) == 0
     assert "1 records of other versions are not comparable, and left out: " in capsys.readouterr().err
 
 
@@ -64,7 +68,7 @@ def test_a_line_cut_off_is_left_out_and_repaired(tmp_path):
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path):
     with pytest.raises(DeltamarkError, match=r"not a record: .*line 1"):
-        store.read_lines(["{", to_line(record())], tmp_path)
+        store.read_lines(["{", to_lines(record())], tmp_path, QueryRecord)
 
 
 def test_a_second_writer_is_told_who_writes(tmp_path):

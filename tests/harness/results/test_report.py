@@ -64,7 +64,7 @@ def test_shared_dataflows_are_compared_with_separate_ones():
 
 
 def test_a_page_of_one_record_has_the_sections_of_one_record():
-    one = replace(REPORT, records=RECORDS[:1], findings=())
+    one = replace(REPORT, records=RECORDS[:1], table_records=())
     sections = [keys["id"] for name, keys in parsed(one).elements if name == "section"]
     assert sections == ["throughput", "latency", "state", "tables", "points", "machine"]
 

@@ -38,7 +38,7 @@ def test_records_of_spark_are_drawn_with_each_number_of_shards(chart):
 @pytest.mark.parametrize("chart", CHARTS)
 @pytest.mark.parametrize("records", [RECORDS, RECORDS[:1], ON_SPARK, [*RECORDS, *ON_SPARK]])
 def test_legends_list_exactly_the_drawn_series(chart, records):
-    words, inside, beside, _ = section(replace(REPORT, records=records, findings=()), chart)
+    words, inside, beside, _ = section(replace(REPORT, records=records, table_records=()), chart)
     assert inside == beside
     assert len({*words}) == len(words)
 

@@ -5,26 +5,27 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
-from deltamark.harness.measure import grid
+from deltamark.harness.console.formatting import brief, rate, seconds
+from deltamark.harness.console.table import FORMATS
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.grid import Asked
-from deltamark.harness.results import published, store
-from deltamark.harness.results.record import Origin, blank
+from deltamark.harness.results import published
+from deltamark.harness.results.record import Origin, blank_query_record, latest
+from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
 from deltamark.harness.tables import tables
 from deltamark.harness.tables.against import crossing
-from deltamark.harness.tables.entry import brief, rate, seconds
 from deltamark.harness.tables.lookup import Lookup
-from deltamark.harness.tables.render import FORMATS
 
-ORIGIN = Origin("data", "code", "versions")
+ORIGIN = Origin("code", "versions")
 
 
 def record(name, logical, physical, took=0.5, **changes):
     cell = {key: changes.pop(key) for key in ("workers", "engine", "workload", "variant") if key in changes}
-    made = blank(Cell(name, "1", logical=logical, physical=physical, **cell), 0, ORIGIN)
+    of = Cell(name, "1", logical=logical, physical=physical, **cell)
+    made = blank_query_record(of, 0, data="data", origin=ORIGIN)
     latency = dict.fromkeys(("p50", "p95", "p99", "max"), took)
     return replace(made, **{"seconds": [took], "tuples": 6_000_000, "batches": 60, "latency": latency, **changes})
 
@@ -74,11 +75,11 @@ def test_the_last_record_of_a_cell_counts_whatever_was_sampled():
     part = replace(record("q01", 1, 1000, 2.0), sample=5, cell=f"{whole.cell} sample5")
     assert table([whole, part], "physical").rows[0][1].text == "2.00s"
     assert table([whole, part, again], "physical").rows[0][1].text == "1.00s"
-    assert list(store.latest([whole, part, again]).values()) == [part, again]
+    assert list(latest([whole, part, again]).values()) == [part, again]
 
 
 def test_a_sample_shows_a_rate():
-    assert table([record("q01", 1, 1000, whole=False)], "physical").rows[0][1].text == "12.00M/s"
+    assert table([record("q01", 1, 1000, fully_timed=False)], "physical").rows[0][1].text == "12.00M/s"
 
 
 def test_variants_stand_beside_the_post_s():
@@ -141,17 +142,17 @@ def test_spark_stands_in_a_table_of_its_own():
 
 
 def test_the_whole_stream_stands_against_the_query_once():
-    coarse = record("q01", 100_000, 1, 0.5, once=0.25)
+    coarse = record("q01", 100_000, 1, 0.5, oracle_seconds=0.25)
     made = table([coarse, record("q01", 1, 100_000, 0.75), record("q01", 1, 1000, 0.81)], "load")
     assert texts(made.rows[0]) == ["q01", "0.250s", "0.500s", "2.00x", "0.750s", "3.00x", "1 ms"]
 
 
 def test_whatever_was_measured_is_in_a_table():
-    asked = Asked(
-        "1", ("q01", "q15"), ("all",), (1, 3, 1000), (1, 7, 1000), (100_000,), (1, 2), ("embedded", "duckdb"),
-        ("insert", "window:9"),
+    settings = GridSettings(
+        sf=Decimal(1), queries=("q01", "q15"), variants=("all",), logical=(1, 3, 1000), physical=(1, 7, 1000),
+        product=(100_000,), workers=(1, 2), engines=("embedded", "duckdb"), workload=("insert", "window:9"),
     )  # fmt: skip
-    cells = [task.cell for each in (asked, Asked("1")) for task in grid.tasks(each)]
+    cells = [cell.cell for each in (settings, GridSettings(sf=Decimal(1))) for cell in grid_cells(each)]
     records = [
         replace(record(each.query, each.logical, each.physical, workers=each.workers, engine=each.engine,
                        workload=each.workload, variant=each.variant), seconds=[1000.0 + at], tuples=7, batches=1)
@@ -181,7 +182,7 @@ def test_the_post_s_dataflows_stand_beside_the_same_of_ours():
 
 def test_what_cutting_took_is_said():
     made = table([record("q01", 1, 1000, cut=[0.25, 0.2]), record("q02", 1, 1000, cut=[1.5])], "physical")
-    assert "cutting the batches and making their times is not in it: 0.200s to 1.50s" in made.notes
+    assert "not included: cutting the batches and making their times, 0.200s to 1.50s" in made.notes
 
 
 def test_published_tables_are_whole():

@@ -220,7 +220,7 @@ def test_shards_are_of_counts_without_changes(tmp_path, capsys, more):
 
 def test_the_command_finds_algorithms_that_do_not_agree(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
-    monkeypatch.setattr("deltamark.harness.suites.graphs.load_simulation.rounds.Run.count", lambda _: 5)
+    monkeypatch.setattr("deltamark.harness.suites.graphs.load_simulation.rounds.ShardedRun.count", lambda _: 5)
     assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--shards", "2"]) == 2
     assert "WRONG" in capsys.readouterr().err
 
@@ -265,15 +265,15 @@ def test_the_suite_measures_every_table(graphs, tmp_path, capsys):
     assert main(["bench", "SUITE=graph", *sizes, f"DATA={graphs}", f"RESULTS={tmp_path}"]) == 0
     out = capsys.readouterr().out
     for title in (
-        "Motifs in a graph that does not change (rmat:7)",
-        "Against one good thread, and over workers (rmat:7)",
-        "What indexes of edges take (rmat:7)",
+        "Motifs in a static graph (rmat:7)",
+        "Against one hand-written thread, and over workers (rmat:7)",
+        "Sizes of indexes of edges (rmat:7)",
         "BiGJoin by the size of its rounds (rmat:7)",
-        "Triangles while edges come and go (rmat:7)",
+        "Triangles while edges are inserted and deleted (rmat:7)",
         "Vertex by vertex (zipf:7)",
-        "A vertex with many edges comes (hub:50)",
+        "Insertion of a vertex with many edges (hub:50)",
         "Loads of virtual shards (triangle, 16 shards)",
-        "Copies of an edge that all shards hold together (formulas)",
+        "Copies of an edge on all shards together (formulas)",
     ):
         assert title in out
     assert "WRONG" not in out

@@ -21,26 +21,30 @@ from deltamark.dataflow.types import integer
 from deltamark.datagen.graphs.generator import graph
 from deltamark.errors import DeltamarkError
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges
-from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import Balanced, ByPrefix, dealt
+from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import (
+    BalancedPartitioning,
+    PrefixPartitioning,
+    dealt,
+)
 from deltamark.harness.suites.graphs.load_simulation.rounds import last_ready
-from deltamark.harness.suites.graphs.load_simulation.simulation import ALGORITHMS, Sharded
+from deltamark.harness.suites.graphs.load_simulation.simulation import ALGORITHMS, ShardedMotif
 from deltamark.harness.suites.graphs.motif_runs import oracle
 from deltamark.queries.graph.motifs import MOTIFS as NAMED
 
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
 
-def of_test_motif(name: str, streams) -> Sharded:
+def of_test_motif(name: str, streams) -> ShardedMotif:
     words, where = MOTIFS[name]
     smaller = [tuple(each.args[0] for each in condition.args) for condition in where]
     pairs = [word.split(":") for word in words.split()]
-    found = Sharded([Atom(RELATIONS[relation], tuple(names)) for relation, names in pairs], smaller)
+    found = ShardedMotif([Atom(RELATIONS[relation], tuple(names)) for relation, names in pairs], smaller)
     found.load({each: arrays(schema, streams[each]) for each, schema in inputs_of(motif(name)).items()})
     return found
 
 
-def of_graph(name: str, edges: Edges) -> Sharded:
-    found = Sharded([Atom(edges.relation(), variables) for _, variables in NAMED[name].atoms], NAMED[name].smaller)
+def of_graph(name: str, edges: Edges) -> ShardedMotif:
+    found = ShardedMotif([Atom(edges.relation(), variables) for _, variables in NAMED[name].atoms], NAMED[name].smaller)
     found.load({"e": WORKLOADS["load"](edges, 1).batch(0, len(edges), 0)})
     return found
 
@@ -49,9 +53,9 @@ def check_shape(run, shards: int, batch: int) -> None:
     """What the papers' proofs rest upon, of a run that has ended."""
     shown, load = run.shown, run.shown.load
     whole = batch * shards
-    most = 2 * (whole + shards**2) if isinstance(run.way, Balanced) else 2 * whole
+    most = 2 * (whole + shards**2) if isinstance(run.way, BalancedPartitioning) else 2 * whole
     assert all(each <= most for each in shown.most)
-    if isinstance(run.way, Balanced):
+    if isinstance(run.way, BalancedPartitioning):
         assert shown.apart <= shards
         assert shown.rounds <= load.proposals.sum() // whole + 3 ** len(shown.most)
     assert load.messages.sum() % 2 == 0
@@ -117,7 +121,7 @@ def test_work_is_dealt_evenly_whatever_it_is(data):
 @given(left=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), max_size=4), batch=st.integers(1, 9))
 def test_the_last_level_runs_that_one_shard_or_all_have_a_batch_for(left, batch):
     levels = np.array(left, dtype=np.int64).reshape(-1, 3)
-    for way, enough in ((ByPrefix, any), (Balanced, all)):
+    for way, enough in ((PrefixPartitioning, any), (BalancedPartitioning, all)):
         ready = [number for number, each in enumerate(left) if enough(work >= batch for work in each)]
         assert last_ready(way(3, len(left)), levels, batch) == max(ready, default=-1)
 
@@ -175,14 +179,14 @@ def test_balance_has_its_price():
 
 
 def test_equal_questions_of_a_shard_are_asked_once():
-    way = Balanced(2, 1)
+    way = BalancedPartitioning(2, 1)
     at, word = np.array([0, 0, 0, 1]), np.full(4, 12345, np.uint64)
     way.count(at, word)
     assert way.load.lookups.sum() == 2
 
 
 def test_extensions_of_one_prefix_are_asked_for_at_all_shards():
-    way = Balanced(4, 1)
+    way = BalancedPartitioning(4, 1)
     at, word, values = np.zeros(1000, np.int64), np.full(1000, 12345, np.uint64), np.arange(1000)
     for ask in (lambda: way.validate(at, word, values), lambda: way.resolve(at, word, values, np.zeros_like(at))):
         before = way.load.lookups.copy()
@@ -193,7 +197,7 @@ def test_extensions_of_one_prefix_are_asked_for_at_all_shards():
 
 
 def test_equal_numbers_in_two_indexes_are_two_questions():
-    way = Balanced(4, 1)
+    way = BalancedPartitioning(4, 1)
     at, word = np.zeros(2, np.int64), np.full(2, 12345, np.uint64)
     way.resolve(at, word, np.array([7, 7]), np.array([0, 1]))
     assert way.load.lookups.sum() == 2
@@ -205,25 +209,25 @@ FEW = source("e", {"src": NODES, "dst": NODES}, rows=99)
 
 @pytest.mark.parametrize(("shards", "batch"), [(0, 1), (1, 0), (1 << 20, 1)])
 def test_no_shards_and_no_batches_are_errors(shards, batch):
-    sharded = Sharded([Atom(FEW, ("a", "b"))])
+    sharded = ShardedMotif([Atom(FEW, ("a", "b"))])
     with pytest.raises(DeltamarkError, match="no such shards"):
         sharded.run("bigjoin", shards=shards, batch=batch)
 
 
 def test_an_algorithm_that_is_unknown_is_an_error():
     with pytest.raises(DeltamarkError, match="did you mean"):
-        Sharded([Atom(FEW, ("a", "b"))]).run("bigjoins", shards=1)
+        ShardedMotif([Atom(FEW, ("a", "b"))]).run("bigjoins", shards=1)
 
 
 def test_a_row_that_is_there_less_than_zero_times_is_an_error():
     with pytest.raises(DeltamarkError, match=r"negative multiplicity: \[1, 2\]"):
-        Sharded([Atom(FEW, ("a", "b"))]).load({"e": arrays(FEW.schema, [((1, 2), 0, -1)])})
+        ShardedMotif([Atom(FEW, ("a", "b"))]).load({"e": arrays(FEW.schema, [((1, 2), 0, -1)])})
 
 
 @each_algorithm
 def test_a_product_of_weights_beyond_64_bits_is_an_error(algorithm):
     many = source("e", {"src": NODES, "dst": NODES}, rows=1 << 31)
-    sharded = Sharded([Atom(many, tuple(names)) for names in ("ab", "bc", "ac")])
+    sharded = ShardedMotif([Atom(many, tuple(names)) for names in ("ab", "bc", "ac")])
     sharded.load({"e": arrays(many.schema, [((1, 1), 0, 1 << 30)])})
     with pytest.raises(DeltamarkError, match="64 bits"):
         sharded.run(algorithm, shards=2).count()

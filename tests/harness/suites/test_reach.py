@@ -106,7 +106,7 @@ ASKED = ("bench", "SUITE=loops", "NODES=1K", "EDGES=5K", "ROOTS=2", "CHANGES=200
 def test_the_suite_prints_its_tables(capsys, tmp_path):
     assert main([*ASKED, f"RESULTS={tmp_path}"]) == 0
     out = capsys.readouterr().out
-    for text in ("checked numpy", "from scratch", "10.1 s", "attachment", "bytes a node", "changes a time"):
+    for text in ("checked numpy", "from scratch", "10.1 s", "attachment", "bytes per node", "changes per time"):
         assert text in out
     assert re.search(r"^50 +4 ", out, re.MULTILINE)
 

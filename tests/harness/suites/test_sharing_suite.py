@@ -4,39 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from deltamark.datagen.workload import workload
 from deltamark.harness.cli.main import main
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.suites.sharing import runs
-
-CELLS = {name: Cell(name, "0.001") for name in ("q05", "q11", "q18", "q21")}
+from deltamark.harness.suites.sharing import queries
+from deltamark.harness.suites.sharing.loading import arrangements, check, loads
+from deltamark.harness.suites.sharing.queries import SharedQueries
+from deltamark.harness.suites.table_cell import WrongAnswerError
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 
-def test_all_answers_are_right_at_any_round(chunked):
-    work = workload(chunked, "insert")
-    assert runs.check(CELLS, chunked, work, 7, 13, [7, 700, work.rounds]) == ""
+@pytest.fixture
+def shared(chunked):
+    return SharedQueries(chunked.directory, ("q05", "q11", "q18", "q21"), "0.001")
 
 
-def test_a_wrong_answer_is_told(chunked, monkeypatch):
-    monkeypatch.setattr(runs.Snapshot, "answer", lambda *_: [("wrong",)])
-    work = workload(chunked, "insert")
-    assert "q05, together with others, after" in runs.check(CELLS, chunked, work, 1, 1000, [work.rounds])
+def test_all_answers_are_right_at_any_round(shared):
+    check(shared, 7, 13, [7, 700, shared.work.rounds])
 
 
-def test_together_less_is_kept_than_alone(chunked):
-    work = workload(chunked, "insert")
-    plans = runs.plans(CELLS, chunked, work)
-    turns = runs.by_turns(plans, chunked, work, 1, 1000, 2)
-    assert len(turns.timed_together) == len(turns.timed_alone) == 2
-    assert turns.together.state_rows < sum(each.state_rows for each in turns.alone)
+def test_a_wrong_answer_is_told(shared, monkeypatch):
+    monkeypatch.setattr(queries.Snapshot, "answer", lambda *_: [("wrong",)])
+    with pytest.raises(WrongAnswerError, match="q05, together with others, after"):
+        check(shared, 1, 1000, [shared.work.rounds])
 
 
-def test_what_several_read_is_named(chunked):
-    work = workload(chunked, "insert")
-    found = runs.sharing(runs.plans(CELLS, chunked, work), chunked, work)
-    assert ("lineitem, by orderkey", ["q05", "q21"]) in [(each.what, each.queries) for each in found]
+def test_together_less_is_kept_than_alone(shared):
+    (row,) = loads(shared, 1, 1000, 2)
+    assert len(row.figures["together_seconds"]) == len(row.figures["alone_seconds"]) == 2
+    assert row.least("together_rows") < row.least("alone_rows")
+
+
+def test_what_several_read_is_named(shared):
+    assert ("lineitem, by orderkey", "q05 q21") in [(row.name, row.note) for row in arrangements(shared)]
 
 
 def test_the_suite_measures_every_table(data, tmp_path, capsys):
@@ -45,11 +44,11 @@ def test_the_suite_measures_every_table(data, tmp_path, capsys):
     out = capsys.readouterr().out
     for title in (
         "All queries in one dataflow",
-        "What is kept",
+        "State at the end",
         "Arrangements that several",
         "Arrangements that differ in their filters",
-        "How long a query takes",
-        "How long batches take",
+        "Time to attach a query",
+        "Batch latencies of the others",
     ):
         assert title in out
     assert "(SF 0.001 q03 q05)" in out
@@ -57,12 +56,12 @@ def test_the_suite_measures_every_table(data, tmp_path, capsys):
 
 
 def test_the_suite_finds_a_wrong_answer(data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(runs.Snapshot, "answer", lambda *_: [("wrong",)])
+    monkeypatch.setattr(queries.Snapshot, "answer", lambda *_: [("wrong",)])
     words = ["bench", "SUITE=shared", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}", "QUERIES=q05", "RUNS=1"]
     assert main([*words, "PHYSICAL=1000"]) == 2
     wrong = capsys.readouterr().err
     assert "WRONG: a wrong answer: q05, together with others" in wrong
-    assert "WRONG: a wrong answer: q05, come while others run" in wrong
+    assert "WRONG: a wrong answer: q05, attached while others run" in wrong
 
 
 def test_an_unknown_query_is_an_error(data, tmp_path, capsys):

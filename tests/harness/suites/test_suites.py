@@ -17,16 +17,18 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results import readme
 from deltamark.harness.cli.results.readme import section
-from deltamark.harness.measure.sweep import Effort
+from deltamark.harness.console.formatting import brief
+from deltamark.harness.measure import control_work
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.finding import Finding, Task, latest
-from deltamark.harness.results.record import VERSION, Origin, from_json, to_line
-from deltamark.harness.suites import SUITES, run
-from deltamark.harness.suites.run import Plan, Run, WrongError
-from deltamark.harness.tables import suite_tables
-from deltamark.harness.tables.entry import brief
+from deltamark.harness.results.record import VERSION, Origin, latest, parsed, to_lines
+from deltamark.harness.results.table_record import TableRecord, TableRow, merged
+from deltamark.harness.suites.graphs.suite import GraphSuite
+from deltamark.harness.suites.plan import Effort, Plan
+from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.suites.runner import Runner
+from deltamark.harness.suites.table_cell import ForkingMeasurer, TableCell, WrongAnswerError, forking
 
-ORIGIN = Origin("", "code", "versions", "commit", "session")
+ORIGIN = Origin("code", "versions", "commit", "session")
 FIGURES = {"found": [7], "indexed": [0.5], "batches": [1], "seconds_w1": [2.0, 1.0], "seconds_w2": [1.5],
            "by_hand": [0.5], "proposals": [9], "state_bytes": [100], "state_rows": [10]}  # fmt: skip
 MOTIFS = ("triangle", "4-clique", "5-clique")
@@ -35,15 +37,18 @@ EFFORT = Effort(1, 600.0)
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 
-class Measured:
-    """Tasks of a table that count how often they were measured. done: by some of them, in their process."""
+class FakeCells:
+    """Cells of a table that count how often they were measured. done: by some of them, in their process."""
 
     def __init__(self, **done):
         self.asked, self.done, self.interrupted = [], done, ""
-        self.tasks = [
-            Task("static", "rmat:7", name, "data", partial(self._measure, name), partial(self._prepare, name))
+        self.cells = [
+            TableCell(
+                "graph", "static", "rmat:7", name, "data", partial(self._measure, name), partial(self._prepare, name),
+                verified="by hand",
+            )
             for name in MOTIFS
-        ]
+        ]  # fmt: skip
 
     def _prepare(self, name):
         self.asked.append(name)
@@ -52,7 +57,7 @@ class Measured:
 
     def _measure(self, name):
         self.done.get(name, int)()
-        yield Finding(name, FIGURES, verified="by hand")
+        yield TableRow(name, FIGURES)
 
 
 def fails(error):
@@ -67,29 +72,45 @@ def dies():
 
 
 SLOW = dict.fromkeys(MOTIFS, partial(time.sleep, 600))
-WRONG = fails(WrongError("two counts", 5, "ask"))
+WRONG = fails(WrongAnswerError("two counts", 5, "ask"))
 
 
 class Sink:
     def __init__(self, most=99):
-        self.found, self._most = [], most
+        self.records, self._most = [], most
 
     def take_stop(self):
-        return len(self.found) >= self._most
+        return len(self.records) >= self._most
 
-    def add_findings(self, found):
-        self.found += found
-
-
-def made(measured, sink, known=(), origin=ORIGIN, effort=EFFORT):
-    plan = Plan.of("graph", measured.tasks, known, origin, effort)
-    done = Run(plan, sink, lambda *_: None)
-    done.run()
-    return done.made
+    def add(self, record):
+        self.records.append(record)
 
 
-def findings(effort=EFFORT, **done):
-    return made(Measured(**done), Sink(), effort=effort)
+class Silent:
+    def on_begin(self, cell):
+        pass
+
+    def on_record(self, record, remaining, estimate):
+        pass
+
+
+def measure(fakes, sink, known=(), origin=ORIGIN, effort=EFFORT):
+    plan = Plan(fakes.cells, known, origin, effort)
+    runner = Runner(plan, ForkingMeasurer(plan), sink, Silent())
+    runner.run()
+    return runner.records
+
+
+def measured(effort=EFFORT, **done):
+    return measure(FakeCells(**done), Sink(), effort=effort)
+
+
+def record(row, figures=None, **fields):
+    return TableRecord(rows=(TableRow(row, figures or {}),), **fields)
+
+
+def suite_tables(records, suite):
+    return SUITES[suite].tables(records)
 
 
 def texts(table):
@@ -101,11 +122,11 @@ def static(found):
 
 
 def test_what_was_found_makes_the_tables():
-    assert texts(static(findings())) == [[name, "7", "500 ms", "1 s", "9", "500 ms", "2.00x"] for name in MOTIFS]
-    assert {table.name for table in suite_tables(findings(), "graph")} == {
+    assert texts(static(measured())) == [[name, "7", "500 ms", "1 s", "9", "500 ms", "2.00x"] for name in MOTIFS]
+    assert {table.name for table in suite_tables(measured(), "graph")} == {
         "static-rmat-7", "cost-rmat-7", "memory-rmat-7",
     }  # fmt: skip
-    assert suite_tables(findings(), "shared") == []
+    assert suite_tables(measured(), "shared") == []
 
 
 @pytest.mark.parametrize(
@@ -118,7 +139,7 @@ def test_what_was_found_makes_the_tables():
     ],
 )
 def test_what_has_gone_wrong_is_told_of_that_cell_alone_and_never_a_number(done, text, problem):
-    found = findings(triangle=done)
+    found = measured(triangle=done)
     assert texts(static(found))[0] == ["triangle", *[text] * 6]
     assert found[0].problem == problem
     assert [each.status for each in found[1:]] == ["ok", "ok"]
@@ -128,68 +149,69 @@ def test_what_has_gone_wrong_is_told_of_that_cell_alone_and_never_a_number(done,
 
 
 def test_what_takes_longer_than_it_may_is_ended():
-    found = findings(Effort(1, 0.2), **SLOW)
+    found = measured(Effort(1, 0.2), **SLOW)
     assert texts(static(found)) == [[name, *[">0.2s"] * 6] for name in MOTIFS]
     assert {(each.status, each.problem, each.is_bad) for each in found} == {("timeout", "over 0.2 s", False)}
 
 
 def test_what_is_done_by_the_same_is_not_measured_again():
-    first = findings()
+    first = measured()
     for origin, runs, again in (
         (ORIGIN, 1, 0), (replace(ORIGIN, session="next", commit="other"), 1, 0), (ORIGIN, 2, 3),
         (replace(ORIGIN, code="other"), 1, 3), (replace(ORIGIN, versions="other"), 1, 3),
     ):  # fmt: skip
-        measured = Measured()
-        made(measured, Sink(), first, origin, Effort(runs, 600.0))
-        assert len(measured.asked) == again
+        fakes = FakeCells()
+        measure(fakes, Sink(), first, origin, Effort(runs, 600.0))
+        assert len(fakes.asked) == again
 
 
 def test_what_took_too_long_is_measured_again_if_it_may_take_longer():
-    first = findings(Effort(1, 0.2), **SLOW)
+    first = measured(Effort(1, 0.2), **SLOW)
     for limit, again in ((0.1, []), (0.2, []), (600.0, [*MOTIFS])):
-        measured = Measured()
-        made(measured, Sink(), first, effort=Effort(1, limit))
-        assert measured.asked == again
+        fakes = FakeCells()
+        measure(fakes, Sink(), first, effort=Effort(1, limit))
+        assert fakes.asked == again
 
 
 def test_what_was_wrong_is_measured_again():
-    first = findings(triangle=WRONG)
-    measured = Measured()
-    again = made(measured, Sink(), first)
-    assert measured.asked == ["triangle"]
-    assert texts(static([*first, *again])) == texts(static(findings()))
+    first = measured(triangle=WRONG)
+    fakes = FakeCells()
+    again = measure(fakes, Sink(), first)
+    assert fakes.asked == ["triangle"]
+    assert texts(static([*first, *again])) == texts(static(measured()))
 
 
 def test_stopped_and_begun_again_is_uninterrupted():
-    sink, whole = Sink(most=1), findings()
-    while len(sink.found) < len(whole):
-        before = len(sink.found)
-        made(Measured(), sink, sink.found)
-        assert len(sink.found) == before + 1
+    sink, whole = Sink(most=1), measured()
+    while len(sink.records) < len(whole):
+        before = len(sink.records)
+        measure(FakeCells(), sink, sink.records)
+        assert len(sink.records) == before + 1
         sink._most += 1
-    assert texts(static(sink.found)) == texts(static(whole))
+    assert texts(static(sink.records)) == texts(static(whole))
 
 
 def test_what_was_measured_before_an_interruption_is_kept():
-    sink, measured = Sink(), Measured()
-    measured.interrupted = "4-clique"
+    sink, fakes = Sink(), FakeCells()
+    fakes.interrupted = "4-clique"
     with pytest.raises(KeyboardInterrupt):
-        made(measured, sink)
-    assert [each.row for each in sink.found] == ["triangle"]
+        measure(fakes, sink)
+    assert [row.name for each in sink.records for row in each.rows] == ["triangle"]
 
 
 def test_the_last_of_a_cell_counts_with_all_its_rows():
-    one, two = Finding("a", cell="x", at="1"), Finding("b", cell="x", at="1")
-    other, again = Finding("c", cell="y", at="1"), Finding("b", cell="x", at="2")
-    assert latest([one, two, other]) == [one, two, other]
-    assert latest([one, two, other, again]) == [again, other]
+    lines = [("a", "x", "1"), ("b", "x", "1"), ("c", "y", "1"), ("b", "x", "2")]
+    records = list(merged(record(row, cell=cell, finished_at=at) for row, cell, at in lines))
+    assert [[row.name for row in each.rows] for each in records] == [["a", "b"], ["c"], ["b"]]
+    assert [*latest(records[:2]).values()] == records[:2]
+    assert [*latest(records).values()] == records[1:]
 
 
 def test_rows_are_in_the_order_of_their_numbers():
     figures = {"changes": [9], "proposals": [9], "p99_w1": [1], "p99_w2": [1], "seconds_w1": [1], "seconds_w2": [1]}
     figures |= {"by_hand": [1], "batches": [1], "state_bytes": [8], "edges": [1]}
     found = [
-        Finding(row, figures, suite="graph", of="rmat:7", table="changing", cell=row) for row in ("1000", "1", "10")
+        record(row, figures, suite="graph", dataset="rmat:7", table="changing", cell=row) for row in ("1000", "1", "10")
     ]
     shown = {table.name: [row[0] for row in texts(table)] for table in suite_tables(found, "graph")}
     assert shown["changing-rmat-7"] == ["1", "10", "1K"]
@@ -199,22 +221,30 @@ def test_cost_is_the_fewest_workers_that_beat_one_thread():
     figures = {"batches": [1], "seconds_w1": [3.0], "seconds_w2": [2.0]}
     costs = []
     for hand in (4.0, 2.5, 1.0):
-        found = Finding("triangle", figures | {"by_hand": [hand]}, suite="graph", of="x", table="at once", cell="x")
+        figures |= {"by_hand": [hand]}
+        found = record("triangle", figures, suite="graph", dataset="x", table="at once", cell="x")
         (table,) = suite_tables([found], "graph")
         costs.append(texts(table)[0][-1])
     assert costs == ["1", "2", "more than 2"]
 
 
-def test_a_finding_survives_its_line():
-    (found, *_) = findings()
-    assert from_json(Finding, json.loads(to_line(found))) == found
-    assert from_json(Finding, {"version": VERSION + 1}) is None
+def test_a_record_survives_its_lines():
+    (found, *_) = measured()
+    both = replace(found, rows=(*found.rows, TableRow("another", FIGURES, "a note")))
+    lines = [json.loads(line) for line in to_lines(both).splitlines()]
+    assert [*merged(parsed(TableRecord, line) for line in lines)] == [both]
+    assert parsed(TableRecord, {"version": VERSION + 1}) is None
+
+
+def add(writer, records):
+    for each in records:
+        writer.add(each)
 
 
 def test_duckdb_reads_findings_in_one_statement(tmp_path):
     for name in ("a", "b"):
         with store.writing(tmp_path / name) as writer:
-            writer.add_findings(findings())
+            add(writer, measured())
     sql = f"SELECT list_min(figures['seconds_w1']) FROM '{tmp_path}/*/findings.jsonl' WHERE row = '4-clique'"
     assert duckdb.sql(sql).fetchall() == [(1.0,)] * 2
 
@@ -241,7 +271,7 @@ HEADER = {
 def kept(tmp_path):
     """A directory of results, with findings of one machine."""
     with store.writing(tmp_path / "machine") as writer:
-        writer.add_findings(findings())
+        add(writer, measured())
         writer.add_session(HEADER)
     return tmp_path
 
@@ -258,10 +288,11 @@ def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch,
     monkeypatch.setattr(readme, "README", tmp_path / "README.md")
     readme.README.write_text(f"# before\n{readme.BEGIN}old\n{readme.END}after\n")
     with store.writing(kept / readme.REFERENCE) as writer:
-        writer.add_findings([load(), replace(findings()[0], row="old")])
+        add(writer, [load(), replace(measured()[0], rows=(TableRow("old"),))])
         writer.add_session(HEADER)
     assert main(["readme", "SUITE=graph", f"RESULTS={kept}", "MACHINE=machine"]) == 0
-    assert [each.row for each in store.findings(kept / readme.REFERENCE)] == ["1 x 1000", *MOTIFS]
+    stored = store.read(kept / readme.REFERENCE).records
+    assert [row.name for each in stored for row in each.rows] == ["1 x 1000", *MOTIFS]
     command = store.sessions(kept / readme.REFERENCE)["session"]["argv"]
     assert command == "python -m harness bench SUITE=graph --runs 1", "where things lay is left out"
     written = readme.README.read_text()
@@ -271,11 +302,9 @@ def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch,
 
 
 def test_what_an_older_version_has_not_measured_is_left_out(tmp_path, capsys):
-    older = [replace(each, figures={**each.figures, "seconds": [1.0]}) for each in findings()]
-    for each in older:
-        each.figures.pop("seconds_w1", None)
+    older = {name: values for name, values in FIGURES.items() if name != "seconds_w1"} | {"seconds": [1.0]}
     with store.writing(tmp_path / "machine") as writer:
-        writer.add_findings(older)
+        add(writer, [replace(each, rows=(TableRow(each.rows[0].name, older),)) for each in measured()])
     words = ["tables", "SUITE=graph", f"RESULTS={tmp_path}", "MACHINE=machine", "FORMAT=csv"]
     assert main([*words, "TABLE=static-rmat-7"]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "static-rmat-7,triangle,7.0,0.5,-,9.0,0.5,-"
@@ -286,7 +315,7 @@ def test_tables_come_from_findings_alone(kept, capsys):
     assert main([*words, "TABLE=static-rmat-7", "FORMAT=csv"]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "static-rmat-7,triangle,7.0,0.5,1.0,9.0,0.5,2.0"
     assert main([*words, "TABLE=static"]) == 0
-    assert "Motifs in a graph that does not change (rmat:7)" in capsys.readouterr().out
+    assert "Motifs in a static graph (rmat:7)" in capsys.readouterr().out
     assert main([*words, "TABLE=statik"]) == 2
     assert "unknown table: statik; did you mean static-rmat-7" in capsys.readouterr().err
     assert main([*words[:1], "SUITE=shared", *words[2:]]) == 2
@@ -296,10 +325,20 @@ def test_tables_come_from_findings_alone(kept, capsys):
 @pytest.fixture
 def fakes(monkeypatch):
     """The suite of graphs with cells that measure nothing."""
-    measured = Measured()
-    suite = replace(SUITES["graph"], make=lambda _: None, tasks=lambda _: measured.tasks)
-    monkeypatch.setitem(SUITES, "graph", suite)
-    return measured
+    fakes = FakeCells()
+
+    class FakeSuite(GraphSuite):
+        def make_data(self):
+            pass
+
+        def cells(self):
+            return fakes.cells
+
+        def measurer(self, plan):
+            return forking(plan, int)
+
+    monkeypatch.setitem(SUITES, "graph", FakeSuite)
+    return fakes
 
 
 def test_bench_measures_what_is_left_and_prints_the_tables(fakes, tmp_path, capsys):
@@ -308,7 +347,7 @@ def test_bench_measures_what_is_left_and_prints_the_tables(fakes, tmp_path, caps
     out = capsys.readouterr().out
     assert "suite graph: 3 cells, up to 3 runs each, 3 not yet measured; 0 already done" in out
     assert "2/3 graph rmat:7 static 4-clique" in out
-    assert "Motifs in a graph that does not change (rmat:7)" in out
+    assert "Motifs in a static graph (rmat:7)" in out
     assert "3 cells measured; the control work took " in out
     assert main(words) == 0
     assert "3 already done" in capsys.readouterr().out
@@ -317,7 +356,7 @@ def test_bench_measures_what_is_left_and_prints_the_tables(fakes, tmp_path, caps
 
 
 def test_a_wrong_answer_is_exit_code_2(fakes, tmp_path, capsys):
-    fakes.done["4-clique"] = fails(WrongError("wrong number of motifs 4-clique", "5, by hand 6", "ask DuckDB"))
+    fakes.done["4-clique"] = fails(WrongAnswerError("wrong number of motifs 4-clique", "5, by hand 6", "ask DuckDB"))
     assert main(["bench", "SUITE=graph", f"RESULTS={tmp_path}"]) == 2
     said = capsys.readouterr()
     assert "WRONG: wrong number of motifs 4-clique: 5, by hand 6; ask DuckDB" in said.err
@@ -336,13 +375,13 @@ def test_what_takes_too_long_is_data_and_no_failure(fakes, tmp_path, capsys):
 
 def test_a_plan_says_what_is_left_and_how_long_that_took(fakes, tmp_path, capsys):
     words = ["SUITE=graph", f"RESULTS={tmp_path}"]
-    known = [replace(each, took=took) for each, took in zip(findings()[:2], (7.0, 100.0), strict=True)]
+    known = [replace(each, elapsed=took) for each, took in zip(measured()[:2], (7.0, 100.0), strict=True)]
     with store.writing(tmp_path / machine.name(machine.facts())) as writer:
-        writer.add_findings(known)
+        add(writer, known)
     assert main(["plan", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "suite graph: 3 cells, up to 3 runs each, about 2 min and 1 not yet measured; 0 already done"
-    assert [line.split(maxsplit=4)[4] for line in lines[1:]] == ["7 s", "100 s", "not yet measured"]
+    assert [line.split(maxsplit=6)[6] for line in lines[1:]] == ["about 7 s", "about 2 min", "1 not yet measured"]
     assert fakes.asked == []
     assert main(["bench", *words]) == 0
     capsys.readouterr()
@@ -362,13 +401,13 @@ def test_a_plan_makes_no_data(name, tmp_path, capsys):
 def test_what_was_measured_is_shown_when_it_is_stopped(fakes, tmp_path, capsys, monkeypatch, interrupt):
     directory = tmp_path / machine.name(machine.facts())
     if interrupt == "STOP":
-        monkeypatch.setattr(run.control_work, "seconds", lambda: (directory / "STOP").touch() or 0.1)
+        monkeypatch.setattr(control_work, "seconds", lambda: (directory / "STOP").touch() or 0.1)
     else:
         fakes.interrupted = "4-clique"
     assert main(["bench", "SUITE=graph", f"RESULTS={tmp_path}"]) == (0 if interrupt == "STOP" else 130)
     out = capsys.readouterr().out
     assert "1 cells measured; 2 left" in out
-    assert "Motifs in a graph that does not change (rmat:7)" in out
+    assert "Motifs in a static graph (rmat:7)" in out
 
 
 @pytest.mark.parametrize("words", [["SUITE=graph", "SF=1"], ["SUITE=shared", "SCALE=9"], ["FUEL=3"]])
@@ -386,16 +425,16 @@ def test_errors_can_be_debugged_in_every_suite(tmp_path, capsys):
 
 
 SHOWN = {
-    "graph": "Motifs in a graph that does not change", "shared": "Shared against unshared",
+    "graph": "Motifs in a static graph", "shared": "Shared against unshared",
     "loops": "Distances over a random graph",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", SHOWN)
 def test_a_report_shows_suites_without_records_of_tpch(name, tmp_path):
-    found = {"graph": findings, "shared": lambda: [load()], "loops": distances}[name]()
+    records = {"graph": measured, "shared": lambda: [load()], "loops": distances}[name]()
     with store.writing(tmp_path / "machine") as writer:
-        writer.add_findings(found)
+        add(writer, records)
         writer.add_session(HEADER)
     assert main(["report", f"RESULTS={tmp_path}", "MACHINE=machine"]) == 0
     page = (tmp_path / "machine" / "report.html").read_text()
@@ -403,14 +442,16 @@ def test_a_report_shows_suites_without_records_of_tpch(name, tmp_path):
     assert '<section id="points">' not in page
 
 
-def distances(of="10,000,000 nodes, 100,000,000 edges, 1 roots", **changes):
-    """Make up what the suite of loops finds."""
+def distances(dataset="10,000,000 nodes, 100,000,000 edges, 1 roots"):
+    """Return a record as of the suite of loops."""
     whole = {"index": 1.0, "scratch": 20.16, "attached": 3.075, "index_bytes": 1e6, "more_bytes": 40, "reached": 10}
     figures = {"distances": {**whole, "farthest": 5}, "100": {"batches": 4, "seconds": 0.5}}
+    rows = [TableRow(row, {name: [each] for name, each in of_row.items()}) for row, of_row in figures.items()]
     return [
-        Finding(row, {name: [each] for name, each in of_row.items()}, suite="loops", of=of, table="distances",
-                cell="x", session="session", at="now", verified="numpy", **changes)
-        for row, of_row in figures.items()
+        TableRecord(
+            suite="loops", dataset=dataset, table="distances", cell="x", session="session", finished_at="now",
+            verified="numpy", rows=tuple(rows),
+        )
     ]  # fmt: skip
 
 
@@ -428,9 +469,10 @@ def test_distances_stand_beside_those_of_the_post_on_the_same_graph():
 def load(**changes):
     figures = {f"{side}_{what}": [4.0] for side in ("together", "alone") for what in ("rows", "bytes", "peak")}
     figures |= {"together_seconds": [1.0, 2.0], "alone_seconds": [2.0, 8.0], "tuples": [50], **changes}
-    return Finding(
-        "1 x 1000", figures, suite="shared", of="SF 1", table="loads", cell="x", session="session", verified="oracle"
-    )
+    return record(
+        "1 x 1000", figures, suite="shared", dataset="SF 1", table="loads", cell="x", session="session",
+        verified="oracle",
+    )  # fmt: skip
 
 
 def test_sharing_is_told_by_the_median_of_pairs():

@@ -1,13 +1,15 @@
-"""Two ways to spread BiGJoin over shards, and what each makes the shards do.
+"""Two schemes to partition BiGJoin over shards, and the work that each gives to the shards.
 
-ByPrefix is BiGJoin: a shard has all extensions of the prefixes that hash to it, and prefixes and candidates travel to
-the shards that have what they ask for. So a key that many ask for, or with many extensions, is one shard's burden.
+PrefixPartitioning is BiGJoin: a shard has all extensions of the prefixes that hash to it, and prefixes and candidates
+travel to the shard with the index entries they need. So one shard does all the work of a frequent key, or of a key with
+many extensions.
 
-Balanced is BiGJoin-S. Extensions are spread by three indexes: how many a prefix has, by hash of the prefix; the k-th
-one, by hash of prefix and k; whether one is there, by hash of prefix and extension. A shard keeps its candidates and
-asks, once for all that are equal; and what is to be proposed for new prefixes each shard deals evenly to all shards.
+BalancedPartitioning is BiGJoin-S. Extensions are spread by three indexes: the number of extensions of a prefix, by hash
+of the prefix; the k-th extension, by hash of prefix and k; and whether an extension exists, by hash of prefix and
+extension. A shard keeps its candidates and sends one request for all equal ones; each shard deals the proposals of new
+prefixes evenly to all shards.
 
-Shards are virtual: all of it is one process, where only the accounts are kept apart.
+The shards are virtual: one process simulates them, and only accounts for each separately.
 """
 
 from __future__ import annotations
@@ -17,16 +19,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from deltamark.harness.suites.graphs.load_simulation.sorted_index import Index, mixed
+from deltamark.harness.suites.graphs.load_simulation.sorted_index import SortedIndex, mixed
 
 
 @dataclass
-class Load:
-    """What each shard has had to do.
+class ShardLoads:
+    """The work of each shard.
 
-    index: entries that it stores. proposals: candidates that it has made. lookups: questions that it has answered.
-    messages: what went from it to another shard, or came from one. busiest: the most that has come to one shard in one
-    step, which no shard leaves before the others.
+    index: stored entries. proposals: candidates made. lookups: requests answered. messages: sent to or received from
+    other shards. busiest: the most messages that one shard has received in one step; all shards wait for the end of a
+    step.
     """
 
     shards: int
@@ -40,7 +42,7 @@ class Load:
         self.index, self.proposals, self.lookups, self.messages = np.zeros((4, self.shards), np.int64)
 
     def move(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Take down a step in which one thing each goes from shard to shard; return how many came where."""
+        """Record a step of messages between shards; return the number of messages that each shard receives."""
         came = np.bincount(target, minlength=self.shards)
         self.busiest = max(self.busiest, int(came.max()))
         away = source != target
@@ -50,8 +52,8 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Dealt:
-    """Pieces of work: of which one, from where to where, for which shard."""
+class DealtWork:
+    """Pieces of work: the prefix, the range of its extensions, and the shard."""
 
     which: np.ndarray
     start: np.ndarray
@@ -59,42 +61,42 @@ class Dealt:
     target: np.ndarray
 
 
-class Way(ABC):
+class PartitioningScheme(ABC):
     def __init__(self, shards: int, levels: int) -> None:
-        self.shards, self.load = shards, Load(shards)
+        self.shards, self.load = shards, ShardLoads(shards)
         self._turns = np.tile(np.arange(shards), (levels, 1))
 
     @abstractmethod
-    def store(self, index: Index) -> None:
-        """Spread an index."""
+    def store(self, index: SortedIndex) -> None:
+        """Spread an index over the shards."""
 
     @abstractmethod
     def home(self, word: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Return which shards have the extensions, numbers or values, of prefixes."""
+        """Return the shards that have the extensions of prefixes. last: their numbers or values."""
 
     @abstractmethod
     def is_ready(self, left: np.ndarray, batch: int) -> bool:
-        """Is a level with so many proposals left on each shard to run?"""
+        """Return whether to run a level, given the number of waiting proposals on each shard."""
 
     @abstractmethod
     def count(self, at: np.ndarray, word: np.ndarray) -> np.ndarray:
-        """Ask how many extensions prefixes have; return where the prefixes are then."""
+        """Look up the number of extensions of prefixes; return the shards of the prefixes afterwards."""
 
     @abstractmethod
     def resolve(self, at: np.ndarray, word: np.ndarray, number: np.ndarray, index: np.ndarray) -> None:
-        """Ask indexes for extensions by their numbers."""
+        """Look up extensions by their numbers."""
 
     @abstractmethod
     def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Ask if prefixes have extensions; return where the candidates are then."""
+        """Look up whether prefixes have extensions; return the shards of the candidates afterwards."""
 
     @abstractmethod
-    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> Dealt:
-        """Bring prefixes to the shards that will make their proposals."""
+    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:
+        """Move prefixes to the shards that will make their proposals."""
 
 
-class ByPrefix(Way):
-    def store(self, index: Index) -> None:
+class PrefixPartitioning(PartitioningScheme):
+    def store(self, index: SortedIndex) -> None:
         self.load.index += np.bincount(self._owner(index.words()), minlength=self.shards)
 
     def home(self, word: np.ndarray, last: np.ndarray) -> np.ndarray:  # noqa: ARG002 (all extensions are together)
@@ -109,22 +111,22 @@ class ByPrefix(Way):
         return owner
 
     def resolve(self, at: np.ndarray, word: np.ndarray, number: np.ndarray, index: np.ndarray) -> None:
-        """Do nothing: prefixes are where their extensions are."""
+        """Do nothing: a prefix is on the shard of its extensions."""
 
     def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:  # noqa: ARG002
         return self.count(at, word)
 
-    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> Dealt:  # noqa: ARG002
+    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:  # noqa: ARG002
         owner = self._owner(word)
         self.load.move(at, owner)
-        return Dealt(np.arange(len(at)), np.zeros(len(at), np.int64), work, owner)
+        return DealtWork(np.arange(len(at)), np.zeros(len(at), np.int64), work, owner)
 
     def _owner(self, word: np.ndarray) -> np.ndarray:
         return owner(word, self.shards)
 
 
-class Balanced(Way):
-    def store(self, index: Index) -> None:
+class BalancedPartitioning(PartitioningScheme):
+    def store(self, index: SortedIndex) -> None:
         word = index.words()
         numbers = np.arange(len(index))
         for each in (word[index.firsts()], mixed(word, numbers), mixed(word, index.values)):
@@ -147,13 +149,13 @@ class Balanced(Way):
         self._ask(at, mixed(word, value), np.zeros_like(at))
         return at
 
-    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> Dealt:  # noqa: ARG002
+    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:  # noqa: ARG002
         pieces, self._turns[level] = dealt(at, work, self._turns[level])
         self.load.move(at[pieces.which], pieces.target)
         return pieces
 
     def _ask(self, at: np.ndarray, word: np.ndarray, index: np.ndarray) -> None:
-        """Send each shard's questions to those who know, equal ones (of 64 bits) once, and the answers back."""
+        """Send the requests of each shard to their owners, equal ones (by 64-bit hash) once, and the replies back."""
         _, first = np.unique(mixed(word, at + self.shards * index), return_index=True)
         knows, asks = owner(word[first], self.shards), at[first]
         self.load.lookups += self.load.move(asks, knows)
@@ -164,11 +166,11 @@ def owner(word: np.ndarray, shards: int) -> np.ndarray:
     return (word >> np.uint64(33)).astype(np.int64) % shards
 
 
-def dealt(source: np.ndarray, work: np.ndarray, turns: np.ndarray) -> tuple[Dealt, np.ndarray]:
-    """Cut the work of each source, 1 or more of each prefix, into equal pieces for all shards.
+def dealt(source: np.ndarray, work: np.ndarray, turns: np.ndarray) -> tuple[DealtWork, np.ndarray]:
+    """Cut the work of each source, at least 1 per prefix, into equal pieces for all shards.
 
-    What cannot be equal differs by one; who is next to have one more, or the beginning, is turns[source], and is
-    returned for the next time: so of all that a source ever deals no shard gets two more than another.
+    Sizes of pieces differ by at most one. turns[source] is the first shard to get one more, and the next first shard
+    is returned for the next call: so the totals that a source deals to two shards differ by at most one.
     """
     shards = len(turns)
     order = np.argsort(source.astype(np.uint16), kind="stable")
@@ -180,5 +182,5 @@ def dealt(source: np.ndarray, work: np.ndarray, turns: np.ndarray) -> tuple[Deal
     cuts = np.unique(np.concatenate([begins, pieces]))
     prefix, piece = (np.searchsorted(each, cuts, side="right") - 1 for each in (begins, pieces))
     stops = np.append(cuts[1:], whole.sum())[: len(cuts)]
-    found = Dealt(order[prefix], cuts - begins[prefix], stops - begins[prefix], targets[piece])
+    found = DealtWork(order[prefix], cuts - begins[prefix], stops - begins[prefix], targets[piece])
     return found, (turns + whole) % shards

@@ -1,8 +1,8 @@
-"""The rounds of BiGJoin on shards: prefixes wait at levels, are extended in batches, and are found work for again.
+"""The rounds of BiGJoin on shards: prefixes wait at levels, and are extended in batches.
 
-A round runs the last level that is ready: where one shard has BATCH proposals left (BiGJoin), or all have (BiGJoin-S).
-Each shard makes up to BATCH there. Where none is ready, each takes in so many of the first atom's rows that it has, and
-when there are none left the last level with any work runs.
+A round runs the last level that is ready: one shard has BATCH waiting proposals (BiGJoin), or all shards have
+(BiGJoin-S). Each shard makes up to BATCH proposals there. If no level is ready, each shard takes its next BATCH rows of
+the first atom; when none are left, the last level with any work runs.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.operators.arrangement import wide_weight
-from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import Load, Way
-from deltamark.harness.suites.graphs.load_simulation.sorted_index import Index, words
+from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import PartitioningScheme, ShardLoads
+from deltamark.harness.suites.graphs.load_simulation.sorted_index import SortedIndex, words
 
-Found = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Rows, how often each is there, and at which shard."""
+WeightedRows = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows, their multiplicities, and their shards."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """What a level extends by: an index, and the columns of a prefix that are its key."""
+class LevelIndex:
+    """An index that a level extends by, and the columns of a prefix that are its key."""
 
     columns: tuple[int, ...]
-    index: Index
+    index: SortedIndex
 
     def words(self, rows: np.ndarray) -> np.ndarray:
         return words(self._key(rows), len(rows))
@@ -38,16 +38,16 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Level:
-    """A step to rows of these columns. bound: the column of a prefix that has the value already, or -1."""
+class ExtensionLevel:
+    """An extension to rows of the columns `after`. bound: the column that already has the value, or -1."""
 
     after: tuple[str, ...]
     bound: int
-    parts: Sequence[Part]
+    parts: Sequence[LevelIndex]
     smaller: Sequence[tuple[int, int]]
 
-    def kept(self, found: Found) -> Found:
-        """Keep what fulfils the conditions."""
+    def kept(self, found: WeightedRows) -> WeightedRows:
+        """Keep the rows that fulfil the order conditions."""
         rows, weight, at = found
         keep = np.ones(len(rows), bool)
         for small, large in self.smaller:
@@ -56,8 +56,8 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Held:
-    """Prefixes that wait at shards. The rows start..stop of the index of part `which` are left to be proposed."""
+class WaitingPrefixes:
+    """Prefixes that wait at shards. The rows start..stop of the index number `which` are still to be proposed."""
 
     rows: np.ndarray
     weight: np.ndarray
@@ -67,56 +67,56 @@ class Held:
     at: np.ndarray
 
     @classmethod
-    def none(cls, width: int) -> Held:
+    def none(cls, width: int) -> WaitingPrefixes:
         return cls(np.zeros((0, width), np.int64), *(np.zeros(0, np.int64) for _ in range(5)))
 
     def __len__(self) -> int:
         return len(self.at)
 
-    def some(self, chosen: np.ndarray) -> Held:
-        return Held(*(each[chosen] for each in vars(self).values()))
+    def some(self, chosen: np.ndarray) -> WaitingPrefixes:
+        return WaitingPrefixes(*(each[chosen] for each in vars(self).values()))
 
-    def with_more(self, more: Held) -> Held:
-        return Held(*map(np.concatenate, zip(vars(self).values(), vars(more).values(), strict=True)))
+    def with_more(self, more: WaitingPrefixes) -> WaitingPrefixes:
+        return WaitingPrefixes(*map(np.concatenate, zip(vars(self).values(), vars(more).values(), strict=True)))
 
     def left(self, shards: int) -> np.ndarray:
-        """Return how many proposals are left on each shard."""
+        """Return the number of waiting proposals on each shard."""
         return np.bincount(self.at, self.stop - self.start, shards).astype(np.int64)
 
-    def cut(self, batch: int) -> tuple[Held, Held]:
-        """Return what are so many proposals on each shard, or all, and the rest."""
+    def cut(self, batch: int) -> tuple[WaitingPrefixes, WaitingPrefixes]:
+        """Split off up to `batch` proposals on each shard; return them and the rest."""
         ordered = self.some(np.argsort(self.at.astype(np.uint16), kind="stable"))
         work = ordered.stop - ordered.start
         before = np.cumsum(work) - work
         before -= before[np.searchsorted(ordered.at, ordered.at)]
         middle = ordered.start + np.clip(batch - before, 0, work)
         parts = [(ordered.start, middle), (middle, ordered.stop)]
-        now, rest = (Held(ordered.rows, ordered.weight, ordered.which, *each, ordered.at) for each in parts)
+        now, rest = (WaitingPrefixes(ordered.rows, ordered.weight, ordered.which, *each, ordered.at) for each in parts)
         return now.some(now.stop > now.start), rest.some(rest.stop > rest.start)
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a run has taken, and by level how many prefixes were held at most, by all shards and by one.
+class ShardedRunStats:
+    """The costs of a run, and by level the most waiting prefixes, on all shards and on one.
 
-    apart: by how much the work left at a level has differed from shard to shard at most.
+    apart: the largest difference between two shards in the work waiting at a level.
     """
 
     rounds: int
-    load: Load
+    load: ShardLoads
     most: tuple[int, ...]
     most_of_a_shard: tuple[int, ...]
     apart: int
 
 
-class Run:
-    """One run of an algorithm: count or list, once; then see what it has taken."""
+class ShardedRun:
+    """One run of an algorithm: count or list once, then read its costs."""
 
     def __init__(  # noqa: PLR0913
         self,
-        way: Way,
-        seed: Level,
-        levels: Sequence[Level],
+        way: PartitioningScheme,
+        seed: ExtensionLevel,
+        levels: Sequence[ExtensionLevel],
         *,
         batch: int,
         order: Sequence[int],
@@ -125,25 +125,27 @@ class Run:
         self.way, self._seed, self._levels, self._batch = way, seed, levels, batch
         self._order, self._values = order, values
         before = [seed, *levels][: len(levels)]
-        self._held = [Held.none(len(each.after)) for each in before]
+        self._held = [WaitingPrefixes.none(len(each.after)) for each in before]
         self._left = np.zeros((len(levels), way.shards), np.int64)
         self._rounds, self._apart = 0, 0
         self._most, self._most_of_a_shard = [0] * len(levels), [0] * len(levels)
 
     def count(self) -> int:
-        """Count the ways to give values to the variables."""
+        """Count the matches."""
         return sum(_exact(weight) for _, weight, _ in self._found())
 
     def rows(self) -> Iterator[np.ndarray]:
-        """List them, some at a time: values in the order of the variables, and last how often."""
+        """Yield the matches in blocks: values in the order of the variables, then the multiplicity."""
         for rows, weight, _ in self._found():
             yield np.column_stack([self._values[rows[:, self._order]], weight])
 
     @property
-    def shown(self) -> Shown:
-        return Shown(self._rounds, self.way.load, tuple(self._most), tuple(self._most_of_a_shard), self._apart)
+    def shown(self) -> ShardedRunStats:
+        return ShardedRunStats(
+            self._rounds, self.way.load, tuple(self._most), tuple(self._most_of_a_shard), self._apart
+        )
 
-    def _found(self) -> Iterator[Found]:
+    def _found(self) -> Iterator[WeightedRows]:
         for found in self._seeds():
             yield from self._handed_on(0, found)
             while (level := last_ready(self.way, self._left, self._batch)) >= 0:
@@ -154,15 +156,15 @@ class Run:
                 level = int(np.flatnonzero(self._left.any(axis=1)).max())
             yield from self._handed_on(level + 1, self._extended(level))
 
-    def _handed_on(self, number: int, found: Found) -> Iterator[Found]:
-        """Give rows to a level; yield them where there is none."""
+    def _handed_on(self, number: int, found: WeightedRows) -> Iterator[WeightedRows]:
+        """Pass rows on to a level; yield them after the last one."""
         if number < len(self._levels):
             self._admit(number, found)
         else:
             yield found
 
-    def _seeds(self) -> Iterator[Found]:
-        """Yield the first atom's rows, so many on each shard at a time."""
+    def _seeds(self) -> Iterator[WeightedRows]:
+        """Yield the rows of the first atom, up to a batch per shard at a time."""
         (part,) = self._seed.parts
         index = part.index
         at = self.way.home(index.words(), np.arange(len(index)))
@@ -173,8 +175,8 @@ class Run:
             self.way.load.proposals += np.bincount(at[now], minlength=self.way.shards)
             yield self._seed.kept((rows[now], index.weights[now], at[now]))
 
-    def _admit(self, number: int, found: Found) -> None:
-        """Count the extensions of rows, and let those wait that have some."""
+    def _admit(self, number: int, found: WeightedRows) -> None:
+        """Count the extensions of rows, and queue the rows that have any."""
         rows, weight, at = found
         level = self._levels[number]
         which, first, fewest = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64), np.full(len(at), 1 << 62)
@@ -196,10 +198,12 @@ class Run:
         of = pieces.which
         self._hold(
             number,
-            Held(rows[of], weight[of], which[of], first[of] + pieces.start, first[of] + pieces.stop, pieces.target),
+            WaitingPrefixes(
+                rows[of], weight[of], which[of], first[of] + pieces.start, first[of] + pieces.stop, pieces.target
+            ),
         )
 
-    def _hold(self, number: int, more: Held) -> None:
+    def _hold(self, number: int, more: WaitingPrefixes) -> None:
         held = self._held[number] = self._held[number].with_more(more)
         left = self._left[number] = self._left[number] + more.left(self.way.shards)
         self._most[number] = max(self._most[number], len(held))
@@ -207,8 +211,8 @@ class Run:
         self._most_of_a_shard[number] = max(self._most_of_a_shard[number], most)
         self._apart = max(self._apart, int(left.max() - left.min()))
 
-    def _extended(self, number: int) -> Found:
-        """Make a batch of proposals at a level, and let all other parts validate them."""
+    def _extended(self, number: int) -> WeightedRows:
+        """Make a batch of proposals at a level, and validate them by all other indexes."""
         level = self._levels[number]
         self._rounds += 1
         now, self._held[number] = self._held[number].cut(self._batch)
@@ -218,7 +222,7 @@ class Run:
         many = now.stop - now.start
         prefix = np.repeat(np.arange(len(now)), many)
         place = np.arange(len(prefix)) + np.repeat(now.start - (np.cumsum(many) - many), many)
-        all_of = Held(*(each[prefix] for each in vars(now).values()))
+        all_of = WaitingPrefixes(*(each[prefix] for each in vars(now).values()))
         rows, weight, at, which = all_of.rows, all_of.weight, all_of.at, all_of.which
         if level.bound >= 0:
             value, proposer = rows[:, level.bound], np.full(len(at), -1)
@@ -234,8 +238,8 @@ class Run:
             weight = _times(weight, np.where(asked[there], part.index.weights[place[there]], 1))
         return level.kept((rows if level.bound >= 0 else np.column_stack([rows, value]), weight, at))
 
-    def _resolved(self, level: Level, of: Held, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the proposed values, and the weights with theirs."""
+    def _resolved(self, level: ExtensionLevel, of: WaitingPrefixes, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the proposed values, and the weights multiplied by theirs."""
         value, weight, index = np.zeros(len(place), np.int64), of.weight.copy(), np.zeros(len(place), np.int64)
         word = np.zeros(len(place), np.uint64)
         indexes = [part.index for part in level.parts]
@@ -248,8 +252,8 @@ class Run:
         return value, weight
 
 
-def last_ready(way: Way, left: np.ndarray, batch: int) -> int:
-    """Return the last level that is ready, with so many proposals left on each shard; -1 if none is."""
+def last_ready(way: PartitioningScheme, left: np.ndarray, batch: int) -> int:
+    """Return the last ready level, given the waiting proposals by level and shard; -1 if none is ready."""
     return max((number for number, each in enumerate(left) if way.is_ready(each, batch)), default=-1)
 
 
@@ -260,5 +264,5 @@ def _times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _exact(weights: np.ndarray) -> int:
-    """Sum numbers, however large the sum is."""
+    """Sum numbers without overflow."""
     return (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum())

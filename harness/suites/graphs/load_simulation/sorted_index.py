@@ -1,7 +1,7 @@
-"""Indexes of rows whose values are numbered, asked for many at once: arrays in, arrays out.
+"""Sorted indexes of rows of dense codes, with look-ups of many keys at once: arrays in, arrays out.
 
-Numbers of values are dense and in the order of the values, so that key columns are found one after another: what is
-known of the first ones has a number, and that and the next column make a pair that is searched.
+Codes are in the order of the values. A key of several columns is found column by column: the number of the prefix so
+far and the next column form a pair, which is searched.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ ODD = np.uint64(0xD6E8FEB86659FD93)
 HALF = np.uint64(32)
 
 
-class Index:
-    """Rows by some columns, the keys, and in the order of another one, the value; no two are equal."""
+class SortedIndex:
+    """Distinct rows, sorted by the key columns and then by the value column."""
 
     def __init__(self, keys: Sequence[np.ndarray], values: np.ndarray, weights: np.ndarray, base: int) -> None:
         self._base = base
@@ -37,15 +37,15 @@ class Index:
         return len(self.values)
 
     def firsts(self) -> np.ndarray:
-        """Return the place of the first row of each key."""
+        """Return the position of the first row of each key."""
         return self._starts[:-1][np.diff(self._starts) > 0]
 
     def words(self) -> np.ndarray:
-        """Return a word for the key of each row."""
+        """Return the hash of the key of each row."""
         return words(self.keys, len(self))
 
     def find(self, keys: Sequence[np.ndarray], size: int) -> np.ndarray:
-        """Number keys; -1 where there is no such row."""
+        """Return the numbers of keys; -1 for absent keys."""
         if not keys:
             return np.zeros(size, np.int64)
         ids = keys[0]
@@ -54,11 +54,11 @@ class Index:
         return ids
 
     def ranges(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the rows of keys are, from and to."""
+        """Return the first position and the end of the rows of keys."""
         return self._starts[ids], np.where(ids < 0, self._starts[ids], self._starts[ids + 1])
 
     def places(self, ids: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return where rows of keys have these values; -1 where they do not."""
+        """Return the positions of rows with these keys and values; -1 for absent rows."""
         return _places(self._rows, np.where(ids < 0, -1, ids * self._base + values))
 
 
@@ -71,7 +71,7 @@ def _places(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def words(columns: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Hash rows of columns to words of 64 bits."""
+    """Hash rows to 64-bit words."""
     found = np.full(size, SEED, np.uint64)
     for column in columns:
         found = mixed(found, column)
@@ -79,7 +79,7 @@ def words(columns: Sequence[np.ndarray], size: int) -> np.ndarray:
 
 
 def mixed(word: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """Hash words and one more column."""
+    """Combine hashes with one more column."""
     found = (word ^ more.astype(np.uint64)) * ODD
     found = (found ^ found >> HALF) * ODD
     return found ^ found >> HALF

@@ -1,0 +1,145 @@
+"""The lines of a benchmark run: its plan, one line per record, the current cell on a terminal, and the outcome."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rich.live import Live
+from rich.text import Text
+
+from deltamark.harness.console.console import ERR, say
+from deltamark.harness.console.formatting import brief, rate, span
+from deltamark.harness.measure.stats import percentile
+from deltamark.harness.results.record import QueryRecord, Record
+from deltamark.harness.results.table_record import TableRecord
+from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan
+from deltamark.harness.tables.entry import why
+
+QUERY_LABEL_WIDTH, TABLE_LABEL_WIDTH = 34, 48
+
+
+class Reporter:
+    """Prints a line per record. On a terminal the current cell is shown below them.
+
+    The live line has no refresh thread, which would disturb timed runs and forks.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done = total, 0
+        self._live: Live | None = None
+        self._left = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._clear()
+
+    def on_begin(self, cell: Record) -> None:
+        if ERR.is_terminal:
+            text = Text(f"{self._done} of {self._total}: {cell.label}{self._left}", no_wrap=True, overflow="ellipsis")
+            self._live = Live(
+                text, console=ERR, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+            )  # fmt: skip
+            self._live.start(refresh=True)
+
+    def on_record(self, record: Record, remaining: int, estimate: Estimate) -> None:
+        self._clear()
+        self._done = self._total - remaining
+        self._left = f", {left_text(estimate)}" if remaining else ""
+        say(f"{self._done:>{len(str(self._total))}}/{self._total} {record_line(record)}{self._left}")
+
+    def _clear(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def plan_line(plan: Plan, headline: str) -> str:
+    """Describe a plan, such as `484 cells = 22 queries x 22 batchings, up to 3 runs each, about 30 min; 1 done`."""
+    done = len(plan.cells) - len(plan.remaining)
+    estimate = " and ".join(_estimate_parts(plan.estimate(plan.remaining)))
+    return f"{headline}, up to {plan.effort.runs} runs each, {estimate}; {done} already done"
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """List the remaining cells by groups, with estimates."""
+    groups: dict[str, list[BenchmarkCell]] = defaultdict(list)
+    for cell in plan.remaining:
+        groups[plan.blank(cell).group].append(cell)
+    estimates = {group: " and ".join(_estimate_parts(plan.estimate(cells))) for group, cells in groups.items()}
+    return [f"  {len(cells):>3} x {group:<{TABLE_LABEL_WIDTH}} {estimates[group]}" for group, cells in groups.items()]
+
+
+def left_text(estimate: Estimate) -> str:
+    first, *others = _estimate_parts(estimate)
+    return ", ".join([f"{first} left", *others] if estimate.estimated else [first, *others])
+
+
+def _estimate_parts(estimate: Estimate) -> list[str]:
+    parts = [f"about {span(estimate.seconds)}"] if estimate.estimated or not estimate.unmeasured else []
+    return [*parts, *([f"{estimate.unmeasured} not yet measured"] if estimate.unmeasured else [])]
+
+
+def session_header(session: Mapping[str, Any]) -> str:
+    """Describe the machine and the versions of a session."""
+    after = f" before, {session['load_after']:.1f} after" if "load_after" in session else ""
+    machine = machine_line(session["machine"])
+    return f"{machine}{after}\n{session['versions']}, java {session['java']}; commit {session['commit']}"
+
+
+def machine_line(facts: Mapping[str, Any]) -> str:
+    return (
+        f"{facts['cpu']}, {facts['cores']} cores ({facts['usable']} usable), {facts['memory_gb']} GB, "
+        f"{facts['caches']}; {facts['system']}, limits {facts['limits']}, "
+        f"governor {facts['governor']}, load {facts['load']:.1f}"
+    )
+
+
+def record_line(record: Record) -> str:
+    width = QUERY_LABEL_WIDTH if isinstance(record, QueryRecord) else TABLE_LABEL_WIDTH
+    return f"{record.label:<{width}} {_outcome(record) if record.status == 'ok' else _reason(record)}"
+
+
+def _outcome(record: Record) -> str:
+    match record:
+        case QueryRecord():
+            speed = f"{brief(record.best).text:>8} {rate(record.rate).text:>10}  p99 {_p99(record):>8}"
+            return f"{speed}  {len(record.seconds)} runs, {record.verified or 'not verified'}"
+        case TableRecord():
+            rows = f"{len(record.rows)} row{'s' if len(record.rows) > 1 else ''}"
+            checked = f", checked {record.verified}" if record.verified else ""
+            return f"{brief(record.elapsed).text:>8}  {rows}{checked}"
+        case _:
+            return ""
+
+
+def _p99(record: QueryRecord) -> str:
+    return brief(record.latency["p99"]).text
+
+
+def _reason(record: Record) -> str:
+    text = why(record).text
+    return text if record.status == "timeout" else f"{text}: {record.problem}"
+
+
+def outcome_line(records: Sequence[Record], remaining: int) -> str:
+    """Count the outcomes of a run, and give the range of the control work, which shows changes of the machine."""
+    counts = Counter(record.status for record in records)
+    bad = ", ".join(f"{counts[status]} {status}" for status in ("wrong", "failed", "timeout") if counts[status])
+    parts = [f"{len(records)} cells measured{': ' + bad if bad else ''}"]
+    if remaining:
+        parts.append(f"{remaining} left")
+    control = sorted(record.control for record in records if record.control)
+    if control:
+        low, high = (brief(percentile(control, percent)).text for percent in (5, 95))
+        parts.append(f"the control work took {low} to {high}")
+    return "; ".join(parts)
+
+
+def bad_lines(records: Sequence[Record]) -> list[str]:
+    """Describe the wrong and failed cells."""
+    return [record_line(record) for record in records if record.is_bad]

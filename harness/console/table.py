@@ -1,0 +1,78 @@
+"""Tables, and their forms as text, Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tabulate import tabulate
+
+from deltamark.harness.console.formatting import TableEntry, words
+from deltamark.harness.measure.stats import geomean
+
+Row = list[TableEntry]
+
+
+@dataclass
+class Table:
+    name: str
+    title: str
+    headers: list[str]
+    rows: list[Row]
+    notes: list[str] = field(default_factory=list)
+    foot: Row | None = None
+    """The last row, which is not sorted with the others."""
+
+
+def mean_foot(rows: Sequence[Row], formats: Sequence[Callable[[float], TableEntry] | None]) -> Row | None:
+    """Return a row of geometric means over our engine's rows, or None for fewer than two of them.
+
+    A column has a mean if it has a format and every row has a positive number in it.
+    """
+    ours = [row for row in rows if " " not in row[0].text]
+    if len(ours) < 2:
+        return None
+    foot = [words("geomean")]
+    for column, form in enumerate(formats, 1):
+        values = [row[column].value for row in ours]
+        foot.append(form(geomean(values)) if form and all(value > 0 for value in values) else words(""))
+    return foot
+
+
+def text(table: Table) -> str:
+    return f"{table.title}\n\n{_grid(table, 'simple')}\n\n" + "".join(f"  {note}\n" for note in table.notes)
+
+
+def markdown(table: Table) -> str:
+    return f"**{table.title}**\n\n{_body(table)}"
+
+
+def folded(table: Table) -> str:
+    """Return Markdown that shows only the title until it is clicked."""
+    return f"<details><summary>{table.title}</summary>\n\n{_body(table)}\n</details>\n"
+
+
+def comma_separated(table: Table) -> str:
+    """Return CSV with unformatted numbers."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["table", *table.headers])
+    for row in table.rows:
+        writer.writerow([table.name, *(entry.text if math.isnan(entry.value) else entry.value for entry in row)])
+    return out.getvalue()
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {"text": text, "markdown": markdown, "csv": comma_separated}
+
+
+def _body(table: Table) -> str:
+    return f"{_grid(table, 'github')}\n\n" + "".join(f"- {note}\n" for note in table.notes)
+
+
+def _grid(table: Table, form: str) -> str:
+    rows = [[entry.text for entry in row] for row in [*table.rows, *([table.foot] if table.foot else [])]]
+    align = ["left", *["right"] * (len(table.headers) - 1)]
+    return tabulate(rows, table.headers, tablefmt=form, disable_numparse=True, colalign=align if rows else None)

@@ -1,0 +1,153 @@
+"""The protocol of an engine: the calls that the harness makes, and the capabilities that decide between them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.types import Schema
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import Delta, Feed
+from deltamark.datagen.schema import RelationName, relation
+from deltamark.datagen.workload import Workload
+from deltamark.harness.measure.cell import Cell
+
+Output = Literal["stream", "batches", "answers"]
+
+Inputs = Mapping[str, tuple[str, ...]]
+"""The relations that an engine is fed, each with the columns that the engine reads."""
+
+Sink = Callable[[Any], None]
+"""A receiver of changes: `Batch` objects from an engine with a stream, Arrow tables from one with batches."""
+
+Row = tuple[Any, ...]
+Report = Callable[[int, int], None]
+Prepared = TypeVar("Prepared")
+
+TOLERANCE = 1e-14
+"""The relative error allowed between a double and DuckDB's. Both round the same exact quotient."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """The properties of an engine that decide how it is measured and checked."""
+
+    output: Output
+    """`stream`: changes at logical times. `batches`: changes of each batch as a whole. `answers`: whole answers."""
+    max_workers: int | None = None
+    """None: no limit."""
+    reads_input: bool = False
+    """The engine reads the workload by itself, in batches of one size, and stores its changes until the end."""
+    recomputes: bool = False
+    """The engine runs the query again after each batch."""
+    has_session: bool = False
+    """The engine runs in a session on a master, which takes longer to start than most cells take to run."""
+    checks_in_pairs: bool = False
+    """Two cells with one worker each can be checked at the same time, since each keeps one core busy."""
+    resumes: bool = False
+    """The engine resumes an interrupted stream from a checkpoint directory."""
+    tolerance: float = TOLERANCE
+    """The relative error allowed between a double of its answer and DuckDB's."""
+
+    @property
+    def has_stream(self) -> bool:
+        """Return whether the output can be digested and compared between engines."""
+        return self.output == "stream"
+
+    @property
+    def checked_while_timed(self) -> bool:
+        """Return whether the timed runs are checked themselves, instead of an untimed run before them."""
+        return self.reads_input or self.recomputes
+
+
+class Engine(ABC):
+    """An engine that is open with the query of a cell, at some position of the cell's workload.
+
+    The harness alternates `take`, which makes a batch ready, and `apply` (timed) or `load` (not timed).
+    """
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+    feed: Feed
+    """The position in the workload."""
+
+    @abstractmethod
+    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None: ...
+
+    @classmethod
+    def open(cls, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> Engine:
+        """Open an engine that is ready to take the first batch. sink: receives all changes, for a checked run."""
+        return cls(cell, dataset, work, sink)
+
+    @classmethod  # noqa: B027 (most engines need no check)
+    def check_name(cls, name: str) -> None:
+        """Raise a DeltamarkError if the name selects no usable engine of this class."""
+
+    @abstractmethod
+    def take(self, physical: int) -> int:
+        """Make the next `physical` logical batches ready; return their number of rows. Skip `apply` if it is 0."""
+
+    @abstractmethod
+    def apply(self) -> int:
+        """Apply the batch that was taken; return the number of changes of the answer, or of rows of a new answer."""
+
+    def load(self) -> None:
+        """Apply the batch that was taken; the output may be skipped."""
+        self.apply()
+
+    def finish(self) -> None:  # noqa: B027 (most store no changes)
+        """Hand changes that are still stored to the sink. The harness calls this after the last batch."""
+
+    def state_rows(self) -> int:
+        """Return the number of rows that the engine keeps; 0 if it does not report them."""
+        return 0
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class FedEngine(Engine, Generic[Prepared]):
+    """An engine that the harness feeds: it converts each batch to its own input format before the clock starts."""
+
+    batch: Prepared
+
+    def take(self, physical: int) -> int:
+        deltas = self.feed.take(physical)
+        if deltas:
+            self.batch = self.prepare(deltas)
+        return sum(len(delta.time) for delta in deltas)
+
+    @abstractmethod
+    def prepare(self, deltas: list[Delta]) -> Prepared:
+        """Convert a batch, which is not empty, to the input of `apply`."""
+
+
+class StreamEngine(Engine):
+    """An engine whose output is a stream of changes at logical times."""
+
+    schema: Schema
+    """The columns of the answer, or of its differences in a variant that emits those."""
+
+    @abstractmethod
+    def changes(self, rounds: int, report: Report) -> Iterator[Batch]:
+        """Run the workload up to a number of rounds; yield all changes in order of time. Each batch has whole times."""
+
+    @abstractmethod
+    def explain(self, rounds: int) -> str:
+        """Describe the plan as it runs after a number of rounds."""
+
+
+class AnswerEngine(Engine):
+    """An engine that can return its whole answer between two batches."""
+
+    @abstractmethod
+    def answer(self) -> list[Row]: ...
+
+
+def feed_of(cell: Cell, dataset: Dataset, work: Workload, inputs: Inputs, until: int | None = None) -> Feed:
+    """Open the workload of a cell for the inputs of an engine."""
+    columns: dict[RelationName, tuple[str, ...]] = {relation(name).name: names for name, names in inputs.items()}
+    return Feed(dataset, work, columns, logical=cell.logical, until=until)

@@ -1,0 +1,48 @@
+"""The Spark session of this process, which stays open for the next query on the same master."""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from deltamark.datagen.spark.session import QUICK, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {"spark.driver.maxResultSize": "0"}
+
+EXECUTOR_MB = 1024
+"""The memory of an executor of a local cluster, Spark's own default."""
+
+
+class Sessions:
+    """The open session, if any."""
+
+    def __init__(self) -> None:
+        self._master = ""
+        self._spark: Any = None
+        self._open = ExitStack()
+        atexit.register(self.close)
+
+    def on(self, master: str, jvm: str = QUICK) -> SparkSession:
+        """Return the session on a master. jvm: the options of a JVM that is started for it."""
+        if master != self._master or self._spark.sparkContext._jsc is None:  # noqa: SLF001 (None: it was stopped)
+            self.close()
+            self._spark = self._open.enter_context(session(master, SETTINGS, jvm))
+            self._master = master
+        spark: SparkSession = self._spark
+        return spark
+
+    def close(self) -> None:
+        self._master = ""
+        self._open.close()
+
+
+SESSIONS = Sessions()
+
+
+def on_master(master: str, shards: int, jvm: str = QUICK) -> SparkSession:
+    """Return a session; without a master, on a cluster of this machine with a single-core executor for each shard."""
+    return SESSIONS.on(master or f"local-cluster[{shards},1,{EXECUTOR_MB}]", jvm)

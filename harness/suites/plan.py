@@ -1,0 +1,97 @@
+"""The plan of a run: the cells of a suite, the records that make some of them done, and estimates of the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+from deltamark.harness.results.record import Origin, Record
+
+
+class BenchmarkCell(Protocol):
+    """One unit of measurement, with one record."""
+
+    def blank(self, origin: Origin) -> Record:
+        """Return the record of the cell before it is measured."""
+        ...
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The number of timed runs of a cell, and the limit in seconds: per run (TPC-H) or per cell (other suites)."""
+
+    runs: int
+    limit: float
+
+    def is_met_by(self, record: Record) -> bool:
+        if record.status == "timeout":
+            return record.limit >= self.limit
+        return record.status == "ok" and record.requested_runs >= self.runs
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The estimated seconds of some cells, and the number of cells that it leaves out because none like it was
+    measured.
+    """
+
+    seconds: float
+    unmeasured: int
+    estimated: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    cells: Sequence[BenchmarkCell]
+    known: Sequence[Record]
+    """The stored records of the suite, of any data and code."""
+    origin: Origin
+    effort: Effort
+
+    @cached_property
+    def done(self) -> dict[str, Record]:
+        """The last records of all keys, as far as they took enough effort."""
+        last = {record.key: record for record in self.known}
+        return {key: record for key, record in last.items() if self.effort.is_met_by(record)}
+
+    @cached_property
+    def remaining(self) -> list[BenchmarkCell]:
+        return [cell for cell in self.cells if self.blank(cell).key not in self.done]
+
+    def blank(self, cell: BenchmarkCell) -> Record:
+        return replace(cell.blank(self.origin), requested_runs=self.effort.runs, limit=self.effort.limit)
+
+    def estimate(self, cells: Iterable[BenchmarkCell], measured: Sequence[Record] = ()) -> Estimate:
+        """Estimate the time of cells: as before, else the mean of similar cells, else the default of the suite, else
+        the mean of this run.
+
+        measured: the records of this run, which are not among the known ones.
+        """
+        durations = _Durations([*self.known, *measured])
+        mean = math.fsum(record.elapsed for record in measured) / len(measured) if measured else None
+        guesses = [durations.guess(cell.blank(self.origin)) for cell in cells]
+        known = [guess for guess in (mean if guess is None else guess for guess in guesses) if guess is not None]
+        return Estimate(sum(known), len(guesses) - len(known), len(known))
+
+
+class _Durations:
+    """The durations of measured cells, alone and by groups of similar cells."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._cells: dict[str, float] = {}
+        self._groups: dict[tuple[str, ...], list[float]] = {}
+        for record in records:
+            self._cells[record.cell] = record.elapsed
+            for group in record.estimate_groups:
+                self._groups.setdefault(group, []).append(record.elapsed)
+
+    def guess(self, record: Record) -> float | None:
+        if record.cell in self._cells:
+            return self._cells[record.cell]
+        for group in record.estimate_groups:
+            if durations := self._groups.get(group):
+                return math.fsum(durations) / len(durations)
+        return record.default_estimate

@@ -1,0 +1,138 @@
+"""Measurements of queries that attach to a dataflow of other queries: all at once, and incrementally.
+
+Everything is measured in this process, over batches that are cut before and not timed. The memory that a timed run
+needs has been touched before: see resources.PretouchedMemory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
+from deltamark.datagen.schema import relation
+from deltamark.harness.check.snapshot import Snapshot
+from deltamark.harness.engines.inputs import batches, relation_source
+from deltamark.harness.measure import resources
+from deltamark.harness.measure.stats import percentile
+from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.suites.sharing.queries import SharedQueries
+
+REPEAT_SECONDS, MAX_REPEATS = 0.2, 5
+"""An attachment is repeated until it took this long, or this often."""
+
+FORWARD_ROUNDS, SMALL_BATCH_ROUNDS, SMALL_BATCHES = 100_000, 1000, 500
+"""Rounds in an untimed batch, rounds in a batch beside an incremental attachment, and the number of timed batches
+before it.
+"""
+
+JOINS = {
+    "lines and their orders": ("lineitem", "orders", "orderkey"),
+    "customers and suppliers of a nation": ("customer", "supplier", "nationkey"),
+}
+"""The joins that attach incrementally, by name: two relations and their key."""
+
+History = Mapping[str, list[Batch]]
+
+
+def attachments(shared: SharedQueries) -> Iterator[TableRow]:
+    """Attach each query to all others: a second time, and after it was retired; compare its answers with DuckDB's."""
+    with closing(shared.loaded()) as engine, closing(shared.oracle()) as oracle:
+        oracle.at(TIMES_PER_ROUND * shared.work.rounds - 1)
+        for name, plan in shared.plans.items():
+            second = f"{name} again"
+            history = _history(shared, plan)
+            with_arrangements = _fastest(engine, second, plan, history)
+            engine.retire(name)
+            without = _fastest(engine, name, plan, history)
+            for attached in (name, second):
+                snapshot = Snapshot(plan.schema)
+                snapshot.add(engine.attach(attached, plan, history=history))
+                shared.compare(name, snapshot, oracle, "attached while others run, after all rows")
+            engine.retire(second)
+            alone = _from_scratch(shared, plan)
+            yield TableRow(name, {"there": [with_arrangements], "others": [without], "alone": [alone]})
+
+
+def _fastest(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History) -> float:
+    durations: list[float] = []
+    while len(durations) < MAX_REPEATS and sum(durations) < REPEAT_SECONDS:
+        started = time.perf_counter()
+        engine.attach(name, plan, history=history)
+        durations.append(time.perf_counter() - started)
+        engine.retire(name)
+    return min(durations)
+
+
+def _from_scratch(shared: SharedQueries, plan: Collection) -> float:
+    """Return the seconds for creating a dataflow and loading all rows into it at once."""
+    started = time.perf_counter()
+    with closing(Dataflow({"alone": plan})) as engine:
+        seconds = time.perf_counter() - started
+        for batch in shared.all_rows(engine):
+            started = time.perf_counter()
+            engine.push(batch)
+            seconds += time.perf_counter() - started
+    return seconds
+
+
+def _history(shared: SharedQueries, plan: Collection) -> History:
+    """Return all rows of the stream that a plan reads."""
+    with closing(Dataflow({"alone": plan})) as engine:
+        rows = next(shared.all_rows(engine))
+    return {name: [batch] for name, batch in rows.items()}
+
+
+def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[TableRow]:
+    """Load half of the stream, then go on in small batches while large joins attach incrementally."""
+    with closing(Dataflow(shared.plans)) as engine:
+        feed = shared.feed(engine, 1)
+        while feed.round < shared.work.rounds // 2:
+            engine.push(batches(feed.take(FORWARD_ROUNDS)))
+        with closing(resources.PretouchedMemory(engine.state_bytes())) as warm:
+            timed = _TimedFeed(engine, feed, warm)
+            for name, (*sides, key) in JOINS.items():
+                left, right = (relation_source(shared.dataset, relation(side).name, shared.work) for side in sides)
+                plan = left.select(key).join(right.select(key), on=key).count()
+                columns = {relation(side).name: (key,) for side in sides}
+                history = batches(Feed(shared.dataset, shared.work, columns, logical=feed.round).take(1))
+                figures = _attach_beside(timed, name, plan, {side: [batch] for side, batch in history.items()}, fuel)
+                yield TableRow(name, {"fuel": [fuel], **figures})
+
+
+@dataclass(frozen=True)
+class _TimedFeed:
+    engine: Dataflow[dict[str, Batch]]
+    feed: Feed
+    warm: resources.PretouchedMemory
+
+    def push(self, before: float = 0.0) -> float:
+        """Push a small batch; return its seconds, plus those that passed before it."""
+        batch = batches(self.feed.take(SMALL_BATCH_ROUNDS))
+        self.warm.release()
+        started = time.perf_counter()
+        self.engine.push(batch)
+        return before + time.perf_counter() - started
+
+
+def _attach_beside(timed: _TimedFeed, name: str, plan: Collection, history: History, fuel: int) -> Figures:
+    """Return the batch latencies of the running queries alone, and while another one attaches."""
+    engine = timed.engine
+    alone = sorted(timed.push() for _ in range(SMALL_BATCHES))
+    started = time.perf_counter()
+    engine.attach(name, plan, history=history, fuel=fuel)
+    beside = [timed.push(time.perf_counter() - started)]
+    while engine.pending and not timed.feed.done:
+        beside.append(timed.push())
+    completed = engine.pending is None
+    engine.retire(name)
+    figures: Figures = {"there": [int(completed)], "batches": [len(beside)]}
+    for side, latencies in (("alone", alone), ("beside", sorted(beside))):
+        figures |= {f"{side}_p{percent}": [percentile(latencies, percent)] for percent in (50, 99)}
+        figures |= {f"{side}_max": [latencies[-1]]}
+    return figures

@@ -1,0 +1,84 @@
+"""Several queries over the stream of one scale factor: their dataflow, their rows, and DuckDB's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import Feed
+from deltamark.datagen.schema import RelationName, relation
+from deltamark.datagen.workload import Workload, workload
+from deltamark.harness.check import verify
+from deltamark.harness.check.oracle import Oracle
+from deltamark.harness.check.snapshot import Snapshot
+from deltamark.harness.engines.duckdb_tables import reads
+from deltamark.harness.engines.inputs import batches
+from deltamark.harness.engines.plans import plan_of
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.queries.catalogue import query
+
+
+@dataclass(frozen=True)
+class SharedQueries:
+    directory: Path
+    names: Sequence[str]
+    sf: str
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        return Dataset.open(self.directory)
+
+    @cached_property
+    def work(self) -> Workload:
+        return workload(self.dataset, "insert")
+
+    @cached_property
+    def cells(self) -> Mapping[str, Cell]:
+        return {name: Cell(name, self.sf) for name in self.names}
+
+    @cached_property
+    def plans(self) -> Mapping[str, Collection]:
+        return {name: plan_of(cell, self.dataset, self.work) for name, cell in self.cells.items()}
+
+    def feed(self, engine: Dataflow[dict[str, Batch]], logical: int) -> Feed:
+        """Return the stream of the columns that a dataflow reads."""
+        return Feed(self.dataset, self.work, _columns(engine), logical=logical)
+
+    def batches(self, engine: Dataflow[dict[str, Batch]], logical: int, physical: int) -> Iterator[dict[str, Batch]]:
+        feed = self.feed(engine, logical)
+        while not feed.done:
+            yield batches(feed.take(physical))
+
+    def all_rows(self, engine: Dataflow[dict[str, Batch]]) -> Iterator[dict[str, Batch]]:
+        """Yield the stream as one logical batch."""
+        return self.batches(engine, self.work.rounds, 1)
+
+    def loaded(self) -> Dataflow[dict[str, Batch]]:
+        """Return a dataflow of all queries with all rows loaded."""
+        engine = Dataflow(self.plans)
+        for batch in self.all_rows(engine):
+            engine.push(batch)
+        return engine
+
+    def oracle(self) -> Oracle:
+        relations = sorted({name for each in self.names for name in query(each).relations})
+        text = " ".join(cell.sql for cell in self.cells.values())
+        return Oracle(self.dataset, self.work, reads(text, tuple(relations)), 1)
+
+    def compare(self, name: str, snapshot: Snapshot, oracle: Oracle, where: str) -> None:
+        """Raise an error if the answer of a query differs from DuckDB's."""
+        answer = snapshot.answer(query(name).order)
+        if difference := verify.difference(answer, oracle.answer(self.cells[name].sql)):
+            remedy = "python -m harness verify tells whether the query is right alone"
+            raise WrongAnswerError("a wrong answer", f"{name}, {where}\n{difference}", remedy)
+
+
+def _columns(engine: Dataflow[dict[str, Batch]]) -> dict[RelationName, tuple[str, ...]]:
+    return {relation(name).name: columns for name, columns in engine.inputs.items()}

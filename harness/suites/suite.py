@@ -1,0 +1,75 @@
+"""The interface of a suite. The fields of a suite's dataclass are its settings on the command line."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.console.table import Table
+from deltamark.harness.results import machine
+from deltamark.harness.results.record import Origin, Record
+from deltamark.harness.suites.plan import BenchmarkCell, Effort, Plan
+from deltamark.harness.suites.runner import CellMeasurer
+
+
+def refuse_others(suite: str, settings: Iterable[str], given: Iterable[str]) -> None:
+    """Raise an error if a given setting is not one of those of a suite."""
+    for name in {*given} - {*settings}:
+        known = ", ".join(sorted(each.upper() for each in settings))
+        raise DeltamarkError(f"no setting of the suite {suite}", name.upper(), f"it has {known}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite(ABC):
+    NAME: ClassVar[str]
+    TITLE: ClassVar[str]
+    """The heading in the README."""
+    CODE: ClassVar[str]
+    """The package of the harness whose code takes part in the suite's numbers, beside machine.MEASURED."""
+
+    data: Path = Path("data")
+    master: str = ""
+    runs: int = 3
+    timeout: float = 600.0
+
+    @classmethod
+    def settings(cls) -> set[str]:
+        return {each.name for each in fields(cls)}
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Suite:
+        """Return the suite with the given settings; raise an error if it lacks one of them."""
+        refuse_others(cls.NAME, cls.settings(), given)
+        return cls(**given)
+
+    @abstractmethod
+    def make_data(self) -> None:
+        """Generate the missing data."""
+
+    @abstractmethod
+    def cells(self) -> Sequence[BenchmarkCell]:
+        """List the cells, whether or not their data exists; raise an error for a wrong name in the settings."""
+
+    def headline(self, plan: Plan) -> str:
+        """Describe the cells of a plan."""
+        return f"suite {self.NAME}: {len(plan.cells)} cells"
+
+    @abstractmethod
+    def measurer(self, plan: Plan) -> AbstractContextManager[CellMeasurer]:
+        """Open what measures the cells of a plan."""
+
+    @classmethod
+    @abstractmethod
+    def tables(cls, records: Iterable[Record]) -> list[Table]:
+        """Make the tables of the suite's records; records of other suites are ignored."""
+
+    def plan(self, known: Sequence[Record], session: str = "") -> Plan:
+        """Return the plan of all cells; known: the records of this machine."""
+        origin = Origin(machine.code(self.CODE), machine.versions(), machine.commit(), session)
+        of_suite = [record for record in known if record.suite == self.NAME]
+        return Plan(self.cells(), of_suite, origin, Effort(self.runs, self.timeout))

@@ -1,0 +1,91 @@
+"""Cells that yield rows of a table, and the measurer that runs each of them in a child of this process."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.measure import child, control_work
+from deltamark.harness.results.record import Origin, key_of
+from deltamark.harness.results.table_record import TableRecord, TableRow
+from deltamark.harness.suites.plan import BenchmarkCell, Plan
+
+
+class WrongAnswerError(DeltamarkError):
+    """Two algorithms disagree about an answer."""
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A cell of a table. part: its name within the table, if there are several."""
+
+    suite: str
+    table: str
+    dataset: str
+    part: str
+    data: str
+    """The digest of the data."""
+    measure: Callable[[], Iterable[TableRow]]
+    """Yields rows with figures, or raises an error. Runs in the child."""
+    prepare: Callable[[], object] = _nothing
+    """Reads and caches what several cells share. Runs in the parent."""
+    verified: str = ""
+    """The check that every answer of `measure` has passed."""
+
+    @property
+    def row_name(self) -> str:
+        return self.part or self.table
+
+    def blank(self, origin: Origin) -> TableRecord:
+        name = " ".join(filter(None, (self.suite, self.dataset, self.table, self.part)))
+        return TableRecord(
+            suite=self.suite, dataset=self.dataset, table=self.table, rows=(TableRow(self.row_name),), cell=name,
+            data=self.data, key=key_of(name, self.data, origin), **asdict(origin),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ForkingMeasurer:
+    """Measures each cell in a child: a time-out, a crash or a lack of memory becomes its record."""
+
+    plan: Plan
+
+    def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> TableRecord:  # noqa: ARG002
+        assert isinstance(cell, TableCell)
+        blank = self.plan.blank(cell)
+        assert isinstance(blank, TableRecord)
+        blank = replace(blank, control=control_work.seconds())
+        try:
+            cell.prepare()
+            gc.freeze()  # a collection in the child would copy the parent's pages
+            record: TableRecord = child.run_in_child(lambda _: _measured(cell, blank), self.plan.effort.limit)
+        except child.LimitError as error:
+            return replace(blank, status="timeout", problem=str(error))
+        except (ChildProcessError, DeltamarkError) as error:
+            return replace(blank, status="failed", problem=str(error))
+        finally:
+            gc.unfreeze()
+        return record
+
+
+@contextmanager
+def forking(plan: Plan, warm: Callable[[], None]) -> Iterator[ForkingMeasurer]:
+    """Measure in children, which inherit compiled kernels. warm: compiles or loads them."""
+    warm()
+    yield ForkingMeasurer(plan)
+
+
+def _measured(cell: TableCell, blank: TableRecord) -> TableRecord:
+    try:
+        return replace(blank, rows=tuple(cell.measure()), verified=cell.verified)
+    except WrongAnswerError as error:
+        return replace(blank, status="wrong", problem=str(error))
+    except DeltamarkError as error:
+        return replace(blank, status="failed", problem=str(error))

@@ -1,0 +1,1 @@
+"""The suite of TPC-H: the post's tables and ours."""

@@ -1,0 +1,148 @@
+"""The cells of TPC-H: those of the post's tables and ours by default, or those that the settings select."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from deltamark.datagen.workload import known_workload
+from deltamark.errors import unknown
+from deltamark.harness.engines.registry import COMPARED, capabilities
+from deltamark.harness.measure.batch_sizes import (
+    COARSE,
+    CROSSOVER,
+    FINE,
+    ON_SPARK,
+    PHYSICAL,
+    PRODUCT,
+    SMALL,
+    Batching,
+    product_batchings,
+)
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.results import published
+from deltamark.harness.results.record import Origin, QueryRecord, blank_query_record
+from deltamark.queries.catalogue import QUERIES, query
+
+WORKERS = (1, 2)
+WORKER_BATCHINGS = (COARSE, published.ours("post", *COARSE))
+"""The batchings for several workers: the post's in our numbering of times, and in its own."""
+
+DELETIONS = ("window:100000", "refresh:10")
+QUERIES_WITH_VARIANTS = ("q04", "q13", "q15", "q18")
+"""The queries that the post has several dataflows for."""
+
+SAMPLED_BATCHES, RECOMPUTED_BATCHES = 10_000, 15
+"""The largest numbers of timed batches: for engines that maintain, and for those that recompute."""
+
+EVERY_VARIANT = "all"
+
+
+@dataclass(frozen=True)
+class SampledCell:
+    """A cell, the largest number of batches to time (0 for all), and the digest of the data."""
+
+    cell: Cell
+    sample: int
+    data: str = ""
+
+    def blank(self, origin: Origin) -> QueryRecord:
+        return blank_query_record(self.cell, self.sample, data=self.data, origin=origin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridSettings:
+    """The settings that select cells; empty ones select the default."""
+
+    sf: Decimal = Decimal("0.01")
+    queries: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    logical: tuple[int, ...] = ()
+    physical: tuple[int, ...] = ()
+    product: tuple[int, ...] = ()
+    workers: tuple[int, ...] = ()
+    engines: tuple[str, ...] = COMPARED
+    workload: tuple[str, ...] = ()
+    sample: int | None = None
+    master: str = ""
+
+    @property
+    def selects_batchings(self) -> bool:
+        return bool(self.variants or self.logical or self.physical or self.product or self.workers or self.workload)
+
+
+def grid_cells(settings: GridSettings, data: str = "") -> list[SampledCell]:
+    """List the cells without duplicates, in the order of the tables; raise an error for an unknown name.
+
+    data: the digest of the data.
+    """
+    names = settings.queries or tuple(QUERIES)
+    known = {variant for name in names for variant in query(name).variants}
+    for variant in set(settings.variants) - {EVERY_VARIANT, *known}:
+        raise unknown("variant", variant, known)
+    for work in settings.workload:
+        known_workload(work)
+    cells = _selected(settings, names) if settings.selects_batchings else _default(settings, names)
+    cells = (cell.but(master=settings.master) if capabilities(cell.engine).has_session else cell for cell in cells)
+    sampled = (SampledCell(cell, _sample(settings, cell), data) for cell in cells)
+    return list(dict.fromkeys(sampled))
+
+
+def _sample(settings: GridSettings, cell: Cell) -> int:
+    if settings.sample is not None:
+        return settings.sample
+    return SAMPLED_BATCHES if capabilities(cell.engine).has_stream else RECOMPUTED_BATCHES
+
+
+def _default(settings: GridSettings, names: Sequence[str]) -> Iterator[Cell]:
+    for engine in settings.engines:
+        base = [Cell(name, str(settings.sf), engine=engine) for name in names]
+        if capabilities(engine).has_session:
+            yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], ON_SPARK)
+        else:
+            yield from _maintained(base) if capabilities(engine).has_stream else _at(base, CROSSOVER)
+
+
+def _maintained(base: Sequence[Cell]) -> Iterator[Cell]:
+    yield from _at(base, PHYSICAL)
+    yield from _at([cell.but(workers=workers) for cell in base for workers in WORKERS], WORKER_BATCHINGS)
+    yield from _at(base, PRODUCT)
+    yield from _at(base, SMALL)
+    yield from _at(base, CROSSOVER)
+    for work in DELETIONS:
+        yield from _at([cell.but(workload=work) for cell in base], [FINE])
+    for cell in base:
+        if cell.query in QUERIES_WITH_VARIANTS:
+            yield from _at(_variants(cell, (EVERY_VARIANT,)), PHYSICAL)
+
+
+def _selected(settings: GridSettings, names: Sequence[str]) -> Iterator[Cell]:
+    batchings = _batchings(settings)
+    for engine in settings.engines:
+        for work in settings.workload or ("insert",):
+            cells = [Cell(name, str(settings.sf), work, engine=engine) for name in names]
+            if capabilities(engine).has_stream:
+                cells = [variant for cell in cells for variant in _variants(cell, settings.variants)]
+            several = [cell.but(workers=workers) for cell in cells for workers in settings.workers or (1,)]
+            yield from _at(several, batchings)
+
+
+def _batchings(settings: GridSettings) -> list[Batching]:
+    batchings = [batching for product in settings.product for batching in product_batchings(product)]
+    if settings.logical or settings.physical:
+        batchings += [(logical, size) for logical in settings.logical or (1,) for size in settings.physical or (1,)]
+    return batchings or ([COARSE] if settings.workers else [*PHYSICAL])
+
+
+def _at(cells: Iterable[Cell], batchings: Iterable[Batching]) -> Iterator[Cell]:
+    for logical, physical in batchings:
+        for cell in cells:
+            yield cell.but(logical=logical, physical=physical)
+
+
+def _variants(cell: Cell, names: Sequence[str]) -> list[Cell]:
+    """Return a cell for each of the named variants that the query has; the default variant has no name in a cell."""
+    known = query(cell.query)
+    selected = known.variants if EVERY_VARIANT in names else [name for name in known.variants if name in names]
+    return [cell.but(variant="" if name == known.default else name) for name in selected] or [cell]

@@ -1,0 +1,67 @@
+"""The suite of TPC-H: queries, workloads, batchings, workers and engines over one scale factor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.make import Wanted
+from deltamark.harness.console.datasets import open_dataset
+from deltamark.harness.console.table import Table
+from deltamark.harness.measure.client import MeasurementClient, ServerSpec
+from deltamark.harness.results import machine
+from deltamark.harness.results.record import TPCH, QueryRecord, Record, of_queries
+from deltamark.harness.suites.plan import Plan
+from deltamark.harness.suites.suite import Suite
+from deltamark.harness.suites.tpch.checked_measurer import CheckedMeasurer
+from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
+from deltamark.harness.tables import tables
+
+CHECK_BYTES_PER_DATA_BYTE = 4
+"""The memory of a check, estimated generously."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TpchSuite(GridSettings, Suite):
+    NAME = TPCH
+    TITLE = "TPC-H"
+    CODE = "suites.tpch"
+
+    @property
+    def _wanted(self) -> Wanted:
+        return Wanted(self.data, self.sf, self.master or Wanted.master)
+
+    def make_data(self) -> None:
+        open_dataset(self._wanted)
+
+    def cells(self) -> Sequence[SampledCell]:
+        return grid_cells(self, machine.data(self._wanted.directory))
+
+    def headline(self, plan: Plan) -> str:
+        """Describe the cells, such as `484 cells = 22 queries x 22 batchings`."""
+        cells = [cell.cell for cell in plan.cells if isinstance(cell, SampledCell)]
+        queries = len({cell.query for cell in cells})
+        batchings = len({(c.workload, c.engine, c.logical, c.physical, c.workers) for c in cells})
+        exactly = "=" if queries * batchings == len(cells) else "of"
+        return f"{len(cells)} cells {exactly} {queries} queries x {batchings} batchings"
+
+    @contextmanager
+    def measurer(self, plan: Plan) -> Iterator[CheckedMeasurer]:
+        dataset = Dataset.open(self._wanted.directory)
+        with MeasurementClient(ServerSpec(dataset.directory)) as service:
+            measurer = CheckedMeasurer(plan, dataset, service, _has_room_for_two_checks(dataset))
+            service.warm()
+            yield measurer
+
+    @classmethod
+    def tables(cls, records: Iterable[Record]) -> list[Table]:
+        records = list(records)
+        scale_factors = sorted({record.sf for record in records if isinstance(record, QueryRecord)})
+        return [table for sf in scale_factors for table in tables(of_queries(records, sf), sf)]
+
+
+def _has_room_for_two_checks(dataset: Dataset) -> bool:
+    facts, size = machine.facts(), sum(chunk.bytes for chunk in dataset.manifest.files)
+    return facts["usable"] > 1 and 2 * CHECK_BYTES_PER_DATA_BYTE * size < 1e9 * facts["memory_gb"]

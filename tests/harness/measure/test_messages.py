@@ -1,0 +1,111 @@
+"""Messages are read as they were written, in the format of older commits too; whatever does not fit is an error."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltamark.harness.measure import resources
+from deltamark.harness.measure.cell import Cell, MotifCell
+from deltamark.harness.measure.messages import (
+    AskReply,
+    AskRequest,
+    CellReply,
+    CellRequest,
+    SampleReply,
+    SampleRequest,
+    WarmReply,
+    WarmRequest,
+    decode_reply,
+    decode_request,
+    encode,
+)
+from deltamark.harness.results.record import Origin, blank_query_record
+
+CELL = Cell("q06", "0.01", "window:5", 10, 100, seed=7, given=(("date", "1994-01-01"), ("quantity", "3")))
+NEXT = CellRequest(Cell("q04", "0.01"), 0, 1, 60.0, ())
+REQUESTS = [
+    WarmRequest(),
+    AskRequest(CELL, 600.0, (500, 1000)),
+    CellRequest(CELL, 15, 3, 600.0, (500, 1000), checked=False, beside=NEXT),
+    SampleRequest(CELL, 60.0),
+]
+REPLIES = [
+    WarmReply(measuring=1),
+    AskReply(status="failed", problem="no memory"),
+    SampleReply(time=0.5, state=7, peak=9),
+    CellReply(seconds=[0.5], latency={"p50": 0.1}, trace=[(10, 0.25), (20, 0.25)], whole=False, digest="1 aa"),
+]
+
+
+def wired(message):
+    return json.loads(json.dumps(encode(message)))
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
+def test_requests_are_read_as_they_were_written(request_):
+    assert decode_request(wired(request_), Cell) == request_
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=lambda each: type(each).__name__)
+def test_replies_are_read_as_they_were_written(reply):
+    assert decode_reply(wired(reply), type(reply)) == reply
+
+
+def test_cells_of_motifs_are_read_too():
+    request = SampleRequest(MotifCell("triangle", "rmat:7", 100), 60.0)
+    assert decode_request(wired(request), MotifCell) == request
+
+
+def test_servers_of_older_commits_understand_requests():
+    assert wired(WarmRequest()) == {"do": "warm"}
+    assert wired(NEXT) == {
+        "do": "cell", "sample": 0, "runs": 1, "limit": 60.0, "compare": [], "checked": True,
+        "cell": {
+            "query": "q04", "sf": "0.01", "workload": "insert", "logical": 1, "physical": 1 << 40, "variant": "",
+            "workers": 1, "engine": "embedded", "seed": None, "given": [], "master": "", "checkpoint": "",
+        },
+    }  # fmt: skip
+    assert wired(REQUESTS[2])["beside"] == wired(NEXT)  # by which the server finds the cell that it has begun
+
+
+def test_replies_of_older_commits_are_understood():
+    assert decode_reply({"status": "ok", "once": 0.1}, AskReply) == AskReply(once=0.1)
+    assert decode_reply({"status": "ok", "measuring": 1}, WarmReply) == WarmReply(measuring=1)
+    assert decode_reply({"status": "ok", "digest": "1 2"}, CellReply) == CellReply(digest="1 2")
+    assert decode_reply({"status": "wrong", "problem": "7"}, CellReply) == CellReply(status="wrong", problem="7")
+
+
+MISFITS = {
+    "the message is {'do': 'stop'}, not a request": {"do": "stop"},
+    "the message is 7, not a request": 7,
+    "request.limit is missing": {"do": "sample", "cell": {"query": "q01", "sf": "1"}},
+    "request.limit is 'long', not a number": {"do": "sample", "cell": {"query": "q01", "sf": "1"}, "limit": "long"},
+    "request.cell.sf is missing": {"do": "sample", "cell": {"query": "q01"}, "limit": 1.0},
+    "request.cell.given is 'x', not a list": {
+        "do": "sample", "cell": {"query": "q01", "sf": "1", "given": "x"}, "limit": 1.0,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", MISFITS)
+def test_a_message_that_does_not_fit_names_the_place(problem):
+    with pytest.raises(ValueError, match="^" + problem.replace("{", r"\{").replace("}", r"\}")):
+        decode_request(MISFITS[problem], Cell)
+
+
+def test_a_reply_with_another_field_type_is_an_error():
+    with pytest.raises(ValueError, match=r"^reply.trace\[0\] is \[1\], not 2 values"):
+        decode_reply({"trace": [[1]]}, CellReply)
+
+
+def test_figures_become_a_record():
+    record = REPLIES[3].fill(blank_query_record(CELL, 15, data="data", origin=Origin("code", "versions")))
+    assert (record.seconds, record.digest, record.fully_timed, record.trace) == ([0.5], "1 aa", False, REPLIES[3].trace)
+    assert (record.query, record.sample) == ("q06", 15)
+
+
+def test_processes_that_end_take_no_cpu_time_back(monkeypatch):
+    monkeypatch.setattr(resources, "cpu_of_descendants", lambda: {1: 3.0, 2: 0.5})
+    assert resources.cpu_since({1: 1.0, 9: 100.0}) == 2.5

@@ -55,7 +55,7 @@ class QueryDirectory:
         for name in {**identity, **stored}:
             if stored.get(name) != identity.get(name):
                 actual = f"its {name} is {stored.get(name)}, not {identity.get(name)} ({self._path.toString()})"
-                remedy = "give what it was started with, or another directory"
+                remedy = "repeat the options of the first run, or give another directory"
                 raise DeltamarkError("the checkpoint does not match", actual, remedy)
 
     def _child(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Values that travel between the processes of a query: what a stage and a source are, and the messages between stages.
+"""Values that travel between the processes of a query: specifications of stages and sources, and messages.
 
 The processes that plan a query import this module, so it must not import the engine: that takes half a second.
 """

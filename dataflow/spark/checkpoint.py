@@ -1,6 +1,6 @@
-"""The directory of a query: what it is the checkpoint of, Spark's checkpoint, and the changes of the answer.
+"""The directory of a query: its identity, Spark's checkpoint, and the changes of the answer.
 
-It may be wherever Hadoop's file systems reach.
+The directory may be on any of Hadoop's file systems, which are reached through Spark's JVM.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from pyspark.sql import SparkSession
 from deltamark.errors import DeltamarkError
 from deltamark.sources import digest
 
-IDENTITY, CHECKPOINT, CHANGES = "identity.json", "checkpoint", "changes"
-RENAMES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-REMEDY = "give what it was started with, or another directory"
+IDENTITY_FILE, CHECKPOINT, CHANGES = "identity.json", "checkpoint", "changes"
+
+RENAMING_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""The checkpoint manager that renames files by itself: on a local disk Spark's own starts a process for each file."""
 
 
 def code_digest() -> str:
-    """Return a digest of the code that state depends on."""
+    """Return a digest of the code on which the stored state depends."""
     return digest("deltamark.dataflow")
 
 
-class Directory:
+class QueryDirectory:
+    """The directory of one query, which may be continued only with the same plan, inputs, shards and code."""
+
     def __init__(self, spark: SparkSession, path: str) -> None:
         context: Any = spark.sparkContext
         self._jvm = context._jvm  # noqa: SLF001 (the only way to Hadoop's file systems)
@@ -34,35 +37,45 @@ class Directory:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What Spark should do here: as it renames files by itself, it starts a process for every file on a disk."""
-        return {"spark.sql.streaming.checkpointFileManagerClass": RENAMES} if self._files.getScheme() == "file" else {}
+        """The settings of Spark that suit the file system of the directory."""
+        is_local = self._files.getScheme() == "file"
+        return {"spark.sql.streaming.checkpointFileManagerClass": RENAMING_MANAGER} if is_local else {}
 
-    def under(self, name: str) -> str:
-        return str(self._jvm.org.apache.hadoop.fs.Path(self._path, name).toString())
+    def path(self, name: str) -> str:
+        """Return the path of a file or directory in this directory."""
+        return str(self._child(name).toString())
 
     def claim(self, identity: Mapping[str, str]) -> None:
-        """Write down what a new directory is of, or refuse one that is of something else."""
-        place = self._jvm.org.apache.hadoop.fs.Path(self._path, IDENTITY)
-        if not self._files.exists(place):
-            if self._files.exists(self._path) and len(self._files.listStatus(self._path)):
-                raise DeltamarkError("not a directory of a query", self._path.toString(), "give an empty or a new one")
-            stream = self._files.create(place, False)  # noqa: FBT003 (do not overwrite)
-            stream.write(json.dumps(dict(identity), indent=1).encode())
-            stream.close()
+        """Record the identity of the query in a new directory; refuse a directory of another query."""
+        file = self._child(IDENTITY_FILE)
+        if not self._files.exists(file):
+            self._write(file, identity)
             return
-        found = self._read(place)
-        for name in {**identity, **found}:
-            if found.get(name) != identity.get(name):
-                actual = f"its {name} is {found.get(name)}, not {identity.get(name)} ({self._path.toString()})"
-                raise DeltamarkError("a checkpoint of something else", actual, REMEDY)
+        stored = self._read(file)
+        for name in {**identity, **stored}:
+            if stored.get(name) != identity.get(name):
+                actual = f"its {name} is {stored.get(name)}, not {identity.get(name)} ({self._path.toString()})"
+                remedy = "repeat the options of the first run, or give another directory"
+                raise DeltamarkError("the checkpoint does not match", actual, remedy)
 
-    def _read(self, place: Any) -> dict[str, str]:
-        stream = self._files.open(place)
+    def _child(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
+
+    def _write(self, file: Any, identity: Mapping[str, str]) -> None:
+        if self._files.exists(self._path) and len(self._files.listStatus(self._path)):
+            remedy = "give an empty directory or a new one"
+            raise DeltamarkError("not the directory of a query", self._path.toString(), remedy)
+        stream = self._files.create(file, False)  # noqa: FBT003 (Hadoop's flag: do not overwrite)
+        stream.write(json.dumps(dict(identity), indent=1).encode())
+        stream.close()
+
+    def _read(self, file: Any) -> dict[str, str]:
+        stream = self._files.open(file)
         try:
             return dict(json.loads(bytes(stream.readAllBytes())))
         except (ValueError, TypeError, Py4JJavaError) as error:
             reason = error.java_exception if isinstance(error, Py4JJavaError) else error
             remedy = f"remove {self._path.toString()} and start again"
-            raise DeltamarkError("a corrupt checkpoint", f"{place.toString()}: {reason}", remedy) from error
+            raise DeltamarkError("a corrupt checkpoint", f"{file.toString()}: {reason}", remedy) from error
         finally:
             stream.close()

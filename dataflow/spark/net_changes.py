@@ -1,63 +1,67 @@
-"""What a shard has been given, as far as its state depends on it: enough to make that state again.
+"""Net changes: the sum of all changes of an edge, from which the state of a shard can be rebuilt.
 
-Every operator's state is a function of what its inputs sum up to, whatever the order and the times in which it came.
-So the log of a batch is the sum of each edge: rows and their weights, without times. Where rows are only summed by a
-key, it is one row a key: their number, and the sums as two numbers each, which are exact however large.
+The state of every operator is a function of the sums of its inputs, whatever the order and the times of their changes.
+So the log of a batch has, for each edge, rows with weights and without times. If an aggregate only sums the rows of an
+edge by key, the log has one row per key: the weight, and for each summed column the exact sum of weight times value, as
+a low part of LOW_BITS bits and a high part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamark.dataflow.batch import Batch, Column, trusted
-from deltamark.dataflow.spark.planning.edges import SUM, Edge
-from deltamark.dataflow.types import TEXT, Field, nullable_texts
+from deltamark.dataflow.spark.planning.staged_plan import SUM, Edge
+from deltamark.dataflow.types import Field, nullable_texts
 from deltamark.errors import DeltamarkError
 
-WEIGHT, LOW_BITS = "weight", 32
-MOST_LIGHT = 1 << 30
-"""A weight below this times so many bits, or their rest, fits in 64 bits."""
+WEIGHT, LOW_SUFFIX, HIGH_SUFFIX = "weight", " low", " high"
+"""Columns of a table: the weight, the number of each key column, and the number of each sum with both suffixes."""
 
-Net = Mapping[str, pa.Table]
-"""What came, edge by edge."""
+LOW_BITS = 32
+LOW_MASK = (1 << LOW_BITS) - 1
+
+MAX_FAST_WEIGHT = 1 << 30
+"""A weight below this limit can be multiplied by either part of a value in 64 bits."""
+
+NetChanges = Mapping[str, pa.Table]
+"""The net changes of each edge."""
 
 
-def net(edges: Mapping[str, Edge], batches: Mapping[str, Batch]) -> Net:
-    """Sum up what came."""
-    return {name: _net(edges[name], batch) for name, batch in batches.items()}
+def net_changes(edges: Mapping[str, Edge], batches: Mapping[str, Batch]) -> NetChanges:
+    """Sum up the changes on each edge."""
+    return {name: _net_table(edges[name], batch) for name, batch in batches.items()}
 
 
-def summed(edge: Edge, table: pa.Table) -> pa.Table:
-    """Add up equal rows, and leave out what is nothing."""
-    if not table.num_rows or not shrinks(edge, table):
+def consolidated(edge: Edge, table: pa.Table) -> pa.Table:
+    """Add up equal rows, and remove rows whose weight and sums are zero."""
+    if not table.num_rows or not may_shrink(edge, table):
         return table
-    keys = [str(number) for number, each in enumerate(edge.fields) if not _is_sum(edge, each)]
+    keys = [str(number) for number, field in enumerate(edge.fields) if not _is_sum(edge, field)]
     added = [name for name in table.column_names if name not in keys]
-    found = table.group_by(keys).aggregate([(name, "sum") for name in added]).rename_columns([*keys, *added])
-    columns = {name: found[name] for name in found.column_names}
-    there = pc.not_equal(columns[WEIGHT], 0)
-    for name in [each.removesuffix(" low") for each in added if each.endswith(" low")]:
-        low, high = columns[f"{name} low"].to_numpy(), columns[f"{name} high"].to_numpy()
-        low, high = low & ((1 << LOW_BITS) - 1), high + (low >> LOW_BITS)
-        columns[f"{name} low"], columns[f"{name} high"] = pa.chunked_array([low]), pa.chunked_array([high])
-        there = pc.or_(there, pa.chunked_array([(low != 0) | (high != 0)]))
-    return pa.table({name: columns[name] for name in table.column_names}).filter(there)
+    grouped = table.group_by(keys).aggregate([(name, "sum") for name in added]).rename_columns([*keys, *added])
+    columns = {name: grouped[name] for name in grouped.column_names}
+    is_kept = pc.not_equal(columns[WEIGHT], 0)
+    for number in [name.removesuffix(LOW_SUFFIX) for name in added if name.endswith(LOW_SUFFIX)]:
+        low, high = columns[number + LOW_SUFFIX].to_numpy(), columns[number + HIGH_SUFFIX].to_numpy()
+        low, high = low & LOW_MASK, high + (low >> LOW_BITS)
+        columns |= {number + LOW_SUFFIX: pa.chunked_array([low]), number + HIGH_SUFFIX: pa.chunked_array([high])}
+        is_kept = pc.or_(is_kept, pa.chunked_array([(low != 0) | (high != 0)]))
+    return pa.table({name: columns[name] for name in table.column_names}).filter(is_kept)
 
 
-def shrinks(edge: Edge, table: pa.Table) -> bool:
-    """May it become less when it is summed up with others: does anything leave, or add up by a key?"""
-    return edge.summed or _leaves(table)
+def may_shrink(edge: Edge, table: pa.Table) -> bool:
+    """Return whether rows may cancel, or add up by key, when net changes are consolidated with others."""
+    return edge.is_summed or bool(pc.any(pc.less(table[WEIGHT], 0)).as_py())
 
 
-def replayed(edges: Mapping[str, Edge], what: Net, time: int) -> dict[str, Batch]:
-    """Return changes that make the state of what came, all at one time."""
-    found = {name: _replayed(edges[name], table, time) for name, table in what.items() if table.num_rows}
-    return {name: batch for name, batch in found.items() if batch is not None}
+def replay(edges: Mapping[str, Edge], net: NetChanges, time: int) -> dict[str, Batch]:
+    """Return changes, all at one time, whose sums are the net changes."""
+    return {name: _changes(edges[name], table, time) for name, table in net.items() if table.num_rows}
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -71,77 +75,74 @@ def from_bytes(content: bytes) -> pa.Table:
     return pa.ipc.open_stream(content).read_all()
 
 
-def _net(edge: Edge, batch: Batch) -> pa.Table:
-    if edge.summed and (np.abs(batch.diff) >= MOST_LIGHT).any():
-        batch = _consolidated(batch)
-    weight = batch.diff
-    columns: dict[str, Any] = {WEIGHT: weight}
-    for number, each in enumerate(edge.fields):
-        values = batch.columns[each.name]
-        if not _is_sum(edge, each):
+def _is_sum(edge: Edge, field: Field) -> bool:
+    return edge.is_summed and field.name.startswith(SUM)
+
+
+def _net_table(edge: Edge, batch: Batch) -> pa.Table:
+    if edge.is_summed and (np.abs(batch.diff) >= MAX_FAST_WEIGHT).any():
+        batch = _with_equal_rows_added(batch)
+    columns: dict[str, Column] = {WEIGHT: batch.diff}
+    for number, field in enumerate(edge.fields):
+        values = batch.columns[field.name]
+        if _is_sum(edge, field):
+            low, high = _products(np.asarray(values, dtype=np.int64), batch.diff)
+            columns |= {f"{number}{LOW_SUFFIX}": low, f"{number}{HIGH_SUFFIX}": high}
+        else:
             columns[str(number)] = values
-            continue
-        columns[f"{number} low"], columns[f"{number} high"] = _products(np.asarray(values, dtype=np.int64), weight)
-    return summed(edge, pa.table({name: pa.array(values) for name, values in columns.items()}))
+    return consolidated(edge, pa.table({name: pa.array(values) for name, values in columns.items()}))
 
 
-def _consolidated(batch: Batch) -> Batch:
-    """Add up the weights of equal rows: what cancels may be too large to be multiplied."""
+def _with_equal_rows_added(batch: Batch) -> Batch:
+    """Add up the weights of equal rows first, as weights that cancel may be too large to be multiplied by a value."""
     names = [*batch.columns]
     table = pa.table({WEIGHT: pa.array(batch.diff), **{name: pa.array(batch.columns[name]) for name in names}})
-    found = table.group_by(names).aggregate([(WEIGHT, "sum")]) if names else table
-    columns = {name: found[name].combine_chunks() for name in names}
-    numbers = {
-        name: each if isinstance(batch.columns[name], pa.Array) else each.to_numpy() for name, each in columns.items()
+    if names:
+        table = table.group_by(names).aggregate([(WEIGHT, "sum")]).rename_columns([*names, WEIGHT])
+    arrays = {name: table[name].combine_chunks() for name in names}
+    columns = {
+        name: array if isinstance(batch.columns[name], pa.Array) else array.to_numpy() for name, array in arrays.items()
     }
-    weight = found[f"{WEIGHT}_sum" if names else WEIGHT].to_numpy()
-    return Batch(np.zeros(len(weight), np.int64), weight, numbers)
+    weights = table[WEIGHT].to_numpy()
+    return Batch(np.zeros(len(weights), np.int64), weights, columns)
 
 
-def _products(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Multiply values by weights exactly; return the low bits, and how many times 2**LOW_BITS there are besides."""
-    mask = (1 << LOW_BITS) - 1
-    low = (values & mask) * weight
-    high, low = (values >> LOW_BITS) * weight + (low >> LOW_BITS), low & mask
-    for at in np.flatnonzero((weight >= MOST_LIGHT) | (weight <= -MOST_LIGHT)):
-        exact = int(values[at]) * int(weight[at])
+def _products(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Multiply values by weights exactly; return the low and the high parts of the products."""
+    low = (values & LOW_MASK) * weights
+    high, low = (values >> LOW_BITS) * weights + (low >> LOW_BITS), low & LOW_MASK
+    for row in np.flatnonzero((weights >= MAX_FAST_WEIGHT) | (weights <= -MAX_FAST_WEIGHT)):
+        exact = int(values[row]) * int(weights[row])
         if not -(1 << 63) <= exact >> LOW_BITS < 1 << 63:
-            raise DeltamarkError("a sum needs more than 64 bits", exact, "narrow the bounds of what is summed")
-        low[at], high[at] = exact & mask, exact >> LOW_BITS
+            raise DeltamarkError("a sum needs more than 64 bits", exact, "narrow the bounds of the summed column")
+        low[row], high[row] = exact & LOW_MASK, exact >> LOW_BITS
     return low, high
 
 
-def _leaves(table: pa.Table) -> bool:
-    return bool(pc.any(pc.less(table[WEIGHT], 0)).as_py())
+def _changes(edge: Edge, table: pa.Table, time: int) -> Batch:
+    """Return changes that add up to net changes.
 
-
-def _is_sum(edge: Edge, each: Field) -> bool:
-    return edge.summed and each.name.startswith(SUM)
-
-
-def _replayed(edge: Edge, table: pa.Table, time: int) -> Batch | None:
-    """Of sums, hand out rows that have them: the low parts once, the high parts 2**32 times, and zeros for the rest."""
-    weight = table[WEIGHT].to_numpy()
-    sums = [number for number, each in enumerate(edge.fields) if _is_sum(edge, each)]
-    copies = 3 if sums else 1
-    rows = len(weight)
+    A sum cannot be fed as such, because rows carry values. So a row of an edge with sums becomes three: the low parts
+    with weight 1, the high parts with weight 2**LOW_BITS, and zeros with the rest of the weight.
+    """
+    weights = np.ascontiguousarray(table[WEIGHT].to_numpy())
+    has_sums = any(_is_sum(edge, field) for field in edge.fields)
+    copies = 3 if has_sums else 1
+    if has_sums:
+        ones = np.ones_like(weights)
+        weights = np.concatenate([ones, ones << LOW_BITS, weights - 1 - (1 << LOW_BITS)])
     columns: dict[str, Column] = {}
-    for number, each in enumerate(edge.fields):
-        if number in sums:
-            low, high = (table[f"{number} {part}"].to_numpy() for part in ("low", "high"))
-            columns[each.name] = np.concatenate([low, high, np.zeros(rows, dtype=np.int64)])
+    for number, field in enumerate(edge.fields):
+        if _is_sum(edge, field):
+            low, high = (table[f"{number}{suffix}"].to_numpy() for suffix in (LOW_SUFFIX, HIGH_SUFFIX))
+            columns[field.name] = np.concatenate([low, high, np.zeros_like(low)])
         else:
-            columns[each.name] = _repeated(table[str(number)], each, copies)
-    if not sums:
-        diff = np.ascontiguousarray(weight)
-    else:
-        ones = np.ones(rows, dtype=np.int64)
-        diff = np.concatenate([ones, ones << LOW_BITS, weight - 1 - (1 << LOW_BITS)])
-    return trusted(np.full(copies * rows, time), diff, columns, nullable=nullable_texts(edge.fields))
+            columns[field.name] = _repeated(table[str(number)], field, copies)
+    return trusted(np.full(len(weights), time), weights, columns, nullable=nullable_texts(edge.fields))
 
 
 def _repeated(column: pa.ChunkedArray, field: Field, copies: int) -> Column:
-    parts: Sequence[pa.Array] = column.chunks * copies
-    if field.type.kind == TEXT.kind:
+    parts = column.chunks * copies
+    if field.type.kind == "text":
         return pa.concat_arrays(parts)
     return np.concatenate([part.to_numpy() for part in parts]).astype(f"i{field.type.width}", copy=False)

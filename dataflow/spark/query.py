@@ -1,6 +1,7 @@
-"""A dataflow as one Structured Streaming query: a chain of stages, each fed by the one before and by its own source.
+"""A dataflow as one Structured Streaming query: a chain of stages, each fed by the stage before and by its own source.
 
-It is a chain and no graph: a streaming frame that two others use is computed twice, with its state.
+The stages form a chain rather than a graph, because Spark computes a streaming frame once for each frame that uses it,
+and keeps its state as often.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.spark.checkpoint import CHANGES, CHECKPOINT, Directory, code_digest
-from deltamark.dataflow.spark.ingest.source import FORMAT, SCHEMA, SPEC, Mails, Spec
-from deltamark.dataflow.spark.ingest.stage_zero import Source, read_for
-from deltamark.dataflow.spark.planning.stage_planner import cut
-from deltamark.dataflow.spark.sink import handed_types, stored, values
-from deltamark.dataflow.spark.stage import Part, Stage
+from deltamark.dataflow.spark.checkpoint import CHANGES, CHECKPOINT, QueryDirectory, code_digest
+from deltamark.dataflow.spark.ingest.data_source import SPEC_OPTION, DeltaSource
+from deltamark.dataflow.spark.ingest.input_source import InputSource
+from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, SourceSpec, StageSpec
+from deltamark.dataflow.spark.planning.stage_planner import plan_stages
+from deltamark.dataflow.spark.sink import from_stored, spark_schema, value_columns
+from deltamark.dataflow.spark.stage import StageProcessor
 from deltamark.errors import DeltamarkError
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -39,119 +41,133 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.session.timeZone": "UTC",
 }
-"""What a session needs, beside as many spark.sql.shuffle.partitions as there are shards."""
+"""The settings that every query needs, besides one shuffle partition per shard."""
 
-OBSERVED = "changes"
-UNREADABLE = r"Checksum|[Mm]alformed|JsonParse|JsonMapping|CANNOT_LOAD_STATE_STORE|log (file|version)|EOFException"
-"""What Spark says where it cannot read a checkpoint."""
+CHANGE_COUNT = "changes"
+"""The name of the metric that counts the changes of the answer in a batch."""
 
-POLL = 0.01
-"""Seconds between looks for what is done."""
+CORRUPTION = r"Checksum|[Mm]alformed|JsonParse|JsonMapping|CANNOT_LOAD_STATE_STORE|log (file|version)|EOFException"
+"""A pattern that occurs in Spark's errors about unreadable checkpoints."""
+
+POLL_INTERVAL_S = 0.01
+"""The pause between two looks for completed batches; not measured."""
 
 
 @dataclass(frozen=True)
-class Progress:
-    """A batch that is done: its number, how many changes it made of the answer, and Spark's report."""
+class CompletedBatch:
+    """The number of a completed batch, the number of changes of the answer, and Spark's progress report."""
 
-    batch: int
+    number: int
     changes: int
     report: dict[str, Any]
 
 
-class Query:
-    """A dataflow that Spark maintains, in a directory of its own: the same one goes on where it stopped."""
+class SparkQuery:
+    """A dataflow that Spark maintains in a directory of its own; a new query in it continues the old one."""
 
     def __init__(
-        self, spark: SparkSession, collection: Collection, source: Source, *, shards: int, directory: str
+        self, spark: SparkSession, collection: Collection, inputs: InputSource, *, shards: int, directory: str
     ) -> None:
         self.schema = collection.schema
-        self._spark, self._directory = spark, Directory(spark, directory)
-        self._plan = cut(collection, shards)
+        plan = plan_stages(collection, shards)
+        self._spark, self._directory = spark, QueryDirectory(spark, directory)
         self._directory.claim({
-            **source.identity, "shards": str(shards), "plan": collection.node.digest.hex(), "code": code_digest(),
+            **inputs.identity, "shards": str(shards), "plan": collection.node.digest.hex(), "code": code_digest(),
         })  # fmt: skip
         settings = {**SETTINGS, **self._directory.settings, "spark.sql.shuffle.partitions": str(shards)}
         for name, value in settings.items():
             spark.conf.set(name, value)
-        spark.dataSource.register(Mails)
-        self._query = self._started(source, _labels(spark, shards))
+        labels = _shard_labels(spark, shards)
+        self._stages = [StageSpec(plan, number, labels) for number in range(1, len(plan.stages))]
+        self._query = self._start(self._answer(inputs))
 
     @property
     def stages(self) -> int:
-        return len(self._plan.stages) - 1
+        """The number of stages, not counting stage 0."""
+        return len(self._stages)
 
-    def _started(self, source: Source, labels: tuple[int, ...]) -> StreamingQuery:
+    def _answer(self, inputs: InputSource) -> DataFrame:
+        """Chain the stages; return the streaming frame of the answer's changes."""
+        self._spark.dataSource.register(DeltaSource)
         run = uuid.uuid4().hex
-        frame: DataFrame | None = None
-        for number in range(1, self.stages + 1):
-            parts = [] if frame is None else [frame]
-            if read_for(self._plan, number):
-                spec = Spec(self._plan, number, labels, source)
-                parts.append(self._spark.readStream.format(FORMAT).option(SPEC, spec.text).load())
-            types = handed_types(self.schema) if number == self.stages else SCHEMA
-            stage = Stage(Part(self._plan, number, labels, run))
-            shards = reduce(DataFrame.union, parts).groupBy("label")
-            frame = shards.transformWithStateInPandas(stage, types, "append", "none")
-        assert frame is not None
-        answer = frame.select(*values(self.schema)).observe(OBSERVED, f.count(f.lit(1)).alias(OBSERVED))
-        self._stored = answer.schema
+        chain: list[DataFrame] = []
+        for stage in self._stages:
+            if stage.plan.entering(stage.number):
+                option = SourceSpec(stage, inputs).to_text()
+                chain.append(self._spark.readStream.format(DeltaSource.name()).option(SPEC_OPTION, option).load())
+            rows = reduce(DataFrame.union, chain).groupBy("label")
+            schema = spark_schema(self.schema) if stage.is_last else MESSAGE_SCHEMA
+            chain = [rows.transformWithStateInPandas(StageProcessor(stage, run), schema, "append", "none")]
+        values = chain[0].select(*value_columns(self.schema))
+        return values.observe(CHANGE_COUNT, f.count(f.lit(1)).alias(CHANGE_COUNT))
+
+    def _start(self, answer: DataFrame) -> StreamingQuery:
+        self._stored_schema = answer.schema
         return (
             answer.writeStream.format("parquet")
-            .option("path", self._directory.under(CHANGES))
-            .option("checkpointLocation", self._directory.under(CHECKPOINT))
+            .option("path", self._directory.path(CHANGES))
+            .option("checkpointLocation", self._directory.path(CHECKPOINT))
             .outputMode("append")
             .trigger(availableNow=True)
             .start()
         )
 
-    def progress(self) -> Iterator[Progress]:
-        """Yield each batch when it is done, to the end."""
-        told, seen = -1, 0
+    def progress(self) -> Iterator[CompletedBatch]:
+        """Yield each batch when it is completed, until the query ends."""
+        last, seen = -1, 0
         while True:
-            going = self._query.isActive
-            made = self._query._jsq.recentProgress()  # noqa: SLF001 (without it all of them are read out each time)
-            for at in range(seen, len(made)):
-                report = json.loads(made[at].json())
-                if report["batchId"] > told and "addBatch" in report["durationMs"]:
-                    told = report["batchId"]
-                    yield Progress(told, int(report["observedMetrics"][OBSERVED][OBSERVED]), report)
-            seen = len(made)
-            if not going:
+            is_active = self._query.isActive
+            reports = self._query._jsq.recentProgress()  # noqa: SLF001 (the public property parses all of them each time)
+            for position in range(seen, len(reports)):
+                report = json.loads(reports[position].json())
+                if report["batchId"] > last and "addBatch" in report["durationMs"]:
+                    last = report["batchId"]
+                    yield CompletedBatch(last, int(report["observedMetrics"][CHANGE_COUNT][CHANGE_COUNT]), report)
+            seen = len(reports)
+            if not is_active:
                 break
-            time.sleep(POLL)
+            time.sleep(POLL_INTERVAL_S)
         self.wait()
 
     def wait(self) -> None:
-        """Wait for the end."""
+        """Wait until the query ends."""
         try:
             self._query.awaitTermination()
         except PySparkException as error:
-            raise _said(error) from error
+            raise _explained(error) from error
 
     def stop(self) -> None:
         self._query.stop()
 
     def changes(self) -> Batch:
-        """Read all changes of the answer that are there, in order of time."""
-        changes = self._spark.read.schema(self._stored).parquet(self._directory.under(CHANGES))
-        return stored(self.schema, changes.toArrow())
+        """Read all stored changes of the answer, in the order of time."""
+        changes = self._spark.read.schema(self._stored_schema).parquet(self._directory.path(CHANGES))
+        return from_stored(self.schema, changes.toArrow())
 
 
-def _labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
-    """Choose a label for each shard that Spark's own hash deals to the partition of the shard's number."""
-    many = 64 * shards + 1024
-    row = spark.sql(f"SELECT transform(sequence(0L, {many}L), each -> pmod(hash(each), {shards})) AS dealt").first()
+def _shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
+    """Choose the grouping key of each shard, so that shard i is alone in shuffle partition i.
+
+    `groupBy("label")` sends a row to partition `pmod(hash(label), shards)`. With the labels 0, 1, 2 ... two shards may
+    hash to one partition: a task would then run both, one after the other, while another task has nothing to do. So
+    Spark hashes the first few thousand numbers, and the label of shard i is the least number that hashes to i. Each
+    shard has 64 candidates on average, and 1024 more are tried for the sake of a few shards: with S shards the chance
+    that a given shard has none is (1 - 1/S)**(64 * S + 1024), less than 1e-27.
+    """
+    candidates = 64 * shards + 1024
+    query = f"SELECT transform(sequence(0L, {candidates}L), label -> pmod(hash(label), {shards})) AS partitions"
+    row = spark.sql(query).first()
     assert row is not None
-    return tuple(row["dealt"].index(shard) for shard in range(shards))
+    return tuple(row["partitions"].index(shard) for shard in range(shards))
 
 
-def _said(error: PySparkException) -> DeltamarkError:
-    """Say why a query ended: what an executor said, if it was ours."""
+def _explained(error: PySparkException) -> DeltamarkError:
+    """Return the reason why a query ended: an error of this project if an executor raised one, or Spark's last line."""
     text = str(error)
-    ours = re.findall(r"DeltamarkError: (.+?): (.+); (.+)", text)
-    if ours:
-        return DeltamarkError(*ours[-1])
+    own_errors = re.findall(r"DeltamarkError: (.+?): (.+); (.+)", text)
+    if own_errors:
+        return DeltamarkError(*own_errors[-1])
     reasons = [line.strip() for line in text.splitlines() if re.search(r"(Error|Exception)\b", line)] or [text]
-    if any(re.search(UNREADABLE, line) for line in reasons):
+    if any(re.search(CORRUPTION, line) for line in reasons):
         return DeltamarkError("a corrupt checkpoint", reasons[-1], "remove its directory and start again")
-    return DeltamarkError("the query has failed", reasons[-1], "see --debug for all that Spark says")
+    return DeltamarkError("the query has failed", reasons[-1], "see Spark's full error with --debug")

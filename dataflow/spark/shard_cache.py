@@ -1,40 +1,33 @@
-"""Shards that are alive in this process, with the batch up to which each has come.
+"""The shards that are alive in this process, each with the last batch that it has applied.
 
-One is good for a batch if it belongs to the same run of a query and is not ahead of what has been committed: a task
-that failed may have left it ahead, and then it is made again.
+A cached shard is used only by the run of the query that created it, and only if its last batch is committed. A task
+that failed may have left a shard ahead of the committed batches; that shard is closed and created anew.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from deltamark.dataflow.spark.messages import ShardKey
 from deltamark.dataflow.spark.shard import Shard
 
-MOST_RUNS = 2
-"""Shards of older runs are closed."""
+MAX_RUNS = 2
+"""The number of most recently used runs whose shards stay alive; not measured."""
 
 
-@dataclass(frozen=True)
-class Key:
-    run: str
-    stage: int
-    shard: int
+_shards: dict[ShardKey, tuple[int, Shard]] = {}
 
 
-_alive: dict[Key, tuple[int, Shard]] = {}
-
-
-def take(key: Key, committed: int) -> tuple[int, Shard] | None:
-    """Return a shard and its batch, which is at most the committed one; it is the caller's alone until it is kept."""
-    found = _alive.pop(key, None)
-    if found is None or found[0] <= committed:
-        return found
-    found[1].close()
+def take(key: ShardKey, committed: int) -> tuple[int, Shard] | None:
+    """Remove a shard from the cache; return its last batch, which is at most the committed one, and the shard."""
+    cached = _shards.pop(key, None)
+    if cached is None or cached[0] <= committed:
+        return cached
+    cached[1].close()
     return None
 
 
-def keep(key: Key, batch: int, shard: Shard) -> None:
-    _alive[key] = batch, shard
-    runs = list(dict.fromkeys(each.run for each in reversed(_alive)))
-    for old in [each for each in _alive if each.run in runs[MOST_RUNS:]]:
-        _alive.pop(old)[1].close()
+def put(key: ShardKey, batch: int, shard: Shard) -> None:
+    """Cache a shard that has applied a batch, and close the shards of old runs."""
+    _shards[key] = batch, shard
+    recent_runs = list(dict.fromkeys(each.run for each in reversed(_shards)))[:MAX_RUNS]
+    for old in [each for each in _shards if each.run not in recent_runs]:
+        _shards.pop(old)[1].close()

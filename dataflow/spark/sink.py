@@ -1,6 +1,7 @@
-"""An answer's changes as values that anybody can read (Parquet), and back to what the engine says.
+"""The changes of an answer as Parquet: stored as values that other programs can read, and read back as a batch.
 
-Money is decimal, a date a date, a code its word; what is missing is NULL.
+Decimals, dates, words of codes and texts are stored as such, and missing values as NULL. Spark makes these values from
+the numbers of the engine.
 """
 
 from __future__ import annotations
@@ -18,12 +19,43 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import NULL, Field, Schema, Type, pack_short, unpack_short
 
 TIME, DIFF = "time", "diff"
-DIGITS = 19
-"""Of 64 bits."""
+TEXT_KINDS = ("short", "text")
+
+MAX_DIGITS = 19
+"""The decimal digits of a 64-bit number."""
 
 
-def names(schema: Schema) -> Iterator[tuple[Field, str]]:
-    """Name the columns as they are stored: no two are the same, in capitals or not."""
+def to_spark(schema: Schema, changes: Batch) -> pd.DataFrame:
+    """Return changes as a frame that is handed to Spark: texts as texts, everything else as numbers."""
+    columns = {}
+    for field, name in _named(schema):
+        values = changes.columns[field.name]
+        columns[name] = _unpacked(values) if field.type.kind == "short" else values
+    return pd.DataFrame({TIME: changes.time, DIFF: changes.diff, **columns})
+
+
+def spark_schema(schema: Schema) -> str:
+    """Return Spark's schema of the frames that `to_spark` makes."""
+    pairs = [(name, "string" if field.type.kind in TEXT_KINDS else "bigint") for field, name in _named(schema)]
+    return ", ".join(f"`{name}` {type_}" for name, type_ in [(TIME, "bigint"), (DIFF, "bigint"), *pairs])
+
+
+def value_columns(schema: Schema) -> list[Column]:
+    """Return the expressions by which Spark converts such a frame to the stored values."""
+    columns = [_value(f.col(f"`{name}`"), field.type).alias(name) for field, name in _named(schema)]
+    return [f.col(TIME), f.col(DIFF), *columns]
+
+
+def from_stored(schema: Schema, table: pa.Table) -> Batch:
+    """Convert stored values back to changes, in the order of time."""
+    time = table[TIME].to_numpy()
+    order = np.argsort(time, kind="stable")
+    columns = {each.name: _numbers(table[name].combine_chunks(), each.type)[order] for each, name in _named(schema)}
+    return Batch(time[order], table[DIFF].to_numpy()[order], columns)
+
+
+def _named(schema: Schema) -> Iterator[tuple[Field, str]]:
+    """Yield each field with the name of its stored column; Spark's names must differ in more than their case."""
     taken = {TIME, DIFF}
     for field in schema.fields:
         name = field.name
@@ -33,41 +65,13 @@ def names(schema: Schema) -> Iterator[tuple[Field, str]]:
         yield field, name
 
 
-def handed(schema: Schema, changes: Batch) -> pd.DataFrame:
-    """Hand changes to Spark: numbers, but texts as texts."""
-    columns = {}
-    for field, name in names(schema):
-        values = changes.columns[field.name]
-        columns[name] = _unpacked(values) if field.type.kind == "short" else values
-    return pd.DataFrame({TIME: changes.time, DIFF: changes.diff, **columns})
-
-
-def handed_types(schema: Schema) -> str:
-    pairs = [(name, "string" if each.type.kind in ("short", "text") else "bigint") for each, name in names(schema)]
-    return ", ".join(f"`{name}` {type_}" for name, type_ in [(TIME, "bigint"), (DIFF, "bigint"), *pairs])
-
-
-def values(schema: Schema) -> list[Column]:
-    """Say how Spark makes values of what it is handed."""
-    found = [_value(f.col(f"`{name}`"), each.type).alias(name) for each, name in names(schema)]
-    return [f.col(TIME), f.col(DIFF), *found]
-
-
-def stored(schema: Schema, table: pa.Table) -> Batch:
-    """Read changes back, in order of time."""
-    order = np.argsort(time := table[TIME].to_numpy(), kind="stable")
-    columns = {each.name: _stored(table[name].combine_chunks(), each.type)[order] for each, name in names(schema)}
-    return Batch(time[order], table[DIFF].to_numpy()[order], columns)
-
-
 def _value(column: Column, type_: Type) -> Column:
-    if type_.kind in ("short", "text"):
+    if type_.kind in TEXT_KINDS:
         return column
-    return f.when(column != f.lit(NULL), _there(column, type_))
+    return f.when(column != f.lit(NULL), _present_value(column, type_))
 
 
-def _there(column: Column, type_: Type) -> Column:
-    """Make a value of what is not missing."""
+def _present_value(column: Column, type_: Type) -> Column:
     match type_.kind:
         case "date":
             return f.date_from_unix_date(column.cast("int"))
@@ -75,19 +79,21 @@ def _there(column: Column, type_: Type) -> Column:
             return f.element_at(f.array(*(f.lit(word) for word in type_.words)), column.cast("int") + 1)
         case "int" if type_.scale:
             unit = f.lit(f"1e-{type_.scale}").cast(f"decimal({type_.scale},{type_.scale})")
-            return (column.cast(f"decimal({DIGITS},0)") * unit).cast(f"decimal({DIGITS + type_.scale},{type_.scale})")
+            digits = MAX_DIGITS + type_.scale
+            return (column.cast(f"decimal({MAX_DIGITS},0)") * unit).cast(f"decimal({digits},{type_.scale})")
     return column
 
 
-def _stored(array: pa.Array, type_: Type) -> np.ndarray:
+def _numbers(array: pa.Array, type_: Type) -> np.ndarray:
+    """Convert stored values to the numbers of the engine; texts stay as they are."""
     if type_.kind == "text":
         return array.to_numpy(zero_copy_only=False)
     if type_.kind == "code":
         array = pc.index_in(array, value_set=pa.array(type_.words, pa.string()))
     elif type_.kind == "short":
-        coded = array.dictionary_encode()
-        packed = pa.array([pack_short(text) for text in coded.dictionary.to_pylist()], pa.int64())
-        array = packed.take(coded.indices)
+        encoded = array.dictionary_encode()
+        packed = pa.array([pack_short(text) for text in encoded.dictionary.to_pylist()], pa.int64())
+        array = packed.take(encoded.indices)
     elif type_.kind == "date":
         array = array.cast(pa.int32())
     elif pa.types.is_decimal(array.type):
@@ -96,12 +102,13 @@ def _stored(array: pa.Array, type_: Type) -> np.ndarray:
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
-    """Take the low words of 128-bit decimals: these have no more digits than 64 bits."""
+    """Return the low words of 128-bit decimals, which hold every number of 64 bits."""
     words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset : 2 * (array.offset + len(array)) : 2]
     return pa.array(words, mask=array.is_null().to_numpy(zero_copy_only=False))
 
 
 def _unpacked(packed: np.ndarray) -> Sequence[str | None]:
-    once, places = np.unique(packed, return_inverse=True)
-    words = np.array([None if each == NULL else unpack_short(each) for each in once.tolist()], dtype=object)
-    return words[places].tolist()
+    """Unpack each different short text once."""
+    different, positions = np.unique(packed, return_inverse=True)
+    texts = [None if number == NULL else unpack_short(number) for number in different.tolist()]
+    return np.array(texts, dtype=object)[positions].tolist()

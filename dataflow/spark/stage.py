@@ -1,44 +1,38 @@
-"""A stage as Spark runs it: a processor with a group of rows a shard, whose state is the shard's log.
+"""A stage as Spark runs it: a stateful processor with one group of rows per shard, whose state is the log of the shard.
 
-Spark starts a process for each stage to ask it what state it has: here nothing is imported that this does not need.
+While Spark plans a query it starts a process for each stage, only to learn the state variables of the stage. So this
+module imports the engine (0.4 s) only where rows are processed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from deltamark.dataflow.spark.planning.edges import Cut
-
-
-@dataclass(frozen=True)
-class Part:
-    """One stage of a plan, in one run of its query; labels: what its shards are called."""
-
-    plan: Cut
-    stage: int
-    labels: tuple[int, ...]
-    run: str
+from deltamark.dataflow.spark.messages import ShardKey, StageSpec
+from deltamark.dataflow.spark.state_log import StateLog
 
 
-class Stage(StatefulProcessor):
-    def __init__(self, part: Part) -> None:
-        self._part = part
+class StageProcessor(StatefulProcessor):
+    """Applies batches to the shards of a stage, in one run of a query."""
+
+    def __init__(self, stage: StageSpec, run: str) -> None:
+        self._stage, self._run = stage, run
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._contents: Any = handle.getMapState("log", "edge string, batch bigint, piece int", "content binary")
-        self._kept: Any = handle.getValueState("kept", "kept string")
+        self._contents = handle.getMapState("contents", "edge string, batch bigint, part int", "content binary")
+        self._index = handle.getValueState("index", "index string")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: ARG002, N802, N803
-        """Apply a batch to a shard."""
-        from deltamark.dataflow.spark.stage_batch import Turn  # noqa: PLC0415
-        from deltamark.dataflow.spark.state_log import StateLog  # noqa: PLC0415 (what only asks for the state needs no engine)
+    def handleInputRows(  # noqa: N802 (Spark's name)
+        self, key: tuple[int], rows: Iterator[pd.DataFrame], timerValues: TimerValues  # noqa: ARG002, N803
+    ) -> Iterator[pd.DataFrame]:  # fmt: skip
+        """Apply a batch to the shard whose label is the key."""
+        from deltamark.dataflow.spark.stage_batch import process_batch  # noqa: PLC0415 (planning needs no engine)
 
-        yield from Turn(self._part, int(key[0]), StateLog(self._contents, self._kept)).take(rows)
+        shard = ShardKey(self._run, self._stage.number, self._stage.labels.index(int(key[0])))
+        yield from process_batch(self._stage, shard, StateLog(self._contents, self._index), rows)
 
     def close(self) -> None:
         """Do nothing: shards stay alive for the next batch."""

@@ -1,78 +1,75 @@
-"""What a shard does with a batch: it is fed, its changes are sent on, and its log says what came.
+"""One batch of one shard: the shard applies it, the log records its net changes, and its messages are sent on.
 
-A shard that is alive in this process is fed the batch at hand; one that is not, or is behind, is made from its log
-first, or brought up to date by it.
+A shard that is alive in this process is brought up to date from its log if it has missed batches; if no shard is alive,
+one is created from the log.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
 from deltamark.dataflow.spark import shard_cache
-from deltamark.dataflow.spark.ingest.stage_zero import Sent
-from deltamark.dataflow.spark.planning.edges import ANSWER
+from deltamark.dataflow.spark.messages import Message, ShardKey, StageSpec
+from deltamark.dataflow.spark.planning.staged_plan import ANSWER
 from deltamark.dataflow.spark.shard import Shard
-from deltamark.dataflow.spark.sink import handed
-from deltamark.dataflow.spark.stage import Part
-from deltamark.dataflow.spark.state_log import Kept, StateLog
+from deltamark.dataflow.spark.sink import to_spark
+from deltamark.dataflow.spark.state_log import LogIndex, StateLog
 from deltamark.errors import DeltamarkError
 
 
-class Turn:
-    """A shard of a stage, by its label, and its log."""
-
-    def __init__(self, part: Part, label: int, log: StateLog) -> None:
-        self._part, self._log = part, log
-        self._name = shard_cache.Key(part.run, part.stage, part.labels.index(label))
-
-    def take(self, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """Apply a batch; hand out what goes to the next stage, or the changes of the answer."""
-        part, name = self._part, self._name
-        batch, mails = _sorted(rows)
-        kept = self._log.kept()
-        if batch <= kept.batch:
-            actual = f"{batch} after {kept.batch}, in shard {name.shard} of stage {name.stage}"
-            raise DeltamarkError("a batch comes again", actual, "remove the directory and start again")
-        shard = self._shard(kept)
-        changes, net = shard.feed(mails)
-        self._log.append(kept, batch, net, shard.edges)
-        if part.stage < len(part.plan.stages) - 1:
-            here = part.plan.arriving(part.stage)
-            passing = [(name.shard, edge, each) for edge, found in mails.items() if edge not in here for each in found]
-            yield from self._frames(batch, [*passing, *shard.sent(changes)])
-        elif ANSWER in changes:
-            yield handed(part.plan.schema, changes[ANSWER])
-        shard_cache.keep(name, batch, shard)
-
-    def _shard(self, kept: Kept) -> Shard:
-        """Return a shard as it was after the last batch."""
-        name = self._name
-        found = shard_cache.take(name, kept.batch)
-        if found and not kept.divides(found[0]):
-            found[1].close()
-            found = None
-        batch, shard = found or (-1, Shard(self._part.plan, name.stage, name.shard, len(self._part.labels)))
-        if batch < kept.batch:
-            shard.remember(self._log.after(kept, batch))
-        return shard
-
-    def _frames(self, batch: int, sent: Iterable[Sent]) -> Iterator[pd.DataFrame]:
-        for shard, edge, content in sent:
-            yield pd.DataFrame({
-                "label": [self._part.labels[shard]], "edge": [edge], "batch": [batch], "content": [content]
-            })  # fmt: skip
+def process_batch(
+    stage: StageSpec, key: ShardKey, log: StateLog, rows: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Apply a batch to a shard; yield messages to later stages or, from the last stage, the changes of the answer."""
+    batch, contents = _contents_by_edge(rows)
+    index = log.index()
+    if batch <= index.batch:
+        actual = f"batch {batch} after batch {index.batch}, in shard {key.shard} of stage {key.stage}"
+        raise DeltamarkError("a batch arrived twice", actual, "remove the directory and start again")
+    shard = _restored(stage, key, log, index)
+    changes, net = shard.feed(contents)
+    log.append(index, batch, net, shard.edges)
+    if not stage.is_last:
+        ending = stage.plan.arriving(stage.number)
+        passing = [Message(key.shard, edge, each) for edge in contents if edge not in ending for each in contents[edge]]
+        yield from _rows(stage, batch, [*passing, *shard.messages(changes)])
+    elif ANSWER in changes:
+        yield to_spark(stage.plan.schema, changes[ANSWER])
+    shard_cache.put(key, batch, shard)
 
 
-def _sorted(rows: Iterator[pd.DataFrame]) -> tuple[int, dict[str, list[bytes]]]:
-    """Put mails in the order of their edges; return the batch that they are of, too."""
-    found: dict[str, list[bytes]] = {}
-    batches = set()
+def _contents_by_edge(rows: Iterator[pd.DataFrame]) -> tuple[int, dict[str, list[bytes]]]:
+    """Group the contents of messages by edge; return the number of their batch, too."""
+    contents: defaultdict[str, list[bytes]] = defaultdict(list)
+    batches = set[int]()
     for frame in rows:
         for edge, batch, content in zip(frame["edge"], frame["batch"], frame["content"], strict=True):
             batches.add(int(batch))
-            found.setdefault(edge, []).append(content)
+            contents[edge].append(content)
     if len(batches) != 1:
-        raise DeltamarkError("sources out of step", f"batches {sorted(batches)} at once", "start with a new directory")
-    return batches.pop(), found
+        actual = f"batches {sorted(batches)} in one micro-batch"
+        raise DeltamarkError("sources out of step", actual, "start with a new directory")
+    return batches.pop(), contents
+
+
+def _restored(stage: StageSpec, key: ShardKey, log: StateLog, index: LogIndex) -> Shard:
+    """Return a shard in its state after the last committed batch."""
+    cached = shard_cache.take(key, index.batch)
+    if cached is not None and not index.divides(cached[0]):
+        cached[1].close()
+        cached = None
+    batch, shard = cached or (-1, Shard(stage, key.shard))
+    if batch < index.batch:
+        shard.restore(log.net_changes_after(index, batch))
+    return shard
+
+
+def _rows(stage: StageSpec, batch: int, messages: Iterable[Message]) -> Iterator[pd.DataFrame]:
+    """Yield each message as a frame of one row, with the columns of MESSAGE_SCHEMA."""
+    for shard, edge, content in messages:
+        yield pd.DataFrame({
+            "label": [stage.labels[shard]], "edge": [edge], "batch": [batch], "content": [content]
+        })  # fmt: skip

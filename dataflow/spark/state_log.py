@@ -1,104 +1,116 @@
-"""A shard's log in Spark's state store: of each edge entries, each the net of what came in some batches.
+"""The log of a shard in Spark's state store: entries with the net changes of one or more batches, edge by edge.
 
-When the entries behind the first have grown as large as that one they become one, if some of it may cancel or add up:
-so what is kept is at most about twice as large as what it stands for. What only comes is not written again.
+When the entries behind the first have grown as large as the first, all of them are merged into one, if rows of them
+may cancel or add up. So a log has at most about twice the size of its net changes. If rows are only inserted, they are
+written once.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import Any
+from math import ceil
 
 import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 
-from deltamark.dataflow.spark.net_changes import Net, from_bytes, shrinks, summed, to_bytes
-from deltamark.dataflow.spark.planning.edges import Edge
+from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, may_shrink, to_bytes
+from deltamark.dataflow.spark.planning.staged_plan import Edge
 
-MOST_BYTES, MANY, MOST = 1 << 26, 8, 1000
-"""Of a piece of an entry; so many of an edge are worth putting together, and so many are even if nothing is saved."""
+MAX_VALUE_BYTES = 1 << 26
+"""The size of one value in the state store; a larger entry is stored in parts. Not measured."""
+
+MIN_MERGED_ENTRIES = 8
+"""The entries of an edge that are merged if the merged entry may be smaller; not measured."""
+
+MAX_ENTRIES = 1000
+"""The entries of an edge that are merged even if the merged entry is as large as they are; not measured."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The net of what came after the batch `since`, up to and with `batch`; and its size in bytes."""
+class LogEntry:
+    """The net changes of the batches after `since` up to `batch`, and their size in bytes."""
 
     since: int
     batch: int
     size: int
-    shrinks: bool
-    """May it become less when it is put together with others?"""
+    may_shrink: bool
+    """Whether the entry may become smaller when it is merged with others."""
 
     @property
-    def pieces(self) -> int:
-        return max(math.ceil(self.size / MOST_BYTES), 1)
+    def parts(self) -> range:
+        return range(max(ceil(self.size / MAX_VALUE_BYTES), 1))
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a log holds: the last batch, and the entries of each edge that has any, in order."""
+class LogIndex:
+    """The last batch of a log, and the entries of each edge in the order of their batches."""
 
     batch: int = -1
-    entries: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
+    entries: Mapping[str, Sequence[LogEntry]] = field(default_factory=dict)
 
     def divides(self, batch: int) -> bool:
-        """Is what came after a batch there by itself?"""
+        """Return whether the batches after a given one have entries of their own."""
         return not any(each.since < batch < each.batch for entries in self.entries.values() for each in entries)
 
 
 class StateLog:
-    """Of a map of contents and a value that lists them, which are the state of the group at hand."""
+    """The log of the shard that Spark is running, stored as a map of entries in parts and a value with their index."""
 
-    def __init__(self, contents: Any, kept: Any) -> None:
-        self._contents, self._kept = contents, kept
+    def __init__(self, contents: MapState, index: ValueState) -> None:
+        self._contents, self._index = contents, index
 
-    def kept(self) -> Kept:
-        """Return what there is."""
-        if not self._kept.exists():
-            return Kept()
-        batch, entries = json.loads(self._kept.get()[0])
-        return Kept(batch, {edge: [Entry(*each) for each in found] for edge, found in entries.items()})
+    def index(self) -> LogIndex:
+        stored = self._index.get()
+        if stored is None:
+            return LogIndex()
+        batch, rows = json.loads(stored[0])
+        return LogIndex(batch, {edge: [LogEntry(*row) for row in listed] for edge, listed in rows.items()})
 
-    def after(self, kept: Kept, batch: int) -> Net:
-        """Return what came after a batch."""
-        found = {}
-        for edge, entries in kept.entries.items():
-            if new := [self._read(edge, each) for each in entries if each.batch > batch]:
-                found[edge] = pa.concat_tables(new)
-        return found
+    def net_changes_after(self, index: LogIndex, batch: int) -> NetChanges:
+        """Return the net changes of all batches after a given one."""
+        net = {}
+        for edge, entries in index.entries.items():
+            if newer := [self._read(edge, entry) for entry in entries if entry.batch > batch]:
+                net[edge] = pa.concat_tables(newer)
+        return net
 
-    def append(self, kept: Kept, batch: int, net: Net, edges: Mapping[str, Edge]) -> None:
-        """Add the net of a batch, and put entries together where they have become many."""
-        entries = dict(kept.entries)
-        for edge, table in net.items():
+    def append(self, index: LogIndex, batch: int, net: NetChanges, edges: Mapping[str, Edge]) -> None:
+        """Add the net changes of a batch, and merge entries where that is due."""
+        entries = dict(index.entries)
+        for name, table in net.items():
             if table.num_rows:
-                entries[edge] = self._appended(edges[edge], entries.get(edge, ()), kept.batch, batch, table)
-        held = {edge: [astuple(each) for each in found] for edge, found in entries.items()}
-        self._kept.update((json.dumps([batch, held]),))
+                edge = edges[name]
+                newest = self._write(name, index.batch, batch, table, may_shrink=may_shrink(edge, table))
+                entries[name] = [*entries.get(name, ()), newest]
+                if _is_merge_due(entries[name]):
+                    entries[name] = [self._merged(edge, entries[name], table)]
+        rows = {name: [astuple(entry) for entry in listed] for name, listed in entries.items()}
+        self._index.update((json.dumps([batch, rows]),))
 
-    def _appended(
-        self, edge: Edge, entries: Sequence[Entry], since: int, batch: int, table: pa.Table
-    ) -> Sequence[Entry]:
-        kept = [*entries, self._write(edge.name, since, batch, table, may_shrink=shrinks(edge, table))]
-        many = MANY if any(each.shrinks for each in kept) else MOST
-        if len(kept) < many or sum(each.size for each in kept[1:]) < kept[0].size:
-            return kept
-        whole = summed(edge, pa.concat_tables([*(self._read(edge.name, each) for each in entries), table]))
-        for each in kept:
-            for piece in range(each.pieces):
-                self._contents.removeKey((edge.name, each.batch, piece))
-        return [self._write(edge.name, -1, batch, whole, may_shrink=False)]
+    def _merged(self, edge: Edge, entries: Sequence[LogEntry], newest: pa.Table) -> LogEntry:
+        """Replace all entries of an edge by one. newest: the content of the last of them."""
+        older = [self._read(edge.name, entry) for entry in entries[:-1]]
+        table = consolidated(edge, pa.concat_tables([*older, newest]))
+        for entry in entries:
+            for part in entry.parts:
+                self._contents.removeKey((edge.name, entry.batch, part))
+        return self._write(edge.name, -1, entries[-1].batch, table, may_shrink=False)
 
-    def _read(self, edge: str, entry: Entry) -> pa.Table:
-        pieces = (self._contents.getValue((edge, entry.batch, piece))[0] for piece in range(entry.pieces))
-        return from_bytes(b"".join(map(bytes, pieces)))
+    def _read(self, edge: str, entry: LogEntry) -> pa.Table:
+        values = [self._contents.getValue((edge, entry.batch, part)) or () for part in entry.parts]
+        return from_bytes(b"".join(bytes(content) for (content,) in values))
 
-    def _write(self, edge: str, since: int, batch: int, table: pa.Table, *, may_shrink: bool) -> Entry:
+    def _write(self, edge: str, since: int, batch: int, table: pa.Table, *, may_shrink: bool) -> LogEntry:
         content = to_bytes(table)
-        entry = Entry(since, batch, len(content), may_shrink)
-        for piece in range(entry.pieces):
-            part = content[piece * MOST_BYTES : (piece + 1) * MOST_BYTES]
-            self._contents.updateValue((edge, batch, piece), (part,))
+        entry = LogEntry(since, batch, len(content), may_shrink)
+        for part in entry.parts:
+            piece = content[part * MAX_VALUE_BYTES : (part + 1) * MAX_VALUE_BYTES]
+            self._contents.updateValue((edge, batch, part), (piece,))
         return entry
+
+
+def _is_merge_due(entries: Sequence[LogEntry]) -> bool:
+    enough = MIN_MERGED_ENTRIES if any(each.may_shrink for each in entries) else MAX_ENTRIES
+    return len(entries) >= enough and sum(each.size for each in entries[1:]) >= entries[0].size

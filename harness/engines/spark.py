@@ -23,7 +23,7 @@ from deltamark.harness.results import machine
 from deltamark.queries.catalogue import query
 
 if TYPE_CHECKING:
-    from deltamark.dataflow.spark.query import Progress, Query
+    from deltamark.dataflow.spark.query import CompletedBatch, SparkQuery
 
 PIECE_ROWS = 1 << 20
 """The number of stored changes that are yielded at once. Not tuned."""
@@ -44,8 +44,8 @@ class SparkEngine(StreamEngine):
         self.schema = self._plan.schema
         self.feed = feed_of(cell, dataset, work, dict.fromkeys(query(cell.query).relations, ()))
         self._scratch = "" if cell.checkpoint else str(scratch())
-        self._query: Query | None = None
-        self._progress: Iterator[Progress]
+        self._query: SparkQuery | None = None
+        self._progress: Iterator[CompletedBatch]
         self._pending: int
         """The changes of finished batches that no call of `apply` has returned."""
         self.reports: list[dict[str, Any]] = []
@@ -60,9 +60,9 @@ class SparkEngine(StreamEngine):
         engine._pending = engine._next()
         return engine
 
-    def start(self, rounds: int) -> Query:
+    def start(self, rounds: int) -> SparkQuery:
         """Start the query up to a number of rounds, or resume it from its checkpoint."""
-        from deltamark.dataflow.spark.query import Query  # noqa: PLC0415 (most commands need no Spark)
+        from deltamark.dataflow.spark.query import SparkQuery  # noqa: PLC0415 (most commands need no Spark)
 
         cell = self._cell
         source = FeedSource(
@@ -70,7 +70,7 @@ class SparkEngine(StreamEngine):
             cell.physical, rounds, tuple(relation(name).name for name in query(cell.query).relations),
         )  # fmt: skip
         session, directory = on_master(cell.master, cell.workers), cell.checkpoint or self._scratch
-        return Query(session, self._plan, source, shards=cell.workers, directory=directory)
+        return SparkQuery(session, self._plan, source, shards=cell.workers, directory=directory)
 
     @property
     def stages(self) -> int:
@@ -123,10 +123,10 @@ class SparkEngine(StreamEngine):
     def explain(self, rounds: int) -> str:
         """Describe the stages of the plan, which do not depend on the rows."""
         del rounds
-        from deltamark.dataflow.spark.planning.explain import staged  # noqa: PLC0415
-        from deltamark.dataflow.spark.planning.stage_planner import cut  # noqa: PLC0415
+        from deltamark.dataflow.spark.planning.explain import explain_stages  # noqa: PLC0415
+        from deltamark.dataflow.spark.planning.stage_planner import plan_stages  # noqa: PLC0415
 
-        return staged(cut(self._plan, self._cell.workers))
+        return explain_stages(plan_stages(self._plan, self._cell.workers))
 
     def close(self) -> None:
         if self._query is not None:

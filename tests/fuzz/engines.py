@@ -104,7 +104,9 @@ class InStages(Fed):
     def check(self) -> None:
         wanted = expected(self.collection, self.streams)
         with ExitStack() as stack:
-            stack.enter_context(changed("deltamark.dataflow.spark.state_log", MANY=2, MOST=4, MOST_BYTES=1000))
+            stack.enter_context(
+                changed("deltamark.dataflow.spark.state_log", MIN_MERGED_ENTRIES=2, MAX_ENTRIES=4, MAX_VALUE_BYTES=1000)
+            )
             pieces = Pieces(self.collection, self.shards, self.everywhere, self.order + 1)
             check(stack.enter_context(closing(pieces)), self.collection, self.streams, self.feeds, wanted)
 

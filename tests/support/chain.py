@@ -11,11 +11,12 @@ import pyarrow as pa
 from support.streams import inputs_of
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.spark.ingest.stage_zero import Reading
-from deltamark.dataflow.spark.planning.edges import ANSWER
-from deltamark.dataflow.spark.planning.stage_planner import cut
+from deltamark.dataflow.spark.ingest.stage_zero import StageZero
+from deltamark.dataflow.spark.messages import StageSpec
+from deltamark.dataflow.spark.planning.stage_planner import plan_stages
+from deltamark.dataflow.spark.planning.staged_plan import ANSWER
 from deltamark.dataflow.spark.shard import Shard
-from deltamark.dataflow.spark.state_log import Kept, StateLog
+from deltamark.dataflow.spark.state_log import LogIndex, StateLog
 
 
 class State:
@@ -33,11 +34,8 @@ class State:
     def removeKey(self, key):
         del self.held[key]
 
-    def exists(self):
-        return "" in self.held
-
     def get(self):
-        return self.held[""]
+        return self.held.get("")
 
     def update(self, value):
         self.held[""] = value
@@ -47,9 +45,10 @@ class Chain:
     """Runs a plan on some shards; `forget` decides which shards lose what they have in memory before a batch."""
 
     def __init__(self, collection, shards, forget=lambda: False):
-        self.plan, self.shards, self.forget, self.batch = cut(collection, shards), shards, forget, 0
-        self.stages = range(1, len(self.plan.stages))
-        self.readings = {stage: Reading(self.plan, stage, shards) for stage in self.stages}
+        self.plan, self.shards, self.forget, self.batch = plan_stages(collection, shards), shards, forget, 0
+        labels = tuple(range(shards))
+        self.stages = [StageSpec(self.plan, number, labels) for number in range(1, len(self.plan.stages))]
+        self.zeros = [StageZero(stage) for stage in self.stages if self.plan.entering(stage.number)]
         self.logs = defaultdict(lambda: StateLog(State(), State()))
         self.live = {}
         self.schema = collection.schema
@@ -57,48 +56,48 @@ class Chain:
     @property
     def inputs(self):
         found = defaultdict(dict)
-        for reading in self.readings.values():
-            for name, columns in reading.wanted.items():
+        for zero in self.zeros:
+            for name, columns in zero.columns.items():
                 found[name].update(dict.fromkeys(columns))
         return {name: tuple(columns) for name, columns in found.items()}
 
     def feed(self, *pieces):
         """Feed a batch that comes in pieces."""
-        mails = defaultdict(list)
-        for reading in self.readings.values():
+        messages = defaultdict(list)
+        for zero in self.zeros:
             for piece in pieces:
-                for shard, edge, content in reading.sent(piece):
-                    mails[shard, edge].append(content)
+                for shard, edge, content in zero.process(piece):
+                    messages[shard, edge].append(content)
         found = []
         for stage in self.stages:
             for number in range(self.shards):
                 shard = self.shard(stage, number)
-                arrived = {name: mails.pop((number, name), []) for name in shard.edges}
+                arrived = {name: messages.pop((number, name), []) for name in shard.edges}
                 changes, net = shard.feed(arrived)
-                log = self.logs[stage, number]
-                log.append(log.kept(), self.batch, net, shard.edges)
-                for to, edge, content in shard.sent(changes):
-                    mails[to, edge].append(content)
+                log = self.logs[stage.number, number]
+                log.append(log.index(), self.batch, net, shard.edges)
+                for to, edge, content in shard.messages(changes):
+                    messages[to, edge].append(content)
                 if ANSWER in changes:
                     found.append(changes[ANSWER])
-        assert not mails
+        assert not messages
         self.batch += 1
         return merged(self.schema, found)
 
     def shard(self, stage, number):
-        what = stage, number
+        what = stage.number, number
         if what in self.live and not self.forget():
             return self.live[what]
         if what in self.live:
             self.live.pop(what).close()
-        made = self.live[what] = Shard(self.plan, stage, number, self.shards)
+        made = self.live[what] = Shard(stage, number)
         log = self.logs[what]
-        if (kept := log.kept()) != Kept():
-            made.remember(log.after(kept, -1))
+        if (index := log.index()) != LogIndex():
+            made.restore(log.net_changes_after(index, -1))
         return made
 
     def close(self):
-        for each in (*self.live.values(), *self.readings.values()):
+        for each in (*self.live.values(), *self.zeros):
             each.close()
 
 
@@ -112,7 +111,7 @@ class Pieces:
         self.order = random.Random(seed or shards)
         self.schemas = inputs_of(collection)
         with patch(
-            "deltamark.dataflow.spark.planning.stage_planner._Cutter._is_small",
+            "deltamark.dataflow.spark.planning.stage_planner._StagePlanner._is_small",
             lambda _, at: shards > 1 and at.name in everywhere,
         ):
             self.chain = Chain(collection, shards, lambda: self.order.random() < 0.3)

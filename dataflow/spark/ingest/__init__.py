@@ -1,1 +1,1 @@
-"""Sources on Spark: reading a batch, stage 0, and the wire format between stages."""
+"""Ingestion on Spark: Spark's data source, stage 0, and the wire format between stages."""

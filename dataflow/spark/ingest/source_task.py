@@ -1,4 +1,4 @@
-"""What a task of a source reads: its share of a batch, cut and put through stage 0."""
+"""The task of a source on an executor: it reads its share of a batch and sends it through stage 0."""
 
 from __future__ import annotations
 
@@ -7,46 +7,39 @@ from functools import cache
 
 import pyarrow as pa
 
-from deltamark.dataflow.spark.ingest.source import BEGIN, Piece, Spec
-from deltamark.dataflow.spark.ingest.stage_zero import Reading, Taker
+from deltamark.dataflow.spark.ingest.input_source import BatchReader
+from deltamark.dataflow.spark.ingest.stage_zero import StageZero
+from deltamark.dataflow.spark.messages import WAKE_UP, Message, SourcePartition, SourceSpec
 
-ARROW = pa.schema([("label", pa.int64()), ("edge", pa.string()), ("batch", pa.int64()), ("content", pa.binary())])
+ARROW_SCHEMA = pa.schema([
+    ("label", pa.int64()), ("edge", pa.string()), ("batch", pa.int64()), ("content", pa.binary())
+])  # fmt: skip
+"""MESSAGE_SCHEMA in Arrow's types."""
 
 
-def mails(text: str, of: Piece) -> Iterator[pa.RecordBatch]:
-    """Read what a task is to read, of the source that is made of this text."""
-    opened = _opened(text)
-    return opened.mails(of) if of.batch else opened.begun()
+def read(spec: str, partition: SourcePartition) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a task, each as a record batch of one row. spec: a `SourceSpec` as text."""
+    labels, stage_zero, reader = _open(spec)
+    batch = partition.batch
+    for message in _messages(stage_zero, reader, partition) if batch else _first_messages(stage_zero):
+        row = labels[message.shard], message.edge, batch, message.content
+        arrays = [pa.array([value], field.type) for value, field in zip(row, ARROW_SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
 
 @cache
-def _opened(text: str) -> Opened:
-    return Opened(Spec.of(text))
+def _open(spec_text: str) -> tuple[tuple[int, ...], StageZero, BatchReader]:
+    spec = SourceSpec.from_text(spec_text)
+    stage_zero = StageZero(spec.stage)
+    return spec.stage.labels, stage_zero, spec.inputs.open(stage_zero.columns)
 
 
-class Opened:
-    """A source as an executor reads it."""
-
-    def __init__(self, spec: Spec) -> None:
-        self._spec = spec
-        self._reading = Reading(spec.plan, spec.stage, len(spec.labels))
-        self._taker: Taker = spec.source.open(self._reading.wanted)
-
-    def begun(self) -> Iterator[pa.RecordBatch]:
-        """Call the first shard, once there is nothing left to compile."""
-        for _ in self._reading.sent({}):
-            raise AssertionError
-        yield _rows([(self._spec.labels[0], BEGIN, 0, b"")])
-
-    def mails(self, of: Piece) -> Iterator[pa.RecordBatch]:
-        """Read a task's share of a batch, piece by piece."""
-        for piece in of.mine:
-            for shard, edge, content in self._reading.sent(self._taker.take(of.batch - 1, piece, of.pieces)):
-                yield _rows([(self._spec.labels[shard], edge, of.batch, content)])
+def _messages(stage_zero: StageZero, reader: BatchReader, partition: SourcePartition) -> Iterator[Message]:
+    for piece in partition.own_pieces:
+        yield from stage_zero.process(reader.take(partition.batch - 1, piece, partition.pieces))
 
 
-def _rows(rows: list[tuple[int, str, int, bytes]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)], schema=ARROW
-    )
+def _first_messages(stage_zero: StageZero) -> Iterator[Message]:
+    """Wake up the first shard; running stage 0 on no rows compiles or loads its kernels."""
+    yield from stage_zero.process({})
+    yield Message(0, WAKE_UP, b"")

@@ -1,7 +1,7 @@
-"""Changes on their way between shards: Arrow batches as bytes, and the deal of rows to the shards that own them.
+"""The wire format of changes between shards: Arrow batches as bytes, addressed to the shards that own the rows.
 
-A number travels in as few bytes as its bounds allow, a time as what has passed since the first in its batch, a weight
-only where not all are 1. A text travels as its bytes: its number is another at every shard.
+A column travels in the least number of bytes per row that its bounds allow, times as differences from the first time of
+the batch, and weights only if one of them is not 1. A text travels as its bytes, because each shard numbers texts anew.
 """
 
 from __future__ import annotations
@@ -13,42 +13,85 @@ import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, Column, merged, trusted
-from deltamark.dataflow.spark.planning.edges import Edge
+from deltamark.dataflow.spark.messages import Message
+from deltamark.dataflow.spark.planning.staged_plan import Edge
 from deltamark.dataflow.types import Field, Type, nullable_texts
 
-TIME, DIFF, SINCE = "time", "diff", b"since"
-GOLDEN, NEIGHBOURS = np.uint64(0x9E3779B97F4A7C15), 4
-"""Of keys that are one number, 2**NEIGHBOURS in a row go to one shard: they share cache lines of what is indexed."""
+TIME, DIFF, FIRST_TIME = "time", "diff", b"since"
 
-WIDTHS = tuple((np.dtype(f"i{width}"), 1 << (8 * width - 1)) for width in (1, 2, 4))
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""2**64 divided by the golden ratio: Fibonacci hashing spreads consecutive keys evenly over the shards."""
 
+RUN_BITS = 4
+"""Runs of 2**RUN_BITS consecutive numeric keys have one owner, because they share cache lines of its indexes."""
 
-def pack(fields: Sequence[Field], batch: Batch) -> bytes:
-    """Write changes."""
-    since = int(batch.time[0])
-    arrays = {TIME: _narrow(batch.time - since)}
-    if (batch.diff != 1).any():
-        arrays[DIFF] = _narrow(batch.diff)
-    for number, each in enumerate(fields):
-        values = batch.columns[each.name]
-        arrays[str(number)] = values if isinstance(values, pa.Array) else values.astype(_stored(each.type), copy=False)
-    found = pa.RecordBatch.from_pydict({name: pa.array(values) for name, values in arrays.items()})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, found.schema.with_metadata({SINCE: str(since).encode()})) as writer:
-        writer.write_batch(found)
-    return bytes(sink.getvalue())
+NARROW_TYPES = tuple((np.dtype(f"i{width}"), 1 << (8 * width - 1)) for width in (1, 2, 4))
+"""The integer types below 64 bits, narrowest first, with the smallest number that is too large for them."""
 
 
-def unpack(fields: Sequence[Field], messages: Sequence[bytes]) -> Batch | None:
-    """Read the changes of several messages, in the order of their times; None if there are no messages."""
-    if not messages:
+def address(edge: Edge, changes: Batch, *, shards: int, sender: int = 0) -> Iterator[Message]:
+    """Yield the messages that carry non-empty changes from the sender to the shards at the end of an edge."""
+    if edge.to == "owner":
+        for shard, part in _by_owner(edge, changes, shards):
+            yield Message(shard, edge.name, _pack(edge.fields, part))
+        return
+    receivers = {"first": range(1), "all": range(shards), "here": range(sender, sender + 1)}[edge.to]
+    content = _pack(edge.fields, changes)
+    for shard in receivers:
+        yield Message(shard, edge.name, content)
+
+
+def unpack(fields: Sequence[Field], contents: Sequence[bytes]) -> Batch | None:
+    """Read the changes of several messages, merged by time; return None if there are no messages."""
+    if not contents:
         return None
-    batch = merged([_read(fields, each) for each in messages])
+    batch = merged([_read(fields, content) for content in contents])
     return trusted(batch.time, batch.diff, batch.columns, nullable=nullable_texts(fields))
 
 
-def deal(edge: Edge, batch: Batch, shards: int) -> Iterator[tuple[int, Batch]]:
-    """Yield the rows of each shard that owns some."""
+def _pack(fields: Sequence[Field], batch: Batch) -> bytes:
+    first = int(batch.time[0])
+    arrays = {TIME: _narrowed(batch.time - first)}
+    if (batch.diff != 1).any():
+        arrays[DIFF] = _narrowed(batch.diff)
+    for number, field in enumerate(fields):
+        values = batch.columns[field.name]
+        is_text = isinstance(values, pa.Array)
+        arrays[str(number)] = values if is_text else values.astype(_wire_type(field.type), copy=False)
+    rows = pa.RecordBatch.from_pydict({name: pa.array(values) for name, values in arrays.items()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema.with_metadata({FIRST_TIME: str(first).encode()})) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue())
+
+
+def _read(fields: Sequence[Field], content: bytes) -> Batch:
+    reader = pa.ipc.open_stream(content)
+    rows, first = reader.read_next_batch(), int(reader.schema.metadata[FIRST_TIME])
+    columns = {field.name: _column(rows.column(str(number)), field.type) for number, field in enumerate(fields)}
+    has_weights = DIFF in rows.schema.names
+    diff = rows.column(DIFF).to_numpy().astype(np.int64) if has_weights else np.ones(rows.num_rows, dtype=np.int64)
+    return Batch(rows.column(TIME).to_numpy().astype(np.int64) + first, diff, columns)
+
+
+def _column(values: pa.Array, type_: Type) -> Column:
+    return values if type_.kind == "text" else values.to_numpy().astype(f"i{type_.width}", copy=False)
+
+
+def _wire_type(type_: Type) -> np.dtype:
+    return np.dtype(np.int64) if type_.nullable or type_.kind == "short" else _narrowest(type_.low, type_.high)
+
+
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    return values.astype(_narrowest(int(values.min()), int(values.max())), copy=False)
+
+
+def _narrowest(low: int, high: int) -> np.dtype:
+    return next((dtype for dtype, end in NARROW_TYPES if -end <= low and high < end), np.dtype(np.int64))
+
+
+def _by_owner(edge: Edge, batch: Batch, shards: int) -> Iterator[tuple[int, Batch]]:
+    """Yield each shard that owns rows of a batch, with those rows in their order."""
     if shards == 1:
         yield 0, batch
         return
@@ -57,54 +100,24 @@ def deal(edge: Edge, batch: Batch, shards: int) -> Iterator[tuple[int, Batch]]:
     ends = np.cumsum(np.bincount(owners, minlength=shards))
     for shard, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         if first < last:
-            yield shard, taken(batch, order[first:last])
-
-
-def taken(batch: Batch, rows: np.ndarray) -> Batch:
-    return Batch(batch.time[rows], batch.diff[rows], {name: each.take(rows) for name, each in batch.columns.items()})
+            rows = order[first:last]
+            columns = {name: values.take(rows) for name, values in batch.columns.items()}
+            yield shard, Batch(batch.time[rows], batch.diff[rows], columns)
 
 
 def _owners(edge: Edge, batch: Batch, shards: int) -> np.ndarray:
-    hashed = np.zeros(len(batch.time), dtype=np.uint64)
+    """Hash the columns that partition an edge; return the shard that owns each row."""
+    hashes = np.zeros(len(batch.time), dtype=np.uint64)
     for name in edge.by:
         values = batch.columns[name]
         numbers = _text_hashes(values) if isinstance(values, pa.Array) else values.astype(np.int64).view(np.uint64)
-        hashed = (hashed ^ (numbers >> np.uint64(NEIGHBOURS if len(edge.by) == 1 else 0))) * GOLDEN
-        hashed ^= hashed >> np.uint64(32)
-    return ((hashed >> np.uint64(33)) * np.uint64(shards) >> np.uint64(31)).astype(np.uint16)
+        hashes = (hashes ^ (numbers >> np.uint64(RUN_BITS if len(edge.by) == 1 else 0))) * HASH_FACTOR
+        hashes ^= hashes >> np.uint64(32)
+    return ((hashes >> np.uint64(33)) * np.uint64(shards) >> np.uint64(31)).astype(np.uint16)
 
 
 def _text_hashes(texts: pa.Array) -> np.ndarray:
-    coded = texts.dictionary_encode()
-    once = [zlib.crc32(text.encode()) << NEIGHBOURS for text in coded.dictionary.to_pylist()]
-    return np.array([*once, 0], dtype=np.uint64)[coded.indices.fill_null(len(once)).to_numpy()]
-
-
-def _narrow(values: np.ndarray) -> np.ndarray:
-    low, high = int(values.min()), int(values.max())
-    return values.astype(_fitting(low, high), copy=False)
-
-
-def _fitting(low: int, high: int) -> np.dtype:
-    return next((dtype for dtype, end in WIDTHS if -end <= low and high < end), np.dtype(np.int64))
-
-
-def _stored(type_: Type) -> np.dtype:
-    return np.dtype(np.int64) if type_.nullable or type_.kind == "short" else _fitting(type_.low, type_.high)
-
-
-def _read(fields: Sequence[Field], message: bytes) -> Batch:
-    reader = pa.ipc.open_stream(message)
-    rows, since = reader.read_next_batch(), int(reader.schema.metadata[SINCE])
-    columns = {each.name: _column(rows.column(str(number)), each.type) for number, each in enumerate(fields)}
-    return Batch(rows.column(TIME).to_numpy().astype(np.int64) + since, _diffs(rows), columns)
-
-
-def _diffs(batch: pa.RecordBatch) -> np.ndarray:
-    if DIFF not in batch.schema.names:
-        return np.ones(batch.num_rows, dtype=np.int64)
-    return batch.column(DIFF).to_numpy().astype(np.int64)
-
-
-def _column(values: pa.Array, type_: Type) -> Column:
-    return values if type_.kind == "text" else values.to_numpy().astype(f"i{type_.width}", copy=False)
+    """Hash each different text once; NULL hashes to 0."""
+    encoded = texts.dictionary_encode()
+    hashes = [zlib.crc32(text.encode()) << RUN_BITS for text in encoded.dictionary.to_pylist()]
+    return np.array([*hashes, 0], dtype=np.uint64)[encoded.indices.fill_null(len(hashes)).to_numpy()]

@@ -1,1 +1,1 @@
-"""Planning for Spark: a plan is divided into stages, with an exchange between them."""
+"""Planning for Spark: a plan is divided into stages with exchanges between them, before any row is read."""

@@ -1,31 +1,32 @@
-"""A cut plan in words: what each stage computes, and for whom."""
+"""Text of a staged plan: the operators of each stage, and the edges on which their results travel."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
+
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.spark.planning.edges import ANSWER, Cut, Edge
+from deltamark.dataflow.spark.planning.staged_plan import ANSWER, Edge, StagedPlan, StageOutput
 
 
-def staged(plan: Cut) -> str:
-    """Describe a cut plan: of each stage its operators, and what goes where."""
-    blocks = []
-    for number, outputs in enumerate(plan.stages):
-        programs = [Dataflow({output.edge.name: Collection(output.node)}) for output in outputs] if number == 0 else [
-            Dataflow({output.edge.name: Collection(output.node) for output in outputs})
-        ]  # fmt: skip
-        said = [program.explain() for program in programs]
-        for program in programs:
-            program.close()
-        if number == 0:
-            said = [f"{text}\n{_goes(output.edge)}" for text, output in zip(said, outputs, strict=True)]
-        else:
-            said += [f"{_goes(output.edge)}{', from the first shard' * output.first}" for output in outputs]
-        blocks.append("\n".join([f"stage {number}" + (", where inputs are read" if number == 0 else ""), *said]))
-    return "\n\n".join(blocks)
+def explain_stages(plan: StagedPlan) -> str:
+    """Describe each stage of a plan. Stage 0 has a program for each output, as the inputs are read."""
+    read, *later = plan.stages
+    stage_zero = [line for output in read for line in (_operators([output]), _edge(output.edge))]
+    blocks = [["stage 0, where inputs are read", *stage_zero]]
+    for number, outputs in enumerate(later, 1):
+        edges = [f"{_edge(output.edge)}{', from the first shard' * output.first_shard_only}" for output in outputs]
+        blocks.append([f"stage {number}", _operators(outputs), *edges])
+    return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
-def _goes(edge: Edge) -> str:
+def _operators(outputs: Sequence[StageOutput]) -> str:
+    with closing(Dataflow({output.edge.name: Collection(output.node) for output in outputs})) as dataflow:
+        return dataflow.explain()
+
+
+def _edge(edge: Edge) -> str:
     to = {
         "owner": f"by {', '.join(edge.by)}",
         "first": "to the first shard",

@@ -1,4 +1,4 @@
-"""Locations: the stages and shards at which the rows of a plan's nodes are."""
+"""Locations: the stages and shards in which the rows of the nodes of a plan are available."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from deltamark.dataflow.plan.traversal import subtracts
 
 @dataclass(frozen=True)
 class Location:
-    """The place of a node's rows.
+    """The stage and the shards in which the rows of a node are available.
 
-    placed      in a stage, as the result of the node `local`, and on from there
-    unplaced    computed wherever they are needed
-    replicated  at every shard, in every stage
+    placed      in `stage`, as the result of the node `local` over the inputs of that stage, and in later stages
+    unplaced    in any stage: computed from inputs and replicated rows wherever they are needed
+    replicated  in any stage, with a copy at every shard
     """
 
     kind: Literal["placed", "unplaced", "replicated"]
@@ -28,11 +28,11 @@ class Location:
 UNPLACED, REPLICATED = Location("unplaced"), Location("replicated")
 
 BY_ROW = Exchange("owner")
-"""Moves equal rows of an input to the same shard, whichever that is."""
+"""The exchange that moves equal rows to the same shard, by the widest of their columns."""
 
 
 def may_cancel(node: Node, at: Location) -> bool:
-    """Return whether a shard may have a negative weight of a row that other shards have, too."""
+    """Return whether a row may have a negative weight at one shard, because its other copies are at other shards."""
     return not at.distribution.settled and subtracts(node)
 
 
@@ -44,7 +44,7 @@ def is_chain(node: Node) -> bool:
 
 
 def exchange_below(node: Node, below: Node, exchange: Exchange) -> Exchange | None:
-    """Return the exchange of an input's rows that moves the rows of an unplaced node as another exchange does."""
+    """Return the exchange of the input `below` with the same effect as an exchange of an unplaced node, or None."""
     names = {name: name for name in exchange.by}
     if isinstance(node, Project):
         names = dict(node.copied)

@@ -189,9 +189,9 @@ def run(
     spark: SparkSession, found: Collection, source: Changes | Seeded, shards: int, measured: MotifCosts
 ) -> Iterator[tuple[Batch, int]]:
     """Run a plan to the end; yield the changes of its answer by batches, and the number of changes fed so far."""
-    from deltamark.dataflow.spark.query import Query  # noqa: PLC0415 (most commands need no Spark)
+    from deltamark.dataflow.spark.query import SparkQuery  # noqa: PLC0415 (most commands need no Spark)
 
-    query = Query(spark, found, source, shards=shards, directory=str(scratch()))
+    query = SparkQuery(spark, found, source, shards=shards, directory=str(scratch()))
     try:
         took = [float(each.report["durationMs"]["triggerExecution"]) / 1000 for each in query.progress()]
         whole = query.changes()

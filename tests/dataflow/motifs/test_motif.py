@@ -186,7 +186,7 @@ def test_who_has_fewest_proposes_and_no_edge_is_there_twice_where_shards_have_in
     for variant in ("least", "fixed"):
         with closing(Chain(by_key(delta_query(atoms, variant=variant).count()), shards)) as chain:
             chain.feed({"e": arrays(edges.schema, hubs)})
-            programs = [(stage, each._program) for (stage, _), each in chain.live.items()]
+            programs = [(stage, each._worker) for (stage, _), each in chain.live.items()]
             proposals[variant] = sum(statistics.proposals(program) for _, program in programs)
             first = [program.state_rows() for stage, program in programs if stage == 1]
             assert sum(first) <= 4 * degree

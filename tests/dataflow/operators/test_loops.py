@@ -26,7 +26,7 @@ from deltamark.dataflow.language.iteration import MOST_ITERATIONS
 from deltamark.dataflow.operators.loop import LoopJoinState, LoopReduction
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.spark.planning.stage_planner import cut
+from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.types import TEXT, integer
 from deltamark.errors import DeltamarkError
 
@@ -318,4 +318,4 @@ def test_what_a_loop_cannot_do_is_said_when_it_is_compiled():
     with pytest.raises(DeltamarkError, match="a loop runs on one worker"):
         Dataflow(reach(), workers=2)
     with pytest.raises(DeltamarkError, match="a loop cannot run on Spark"):
-        cut(reach(), 2)
+        plan_stages(reach(), 2)

@@ -1,6 +1,6 @@
-"""Dataflows on Spark: their streams are those of one worker, also after kills; other checkpoints are refused.
+"""Queries on Spark: the change stream equals that of one worker, also after kills; a foreign checkpoint is refused.
 
-`make chaos` kills more, and more often.
+`make chaos` kills more processes, and more often.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _one_session():
 
 @pytest.fixture(scope="module")
 def finished(chunked, tmp_path_factory):
-    """A query of three stages that has come to its end, in a directory of its own."""
+    """The cell and the digest of a query of three stages that has run to its end in a directory of its own."""
     cell = CELL.but(checkpoint=str(tmp_path_factory.mktemp("spark") / "query"))
     return cell, verify.digest_of(cell, chunked)
 
@@ -51,17 +51,17 @@ def embedded(cell, dataset):
     return verify.digest_of(Cell(cell.query, cell.sf, cell.workload), dataset)
 
 
-def test_the_stream_of_one_worker(finished, chunked):
+def test_the_change_stream_equals_that_of_one_worker(finished, chunked):
     cell, digest = finished
     assert digest == embedded(cell, chunked)
 
 
-def test_a_query_that_has_ended_says_the_same_again(finished, chunked):
+def test_a_finished_query_has_the_same_changes_when_it_is_opened_again(finished, chunked):
     cell, digest = finished
     assert verify.digest_of(cell, chunked) == digest
 
 
-def test_what_is_timed_is_what_is_checked(chunked):
+def test_a_timed_run_has_the_changes_that_are_checked(chunked):
     cell = CELL.but(query="q12", checkpoint="")
     work = workload(chunked, cell.workload)
     check = open_check(cell, chunked, work, {work.rounds: [("no", "answer")]})
@@ -71,7 +71,7 @@ def test_what_is_timed_is_what_is_checked(chunked):
     assert check.problem.startswith(f"after {work.rounds} rounds")
 
 
-def test_recomputing_says_the_answer_over_what_has_not_left(chunked):
+def test_recomputation_on_spark_sql_ignores_retracted_rows(chunked):
     cell = CELL.but(query="q12", workload="window:500", engine="spark-sql", checkpoint="", physical=500)
     work = workload(chunked, cell.workload)
     half = work.rounds // 2 // cell.physical * cell.physical
@@ -86,7 +86,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def test_values_come_back_from_spark_as_they_were():
+def test_stored_values_are_read_back_unchanged():
     from deltamark.dataflow.spark import sink  # noqa: PLC0415
 
     schema = Schema(tuple(Field(name, type_.or_null()) for name, type_ in KINDS.items()), 3)
@@ -96,32 +96,33 @@ def test_values_come_back_from_spark_as_they_were():
     }  # fmt: skip
     arrays = {name: np.array(each, dtype=object if "ext" in name else np.int64) for name, each in columns.items()}
     changes = Batch(np.array([7, 8, 9]), np.array([1, -2, 3]), arrays)
-    handed = SESSIONS.on(CELL.master).createDataFrame(sink.handed(schema, changes), sink.handed_types(schema))
-    found = sink.stored(schema, handed.select(*sink.values(schema)).orderBy(f"{sink.TIME}").toArrow())
-    assert (found.time.tolist(), found.diff.tolist()) == ([7, 8, 9], [1, -2, 3])
-    assert {name: each.tolist() for name, each in found.columns.items()} == columns
+    frame = SESSIONS.on(CELL.master).createDataFrame(sink.to_spark(schema, changes), sink.spark_schema(schema))
+    values = frame.select(*sink.value_columns(schema)).orderBy(sink.TIME)
+    stored = sink.from_stored(schema, values.toArrow())
+    assert (stored.time.tolist(), stored.diff.tolist()) == ([7, 8, 9], [1, -2, 3])
+    assert {name: each.tolist() for name, each in stored.columns.items()} == columns
 
 
-OTHERS = {"plan": {"query": "q18"}, "shards": {"workers": 3}, "workload": {"workload": "window:50"},
-          "physical batch": {"physical": 2501}}  # fmt: skip
+OTHER_QUERIES = {"plan": {"query": "q18"}, "shards": {"workers": 3}, "workload": {"workload": "window:50"},
+                 "physical batch": {"physical": 2501}}  # fmt: skip
 
 
-@pytest.mark.parametrize("what", OTHERS)
-def test_a_checkpoint_of_something_else_is_refused(what, finished, chunked):
-    cell = finished[0].but(**OTHERS[what])
-    with pytest.raises(DeltamarkError, match=rf"a checkpoint of something else: its {what} is .*, not "):
+@pytest.mark.parametrize("property_", OTHER_QUERIES)
+def test_a_checkpoint_of_another_query_is_refused(property_, finished, chunked):
+    cell = finished[0].but(**OTHER_QUERIES[property_])
+    with pytest.raises(DeltamarkError, match=rf"the checkpoint does not match: its {property_} is .*, not "):
         verify.digest_of(cell, chunked)
 
 
 def test_a_checkpoint_of_other_code_is_refused(finished, chunked, monkeypatch):
     monkeypatch.setattr("deltamark.dataflow.spark.query.code_digest", lambda: "other")
-    with pytest.raises(DeltamarkError, match=r"a checkpoint of something else: its code is \w+, not other"):
+    with pytest.raises(DeltamarkError, match=r"the checkpoint does not match: its code is \w+, not other"):
         verify.digest_of(finished[0], chunked)
 
 
 def test_a_checkpoint_of_other_data_is_refused(finished, chunked, monkeypatch):
     monkeypatch.setattr("deltamark.harness.results.machine.data", lambda _: "other")
-    with pytest.raises(DeltamarkError, match=r"a checkpoint of something else: its data is \w+, not other"):
+    with pytest.raises(DeltamarkError, match=r"the checkpoint does not match: its data is \w+, not other"):
         verify.digest_of(finished[0], chunked)
 
 
@@ -137,12 +138,12 @@ def test_a_corrupt_checkpoint_is_an_error(part, finished, chunked):
         path.write_bytes(content)
 
 
-def test_a_query_goes_on_after_a_python_worker_was_killed(chunked, tmp_path):
-    cell, order = CELL.but(query="q04", checkpoint=str(tmp_path / "query")), Random(4)
+def test_a_query_survives_the_kill_of_a_python_worker(chunked, tmp_path):
+    cell, choices = CELL.but(query="q04", checkpoint=str(tmp_path / "query")), Random(4)
     work, failures = workload(chunked, cell.workload), 0
     while True:
         running = SparkEngine(cell, chunked, work).start(work.rounds)
-        killer = threading.Timer(order.uniform(0.5, 4), kill_one, (order,))
+        killer = threading.Timer(choices.uniform(0.5, 4), kill_one_worker, (choices,))
         if not failures:
             killer.start()
         try:
@@ -156,23 +157,22 @@ def test_a_query_goes_on_after_a_python_worker_was_killed(chunked, tmp_path):
     assert failures < 2
 
 
-def kill_one(order):
-    found = list(victims(os.getpid(), "worker"))
-    if found:
-        os.kill(order.choice(found), signal.SIGKILL)
+def kill_one_worker(choices):
+    if workers := list(victims(os.getpid(), "worker")):
+        os.kill(choices.choice(workers), signal.SIGKILL)
 
 
 @pytest.mark.waits(60)
-def test_a_driver_that_is_killed_goes_on(chunked):
+def test_a_query_survives_the_kill_of_its_driver(chunked):
     cell = CELL.but(query="q04", physical=2000)
     outcome = survive(cell, chunked, KillPlan("driver", kills=1, max_delay=1.0), Random(1))
     assert (outcome.problems, len(outcome.kills)) == ([], 1)
 
 
-def test_what_a_jvm_writes_in_its_next_session_is_not_swept():
-    """Spark writes where its first session did as long as its JVM lives."""
+def test_the_directory_of_a_live_jvm_is_not_swept():
+    """Spark writes to the directory of the first session of its JVM, also in later sessions."""
     for _ in range(2):
         SESSIONS.close()
-        kept = Path(SESSIONS.on(CELL.master).sparkContext._temp_dir)
+        directory = Path(SESSIONS.on(CELL.master).sparkContext._temp_dir)
     scratch.sweep()
-    assert kept.exists()
+    assert directory.exists()

@@ -1,4 +1,4 @@
-"""Motifs on Spark are as many as DuckDB finds, with indexes at every shard or spread by key, static and in motion."""
+"""Motif counts on Spark equal those of DuckDB, for static and changing graphs, with broadcast and exchanged indexes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _one_session():
 
 @pytest.fixture(scope="module")
 def edges(tmp_path_factory):
-    """A file of some hundred edges, a few of them twice and some from a vertex to itself."""
+    """A file of 400 edges, some of which occur twice and some of which are loops."""
     path = tmp_path_factory.mktemp("graph") / "edges.txt"
     pairs = np.stack(graph("rmat:7").edges(0), axis=1)[:400]
     path.write_text("".join(f"{src} {dst}\n" for src, dst in pairs.tolist()))
@@ -48,60 +48,60 @@ def edges(tmp_path_factory):
 
 
 def answer(capsys, edges, *words):
-    """Run the command on Spark; return what it prints."""
-    where = "--graph", str(edges), "--engine", "spark", "--master", MASTER, "--shards", "2"
-    assert main(["motif", *words, *where]) == 0
+    """Run the motif command on Spark; return its output."""
+    options = "--graph", str(edges), "--engine", "spark", "--master", MASTER, "--shards", "2"
+    assert main(["motif", *words, *options]) == 0
     return capsys.readouterr().out
 
 
 CASES = [("4-clique", "broadcast"), ("triangle", "exchange")]
-"""By key a 4-clique has twice as many stages: that is tried without Spark, below and in test_motif.py."""
+"""With exchange a 4-clique has twice the stages; that plan is tested without Spark, below and in test_motif.py."""
 
 
 @pytest.mark.parametrize("name", ["triangle", "4-clique"])
-def test_a_graph_that_does_not_change(name, edges, capsys):
+def test_motifs_of_a_static_graph(name, edges, capsys):
     assert "as DuckDB says" in answer(capsys, edges, name, "--static", "--batch", "300", "--check", "1")
 
 
 @pytest.mark.parametrize(("name", "indexes"), CASES)
-def test_edges_that_come_and_go(name, indexes, edges, capsys):
+def test_motifs_of_a_changing_graph(name, indexes, edges, capsys):
     words = name, "--workload", "half", "--batch", "40", "--variant", "fixed", "--indexes", indexes, "--check", "9"
     assert "as DuckDB says after 2 of 2 batches" in answer(capsys, edges, *words)
 
 
-def test_rows_are_those_of_one_worker(edges, capsys):
+def test_rows_equal_those_of_one_worker(edges, capsys):
     words = ["triangle", "--show", "rows"]
     assert main(["motif", *words, "--graph", str(edges)]) == 0
     expected = capsys.readouterr().out
     assert answer(capsys, edges, *words) == expected
 
 
-SEEDED = ("triangle", "4-clique", "diamond", "once(a,b), once(b,c), e(a,c), a<b", "e(a,b), e(c,d)", "e(a,a), e(a,b)")
+PATTERNS = ("triangle", "4-clique", "diamond", "once(a,b), once(b,c), e(a,c), a<b", "e(a,b), e(c,d)", "e(a,a), e(a,b)")
 
 
-@pytest.mark.parametrize("words", SEEDED)
+@pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("variant", ["least", "fixed"])
-def test_rows_of_the_first_atom_that_come_in_batches_find_all(words, variant, edges):
+def test_seeding_the_first_atom_in_batches_finds_all_motifs(pattern, variant, edges):
     place = GraphLocation(str(edges), "", orient=False)
     seeds, graph_of = Seeded.of(place, 150), place.edges()
-    with closing(Chain(by_key(seeded(motif(words), graph_of, variant).count()), 2)) as chain:
+    with closing(Chain(by_key(seeded(motif(pattern), graph_of, variant).count()), 2)) as chain:
         batches = [[seeds.take(batch, piece, 2) for piece in range(2)] for batch in range(seeds.batches)]
-        found = sum(counted(chain.feed(*pieces)) for pieces in batches)
-    assert found == oracle(motif(words), WORKLOADS["load"](graph_of, 1), len(graph_of))
+        total = sum(counted(chain.feed(*pieces)) for pieces in batches)
+    assert total == oracle(motif(pattern), WORKLOADS["load"](graph_of, 1), len(graph_of))
 
 
-def test_indexes_are_broadcast_while_they_fit_an_executor():
+def test_indexes_are_broadcast_if_they_fit_an_executor():
     memory = executor_bytes(on_master(MASTER, 2))
     assert memory == 1 << 30
-    most = memory // INDEX_SHARE // (2 * INDEX_BYTES)
-    for rows, expected in ((most, "broadcast"), (most + 1, "exchange")):
+    max_rows = memory // INDEX_SHARE // (2 * INDEX_BYTES)
+    for rows, expected in ((max_rows, "broadcast"), (max_rows + 1, "exchange")):
         edges = source("e", {"src": integer(0, 9), "dst": integer(0, 9)}, rows)
-        found = MOTIFS["triangle"].dataflow({"e": edges})
-        assert index_placement("auto", found, memory) == expected
-        assert index_placement("broadcast", found, memory) == "broadcast"
+        plan = MOTIFS["triangle"].dataflow({"e": edges})
+        assert index_placement("auto", plan, memory) == expected
+        assert index_placement("broadcast", plan, memory) == "broadcast"
 
 
-FAULTS = {
+UNSUPPORTED = {
     "no workers but shards on Spark": ["--workers", "2"],
     "Spark only counts in graphs that do not change": ["--static", "--show", "rows"],
     "lists are of a graph that does not change": ["--show", "lists"],
@@ -109,8 +109,8 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("said", FAULTS)
-def test_what_spark_does_not_do_is_an_error(said, edges, capsys):
+@pytest.mark.parametrize("message", UNSUPPORTED)
+def test_unsupported_options_are_errors(message, edges, capsys):
     words = ["motif", "triangle", "--graph", str(edges), "--engine", "spark", "--master", MASTER]
-    assert main([*words, *FAULTS[said]]) == 2
-    assert said in capsys.readouterr().err
+    assert main([*words, *UNSUPPORTED[message]]) == 2
+    assert message in capsys.readouterr().err

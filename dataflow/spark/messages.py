@@ -1,0 +1,82 @@
+"""Values that travel between the processes of a query: specifications of stages and sources, and messages.
+
+The processes that plan a query import this module, so it must not import the engine: that takes half a second.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyspark.sql.datasource import InputPartition
+
+from deltamark.dataflow.spark.ingest.input_source import InputSource
+from deltamark.dataflow.spark.planning.staged_plan import StagedPlan
+
+MESSAGE_SCHEMA = "label bigint, edge string, batch bigint, content binary"
+"""The columns of the Spark rows between stages: a message, the label of its shard and the number of its batch."""
+
+WAKE_UP = ""
+"""The edge of the empty message that makes Spark run a shard in batch 0."""
+
+
+class Message(NamedTuple):
+    """Packed changes that an edge carries to one shard of the edge's stage."""
+
+    shard: int
+    edge: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class StageSpec:
+    """One stage of a staged plan, for a number of shards. labels: the key of each shard in Spark's shuffles."""
+
+    plan: StagedPlan
+    number: int
+    labels: tuple[int, ...]
+
+    @property
+    def shards(self) -> int:
+        return len(self.labels)
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == len(self.plan.stages) - 1
+
+
+@dataclass(frozen=True)
+class ShardKey:
+    """The identity of a shard: `run` is the unique name of one run of a query."""
+
+    run: str
+    stage: int
+    shard: int
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """The source of a stage: the inputs, and the stage that they enter."""
+
+    stage: StageSpec
+    inputs: InputSource
+
+    def to_text(self) -> str:
+        """Return the specification as an option of a Spark data source, which must be text."""
+        return base64.b64encode(pickle.dumps(self)).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> SourceSpec:
+        spec: SourceSpec = pickle.loads(base64.b64decode(text))  # noqa: S301 (the driver of this query wrote it)
+        return spec
+
+
+@dataclass
+class SourcePartition(InputPartition):
+    """The share of a batch that one task reads: some of the pieces into which the batch is cut."""
+
+    batch: int
+    own_pieces: range
+    pieces: int

@@ -21,11 +21,11 @@ from support.streams import (
     streams_for,
 )
 
+from deltamark.dataflow.explain.describe import describe
 from deltamark.dataflow.language.aggregates import AggregateExpr
 from deltamark.dataflow.language.collection import Collection, average, count, source, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.binder import bind
-from deltamark.dataflow.plan.describe import describe
 from deltamark.dataflow.plan.nodes import Input, Join, Node, walk
 from deltamark.dataflow.types import Field, Schema, Type
 

@@ -1,38 +1,79 @@
-"""A cut plan in words: what each stage computes, and for whom."""
+"""Explanations of plans that are divided into stages: a tree for each edge, above the inputs of its stage."""
 
 from __future__ import annotations
 
-from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.spark.planning.edges import ANSWER, Cut, Edge
+from collections.abc import Sequence
+from dataclasses import replace
+
+from deltamark.dataflow.codegen.compiler import compile_plans
+from deltamark.dataflow.explain.term_sql import listed
+from deltamark.dataflow.explain.tree import PlanTree
+from deltamark.dataflow.plan.nodes import Filter, Input, Negate, Node, Project
+from deltamark.dataflow.plan.terms import column
+from deltamark.dataflow.spark.planning.edges import ANSWER, ROW, Cut, Edge, Output
+from deltamark.dataflow.types import Schema
 
 
 def staged(plan: Cut) -> str:
-    """Describe a cut plan: of each stage its operators, and what goes where."""
-    blocks = []
+    """Describe the program of each stage, and the shards to which its results go."""
+    tree = PlanTree()
     for number, outputs in enumerate(plan.stages):
-        programs = [Dataflow({output.edge.name: Collection(output.node)}) for output in outputs] if number == 0 else [
-            Dataflow({output.edge.name: Collection(output.node) for output in outputs})
-        ]  # fmt: skip
-        said = [program.explain() for program in programs]
-        for program in programs:
-            program.close()
-        if number == 0:
-            said = [f"{text}\n{_goes(output.edge)}" for text, output in zip(said, outputs, strict=True)]
-        else:
-            said += [f"{_goes(output.edge)}{', from the first shard' * output.first}" for output in outputs]
-        blocks.append("\n".join([f"stage {number}" + (", where inputs are read" if number == 0 else ""), *said]))
-    return "\n\n".join(blocks)
+        tree.add_heading(f"stage {number}" + (", where inputs are read" if number == 0 else ""))
+        # stage 0 has a program for each edge, which reads the input by itself
+        for each in [[output] for output in outputs] if number == 0 else [outputs]:
+            _add(tree, each)
+    return str(tree)
 
 
-def _goes(edge: Edge) -> str:
-    to = {
-        "owner": f"by {', '.join(edge.by)}",
-        "first": "to the first shard",
-        "all": "to all shards",
-        "here": "in place",
-    }
-    names = ", ".join(each.name.replace("\0", " ") for each in edge.fields)
+def _add(tree: PlanTree, outputs: Sequence[Output]) -> None:
+    """Add the program of some edges."""
+    compiled = compile_plans({each.edge.name: _without_places(each) for each in outputs})
+    try:
+        tree.add(compiled, {each.edge.name: _title(each) for each in outputs})
+    finally:
+        compiled.program.memory.close()
+
+
+def _without_places(output: Output) -> Node:
+    """Return the plan of an edge with its texts as columns, instead of the place of a row by which they are found."""
+    if not output.texts:
+        return _unplaced(output.node)
+    (below,) = output.node.inputs
+    columns = tuple((each.name, column(each.name, each.type)) for each in output.edge.fields)
+    return Project(_unplaced(below), columns, schema=Schema(output.edge.fields, below.schema.rows))
+
+
+def _unplaced(node: Node) -> Node:
+    """Remove the place of a row from the chain of operators at the top of a plan."""
+    schema = replace(node.schema, fields=tuple(each for each in node.schema.fields if each.name != ROW))
+    match node:
+        case Project():
+            columns = tuple((name, term) for name, term in node.columns if name != ROW)
+            return replace(node, rows=_unplaced(node.rows), columns=columns, schema=schema)
+        case Filter() | Negate():
+            return replace(node, rows=_unplaced(node.rows), schema=schema)
+        case Input():
+            return replace(node, schema=schema)
+        case _:
+            return node
+
+
+def _title(output: Output) -> str:
+    """Describe an edge: its name, its destination and its columns."""
+    edge, origin = output.edge, ", from the first shard" if output.first else ""
+    columns = listed(each.name for each in edge.fields)
     if edge.name == ANSWER:
-        return f"      => the answer: {names}"
-    return f"      => {edge.name}, to stage {edge.stage} {to[edge.to]}: {names}"
+        return f"answer{origin}: {columns}"
+    return f"edge {edge.name} to stage {edge.stage} {_destination(edge)}{origin}: {columns}"
+
+
+def _destination(edge: Edge) -> str:
+    match edge.to:
+        case "owner":
+            return f"by {listed(edge.by)}"
+        case "first":
+            return "at the first shard"
+        case "all":
+            return "at all shards"
+        case "here":
+            return "at the same shard"

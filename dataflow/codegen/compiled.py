@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
+from deltamark.dataflow.codegen.built import Built
 from deltamark.dataflow.codegen.columns import Interner
 from deltamark.dataflow.codegen.program import Loop, Op, Part, Program, State
 from deltamark.dataflow.kernels.core.interner import InternBlock
@@ -15,21 +16,10 @@ from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.collect import Root
 from deltamark.dataflow.operators.exchange import Mailboxes
 from deltamark.dataflow.operators.linear import InputReader
-from deltamark.dataflow.operators.motifs.index import Indexed
 from deltamark.dataflow.plan import nodes
-from deltamark.dataflow.plan.distribution import Exchange
-from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.sharing import ArrangementKey, Choice
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type
-
-
-@dataclass(eq=False, kw_only=True)
-class Built(Part):
-    """The part of a program that belongs to a node, or to an arrangement (by key columns), index or exchange of it."""
-
-    node: Node
-    role: tuple[str, ...] | Indexed | Exchange | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +35,7 @@ class SharedArrangement:
 class Compiled:
     """A program with its inputs, its answers by the names of their dataflows, and the operators of each node.
 
-    interners: those of the keys of joins, by key types, since both sides must number rows alike; readers: the parts
-    that read an arrangement, index or exchange; remarks: on operators that work in an unusual way, for explain.
+    interners: those of the keys of joins, by key types, since both sides must number rows alike.
     """
 
     program: Program
@@ -55,8 +44,6 @@ class Compiled:
     arrangements: list[SharedArrangement] = field(default_factory=list)
     interners: dict[tuple[Type, ...], Interner] = field(default_factory=dict)
     built: list[Built] = field(default_factory=list)
-    readers: dict[Part, list[Built]] = field(default_factory=lambda: defaultdict(list))
-    remarks: dict[Node, str] = field(default_factory=dict)
     exchanges: list[Mailboxes] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
 
@@ -71,13 +58,6 @@ class Compiled:
             if each.key == key and required <= arrangement.stored.keys() and has_bitmap:
                 return each
         return None
-
-    def read_by(self, part: Part) -> None:
-        """Note that the part under construction uses another part, which it reads."""
-        reader = self.program.part
-        if isinstance(reader, Built) and reader not in self.readers[part]:
-            self.readers[part].append(reader)
-        reader.uses.add(part)
 
     def loop(self, without: Container[Op] = ()) -> Loop:
         """Make the loop over all inputs and all operators except some."""
@@ -101,9 +81,6 @@ class Compiled:
         self.built = [each for each in self.built if each in alive]
         self.arrangements = [each for each in self.arrangements if each.part in alive]
         self.interners = {types: each for types, each in self.interners.items() if each.part in alive}
-        self.readers = defaultdict(list, {
-            part: [each for each in readers if each in alive] for part, readers in self.readers.items() if part in alive
-        })  # fmt: skip
         read = {each.node.name for each in self.built if isinstance(each.node, nodes.Input)}
         self.inputs = {each: block for each, block in self.inputs.items() if each in read}
         self.choices = [each for each in self.choices if any(each.node is built.node for built in self.built)]

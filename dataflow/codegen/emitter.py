@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
+from deltamark.dataflow.codegen.built import Answer, Built, NodeParts
 from deltamark.dataflow.codegen.columns import Deal, Stream
-from deltamark.dataflow.codegen.compiled import Built, Compiled, SharedArrangement
+from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.loop_body import Body, LoopJoin
-from deltamark.dataflow.codegen.program import Part, Program
+from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import LateBlock
 from deltamark.dataflow.language.iteration import inside
@@ -43,7 +44,7 @@ from deltamark.errors import DeltamarkError
 
 def emit(compiled: Compiled, shared: Shared[SharedArrangement], partitioned: Partitioned) -> None:
     """Append the operators of plans to a program, and the collection of their answers."""
-    emitter = _Emitter(compiled, shared, partitioned)
+    emitter = _Emitter(compiled, shared, partitioned, NodeParts(shared.pruned))
     for node in shared.pruned.nodes:
         if node not in shared.pruned.looping:
             emitter.emit(node)
@@ -62,33 +63,45 @@ class _Emitter:
     compiled: Compiled
     shared: Shared[SharedArrangement]
     partitioned: Partitioned
+    _parts: NodeParts
     _streams: dict[Node, Stream] = field(default_factory=dict)
-    _exchanged: dict[tuple[Node, Exchange], Stream] = field(default_factory=dict)
+    _exchanged: dict[tuple[Node, Exchange], tuple[Stream, Built]] = field(default_factory=dict)
     _indexes: dict[tuple[Node, Exchange | None, Indexed], tuple[Index, Built]] = field(default_factory=dict)
 
     def emit(self, node: Node) -> None:
         """Append the operator of a node."""
-        part = Built(node=node, role=None)
+        part = self._parts.add(node)
         with self._program.building(part):
             streams = [
-                self._exchange(node.inputs[side], self._distribution(node).exchanges[side], part)
+                self._exchange(node.inputs[side], self._distribution(node).exchanges[side])
                 for side in self._sides(node)
             ]
-            self._streams[node] = self._in_blocks(self._stream(node, streams), self._distribution(node).distribution)
+            stream = self._stream(node, streams)
+            self._streams[node] = self._in_blocks(stream, self._distribution(node).distribution)
+        part.rows_cell = stream.size
         self.compiled.built.append(part)
 
     def answer(self, name: str, plan: Node) -> None:
         """Append the collection of an answer."""
-        part = Part()
+        part = Built(node=plan, role=Answer(name), columns=plan.schema.names)
         with self._program.building(part):
-            stream = self._streams[plan]
+            stream = self._exchange(plan, self.partitioned.answers[name])
             if not is_consolidated(plan):
-                stream = consolidate(self._exchange(plan, self.partitioned.answers[name]), plan.schema.names)
+                stream = consolidate(stream, plan.schema.names)
             self.compiled.roots[name] = collect(stream, plan.schema)
+        part.rows_cell = stream.size
+        self.compiled.built.append(part)
 
     @property
     def _program(self) -> Program:
         return self.compiled.program
+
+    @property
+    def _building(self) -> Built:
+        """The part under construction."""
+        part = self._program.part
+        assert isinstance(part, Built)
+        return part
 
     def _columns(self, node: Node) -> tuple[str, ...]:
         return self.shared.pruned.columns[node]
@@ -155,7 +168,7 @@ class _Emitter:
         append: group.Append = self._program.add
         if self._distribution(node).distribution.kind == "scanned":
             append = partial(prefix_aggregate, self._program)
-            self.compiled.remarks[node] = "each worker sums its slices and sends sums instead of rows"
+            self._building.remark = "each worker sums its slices and sends sums instead of rows"
         return group.aggregate(stream, node, base_rows(node), append)
 
     def _in_two_phases(
@@ -165,23 +178,24 @@ class _Emitter:
         second = self._distribution(node).second
         if second is None:
             return select(stream)
-        self.compiled.remarks[node] = "each worker selects among its rows, and one worker among the selected rows"
+        self._building.remark = "each worker selects among its rows, and one worker among the selected rows"
         columns = {name: node.schema[name] for name in names}
         moved, mailboxes = exchange(select(stream), ANYWHERE, second, columns)
         self.compiled.exchanges.append(mailboxes)
         return select(moved)
 
-    def _exchange(self, node: Node, by: Exchange | None, reader: Built | None = None) -> Stream:
+    def _exchange(self, node: Node, by: Exchange | None) -> Stream:
         """Return a node's stream after an exchange, which is emitted once for all readers."""
         if by is not None and (node, by) not in self._exchanged:
-            part = Built(node=node, role=by)
+            part = Built(node=node, role=by, columns=self._columns(node), reads=[(self._parts[node],)])
             with self._program.building(part):
-                self._exchanged[node, by] = self._moved(node, by)
+                moved = self._moved(node, by)
+            part.rows_cell = moved.size
             self.compiled.built.append(part)
-        stream = self._streams[node] if by is None else self._exchanged[node, by]
+            self._exchanged[node, by] = moved, part
+        stream, read = (self._streams[node], self._parts[node]) if by is None else self._exchanged[node, by]
         self._program.part.uses.add(stream.part)
-        if by is not None and reader is not None:
-            self.compiled.readers[stream.part].append(reader)
+        self._building.read(read)
         return stream
 
     def _moved(self, node: Node, by: Exchange) -> Stream:
@@ -199,6 +213,7 @@ class _Emitter:
         return replace(stream, deal=deal)
 
     def _join(self, node: nodes.Join) -> Stream:
+        self._building.reads.clear()  # its arrangements read the streams
         arrangements, conditions = zip(*(self._arrangement(node, side) for side in (0, 1)), strict=True)
         origins = {name: self.shared.pruned.origin(node, name) for name in self._columns(node)}
         columns = {name: (side == 0, self.shared.inputs[node, side].terms[of]) for name, (side, of) in origins.items()}
@@ -214,14 +229,15 @@ class _Emitter:
         if found is None:
             found = self._arrange(key)
             self.compiled.arrangements.append(found)
-        self.compiled.read_by(found.part)
+        self._building.read(*self._parts.applied(node, side, of.node), found.part)
         return found.arrangement, of.condition
 
     def _arrange(self, key: ArrangementKey) -> SharedArrangement:
         program, at = self._program, (key.node, key.names)
-        part = Built(node=key.node, role=key.names)
+        part = Built(node=key.node, role=key.names, columns=self._columns(key.node))
         with program.building(part):
             stream = self._exchange(key.node, key.exchange)
+            part.rows_cell = stream.size
             number = stream.key(key.names, key.types, self.compiled.interners.get(key.types))
             if number.interner is not None:
                 self.compiled.interners[key.types] = number.interner
@@ -237,8 +253,9 @@ class _Emitter:
     def _extend(self, node: nodes.Extend | nodes.Seek | nodes.Measure, stream: Stream) -> Stream:
         names = self._columns(node)
         if is_counted(node, names):
-            self.compiled.remarks[node] = f"values of {node.column} are counted, not listed"
+            self._building.remark = f"values of {node.column} are counted, not listed"
         exchanges = self._distribution(node).exchanges[1:]
+        del self._building.reads[1:]  # its indexes read the other streams
         indexes = [self._index(read, by) for read, by in zip(node.indexes, exchanges, strict=True)]
         return extend(stream, node, indexes, names)
 
@@ -247,18 +264,21 @@ class _Emitter:
         node = read.rows
         of = Indexed(read.keys, read.value, self.shared.index_types[node, read.keys, read.value])
         if (node, by, of) not in self._indexes:
-            part = Built(node=node, role=of)
+            part = Built(node=node, role=of, columns=self._columns(node))
             with self._program.building(part):
-                built = index(self._exchange(node, by), of, node.schema[read.value], base_rows(node))
+                stream = self._exchange(node, by)
+                part.rows_cell = stream.size
+                built = index(stream, of, node.schema[read.value], base_rows(node))
                 settled(self._program, built)
             self.compiled.built.append(part)
             self._indexes[node, by, of] = built, part
         built, part = self._indexes[node, by, of]
-        self.compiled.read_by(part)
+        self._building.read(part)
         return built
 
     def _iterate(self, loop: nodes.Iterate) -> Stream:
-        parts = {each: Built(node=each, role=None) for each in inside(loop)}
+        columns = self.shared.pruned.columns
+        parts = {each: self._parts.add(each) for each in inside(loop)}
         self.compiled.built += parts.values()
         self._program.part.uses.update(parts.values())
         joins = {}
@@ -266,8 +286,11 @@ class _Emitter:
             if isinstance(each, nodes.Join):
                 with self._program.building(part):
                     joins[each] = self._loop_join(each)
-        columns = self.shared.pruned.columns
-        return Body(self._program, loop, columns, joins, parts).compile(lambda of: self._exchange(of, None))
+            arranged = part.reads
+            part.reads = [arranged[0] if arranged and of not in parts else (self._parts[of],) for of in each.inputs]
+        stream = Body(self._program, loop, columns, joins, parts).compile(lambda of: self._exchange(of, None))
+        self._building.reads = [(self._parts[loop.seed],), (parts[loop.body],)]
+        return stream
 
     def _loop_join(self, node: nodes.Join) -> LoopJoin:
         """Arrange the side of a join inside a loop that comes from outside."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from deltamark.dataflow.codegen.built import Built
 from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.compiled import Built
 from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.language.iteration import closing, inside
 from deltamark.dataflow.operators import linear

@@ -198,6 +198,12 @@ class Collection:
         """Sum the weights of equal rows within each time, and drop rows of weight zero."""
         return Collection(nodes.Consolidate(self.node, schema=self.schema))
 
+    def explain(self, *, workers: int = 1) -> str:
+        """Describe the plan as a tree, with the estimated rows of each operator: `print(sales.explain())`."""
+        from deltamark.dataflow.explain.explain import explain_plans  # noqa: PLC0415 (it loads the compiler)
+
+        return explain_plans({"answer": self.node}, workers)
+
     def __repr__(self) -> str:
         return f"Collection of {self.schema.described()}"
 

@@ -7,17 +7,16 @@ from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeVar, overload
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.codegen.built import ANSWER
+from deltamark.dataflow.explain import explain
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan import explain
 from deltamark.dataflow.plan.sharing import Choice
 from deltamark.dataflow.runtime.live_plans import LivePlans
+from deltamark.dataflow.runtime.profile import Profile
 from deltamark.dataflow.runtime.read_holds import Hold
 from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
-
-ANSWER = "answer"
-"""The name of the plan of a dataflow that has only one."""
 
 ChangesT = TypeVar("ChangesT", Batch, dict[str, Batch])
 StateT = TypeVar("StateT")
@@ -51,6 +50,7 @@ class Dataflow(Generic[ChangesT]):
         self._live = LivePlans(named) if workers == 1 else None
         self._runtime = self._live or WorkerGroup(named, workers)
         self._workers, self._worker = workers, self._runtime.worker
+        self._profile: Profile | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -177,8 +177,16 @@ class Dataflow(Generic[ChangesT]):
         return self._alone("states").worker.states(kind)
 
     def explain(self) -> str:
-        """Describe the running program: operators, exchanges, arrangements and their readers, rows and bytes."""
-        return explain.explain(self._runtime.compiled)
+        """Describe the running program as a tree for each answer, with estimated rows, and the rows that are kept."""
+        measured = None if self._profile is None else self._profile.measurements()
+        return explain.explain(self._runtime.compiled, measured)
+
+    def profile(self) -> None:
+        """Measure each operator from now on; `explain` then shows the changes that it has emitted, and its time.
+
+        Feeds run one operator after another over all their rows, so feeds of a few thousand rows are the fastest.
+        """
+        self._profile = self._alone("profile").worker.profile()
 
     def sharing(self) -> list[tuple[str, list[str], int, int]]:
         """List the arrangements: for each its rows' origin, the plans that read it, its rows and its bytes."""

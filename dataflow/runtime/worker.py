@@ -16,6 +16,7 @@ from deltamark.dataflow.kernels.program import CollectBlock
 from deltamark.dataflow.operators.text import texts_at
 from deltamark.dataflow.runtime.batch_checks import Accepted
 from deltamark.dataflow.runtime.binding import InputBinding
+from deltamark.dataflow.runtime.profile import Profile
 from deltamark.errors import DeltamarkError, unknown
 
 MIN_VIEW_ROWS = 1 << 10
@@ -46,7 +47,7 @@ class Worker:
         """The error that stopped a feed halfway; from then on all states lie between two times."""
         self.last = -1
         """The last time that was fed. The first feed completes time 0 even if it has no rows."""
-        self._loop = compiled.loop()
+        self._loop, self._run_loop = compiled.loop(), self._program.run
         self.refresh()
 
     def refresh(self, pending: Mapping[str, Sequence[Op]] = MappingProxyType({})) -> None:
@@ -104,7 +105,7 @@ class Worker:
         for name, each in pointers.items():
             self.bindings[name].bind(each)
         try:
-            self._program.run(self._loop, -1, wait)
+            self._run_loop(self._loop, -1, wait)
         except BaseException as error:
             self._failure = error
             raise
@@ -169,6 +170,13 @@ class Worker:
         """Run each feed as one slice from now on, so that workers with other slices see changes in the same order."""
         self._program.slice_rows = UNBOUNDED_ROWS
         self.refresh()
+
+    def profile(self) -> Profile:
+        """Run and measure one operator after another from now on."""
+        profile = Profile(self.compiled)
+        self._run_loop = profile.run
+        self.take_whole_feeds()
+        return profile
 
     def states(self, kind: type[StateT]) -> list[StateT]:
         """Return the states of the operators of one type."""

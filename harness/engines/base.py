@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
@@ -43,6 +44,8 @@ class Capabilities:
     """The engine reads the workload by itself, in batches of one size, and stores its changes until the end."""
     recomputes: bool = False
     """The engine runs the query again after each batch."""
+    analyzes: bool = False
+    """The engine can measure single operators, on one worker."""
     has_session: bool = False
     """The engine runs in a session on a master, which takes longer to start than most cells take to run."""
     checks_in_pairs: bool = False
@@ -135,9 +138,14 @@ class StreamEngine(Engine):
     def changes(self, rounds: int, report: Report) -> Iterator[Batch]:
         """Run the workload up to a number of rounds; yield all changes in order of time. Each batch has whole times."""
 
+    @staticmethod
     @abstractmethod
-    def explain(self, rounds: int) -> str:
-        """Describe the plan as it runs after a number of rounds."""
+    def explain(plan: Collection, workers: int) -> str:
+        """Describe the program of a plan, without running it."""
+
+    def analyze(self, rounds: int) -> str:
+        """Run the workload up to a number of rounds; describe the program with the rows and time of its operators."""
+        raise NotImplementedError
 
 
 class AnswerEngine(Engine):

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.codegen.built import ANSWER
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
-from deltamark.dataflow.runtime.dataflow import ANSWER, Dataflow
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
@@ -18,6 +20,9 @@ from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.measure.cell import Cell
 
+ANALYZED_ROUNDS = 4096
+"""The rounds of a batch of an analysis at most: a batch has about as many rows as a slice of a normal run."""
+
 VALUES_PER_PAGE = 512
 """The stride that reads every page of a column: 4,096 bytes are at least 512 values of 8 or 4 bytes."""
 
@@ -26,7 +31,7 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], StreamEngine):
     """The embedded engine, fed with batches that the harness cuts."""
 
     name = "embedded"
-    capabilities = Capabilities(output="stream", max_workers=MAX_WORKERS, checks_in_pairs=True)
+    capabilities = Capabilities(output="stream", max_workers=MAX_WORKERS, analyzes=True, checks_in_pairs=True)
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
         plan = plan_of(cell, dataset, work)
@@ -66,9 +71,17 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], StreamEngine):
             report(feed.round, rounds)
             yield changes
 
-    def explain(self, rounds: int) -> str:
-        for _ in self.changes(rounds, lambda *_: None):
-            pass
+    @staticmethod
+    def explain(plan: Collection, workers: int) -> str:
+        return plan.explain(workers=workers)
+
+    def analyze(self, rounds: int) -> str:
+        source = _PagedFeed(feed_of(self._cell, self._dataset, self._work, self._dataflow.inputs, rounds))
+        physical = min(self._cell.physical, max(ANALYZED_ROUNDS // self._cell.logical, 1))
+        self._dataflow.profile()
+        self._dataflow.push({})
+        while not source.feed.done:
+            self._dataflow.push(source.take(physical))
         return self._dataflow.explain()
 
 

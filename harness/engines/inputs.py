@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from decimal import Decimal
 
 from deltamark.dataflow.batch import Batch, trusted
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.types import TEXT, Type, code_type, date_type, integer
+from deltamark.datagen import specification
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
+from deltamark.datagen.manifest import Bounds
 from deltamark.datagen.schema import RELATIONS, Column, RelationName
 from deltamark.datagen.workload import Workload
 
 
 def relation_source(dataset: Dataset, name: RelationName, work: Workload) -> Collection:
     """Declare a relation as an input, with the bounds that the manifest and the workload state."""
-    columns = {column.name: _type(dataset, name, column) for column in RELATIONS[name].columns}
-    return source(name, columns, work.most_live(name))
+    bounds = dataset.manifest.relations[name].bounds
+    return _source(name, work.most_live(name), bounds.__getitem__, lambda column: dataset.dictionary(name, column))
 
 
-def _type(dataset: Dataset, name: RelationName, column: Column) -> Type:
-    low, high = dataset.manifest.relations[name].bounds[column.name]
-    match column.kind:
-        case "code":
-            return code_type(tuple(dataset.dictionary(name, column.name).to_pylist()))
-        case "text":
-            return TEXT
-        case "date":
-            return date_type(int(low), int(high))
-        case "decimal":
-            return integer(int(low), int(high), scale=2)
-    return integer(int(low), int(high))
+def specified_source(name: RelationName, sf: Decimal, workload: str) -> Collection:
+    """Declare a relation as an input, with the bounds of the specification, which needs no data."""
+    rows = specification.live_rows(name, sf, workload)
+    return _source(
+        name, rows, lambda column: specification.bounds(column, sf), lambda column: specification.words(name, column)
+    )
+
+
+def _source(
+    name: RelationName, rows: int, bounds: Callable[[str], Bounds], words: Callable[[str], Iterable[object]]
+) -> Collection:
+    def type_of(column: Column) -> Type:
+        match column.kind:
+            case "code":
+                return code_type(tuple(map(str, words(column.name))))
+            case "text":
+                return TEXT
+        low, high = map(int, bounds(column.name))
+        if column.kind == "date":
+            return date_type(low, high)
+        return integer(low, high, scale=2 if column.kind == "decimal" else 0)
+
+    return source(name, {column.name: type_of(column) for column in RELATIONS[name].columns}, rows)
 
 
 def batches(deltas: Iterable[Delta]) -> dict[str, Batch]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import relation
 from deltamark.datagen.spark.session import deaths, scratch
@@ -120,13 +121,13 @@ class SparkEngine(StreamEngine):
         report(rounds, rounds)
         yield from _pieces(changes)
 
-    def explain(self, rounds: int) -> str:
-        """Describe the stages of the plan, which do not depend on the rows."""
-        del rounds
+    @staticmethod
+    def explain(plan: Collection, workers: int) -> str:
+        """Describe the stages of a plan."""
         from deltamark.dataflow.spark.planning.explain import explain_stages  # noqa: PLC0415
         from deltamark.dataflow.spark.planning.stage_planner import plan_stages  # noqa: PLC0415
 
-        return explain_stages(plan_stages(self._plan, self._cell.workers))
+        return explain_stages(plan_stages(plan, workers))
 
     def close(self) -> None:
         if self._query is not None:

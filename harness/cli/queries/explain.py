@@ -1,29 +1,58 @@
-"""Print a query's plan.
+"""Print the plan of a query as a tree of operators, exchanges and arrangements, with estimated rows.
 
-It lists operators, arrangements, who shares them, what is kept; or its stages on Spark.
+The plan is made for a scale factor, 1 by default, and needs no data. On Spark the tree is divided into stages.
+
+With --analyze the query runs, on the data of scale factor 0.01 by default, one operator after another; the tree then
+has the changes and the time of each operator, and the rows and memory that it keeps.
 """
 
 from __future__ import annotations
 
 import argparse
 from contextlib import closing
+from decimal import Decimal
 
 from deltamark.datagen.workload import workload
+from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_stream import end_after_rounds
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, cell_of
-from deltamark.harness.engines.registry import open_stream
+from deltamark.harness.engines.plans import specified_plan
+from deltamark.harness.engines.registry import STREAM_ENGINES, capabilities, open_stream
+from deltamark.harness.measure.cell import Cell
+
+PLANNED_SF, ANALYZED_SF = Decimal(1), Decimal("0.01")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_cell(parser)
-    parser.add_argument("--rounds", type=int, metavar="N", default=0, help="feed N rounds first (default 0)")
+    parser.set_defaults(sf=None)
+    parser.add_argument("--analyze", action="store_true", help="run the query, and measure each operator")
+    text = "measure the first N rounds only; implies --analyze (default: all rounds)"
+    parser.add_argument("--rounds", type=int, metavar="N", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
-    cell, dataset = cell_of(args), quietly(args)
-    work = workload(dataset, cell.workload)
-    end = end_after_rounds(work, cell.logical, args.rounds)
-    with closing(open_stream(cell, dataset, work)) as engine:
-        print(engine.explain(end.rounds))
+    analyzes = args.analyze or args.rounds is not None
+    args.sf = args.sf or (ANALYZED_SF if analyzes else PLANNED_SF)
+    cell = cell_of(args)
+    print(_analyzed(cell, args) if analyzes else _planned(cell))
     return 0
+
+
+def _planned(cell: Cell) -> str:
+    """Describe the program of a cell without data."""
+    return STREAM_ENGINES[cell.engine].explain(specified_plan(cell), cell.workers)
+
+
+def _analyzed(cell: Cell, args: argparse.Namespace) -> str:
+    """Run the query of a cell, and describe its program with the measurements."""
+    if not capabilities(cell.engine).analyzes:
+        remedy = "leave --analyze and --rounds out"
+        raise DeltamarkError("no times of single operators", f"engine {cell.engine}", remedy)
+    if cell.workers > 1:
+        raise DeltamarkError("--analyze needs one worker", f"{cell.workers} workers", "leave --workers out")
+    dataset = quietly(args)
+    work = workload(dataset, cell.workload)
+    with closing(open_stream(cell, dataset, work)) as engine:
+        return engine.analyze(end_after_rounds(work, cell.logical, args.rounds).rounds)

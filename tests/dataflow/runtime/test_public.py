@@ -31,7 +31,6 @@ from deltamark import (
     delta_query,
     integer,
     source,
-    total,
 )  # fmt: skip
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.types import BOOL, NULL, Field, Schema, Type
@@ -42,7 +41,7 @@ nodes = integer(0, 9)
 edges = source("edges", {"src": nodes, "dst": nodes}, rows=99)
 EXAMPLES = {
     "sales": sales, "shops": shops, "edges": edges, "Atom": Atom, "Batch": Batch, "Dataflow": Dataflow, "col": col,
-    "total": total, "closing": closing, "compile_plans": compile_plans, "delta_query": delta_query,
+    "closing": closing, "compile_plans": compile_plans, "delta_query": delta_query,
     "batch": Batch([0], [1], {"shop": [7], "price": [900]}), "cities": Batch([0], [1], {"shop": [7], "city": [2]}),
 }  # fmt: skip
 MODULES = (

@@ -1,0 +1,1 @@
+"""Explanations: plans and programs as text for users."""

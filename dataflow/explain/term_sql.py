@@ -1,0 +1,218 @@
+"""SQL text of terms: the conditions and computed columns of a plan, as a user would write them.
+
+Binding changes how an expression is stored: decimals become scaled integers, words of code columns become tables of
+codes, and `>=` becomes a negated `<`. This module reverses that.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from itertools import takewhile
+from typing import Literal
+
+from deltamark.dataflow.plan.terms import Term, TermOp
+from deltamark.dataflow.types import EPOCH, NULL, Type, unpack_short
+
+OR, AND, NOT, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
+"""How tightly the operators of SQL bind, the loosest first."""
+
+ARITHMETIC: dict[TermOp, tuple[str, int, int]] = {"add": ("+", SUM, SUM), "subtract": ("-", SUM, PRODUCT)}
+"""The symbol of an operation, how tightly it binds, and how tightly its right operand must bind."""
+
+MAX_LISTED_WORDS = 2
+"""More words than these are written as a pattern, if there is one that matches the same words."""
+
+RESERVED_WORDS = (
+    "all analyse analyze and any array as asc asymmetric both case cast check collate column constraint create "
+    "current_catalog default deferrable desc describe distinct do else end except false fetch for foreign from grant "
+    "group having in initially intersect into lambda lateral leading limit not null offset on only or order pivot "
+    "pivot_longer pivot_wider placing primary qualify references returning select show some summarize symmetric table "
+    "then to trailing true union unique unpivot using variadic when where window with"
+)
+RESERVED = frozenset(RESERVED_WORDS.split())
+"""The words that SQL does not accept as the name of a column without quotes."""
+
+Negation = Literal["", "NOT "]
+
+
+def sql(term: Term, within: int = 0) -> str:
+    """Write a term as SQL, in parentheses if the text around it binds more tightly."""
+    text, binding = _written(term)
+    return f"({text})" if binding < within else text
+
+
+def identifier(name: str) -> str:
+    """Write the name of a column, in quotes if SQL needs them."""
+    name = name.replace("\0", " ")
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in RESERVED
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def listed(names: Iterable[str]) -> str:
+    """Write the names of columns."""
+    return ", ".join(map(identifier, names))
+
+
+def _written(term: Term) -> tuple[str, int]:
+    """Return the SQL of a term, and how tightly it binds."""
+    match term.op:
+        case "column":
+            return identifier(term.value), ATOM
+        case "literal":
+            return _value(term.type, term.value), ATOM
+        case "subtract" if term.args[0].op == "literal" and term.args[0].value == 0:
+            return f"-{sql(term.args[1], ATOM)}", PRODUCT
+        case "add" | "subtract":
+            symbol, binding, right = ARITHMETIC[term.op]
+            return f"{sql(term.args[0], binding)} {symbol} {sql(term.args[1], right)}", binding
+        case "multiply":
+            return _product(term)
+        case "and" if (between := _between(*term.args)) is not None:
+            return between, COMPARISON
+        case "and":
+            return " AND ".join(sql(each, AND) for each in term.args), AND
+        case "or":
+            return " OR ".join(sql(each, OR) for each in term.args), OR
+        case "not":
+            return _condition(term.args[0], "NOT ")
+        case "when":
+            test, value, other = map(sql, term.args)
+            return f"CASE WHEN {test} THEN {value} ELSE {other} END", ATOM
+        case "table" | "coalesce" | "substring" | "passes":
+            return _call(term), ATOM
+    return _condition(term, "")
+
+
+def _product(term: Term) -> tuple[str, int]:
+    """Write a product. A factor that only adds decimal places changes the scale beyond that of the factors."""
+    left, right = term.args
+    if term.type.scale > left.type.scale + right.type.scale:
+        return _written(left)
+    return f"{sql(left, PRODUCT)} * {sql(right, PRODUCT)}", PRODUCT
+
+
+def _call(term: Term) -> str:
+    """Write a function. A table over a date is that of its year."""
+    names = {"table": "year", "coalesce": "coalesce", "substring": "substring", "passes": "passes"}
+    constants = [str(each) for each in term.value] if term.op == "substring" else []
+    return f"{names[term.op]}({', '.join([*map(sql, term.args), *constants])})"
+
+
+def _condition(term: Term, negation: Negation) -> tuple[str, int]:
+    """Write a condition or its negation."""
+    match term.op:
+        case "equal" | "less":
+            return _comparison(term, negation), COMPARISON
+        case "is_null":
+            return f"{sql(term.args[0], SUM)} IS {negation}NULL", COMPARISON
+        case "lookup":
+            return _word_test(term, negation), COMPARISON
+        case "member":
+            of = term.args[0]
+            return _one_of(sql(of, SUM), [_value(of.type, each) for each in term.value], negation), COMPARISON
+        case "match":
+            return _match(term, negation), COMPARISON
+    return f"NOT {sql(term, COMPARISON)}", NOT
+
+
+def _comparison(term: Term, negation: Negation) -> str:
+    """Write a comparison, with a constant on the right."""
+    symbol = {"equal": "<>" if negation else "=", "less": ">=" if negation else "<"}[term.op]
+    left, right = term.args
+    if left.op == "literal" and right.op != "literal":
+        left, right = right, left
+        symbol = {"<": ">", ">=": "<="}.get(symbol, symbol)
+    return f"{sql(left, SUM)} {symbol} {sql(right, SUM)}"
+
+
+def _between(low: Term, high: Term) -> str | None:
+    """Write a range of constants that includes both ends; None if the conditions are no such range."""
+    if not (low.op == high.op == "not" and low.args[0].op == high.args[0].op == "less"):
+        return None
+    (term, least), (most, same) = low.args[0].args, high.args[0].args
+    if term is not same or least.op != "literal" or most.op != "literal":
+        return None
+    return f"{sql(term, SUM)} BETWEEN {sql(least)} AND {sql(most)}"
+
+
+def _word_test(term: Term, negation: Negation) -> str:
+    """Write a condition on a code as one on its words."""
+    of, holds = term.args[0], [each != bool(negation) for each in term.value]
+    words = [word for word, kept in zip(of.type.words, holds, strict=True) if kept]
+    others = [word for word, kept in zip(of.type.words, holds, strict=True) if not kept]
+    if not words or not others:
+        return "TRUE" if words else "FALSE"
+    name = sql(of, SUM)
+    for some, rest, negated in ((words, others, ""), (others, words, "NOT ")):
+        pattern = _pattern(some, rest) if len(some) > MAX_LISTED_WORDS else None
+        if pattern is not None:
+            return f"{name} {negated}LIKE {_quoted(pattern)}"
+    if len(words) <= len(others):
+        return _one_of(name, map(_quoted, words), "")
+    return _one_of(name, map(_quoted, others), "NOT ")
+
+
+def _pattern(words: Sequence[str], others: Sequence[str]) -> str | None:
+    """Find a pattern for the beginning or the end that matches some words, and none of the others."""
+    first = _common_prefix(words).split(" ")
+    last = _common_prefix([word[::-1] for word in words])[::-1].split(" ")
+    for count in range(1, max(len(first), len(last)) + 1):
+        prefix, suffix = " ".join(first[:count]), " ".join(last[-count:])
+        if _is_plain(prefix) and not any(word.startswith(prefix) for word in others):
+            return f"{prefix}%"
+        if _is_plain(suffix) and not any(word.endswith(suffix) for word in others):
+            return f"%{suffix}"
+    return None
+
+
+def _common_prefix(words: Sequence[str]) -> str:
+    """Return the longest text that all words begin with, which is that of the first and the last one in order."""
+    pairs = zip(min(words), max(words), strict=False)
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text has characters, and none that patterns give a meaning."""
+    return bool(text) and not {"%", "_", "\\"} & set(text)
+
+
+def _match(term: Term, negation: Negation) -> str:
+    """Write the comparison of a text with a text, or with a pattern."""
+    name = sql(term.args[0], SUM)
+    if len(term.value) == 1:
+        return _one_of(name, [_quoted(term.value[0])], negation)
+    return f"{name} {negation}LIKE {_quoted('%'.join(term.value))}"
+
+
+def _one_of(name: str, values: Iterable[str], negation: Negation) -> str:
+    found = list(values)
+    match found:
+        case []:
+            return "TRUE" if negation else "FALSE"
+        case [value]:
+            return f"{name} {'<>' if negation else '='} {value}"
+    return f"{name} {negation}IN ({', '.join(found)})"
+
+
+def _value(type_: Type, value: int | str) -> str:
+    """Write a stored value of a type."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if value == NULL:
+        return "NULL"
+    match type_.kind:
+        case "date":
+            return f"DATE '{EPOCH + dt.timedelta(days=value)}'"
+        case "short":
+            return _quoted(unpack_short(value))
+        case "code":
+            return _quoted(type_.words[value])
+    text = f"{Decimal(value).scaleb(-type_.scale):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,147 @@
+"""Trees of programs as text: one part of a program is one line, with its inputs below it.
+
+A part that several others read is printed once, and referred to by its number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from deltamark.dataflow.codegen.built import ANSWER, Answer, Built
+from deltamark.dataflow.codegen.compiled import Compiled
+from deltamark.dataflow.codegen.program import Part
+from deltamark.dataflow.explain.describe import describe, title
+from deltamark.dataflow.explain.term_sql import listed, sql
+from deltamark.dataflow.operators.motifs.index import Indexed
+from deltamark.dataflow.plan.cardinality import expected_rows
+from deltamark.dataflow.plan.distribution import Exchange
+from deltamark.dataflow.plan.nodes import Filter, Input
+from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.traversal import is_consolidated
+
+MIN_SHOWN_BYTES = 50_000
+"""Less memory would be shown as 0.0 MB."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The changes that a part has emitted, and the seconds that its operators took."""
+
+    changes: int
+    seconds: float
+
+
+Measurements = Mapping[Part, Measurement]
+
+
+@dataclass
+class PlanTree:
+    """The trees of one or several programs, as a table of numbers with the trees in the last column."""
+
+    measured: Measurements = field(default_factory=dict)
+    _lines: list[tuple[Built | None, str]] = field(default_factory=list)
+    _numbers: dict[Built, int] = field(default_factory=dict)
+    _state: dict[Part, tuple[int, int]] = field(default_factory=dict)
+    _stored: dict[Part, Iterable[Term]] = field(default_factory=dict)
+
+    def add_heading(self, text: str) -> None:
+        """Add a line above the next trees."""
+        self._lines.append((None, text))
+
+    def add(self, compiled: Compiled, titles: Mapping[str, str] | None = None) -> None:
+        """Add the trees of a program. titles: replacements for the lines of answers, by the names of their plans."""
+        self._state |= state_sizes(compiled)
+        self._stored |= {each.part: each.arrangement.stored for each in compiled.arrangements}
+        for part in compiled.built:
+            if isinstance(part.role, Answer):
+                self._visit((part,), "", "", (titles or {}).get(part.role.name))
+
+    def _visit(self, path: Sequence[Built], fork: str, indent: str, text: str | None = None) -> None:
+        """Add the lines of the first part of a path, and of the parts below it: the rest, or the inputs of the part."""
+        part, rest = path[0], path[1:]
+        if part in self._numbers:
+            self._lines.append((None, f"{fork}{_brief(part)} (see #{self._numbers[part]})"))
+            return
+        self._numbers[part] = len(self._numbers) + 1
+        residual = " (residual)" if rest and isinstance(part.node, Filter) else ""
+        self._lines.append((part, f"{fork}{text or self._text(part)}{residual}"))
+        inputs = [rest] if rest else part.reads
+        for place, each in enumerate(inputs):
+            branch, line = ("└─ ", "   ") if place == len(inputs) - 1 else ("├─ ", "│  ")
+            self._visit(each, f"{indent}{branch}", f"{indent}{line}")
+
+    def _text(self, part: Built) -> str:
+        """Describe a part with its arguments."""
+        match part.role:
+            case None:
+                remark = f" ({part.remark})" if part.remark else ""
+                return f"{title(part.node)} {describe(part.node, part.columns)}".rstrip() + remark
+            case Answer(name):
+                named = "" if name == ANSWER else f" {name}"
+                consolidated = "" if is_consolidated(part.node) else ", consolidated"
+                return f"answer{named}{consolidated}: {listed(part.columns)}"
+            case Exchange() | Indexed():
+                return _brief(part)
+        stored = ", ".join(map(_stored, self._stored[part]))
+        return f"{_brief(part)}{': ' if stored else ''}{stored}"
+
+    def __str__(self) -> str:
+        if not self._lines:
+            return ""
+        columns = [_aligned(name, cells) for name, cells in self._cells().items() if any(cells)]
+        trees = ["plan", *(text for _, text in self._lines)]
+        return "\n".join("  ".join(row) for row in zip(*columns, trees, strict=True))
+
+    def _cells(self) -> Mapping[str, Sequence[str]]:
+        """Return the columns of numbers by their titles."""
+        kept = any(rows for rows, _ in self._state.values())
+        total = sum(each.seconds for each in self.measured.values()) or 1
+        columns: dict[str, list[str]] = defaultdict(list)
+        for part, _ in self._lines:
+            rows, size = self._state.get(part, (0, 0)) if part and kept else (0, 0)
+            measured = self.measured.get(part) if part else None
+            columns["#"].append(str(self._numbers[part]) if part else "")
+            columns["est. rows"].append(f"{math.ceil(expected_rows(part.node)):,}" if part else "")
+            columns["rows kept"].append(f"{rows:,}" if rows else "")
+            columns["memory"].append(f"{size / 1e6:.1f} MB" if size > MIN_SHOWN_BYTES else "")
+            columns["changes"].append(f"{measured.changes:,}" if measured else "")
+            columns["time"].append(f"{1e3 * measured.seconds:,.2f} ms" if measured and measured.seconds else "")
+            columns["share"].append(f"{measured.seconds / total:.0%}" if measured and measured.seconds else "")
+        return columns
+
+
+def _aligned(name: str, cells: Sequence[str]) -> list[str]:
+    width = max(map(len, [name, *cells]))
+    return [each.rjust(width) for each in (name, *cells)]
+
+
+def _brief(part: Built) -> str:
+    """Name a part, without the arguments that tell it from others of its name."""
+    match part.role:
+        case None:
+            return f"input {part.node.name}" if isinstance(part.node, Input) else title(part.node)
+        case Answer():
+            return "answer"
+        case Exchange():
+            return f"exchange {part.role}{' workers' if part.role.to == 'all' else ''}"
+        case Indexed():
+            return f"index from {part.role}"
+        case keys:
+            return f"arrangement by {listed(keys)}" if keys else "arrangement of all rows"
+
+
+def _stored(term: Term) -> str:
+    """Describe a term that an arrangement stores."""
+    return f"a bitmap of {len(term.args)} filters" if term.op == "passes" else sql(term)
+
+
+def state_sizes(compiled: Compiled) -> dict[Part, tuple[int, int]]:
+    """Return the rows and bytes that each part keeps."""
+    memory: dict[object, int] = defaultdict(int)
+    reserved = compiled.program.state_memory()
+    for address, size in compiled.program.memory.resident(reserved).items():
+        memory[reserved[address]] += size
+    return {part: (sum(state.rows() for state in states), memory[part]) for part, states in compiled.states().items()}

@@ -1,0 +1,66 @@
+"""Profiles: the time and the emitted changes of each operator, measured by calling the operators one by one.
+
+The interpreter itself measures nothing, so that a normal run pays nothing. A call from Python costs a microsecond or
+two, which the time of an operator includes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from deltamark.dataflow.codegen.compiled import Compiled
+from deltamark.dataflow.codegen.program import Loop, Op, Part
+from deltamark.dataflow.explain.tree import Measurement
+from deltamark.dataflow.kernels.core.blocks import Operator
+from deltamark.dataflow.kernels.loops.iterate import IterateBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
+
+
+class Profile:
+    """Runs a program one operator after another, each over a whole feed, and measures them by their parts."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled, self._program = compiled, compiled.program
+        self._nanoseconds: Counter[Part] = Counter()
+        self._changes: Counter[Part] = Counter()
+        self._divided: Loop | None = None
+        self._steps: list[tuple[Part, Loop]] = []
+
+    def run(self, loop: Loop, start: int, wait: Callable[[], None]) -> None:
+        """Run a loop as `Program.run` does. A feed must be one slice."""
+        if loop is not self._divided:
+            self._divide(loop)
+        self._program.run(self._slicing, start, wait)
+        for part, step in self._steps:
+            started = time.perf_counter_ns()
+            self._program.run(step, 0, wait)
+            self._nanoseconds[part] += time.perf_counter_ns() - started
+        for each in self._compiled.built:
+            if each.rows_cell:
+                self._changes[each] += self._program.address(each.rows_cell)
+
+    def measurements(self) -> dict[Part, Measurement]:
+        """Return what was measured so far. The operators inside a loop count as one, and emit an unknown number."""
+        counted = [each for each in self._compiled.built if each.rows_cell]
+        return {each: Measurement(self._changes[each], self._nanoseconds[each] / 1e9) for each in counted}
+
+    def _divide(self, loop: Loop) -> None:
+        """Make a loop that only takes the next slice, and one for each operator."""
+        for _, step in self._steps:
+            self._program.memory.release(step.block)
+        self._slicing = self._program.loop([each.block for each in self._compiled.inputs.values()], [])
+        ops = {each.block: each for each in self._program.ops}
+        remaining = [ops[block] for block in loop.ops]
+        self._steps = []
+        while remaining:
+            size = _size_of_step(remaining[0])
+            self._steps.append((remaining[0].part, self._program.loop([], remaining[:size])))
+            del remaining[:size]
+        self._divided = loop
+
+
+def _size_of_step(op: Op) -> int:
+    """Return the number of operators that must run together: a loop with its body, or one."""
+    return 1 + IterateBlock(op.block).length if Operator(op.block).opcode == Opcode.ITERATE else 1

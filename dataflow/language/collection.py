@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from deltamark.dataflow.language import schemas
 from deltamark.dataflow.language.aggregates import sums_of
-from deltamark.dataflow.language.expr import Expr, RatioExpr, SumExpr, count
+from deltamark.dataflow.language.expr import Expr, Operand, RatioExpr, SumExpr, count
 from deltamark.dataflow.language.iteration import looped
 from deltamark.dataflow.language.synonyms import COLLECTION
 from deltamark.dataflow.plan import nodes
@@ -54,7 +54,7 @@ class Collection:
         """Keep the rows that satisfy a condition: `sales.where((col.price > 5) & (col.shop == 3))`."""
         return Collection(nodes.Filter(self.node, condition(predicate, self.schema), schema=self.schema))
 
-    def select(self, *names: str, **exprs: Any) -> Collection:
+    def select(self, *names: str, **exprs: Operand) -> Collection:
         """Keep some columns and add computed ones: `sales.select("shop", twice=2 * col.price)`."""
         schemas.refuse_repeated([*names, *exprs])
         copied = {name: column_value(name, self.schema) for name in names}

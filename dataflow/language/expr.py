@@ -6,20 +6,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltamark.dataflow.language.synonyms import EXPR
 from deltamark.errors import DeltamarkError, unknown_attribute
 
-Operand = Any
-"""An expression, or a Python value: int, Decimal, date or str."""
-
 ExprOp = Literal[
     "column", "add", "subtract", "multiply", "divide", "equal", "less", "and", "or", "not", "is_in", "like",
     "substring", "year", "when", "is_null", "coalesce",
 ]  # fmt: skip
+
+
+Value = int | Decimal | dt.date | str
+"""A constant in an expression."""
 
 
 class Expr:
@@ -103,7 +106,7 @@ class Expr:
         """Test for a range, including both ends: `col.day.between(date(1994, 1, 1), date(1994, 12, 31))`."""
         return (self >= low) & (self <= high)
 
-    def is_in(self, values: Iterable[Any]) -> Expr:
+    def is_in(self, values: Iterable[Value]) -> Expr:
         """Test for one of several constants: `col.mode.is_in(["AIR", "RAIL"])`."""
         if isinstance(values, str):
             raise DeltamarkError("not a list of values", repr(values), "write [...]")
@@ -193,6 +196,10 @@ class When:
 def when(condition: Operand, value: Operand) -> When:
     """Begin a conditional expression (CASE): `when(col.kind == "refund", -col.price).otherwise(col.price)`."""
     return When(condition, value)
+
+
+Operand = Expr | Value
+"""An expression, or a constant."""
 
 
 class _Columns:

@@ -1,27 +1,24 @@
 """Binding: an expression gets the types of a collection and becomes a term.
 
-Numbers are aligned to one scale here, comparisons with ratios are multiplied out, and text predicates on codes become
-tables, so that only arithmetic on int64 is left to evaluate.
+Numbers are aligned to one scale here, and comparisons with ratios are multiplied out.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from deltamark.dataflow.language.expr import Expr, ExprOp
-from deltamark.dataflow.plan.terms import Ratio, Term, aligned, column, disjunction, number, product, rescaled
-from deltamark.dataflow.types import BOOL, SHORT, SHORT_BYTES, Schema, Type, date_type, integer, pack_short
+from deltamark.dataflow.plan.constants import like, literal, one_of, word_comparison
+from deltamark.dataflow.plan.terms import Ratio, Term, aligned, column, number, product, rescaled
+from deltamark.dataflow.types import BOOL, EPOCH, SHORT, SHORT_BYTES, Schema, integer
 from deltamark.errors import DeltamarkError
 
-EPOCH = dt.date(1970, 1, 1)
 Comparison = Literal["equal", "less"]
 
 ONE = number(1)
@@ -30,7 +27,7 @@ ONE = number(1)
 FIRST_DAY, LAST_DAY = ((day - EPOCH).days for day in (dt.date.min, dt.date.max))
 
 
-def bind(expr: Any, schema: Schema) -> Term:
+def bind(expr: object, schema: Schema) -> Term:
     """Give an expression, or a plain value, the types of a collection; raise an error for types that do not fit."""
     bound = bind_value(expr, schema)
     if isinstance(bound, Ratio):
@@ -38,10 +35,10 @@ def bind(expr: Any, schema: Schema) -> Term:
     return bound
 
 
-def bind_value(expr: Any, schema: Schema) -> Term | Ratio:
+def bind_value(expr: object, schema: Schema) -> Term | Ratio:
     """Bind an expression that may be a ratio."""
     if not isinstance(expr, Expr):
-        return _literal(expr)
+        return literal(expr)
     match expr.op:
         case "column":
             return column_value(expr.args[0], schema)
@@ -66,28 +63,12 @@ def column_value(name: str, schema: Schema) -> Term | Ratio:
     return column(name, schema[name])
 
 
-def condition(expr: Any, schema: Schema) -> Term:
+def condition(expr: object, schema: Schema) -> Term:
     """Bind an expression that must be a condition."""
     term = bind(expr, schema)
     if term.type.kind != "bool":
         raise DeltamarkError("not a condition", f"{expr!r} is {term.type}", "compare it with something")
     return term
-
-
-def _literal(value: Any) -> Term:
-    strange = isinstance(value, bool | dt.datetime) or (isinstance(value, Decimal) and not value.is_finite())
-    if strange or not isinstance(value, int | Decimal | dt.date | str):
-        remedy = "write an int, Decimal('0.05'), a date or str"
-        raise DeltamarkError("not a value of an expression", f"{value!r} ({type(value).__name__})", remedy)
-    if isinstance(value, int):
-        return number(value)
-    if isinstance(value, Decimal):
-        exponent = min(int(value.as_tuple().exponent), 0)
-        return number(int(value.scaleb(-exponent)), -exponent)
-    if isinstance(value, dt.date):
-        days = (value - EPOCH).days
-        return Term.of("literal", (), date_type(days, days), days)
-    return Term.of("literal", (), Type("text"), value)
 
 
 def _numbers(expr: Expr, schema: Schema) -> tuple[Term, Term]:
@@ -161,9 +142,9 @@ def _comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
     for term in (left, right):
         _must_be(term, ("int", "date", "code", "short", "text"), expr)
     if right.op == "literal" and right.type.kind == "text":
-        return _with_word(op, left, right.value, lambda word, other: word < other)
+        return word_comparison(op, left, right.value, lambda word, other: word < other)
     if left.op == "literal" and left.type.kind == "text":
-        return _with_word(op, right, left.value, lambda word, other: word > other)
+        return word_comparison(op, right, left.value, lambda word, other: word > other)
     if left.type.comparable != right.type.comparable or (left.type.kind == "text" and op != "equal"):
         raise DeltamarkError("cannot be compared", f"{left} is {left.type}, {right} is {right.type}", "convert one")
     if left.type.kind == "int":
@@ -171,71 +152,16 @@ def _comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
     return Term.of(op, (left, right), BOOL)
 
 
-def _with_word(op: Comparison, term: Term, word: str, less: Callable[[str, str], bool]) -> Term:
-    """Compare a column of codes, short texts or texts with a word."""
-    match term.type.kind:
-        case "code":
-            test = (lambda other: other == word) if op == "equal" else (lambda other: less(other, word))
-            return _lookup(term, tuple(test(other) for other in term.type.words))
-        case "short" if op == "equal":
-            return _member(term, (word,))
-        case "text" if op == "equal":
-            return Term.of("match", (term,), BOOL, (word,))
-    raise DeltamarkError("cannot be compared", f"{term} ({term.type}) with {word!r}", "compare like with like")
-
-
-def _lookup(term: Term, table: tuple[bool, ...]) -> Term:
-    """Return a condition on a code, as a table of its value for each code."""
-    return Term.of("lookup", (term,), BOOL, table)
-
-
-def _member(term: Term, values: tuple[Any, ...]) -> Term:
-    """Return the condition that a term is one of some values, which are stored as sorted integers."""
-    if term.type.kind == "short":
-        for value in values:
-            if not isinstance(value, str):
-                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {value!r}", "use its own type")
-        stored = [packed for value in values if (packed := pack_short(value)) is not None]
-    else:
-        literals = [_literal(value) for value in values]
-        for literal in literals:
-            if literal.type.kind != term.type.kind or literal.type.scale > term.type.scale:
-                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {literal}", "use its own type")
-        scale = term.type.scale
-        stored = [rescaled(literal, scale).value if scale else literal.value for literal in literals]
-    return Term.of("member", (term,), BOOL, tuple(sorted(set(stored))))
-
-
 def _is_in(expr: Expr, schema: Schema) -> Term:
-    term, values = bind(expr.args[0], schema), expr.args[1]
+    term = bind(expr.args[0], schema)
     _must_be(term, ("int", "date", "code", "short", "text"), expr)
-    if term.type.kind == "text":
-        return disjunction([Term.of("match", (term,), BOOL, (_text(value),)) for value in values])
-    if term.type.kind == "code":
-        for value in values:
-            if not isinstance(value, str):
-                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {value!r}", "use its own type")
-        return _lookup(term, tuple(word in values for word in term.type.words))
-    return _member(term, values)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise DeltamarkError("not a text", repr(value), "write a str")
-    return value
+    return one_of(term, expr.args[1])
 
 
 def _like(expr: Expr, schema: Schema) -> Term:
-    term, pattern = bind(expr.args[0], schema), expr.args[1]
+    term = bind(expr.args[0], schema)
     _must_be(term, ("code", "text"), expr)
-    if not isinstance(pattern, str):
-        raise DeltamarkError("not a pattern", repr(pattern), "write a str, with % for any text")
-    if term.type.kind == "code":
-        regex = re.compile(re.escape(pattern).replace("%", ".*").replace("_", "."), re.DOTALL)
-        return _lookup(term, tuple(bool(regex.fullmatch(word)) for word in term.type.words))
-    if "_" in pattern:
-        raise DeltamarkError("a pattern for stored text has % alone", repr(pattern), "leave _ out")
-    return Term.of("match", (term,), BOOL, tuple(pattern.split("%")))  # prefix, then pieces in order, suffix
+    return like(term, expr.args[1])
 
 
 def _substring(expr: Expr, schema: Schema) -> Term:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 DIGEST_BYTES = 16
 
-_interned: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
+_interned: WeakValueDictionary[bytes, PlanNode] = WeakValueDictionary()
 
 
 class _Interning(type):
     """Returns the existing node when one of equal content is constructed."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> PlanNode:
         node = super().__call__(*args, **kwargs)
         return _interned.setdefault(node.digest, node)
 
@@ -67,11 +67,11 @@ class PlanNode(metaclass=_Interning):
     def __str__(self) -> str:
         return self.operation
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), _values(self))
 
 
-def _rebuilt(kind: type[Node], values: Mapping[str, Any]) -> Node:
+def _rebuilt(kind: Callable[..., Node], values: Mapping[str, object]) -> Node:
     return kind(**values)
 
 
@@ -104,7 +104,7 @@ def _with_nodes(value: Any, nodes: Iterator[Node]) -> Any:
     return value
 
 
-def _content(value: Any) -> Any:
+def _content(value: object) -> object:
     """Spell out a field, with the types of values: 1, 1.0 and True compare as equal, and are different content."""
     match value:
         case PlanNode():

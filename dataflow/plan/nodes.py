@@ -260,7 +260,7 @@ Node: TypeAlias = (
     Input | Filter | Project | Concat | Negate | Aggregate | Threshold | Join | Extreme | TopK | MovingThreshold
     | NullRow | Consolidate | Iterate | Variable | Extend | Seek | Measure
 )  # fmt: skip
-"""Any operation."""
+"""The union of all operations."""
 
 INDEX_READERS = (Extend, Seek, Measure)
 

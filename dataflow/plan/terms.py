@@ -22,7 +22,7 @@ MOST_SHOWN = 40
 """Characters of a value in an explanation; a longer one is cut."""
 
 
-_interned: WeakValueDictionary[Any, Term] = WeakValueDictionary()
+_interned: WeakValueDictionary[tuple[object, ...], Term] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -56,7 +56,7 @@ class Term:
             return inner[0]
         return f"{self.op}({', '.join([*map(str, self.args), *inner])})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (self.op, self.args, self.type, self.value)
 
     @classmethod
@@ -97,7 +97,7 @@ def _rebuilt(op: TermOp, args: tuple[Term, ...], type_: Type, value: Any) -> Ter
     return Term.of(op, args, type_, value)
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     text = repr(value) if not isinstance(value, str) else value
     return text if len(text) < MOST_SHOWN else f"{text[: MOST_SHOWN - 4]}..."
 

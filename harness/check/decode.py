@@ -11,8 +11,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from deltamark.dataflow.plan.binder import EPOCH
-from deltamark.dataflow.types import NULL, Schema, Type, unpack_short
+from deltamark.dataflow.types import EPOCH, NULL, Schema, Type, unpack_short
 
 Value = int | Decimal | dt.date | str | float | None
 

@@ -6,7 +6,6 @@ from collections.abc import Collection as Names
 from collections.abc import Sequence
 from typing import assert_never
 
-from deltamark.dataflow.explain.term_sql import PRODUCT, identifier, listed, sql
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,
@@ -31,6 +30,7 @@ from deltamark.dataflow.plan.nodes import (
     TopK,
     Variable,
 )
+from deltamark.dataflow.plan.term_sql import PRODUCT, identifier, listed, sql
 from deltamark.dataflow.plan.terms import Term
 
 

@@ -14,11 +14,11 @@ from deltamark.dataflow.codegen.built import ANSWER, Answer, Built
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.program import Part
 from deltamark.dataflow.explain.describe import describe, title
-from deltamark.dataflow.explain.term_sql import listed, sql
 from deltamark.dataflow.operators.motifs.index import Indexed
 from deltamark.dataflow.plan.cardinality import expected_rows
 from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.nodes import Filter, Input
+from deltamark.dataflow.plan.term_sql import listed, sql
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import is_consolidated
 

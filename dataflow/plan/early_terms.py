@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from deltamark.dataflow.plan.interning import term_digest
 from deltamark.dataflow.plan.nodes import Aggregate, Filter, Join, Node, Project
 from deltamark.dataflow.plan.pruning import prune
+from deltamark.dataflow.plan.term_sql import sql
 from deltamark.dataflow.plan.terms import Term, column, replaced, substituted
 from deltamark.dataflow.types import Field, Schema
 
@@ -57,10 +59,15 @@ def _early_terms(rows: Node, terms: Sequence[Term]) -> Mapping[Term, Term]:
         join = join.rows
     if not isinstance(join, Join):
         return {}
-    early = {each: column(str(each), each.type) for term in terms for each in _of_one_side(join, term)}
+    early = {each: column(_name(each), each.type) for term in terms for each in _of_one_side(join, term)}
     before = _columns([*terms, *conditions])
     after = _columns([*(replaced(term, early) for term in terms), *conditions])
     return early if len(after) < len(before) else {}
+
+
+def _name(term: Term) -> str:
+    """Return a name that no other column has: the text of a term does not tell all terms apart."""
+    return f"{term_digest(term)}\0{sql(term)}"
 
 
 def _columns(terms: Iterable[Term]) -> frozenset[str]:

@@ -51,8 +51,7 @@ class PlanNode(metaclass=_Interning):
     @cached_property
     def digest(self) -> bytes:
         """A name for the content, the same in every process."""
-        content = type(self).__name__, *map(_content, _values(self).values())
-        return hashlib.blake2b(repr(content).encode(), digest_size=DIGEST_BYTES).digest()
+        return _digest((type(self).__name__, *map(_content, _values(self).values())))
 
     @property
     def operation(self) -> str:
@@ -69,6 +68,15 @@ class PlanNode(metaclass=_Interning):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), _values(self))
+
+
+def term_digest(term: Term) -> str:
+    """Return a name for the content of a term, the same in every process."""
+    return _digest(_content(term)).hex()
+
+
+def _digest(content: object) -> bytes:
+    return hashlib.blake2b(repr(content).encode(), digest_size=DIGEST_BYTES).digest()
 
 
 def _rebuilt(kind: Callable[..., Node], values: Mapping[str, object]) -> Node:

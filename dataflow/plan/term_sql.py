@@ -45,8 +45,8 @@ def sql(term: Term, within: int = 0) -> str:
 
 
 def identifier(name: str) -> str:
-    """Write the name of a column, in quotes if SQL needs them."""
-    name = name.replace("\0", " ")
+    """Write the name of a column, in quotes if SQL needs them. A part up to a NUL only makes the name unique."""
+    name = name.rpartition("\0")[2]
     plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in RESERVED
     return name if plain else '"' + name.replace('"', '""') + '"'
 

@@ -81,12 +81,12 @@ def _member(term: Term, values: Iterable[object]) -> Term:
     if term.type.kind == "short":
         stored = [packed for word in _words(term, values) if (packed := pack_short(word)) is not None]
     else:
-        literals = [literal(value) for value in values]
-        for literal in literals:
-            if literal.type.kind != term.type.kind or literal.type.scale > term.type.scale:
-                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {literal}", "use its own type")
+        constants = [literal(value) for value in values]
+        for constant in constants:
+            if constant.type.kind != term.type.kind or constant.type.scale > term.type.scale:
+                raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {constant}", "use its own type")
         scale = term.type.scale
-        stored = [rescaled(literal, scale).value if scale else literal.value for literal in literals]
+        stored = [rescaled(each, scale).value if scale else each.value for each in constants]
     return Term.of("member", (term,), BOOL, tuple(sorted(set(stored))))
 
 

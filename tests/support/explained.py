@@ -1,0 +1,17 @@
+"""Readers of explanations: the lines of a tree by the kind of their part, and the readers of a part."""
+
+from __future__ import annotations
+
+import re
+
+
+def parts(explanation: str, kind: str) -> list[str]:
+    """Return the text of each part of a kind. A part that several others read is one line."""
+    numbered = re.compile(rf"\s*\d+ .*?(?:─ )?({kind}\b.*)")
+    return [found[1] for line in explanation.splitlines() if (found := numbered.fullmatch(line))]
+
+
+def readers(explanation: str, text: str) -> int:
+    """Count the parts that read the part with a text."""
+    (line,) = (line for line in explanation.splitlines() if line.endswith(text) and line.split()[0].isdigit())
+    return 1 + explanation.count(f"(see #{line.split()[0]})")

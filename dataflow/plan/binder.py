@@ -58,7 +58,8 @@ def ratio_columns(name: str) -> tuple[str, str]:
 def column_value(name: str, schema: Schema) -> Term | Ratio:
     """Return a column, or the ratio that is kept in two columns."""
     numerator, denominator = ratio_columns(name)
-    if name not in schema and numerator in schema and denominator in schema:
+    names = schema.names
+    if isinstance(name, str) and name not in names and numerator in names and denominator in names:
         return Ratio(column(numerator, schema[numerator]), column(denominator, schema[denominator]))
     return column(name, schema[name])
 

@@ -159,7 +159,7 @@ def test_a_type_is_written_as_what_makes_it():
 
 def test_readable_forms():
     assert repr(sales.count(by="shop")) == (
-        "Collection of at most 99 rows\n  shop   integer(1, 99)\n  count  integer(0, 1000000)"
+        "Collection of at most 99 rows\n  shop   integer(1, 99)\n  count  integer(1, 1000000)"
     )
     words = code_type(tuple(f"word {number:03}" for number in range(200)))
     assert max(map(len, repr(Schema((Field("word", words),), 1)).splitlines())) < 80

@@ -1,1 +1,1 @@
-"""Commands that show results: tables, the report, and the README's tables."""
+"""Commands that show results: tables, the report, and the published page of results."""

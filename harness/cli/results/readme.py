@@ -1,6 +1,6 @@
-"""Write the tables of the reference records into the README.
+"""Write the tables of the reference records into docs/results.md, and draw the README's figure from them.
 
-The records lie in results/reference; the tables go between the markers of the README.
+The records lie in results/reference; the tables go between the markers of the page.
 
 `make readme MACHINE=...` first replaces the reference of one suite by the last records of that directory of results.
 """
@@ -21,6 +21,7 @@ from deltamark.harness.cli.sweep_options import add_results, add_suite
 from deltamark.harness.console.console import say
 from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import folded, markdown
+from deltamark.harness.report.crossover_figure import crossover_figure
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.record import TPCH, Record, latest, of_queries
 from deltamark.harness.results.session import Header
@@ -28,7 +29,9 @@ from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.tables import tables
 
 ROOT = machine.ROOT
-README, REFERENCE = ROOT / "README.md", "reference"
+PAGE, REFERENCE = ROOT / "docs" / "results.md", "reference"
+FIGURE = ROOT / "docs" / "figures" / "maintain-or-recompute.svg"
+FIGURE_SF = "1"
 BEGIN, END = "<!-- tables: made by make readme -->\n", "<!-- end of tables -->\n"
 UNFOLDED = ("physical", "product", "workers")
 """The post's tables."""
@@ -48,11 +51,16 @@ def run(args: argparse.Namespace) -> int:
     reference = args.results / REFERENCE
     if directory(args) != reference:
         _replace_reference(args, reference)
-    readme = with_tables(README.read_text(encoding="utf-8"), section(reference))
-    with naming(README):
-        README.write_text(readme, encoding="utf-8")
-    say(f"{README}: tables of {reference}")
+    _write(PAGE, with_tables(PAGE.read_text(encoding="utf-8"), section(reference)))
+    if svg := figure(reference):
+        _write(FIGURE, svg)
     return 0
+
+
+def _write(path: Path, content: str) -> None:
+    with naming(path):
+        path.write_text(content, encoding="utf-8")
+    say(f"written from the reference records: {path}")
 
 
 def _replace_reference(args: argparse.Namespace, reference: Path) -> None:
@@ -114,10 +122,17 @@ def _tpch_tables(of_suite: Sequence[Record]) -> list[str]:
     return parts
 
 
-def with_tables(readme: str, tables_text: str) -> str:
+def figure(reference: Path) -> str:
+    """Draw the README's figure; return nothing if the records do not have its numbers."""
+    named = {table.name: table for table in tables(of_queries(store.read(reference).records, FIGURE_SF), FIGURE_SF)}
+    table = named.get("crossover")
+    return crossover_figure(table, FIGURE_SF) if table and table.foot else ""
+
+
+def with_tables(page: str, tables_text: str) -> str:
     """Replace the text between the markers."""
-    before, begin, rest = readme.partition(BEGIN)
+    before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise DeltamarkError("no place for tables in the README", f"{BEGIN.strip()} ... {END.strip()}", "restore it")
+        raise DeltamarkError("no place for tables", f"{PAGE}: {BEGIN.strip()} ... {END.strip()}", "restore it")
     return f"{before}{begin}\n{tables_text}\n{end}{after}"

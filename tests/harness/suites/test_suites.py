@@ -276,7 +276,7 @@ def kept(tmp_path):
     return tmp_path
 
 
-def test_the_readme_shows_the_suites_that_have_records(kept, tmp_path):
+def test_results_show_the_suites_that_have_records(kept, tmp_path):
     assert section(tmp_path / "nothing") == ""
     shown = section(kept / "machine")
     assert shown.startswith("### Graphs\n\nCPU, 2 cores")
@@ -285,8 +285,8 @@ def test_the_readme_shows_the_suites_that_have_records(kept, tmp_path):
 
 
 def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch, tmp_path):
-    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
-    readme.README.write_text(f"# before\n{readme.BEGIN}old\n{readme.END}after\n")
+    monkeypatch.setattr(readme, "PAGE", tmp_path / "results.md")
+    readme.PAGE.write_text(f"# before\n{readme.BEGIN}old\n{readme.END}after\n")
     with store.writing(kept / readme.REFERENCE) as writer:
         add(writer, [load(), replace(measured()[0], rows=(TableRow("old"),))])
         writer.add_session(HEADER)
@@ -295,7 +295,7 @@ def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch,
     assert [row.name for each in stored for row in each.rows] == ["1 x 1000", *MOTIFS]
     command = store.sessions(kept / readme.REFERENCE)["session"]["argv"]
     assert command == "python -m harness bench SUITE=graph --runs 1", "where things lay is left out"
-    written = readme.README.read_text()
+    written = readme.PAGE.read_text()
     assert written.startswith("# before\n")
     assert written.endswith("after\n")
     assert [line for line in written.splitlines() if line.startswith("### ")] == ["### Graphs", "### Sharing"]

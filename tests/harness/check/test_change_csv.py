@@ -1,4 +1,4 @@
-"""Changes as CSV: equal to Python's csv module, and digested as by the plain Python of the README."""
+"""Changes as CSV: equal to Python's csv module, and digested as by the plain Python of the manual."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from deltamark.dataflow.types import (
 from deltamark.harness.check.change_csv import BLOCK_ROWS, ChangeCsv, Digest
 from deltamark.harness.check.decode import answer_columns, in_order, reader
 
-(PLAIN,) = re.findall(r"```python\n(import sys.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+(PLAIN,) = re.findall(r"```python\n(import sys.*?)```", (ROOT / "docs" / "queries.md").read_text(), re.DOTALL)
 
 WORDS = ("", "a,b", 'b"c', "d")
 SCHEMA = Schema(

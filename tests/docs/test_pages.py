@@ -1,0 +1,94 @@
+"""The pages of the manual are current: links, files, figures and numbers."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from support.manual import PAGES, headings
+from support.paths import ROOT
+
+from deltamark.harness.cli.main import main
+from deltamark.harness.cli.results.readme import FIGURE, PAGE, REFERENCE, figure, section, with_tables
+
+README = PAGES["README.md"]
+RECORDS = ROOT / "results" / REFERENCE
+REGENERATE = "make readme writes them"
+FOLDERS = "datagen|dataflow|deltamark|docs|examples|harness|queries|results|tests"
+NUMBER = r"\d[\d,.]*(?:x| µs| ms| MB| rows)"
+
+
+def test_results_are_those_of_the_reference_records():
+    assert with_tables(PAGE.read_text(encoding="utf-8"), section(RECORDS)) == PAGE.read_text(encoding="utf-8"), (
+        REGENERATE
+    )
+
+
+def test_the_figure_is_that_of_the_reference_records():
+    assert figure(RECORDS) == FIGURE.read_text(encoding="utf-8"), REGENERATE
+
+
+def test_the_figure_has_two_color_schemes_and_a_description():
+    svg = FIGURE.read_text(encoding="utf-8")
+    root = ET.fromstring(svg)
+    names = [child.tag.rpartition("}")[2] for child in root]
+    assert names[:2] == ["title", "desc"]
+    assert "prefers-color-scheme: dark" in svg
+    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_alternative_text_has_the_numbers_of_the_figure():
+    (text, path) = re.search(r"!\[([^]]*)\]\(([^)]*)\)", README).groups()
+    assert ROOT / path == FIGURE
+    times = re.findall(r"[\d.]+ [µm]s", " ".join(text.split()))
+    described = re.search("<desc>(.*)</desc>", FIGURE.read_text(encoding="utf-8")).group(1)
+    assert sorted(times) == sorted(re.findall(r"[\d.]+ [µm]s", described))
+
+
+FINDINGS = re.findall(r"^\d\. (.*?)(?=^\d\. |^$)", README, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("finding", FINDINGS, ids=lambda finding: finding.split("**")[1])
+def test_findings_quote_the_numbers_of_their_command(finding, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = " ".join(finding.split())
+    (command,) = re.findall("`make (tables [^`]*)`", text)
+    assert main(command.split()) == 0
+    printed = capsys.readouterr().out.replace("us", "µs")
+    numbers = re.findall(NUMBER, text)
+    assert len(numbers) >= 4
+    for number in numbers:
+        assert re.search(rf"(?<![\d.,]){re.escape(number.removesuffix(' rows').removesuffix(' MB'))}(?![\d.])", printed)
+
+
+def test_there_are_three_findings_with_caveats():
+    assert len(FINDINGS) == README.count("*Caveats:*") == 3
+
+
+def test_the_readme_is_short_and_names_every_page():
+    assert len(README.splitlines()) <= 150
+    assert [page for page in PAGES if page != "README.md" and f"({page})" not in README] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_pages_and_headings(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", PAGES[page]):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), link
+        assert not anchor or anchor in headings(target.read_text(encoding="utf-8")), link
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_files_exist(page):
+    named = re.findall(rf"[`>]((?:{FOLDERS})/[\w/.-]*)[`\"]", PAGES[page])
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_glossary_is_sorted():
+    terms = re.findall(r"^\| \*\*(.*?)\*\* \|", PAGES["docs/glossary.md"], re.MULTILINE)
+    assert len(terms) > 30
+    assert terms == sorted(terms, key=str.lower)

@@ -1,7 +1,7 @@
 """Changes as lines of CSV, `time,diff,columns...`, and the digest of a stream, computed from these lines.
 
 The digest is the number of lines, and the sum modulo 2^128 of a hash of the UTF-8 bytes of each line. It depends on
-every byte of every line, and not on the order of the lines. README has the same digest in plain Python.
+every byte of every line, and not on the order of the lines. docs/queries.md has the same digest in plain Python.
 """
 
 from __future__ import annotations

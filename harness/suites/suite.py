@@ -28,7 +28,7 @@ def refuse_others(suite: str, settings: Iterable[str], given: Iterable[str]) -> 
 class Suite(ABC):
     NAME: ClassVar[str]
     TITLE: ClassVar[str]
-    """The heading in the README."""
+    """The heading in docs/results.md."""
     CODE: ClassVar[str]
     """The package of the harness whose code takes part in the suite's numbers, beside machine.MEASURED."""
 

@@ -1,7 +1,7 @@
 """Print the changes of a query's answer as CSV, or their digest.
 
 Each line is one changed row at one logical time; the lines are ordered. With --digest, only their number and a 128-bit
-digest are printed. The digest does not depend on the order of the lines; README computes it in plain Python.
+digest are printed. The digest does not depend on the order of the lines; docs/queries.md computes it in plain Python.
 
 Example: make changes QUERY=q05 SF=0.01
 """

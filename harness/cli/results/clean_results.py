@@ -1,4 +1,4 @@
-"""Remove the records of this machine. Published numbers and the reference records of the README stay."""
+"""Remove the records of this machine. Published numbers and the reference records stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the terminal and the README as HTML, sortable by the numbers of their entries."""
+"""The tables of the terminal and of docs/results.md as HTML, sortable by the numbers of their entries."""
 
 from __future__ import annotations
 

@@ -60,13 +60,13 @@ CASES = [("4-clique", "broadcast"), ("triangle", "exchange")]
 
 @pytest.mark.parametrize("name", ["triangle", "4-clique"])
 def test_a_graph_that_does_not_change(name, edges, capsys):
-    assert "as DuckDB says" in answer(capsys, edges, name, "--static", "--batch", "300", "--check", "1")
+    assert "verified with DuckDB" in answer(capsys, edges, name, "--static", "--batch", "300", "--check", "1")
 
 
 @pytest.mark.parametrize(("name", "indexes"), CASES)
 def test_edges_that_come_and_go(name, indexes, edges, capsys):
     words = name, "--workload", "half", "--batch", "40", "--variant", "fixed", "--indexes", indexes, "--check", "9"
-    assert "as DuckDB says after 2 of 2 batches" in answer(capsys, edges, *words)
+    assert "verified with DuckDB after 2 of 2 batches" in answer(capsys, edges, *words)
 
 
 def test_rows_are_those_of_one_worker(edges, capsys):

@@ -33,6 +33,7 @@ from deltamark.harness.chaos.strike import Strike
 from deltamark.harness.chaos.trial import Trial, attempt, measure
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
+from deltamark.harness.console.console import say
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
@@ -65,13 +66,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     _check(args)
     seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
-    print(f"SEED={seed}", flush=True)
+    say(f"SEED={seed}")
     # a shell's background process ignores SIGINT, and so would all processes that it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
     violations = {kind: list(_strike(kind, args, Random(f"{seed} {kind}"))) for kind in args.kinds}  # noqa: S311
     for kind, results in violations.items():
         planned = f" of {args.times}" if len(results) < args.times else ""
-        print(f"{kind}: {len(results)}{planned} struck, {sum(results)} broke a law")
+        say(f"{kind}: {len(results)}{planned} struck, {sum(results)} broke a law")
     return int(any(sum(results) or len(results) < args.times for results in violations.values()))
 
 
@@ -105,7 +106,7 @@ def _strike(kind: str, args: argparse.Namespace, chance: Random) -> Violations:
 def _try(kind: str, trial: Trial, times: int, chance: Random) -> Violations:
     undisturbed = measure(trial)
     problems = f", but {'; '.join(undisturbed.problems)}" if undisturbed.problems else ""
-    print(f"{kind}: an undisturbed run takes {undisturbed.seconds:.2f} s{problems}", flush=True)
+    say(f"{kind}: an undisturbed run takes {undisturbed.seconds:.2f} s{problems}")
     if undisturbed.problems:
         yield True
         return
@@ -116,7 +117,7 @@ def _try(kind: str, trial: Trial, times: int, chance: Random) -> Violations:
         outcome = attempt(trial, Strike.drawn(chance), undisturbed.seconds)
         if outcome is not None:
             done += 1
-            print(f"{kind} {done}/{times}: {outcome}", flush=True)
+            say(f"{kind} {done}/{times}: {outcome}")
             yield bool(outcome.problems)
 
 
@@ -134,12 +135,12 @@ def _strike_spark(args: argparse.Namespace, chance: Random) -> Violations:
             undisturbed = survive(cell, dataset, KillPlan("driver", 0, 0.0), chance)
             lengths[name, workers] = undisturbed.committed
             problems = "".join(f"; {problem}" for problem in undisturbed.problems)
-            print(f"{SPARK}: {cell} takes {undisturbed.committed:.2f} s after its first commit{problems}", flush=True)
+            say(f"{SPARK}: {cell} takes {undisturbed.committed:.2f} s after its first commit{problems}")
         outcome = survive(cell, dataset, KillPlan(victim, args.kills, lengths[name, workers]), chance)
         if outcome.kills or outcome.problems:
             done += 1
             kills = f"{', '.join(outcome.kills)}; {outcome.starts} starts, {outcome.seconds:.0f} s"
-            print(f"{SPARK} {done}/{args.times}: {cell}: {kills}; {_laws(outcome.problems)}", flush=True)
+            say(f"{SPARK} {done}/{args.times}: {cell}: {kills}; {_laws(outcome.problems)}")
             yield bool(outcome.problems)
 
 

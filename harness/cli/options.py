@@ -32,13 +32,18 @@ MIN_SECONDS, MAX_SECONDS = 0.001, 1_000_000
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the settings of the data."""
-    add_sf(parser)
-    parser.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="directory of the data")
-    text = "Spark master (default: local[*], and for queries on Spark a cluster on this machine)"
+    group = parser.add_argument_group("data")
+    add_sf(group)
+    group.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="directory of the data")
+    add_master(group)
+
+
+def add_master(parser: argparse._ActionsContainer) -> None:
+    text = "Spark master (default: local[*], and for the engine spark a cluster on this machine)"
     parser.add_argument("--master", default="", metavar="URL", help=text)
 
 
-def add_sf(parser: argparse.ArgumentParser) -> None:
+def add_sf(parser: argparse._ActionsContainer) -> None:
     text = f"scale factor, from {MIN_SF} to {MAX_SF}"
     parser.add_argument("--sf", type=scale_factor, default=Decimal("0.01"), help=text)
 
@@ -49,8 +54,8 @@ def data_request(args: argparse.Namespace) -> Wanted:
 
 def add_query(parser: argparse.ArgumentParser) -> None:
     """Add the query and its parameters."""
-    add = parser.add_argument
-    add("query", help=f"query, from {min(QUERIES)} to {max(QUERIES)}")
+    parser.add_argument("query", help=f"query, from {min(QUERIES)} to {max(QUERIES)}")
+    add = parser.add_argument_group("query").add_argument
     text = "seed that draws the query's parameters from the specification's ranges (default: validation parameters)"
     add("--seed", type=whole(0, MAX_SEED), help=text)
     add("--param", action="append", default=[], metavar="NAME=VALUE", help="parameter of the query; may be repeated")
@@ -58,22 +63,23 @@ def add_query(parser: argparse.ArgumentParser) -> None:
 
 def add_cell(parser: argparse.ArgumentParser) -> None:
     """Add the settings of a cell."""
-    add = parser.add_argument
     add_data(parser)
     add_query(parser)
-    add("--workload", default="insert", help="workload: insert, window:N or refresh:K")
+    add = parser.add_argument_group("stream").add_argument
+    add("--workload", default="insert", help="insert, window:N or refresh:K")
     add("--logical", type=batch_size, default=1, metavar="L", help="rounds that share a logical time")
     add("--physical", type=physical, default="all", metavar="P", help="logical batches fed at once")
+    add = parser.add_argument_group("engine").add_argument
     add("--variant", default="", help="variant of the query's dataflow (default: the fastest)")
     add("--workers", type=worker_count, default=1, metavar="W", help="number of workers")
-    add("--engine", default=DEFAULT, help=f"engine: {' or '.join(STREAM_ENGINES)}")
+    add("--engine", default=DEFAULT, help=" or ".join(STREAM_ENGINES))
     text = "directory from which a query on Spark continues (default: no checkpoint is kept)"
     add("--checkpoint", default="", metavar="DIR", help=text)
 
 
 def add_end(parser: argparse.ArgumentParser) -> None:
     """Add the end of the stream."""
-    end = parser.add_mutually_exclusive_group()
+    end = parser.add_argument_group("end of the stream").add_mutually_exclusive_group()
     end.add_argument("--rounds", type=int, metavar="N", help="stop after N rounds (default: after all)")
     end.add_argument("--at", type=int, metavar="TIME", help="stop after a logical time")
 

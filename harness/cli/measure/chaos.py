@@ -54,9 +54,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--kinds", type=words, default=KINDS, metavar="K,K", help="commands to strike")
     add("--times", type=whole(1, MAX_TIMES), default=20, help="number of strikes of each command")
     add("--seed", type=whole(0, MAX_SEED), help="seed of the moments (default: drawn, and printed)")
-    add = parser.add_argument_group("settings of spark").add_argument
+    add = parser.add_argument_group("spark").add_argument
     add("--queries", type=words, default=QUERIES, metavar="Q,Q", help="queries to run")
-    add("--workload", default="window:500", help="workload: insert, window:N or refresh:K")
+    add("--workload", default="window:500", help="insert, window:N or refresh:K")
     add("--physical", type=batch_size, default=1000, metavar="P", help="logical batches fed at once")
     add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards")
     add("--victims", type=words, default=VICTIMS, metavar="V,V", help="processes to kill")

@@ -30,7 +30,7 @@ Rows = Sequence[tuple[Value, ...]]
 def options(parser: argparse.ArgumentParser) -> None:
     add_cell(parser)
     add_end(parser)
-    parser.add_argument("--format", choices=FORMATS, default="table", help="format of the answer")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from deltamark.dataflow.language.motif import VARIANTS
 from deltamark.datagen.graphs.generator import KINDS
 from deltamark.datagen.make import Wanted
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.cli.options import MAX_BATCHES, batch_size, whole, worker_count
+from deltamark.harness.cli.options import MAX_BATCHES, add_master, batch_size, whole, worker_count
 from deltamark.harness.cli.queries.motif_modes import changing, spark, static, virtual_shards
 from deltamark.harness.cli.queries.motif_modes.request import MotifRequest
 from deltamark.harness.console.progress import ProgressLine
@@ -37,24 +37,26 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--graph", default="rmat:12", help=f"{GRAPHS} or a file of edges")
     add("--data", type=Path, default=Path("data"), metavar="DIR", help="directory of generated graphs")
     add("--orient", action="store_true", help="keep each undirected edge once, from the vertex of lower degree")
-    text = "load: all edges at once; insert: in batches; half: preload 90%%, then insert and delete; nodes: by vertices"
+    text = "load: all edges at once; insert: in batches; half: preload 90%, then insert and delete; nodes: by vertices"
     add("--workload", default="load", help=text)
     text = "changes of edges per batch; with --static proposals per round (default: 10000; 100000; on shards 1000)"
     add("--batch", type=batch_size, metavar="N", help=text)
-    add = parser.add_argument_group("algorithm").add_argument
+    group = parser.add_argument_group("algorithm")
+    add = group.add_argument
     add("--static", action="store_true", help="load all edges, then find the motif by BiGJoin")
     add("--triangles", action="store_true", help="maintain all triangles, and find the motif by joining them")
-    text = "index that proposes values: the one with the least values, a fixed one; binary: joins of two relations"
+    text = "least: the index with the fewest values proposes; fixed: the first atom's; binary: joins of two relations"
     add("--variant", choices=VARIANTS, default=VARIANTS[0], help=text)
     add("--engine", choices=STREAM_ENGINES, default=DEFAULT, help="engine")
     add("--workers", type=worker_count, default=1, metavar="W", help="number of workers")
-    text = "with --static: number of virtual shards, whose loads are shown; on Spark: number of shards (default: 2)"
+    text = "number of shards on Spark (default: 2); with --static: of virtual shards, whose loads are printed"
     add("--shards", type=worker_count, metavar="N", help=text)
-    text = "on Spark: copied to every shard, or exchanged by key; auto: broadcast if they fit into an executor"
+    text = "on Spark: broadcast to every shard, or exchange by key; auto: broadcast if they fit into an executor"
     add("--indexes", choices=INDEXES, default=INDEXES[0], help=text)
-    add("--master", default="", metavar="URL", help="Spark master (default: local[*], for the engine a local cluster)")
+    add_master(group)
     add = parser.add_argument_group("output").add_argument
-    add("--show", choices=SHOWN, default=SHOWN[0], help="matches to print; lists: products of values, with --static")
+    text = "count, rows, or with --static lists: compact products of values"
+    add("--show", choices=SHOWN, default=SHOWN[0], help=text)
     text = "number of batches after which counts are compared with DuckDB"
     add("--check", type=whole(0, MAX_BATCHES), default=0, metavar="N", help=text)
 

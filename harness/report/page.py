@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deltamark.harness.console.formatting import brief, megabytes, rate, words
+from deltamark.harness.console.formatting import brief, megabytes, words
 from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import Table
 from deltamark.harness.report.charts.marks import data, keys_of
@@ -26,7 +26,7 @@ from deltamark.harness.results.machine import warnings
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.tables import tables
-from deltamark.harness.tables.entry import of
+from deltamark.harness.tables.entry import entry_of, speed
 from deltamark.harness.tables.lookup import Lookup
 
 HERE = Path(__file__).parent
@@ -153,11 +153,14 @@ def _tables(lookup: Lookup) -> Section:
 
 def _points(lookup: Lookup) -> Section:
     headers = ["cell", "rate", "seconds", "p99", "state MB", "verified", "command"]
+    shows = (
+        speed, lambda record: brief(record.best), lambda record: brief(record.latency["p99"]),
+        lambda record: megabytes(record.state_bytes),
+    )  # fmt: skip
     rows = [
         [
-            words(title(record)), of(record, lambda it: rate(it.rate)), of(record, lambda it: brief(it.best)),
-            of(record, lambda it: brief(it.latency["p99"])), of(record, lambda it: megabytes(it.state_bytes)),
-            words(record.verified or "-"), words(command(record)),
+            words(title(record)), *(entry_of(record, show) for show in shows), words(record.verified or "-"),
+            words(command(record)),
         ]
         for record in lookup.records
     ]  # fmt: skip

@@ -139,7 +139,7 @@ def _problems(lookup: Lookup) -> Section | None:
         for record in bad
     ]  # fmt: skip
     text = "Cells without a number. They appear only in this list."
-    return Section("problems", "What went wrong", text, [tag("ul", items, class_="problems")])
+    return Section("problems", "Failures", text, [tag("ul", items, class_="problems")])
 
 
 def _tables(lookup: Lookup) -> Section:
@@ -170,7 +170,7 @@ def _points(lookup: Lookup) -> Section:
         "The latest record of each cell, with the command that measures it again. RESULTS=again writes to another "
         "directory, because the cell is already done in this one."
     )
-    return Section("points", "Every point", text, [folded(table, lambda row: keys[id(row)], unfolded=False)])
+    return Section("points", "All cells", text, [folded(table, lambda row: keys[id(row)], unfolded=False)])
 
 
 def _machine(report: ReportData, lookup: Lookup) -> Section:

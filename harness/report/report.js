@@ -4,7 +4,7 @@
   const visible = (element) => element.getClientRects().length > 0;
   document.documentElement.classList.add("js");
 
-  // filters: none chosen is all; what has no such key is left alone
+  // Filters: a key without a checked value filters nothing, and elements without the key are always shown.
   const KEYS = ["query", "engine", "workload"];
   const form = document.getElementById("filters");
   const keyed = all(KEYS.map((key) => `[data-${key}]`).join());
@@ -51,7 +51,7 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", recall);
 
-  // tables: a heading sorts, numbers from the greatest down first; what has no number comes last
+  // Tables: a heading sorts its column, numbers in descending order at first; entries without a number come last.
   function sort(heading) {
     const table = heading.closest("table");
     const at = heading.cellIndex;
@@ -73,7 +73,7 @@
   }
   for (const heading of all("thead th")) heading.firstChild.addEventListener("click", () => sort(heading));
 
-  // points: the nearest to a pointer, or the next by arrow keys, tells what it is; pinned, it can be copied from
+  // Points: the one nearest to the pointer, or the next by the arrow keys, shows its tooltip. A click pins the tooltip.
   const NEAR = 26;
   const tip = document.getElementById("tip");
   let current = null;

@@ -79,12 +79,12 @@ def load(lookup: Lookup) -> Table:
             times = [*_times(coarse, once), *_times(fine, once)]
             rows.append([words(query), seconds(once), *times, _batch_cost(fine, small)])
     return Table(
-        "load", "The whole stream maintained, against the query once in DuckDB with one thread",
-        ["query", "DuckDB once", "100000 x 1", "ratio", "1 x 100000", "ratio, 1 x 100000", "a batch more, 1 x 1000"],
+        "load", "Maintaining over the whole stream, against running the query once in DuckDB with one thread",
+        ["query", "DuckDB once", "100000 x 1", "ratio", "1 x 100000", "ratio, 1 x 100000", "cost per batch, 1 x 1000"],
         rows,
         [
             "DuckDB once: the query over all rows, already loaded; ratio: the time of all batches relative to it",
-            "a batch more: (time at 1 x 1000 - time at 1 x 100000) / batches, the cost of a batch beside its rows",
+            "cost per batch, without that of its rows: (time at 1 x 1000 - time at 1 x 100000) / batches",
         ],
         mean_foot(rows, [seconds, seconds, ratio, seconds, ratio, None]),
     )  # fmt: skip

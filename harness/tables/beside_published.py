@@ -50,7 +50,7 @@ def _beside(lookup: Lookup, source: str, table: str) -> Table:
         notes.append(f"theirs was measured at SF {publication.sf}, ours at SF {lookup.sf}")
     formats = [rate, rate, ratio] if shows_ours else [rate, ratio]
     return Table(
-        f"{source}-{table}", f"Against {COMPARED[source, table]}: tuples a second", ["query", *headers],
+        f"{source}-{table}", f"Against {COMPARED[source, table]}: tuples per second", ["query", *headers],
         rows, notes, mean_foot(rows, formats * len(columns)),
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ def small(lookup: Lookup) -> Table:
             words(row.name), *entries(row.records, speed), rate(theirs), entry_of(row.records[0], against),
         ])  # fmt: skip
     return Table(
-        "small", "Small batches: tuples a second, L = 1",
+        "small", "Small batches: tuples per second, L = 1",
         ["query", *(f"{size:,}" for _, size in SMALL), "hot dog", "ratio"], rows,
         [
             "only windows spread over the stream are timed",
@@ -100,7 +100,7 @@ def state(lookup: Lookup) -> Table:
                 rows.append([words(row_name(query, engine)), *(entry_of(record, show) for show in shows)])
     return Table(
         "state", "State and memory at the end of the stream, 1 x 100000 (or 100000 x 1 if that was not measured)",
-        ["query", "tuples in", "state rows", "state MB", "bytes a row", "peak MB", "changes out"], rows,
+        ["query", "tuples in", "state rows", "state MB", "bytes per row", "peak MB", "changes out"], rows,
         [
             "state MB: memory added by the run; changes out: if recomputed, the rows of all answers",
             "peak MB: the peak memory of the process, including Python, kernels and pages of mapped files",

@@ -27,13 +27,13 @@ def throughput(lookup: Lookup) -> Section | None:
         return None
     axes = Axes(
         Log.over(float(record.batch_rows) for record in everything), Log.over(record.rate for record in everything),
-        short, short, "tuples a second by rounds in a batch",
+        short, short, "tuples per second by rounds per batch",
     )  # fmt: skip
     charts = [_panel(lookup, query, axes, lines) for query, lines in panel_lines.items() if lines]
     names = {name: records[0] for lines in panel_lines.values() for name, records in lines.items()}
     return Section(
         "throughput", "Throughput against batch size",
-        "Tuples a second by rounds in a batch, in powers of ten, with the same axes for every query. If the line of "
+        "Tuples per second by rounds per batch, over the same logarithmic axes for every query. If the line of "
         "recomputing is above, running the query again is faster than maintaining its answer.",
         [legend(_legend_entry(lookup, name, record) for name, record in names.items()), panels(charts)],
     )  # fmt: skip

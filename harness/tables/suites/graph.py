@@ -49,7 +49,7 @@ def cost(by_table: RowsByTable) -> Table:
     """Make the table of numbers of workers that beat one hand-written thread."""
     names = {
         "static": "{}, BiGJoin".format, "at once": "{}, all edges at once".format,
-        "changing": lambda size: f"triangle, {short_name(size)} changes at a time",
+        "changing": lambda size: f"triangle, batches of {short_name(size)} changes",
     }  # fmt: skip
     of_workers = {f"-w{workers}": share(f"seconds_w{workers}", "batches", brief) for workers in WORKERS}
     gain = share(f"seconds_w{WORKERS[0]}", f"seconds_w{WORKERS[-1]}", ratio)
@@ -60,7 +60,7 @@ def cost(by_table: RowsByTable) -> Table:
         "while edges change: time of a batch; by hand: a full recount, without building the adjacency",
         "in 2018, triangles of Twitter, BiGJoin needed 2 cores, and Delta-BiGJoin 4",
     ]
-    return Table("cost", "Against one hand-written thread, and over workers", ["what", *columns], lines, notes)
+    return Table("cost", "Workers against one hand-written thread", ["work", *columns], lines, notes)
 
 
 def _cost(measured: MeasuredRow) -> TableEntry:
@@ -74,60 +74,60 @@ def memory(by_table: RowsByTable) -> Table:
     """Make the table of the sizes of indexes."""
     packed = {
         "MB": least("state_bytes", megabytes),
-        "bytes an edge and direction": share("state_bytes", "state_rows", tenths),
+        "bytes per edge and direction": share("state_bytes", "state_rows", tenths),
     }
     lines = rows(by_table.get("static", ()), packed, "BiGJoin, {}, packed".format)
     lines += [_delta_indexes(row) for row in by_table.get("changing", ())]
     notes = [
         "packed: one direction, for triangles and cliques; delta queries have both",
-        "Delta-BiGJoin, 2018: just over eight bytes an edge",
+        "Delta-BiGJoin, 2018: just over eight bytes per edge",
     ]
     return Table("memory", "Sizes of indexes of edges", ["indexes", *packed], lines, notes)
 
 
 def _delta_indexes(measured: MeasuredRow) -> Row:
-    name = words(f"delta queries, triangle, after changes by {short_name(measured.name)}")
+    name = words(f"delta queries, triangle, after batches of {short_name(measured.name)}")
     size = entry_of(measured, lambda row: tenths(row.least("state_bytes") / (2 * row.least("edges"))))
     return [name, entry_of(measured, least("state_bytes", megabytes)), size]
 
 
 def rounds(by_table: RowsByTable) -> Table:
     columns = {
-        "4-cliques": least("seconds"), "rounds": number("rounds"), "most prefixes of a level": number("most"),
+        "4-cliques": least("seconds"), "rounds": number("rounds"), "most prefixes per level": number("most"),
         "MB beside the indexes": least("held_bytes", megabytes),
     }  # fmt: skip
     lines = rows(by_table.get("rounds", ()), columns, short_name)
-    notes = ["BiGJoin, 2018: times are flat from 10K on, and memory is that of the indexes up to 100K"]
-    return Table("rounds", "BiGJoin by the size of its rounds", ["proposals of a round", *columns], lines, notes)
+    notes = ["BiGJoin, 2018: times are flat from 10K on, and up to 100K only the indexes take memory"]
+    return Table("rounds", "BiGJoin by the size of its rounds", ["proposals per round", *columns], lines, notes)
 
 
 def changing(by_table: RowsByTable) -> Table:
     columns = {
         **{f"-w{workers}": share("changes", f"seconds_w{workers}", rate) for workers in WORKERS},
         **{f"p99 -w{workers}": least(f"p99_w{workers}") for workers in WORKERS},
-        "proposals a change": share("proposals", "changes", tenths),
+        "proposals per change": share("proposals", "changes", tenths),
     }
     lines = rows(by_table.get("changing", ()), columns, short_name)
     notes = [
         "edge changes per second, with the number of triangles read after each batch; p99: latency of a batch",
         f"90% of the edges are loaded first; then equally many are inserted and deleted, at most {MAX_CHANGES:,}",
-        "Delta-BiGJoin, 2018, 16 machines (Common Crawl, 64G edges): 1M changes of edges a second",
+        "Delta-BiGJoin, 2018, 16 machines (Common Crawl, 64G edges): 1M changes of edges per second",
     ]
     title = "Triangles while edges are inserted and deleted"
-    return Table("changing", title, ["changes at a time", *columns], lines, notes)
+    return Table("changing", title, ["changes per batch", *columns], lines, notes)
 
 
 def vertices(by_table: RowsByTable) -> Table:
     one, many = VERTICES
     columns = {
         "found": number("found"), "vertices": number(f"times_{one}"),
-        "a vertex": share(f"seconds_{one}", f"times_{one}", brief),
+        "time per vertex": share(f"seconds_{one}", f"times_{one}", brief),
         "p50": least(f"p50_{one}"), "p99": least(f"p99_{one}"),
-        f"a vertex of {short(many)}": share(f"seconds_{many}", f"times_{one}", brief),
+        f"time per vertex, by {short(many)}": share(f"seconds_{many}", f"times_{one}", brief),
     }  # fmt: skip
     notes = [
         "each vertex is inserted with its outgoing edges, and the count of the motif is read",
-        "the post on joins in timely dataflow, from a vertex of LiveJournal, its edges known before, one thread:",
+        "the post on joins in timely dataflow, from a vertex of LiveJournal, with its edges known before, one thread:",
         "triangles 20 to 68 us, 10 to 15 us by 1000; 6-cliques 87 to 343 us",
     ]
     return Table(
@@ -137,9 +137,9 @@ def vertices(by_table: RowsByTable) -> Table:
 
 def hub(by_table: RowsByTable) -> Table:
     columns = {
-        "vertices, one by one": least("seconds"), "proposals": number("proposals"),
-        "proposals a change": share("proposals", "changes", lambda value: TableEntry(f"{value:,.2f}", value)),
+        "time, vertex by vertex": least("seconds"), "proposals": number("proposals"),
+        "proposals per change": share("proposals", "changes", lambda value: TableEntry(f"{value:,.2f}", value)),
     }  # fmt: skip
     notes = ["differential-dogs3 at such a vertex (LiveJournal): 172,318,129 proposals and 25.9 s fixed, 56 ms least"]
     lines = rows(by_table.get("hub", ()), columns)
-    return Table("hub", "Insertion of a vertex with many edges", ["who proposes", *columns], lines, notes)
+    return Table("hub", "Insertion of a vertex with many edges", ["proposer", *columns], lines, notes)

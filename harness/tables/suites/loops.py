@@ -41,11 +41,11 @@ def speed(measured: Sequence[MeasuredRow]) -> Table:
 
 def state(measured: Sequence[MeasuredRow]) -> Table:
     columns = {
-        "index MB": least("index_bytes", megabytes), "more for distances MB": least("more_bytes", megabytes),
+        "index MB": least("index_bytes", megabytes), "distances MB": least("more_bytes", megabytes),
         "bytes per node reached": share("more_bytes", "reached", count), "nodes reached": number("reached"),
         "farthest": number("farthest"),
     }  # fmt: skip
-    return Table("distances-kept", "State of distances", ["", *columns], rows(measured, columns))
+    return Table("distances-state", "State of distances", ["", *columns], rows(measured, columns))
 
 
 def updates(measured: Sequence[MeasuredRow]) -> Table:

@@ -64,13 +64,11 @@ def arrangements(measured: Sequence[MeasuredRow]) -> Table:
 
 def filters(measured: Sequence[MeasuredRow]) -> Table:
     columns = {
-        "apart": number("apart"), "MB apart": least("bytes_apart", _mb), "MB as one": least("bytes_as_one", _mb),
+        "separate": number("apart"), "MB separate": least("bytes_apart", _mb), "MB merged": least("bytes_as_one", _mb),
         "wasted probes": number("in_vain"), "filters left to readers": number("left"),
     }  # fmt: skip
     lines = rows(_largest_first(measured, "bytes_apart"), columns)
-    notes = [
-        "estimates of the planner, which leaves filters to readers if that saves 1 MB; a wasted probe counts 8 bytes"
-    ]
+    notes = ["estimates of the planner, which merges arrangements if that saves 1 MB; a wasted probe counts 8 bytes"]
     return Table("filters", "Arrangements that differ in their filters", ["arrangements of", *columns], lines, notes)
 
 
@@ -80,12 +78,12 @@ def _largest_first(measured: Sequence[MeasuredRow], figure: str) -> list[Measure
 
 def attachment(measured: Sequence[MeasuredRow]) -> Table:
     columns = {
-        "with its arrangements": least("there"), "with those of others": least("others"),
+        "with its arrangements": least("there"), "with the others' arrangements": least("others"),
         "alone, all rows at once": least("alone"),
     }  # fmt: skip
     notes = ["time to the complete answer, with all rows loaded before; includes the compilation of the plan"]
     title = "Time to attach a query while the others run"
-    return Table("coming", title, ["query", *columns], rows(measured, columns), notes)
+    return Table("attachment", title, ["query", *columns], rows(measured, columns), notes)
 
 
 def interference(measured: Sequence[MeasuredRow]) -> Table:
@@ -98,7 +96,7 @@ def interference(measured: Sequence[MeasuredRow]) -> Table:
         f"each batch of {SMALL_BATCH_ROUNDS} rounds first does `fuel` units of the attachment, each at most 4,096 rows"
     ]
     title = "Batch latencies of the others while a query attaches incrementally"
-    return Table("crowding", title, ["attached", *columns], rows(measured, columns), notes)
+    return Table("interference", title, ["attached", *columns], rows(measured, columns), notes)
 
 
 def _batches(measured: MeasuredRow) -> TableEntry:

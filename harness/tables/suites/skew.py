@@ -18,10 +18,10 @@ def loads(measured: Sequence[MeasuredRow]) -> Table:
     columns: Columns = {
         "edges": number("edges"), "found": number("found"), **{kind: _largest(kind) for kind in KINDS},
         "busiest step": share("busiest", "batch", ratio), "rounds": number("rounds"),
-        **{f"{kind} in all": _price(kind) for kind in COSTS},
+        **{f"{kind}, total": _price(kind) for kind in COSTS},
     }  # fmt: skip
     notes = [
-        "the largest load of a shard, and its ratio to the mean; in all: of all shards, relative to BiGJoin",
+        "the largest load of a shard, and its ratio to the mean; total: of all shards, relative to BiGJoin",
         "busiest step: the most messages to one shard between two barriers, relative to its proposals per round",
         "index: entries; lookups: counts, resolutions and validations; messages: sent by a shard or received",
     ]

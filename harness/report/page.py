@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from deltamark.harness.console.formatting import brief, megabytes, words
 from deltamark.harness.console.reporter import session_header
@@ -24,6 +23,7 @@ from deltamark.harness.report.sections.workers import workers
 from deltamark.harness.report.tooltip import command, title
 from deltamark.harness.results.machine import warnings
 from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.session import Header
 from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.tables import tables
 from deltamark.harness.tables.entry import entry_of, speed
@@ -36,16 +36,13 @@ UNFOLDED = ("physical", "product", "workers")
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The page must not load anything."""
 
-Headers = Mapping[str, Mapping[str, Any]]
-"""The headers of sessions, by name."""
-
 
 @dataclass(frozen=True)
 class ReportData:
     """The records of one machine and scale factor."""
 
     records: Sequence[QueryRecord]
-    sessions: Headers
+    sessions: Mapping[str, Header]
     machine: str
     sf: str
     table_records: Sequence[TableRecord] = ()
@@ -91,7 +88,7 @@ def _top(report: ReportData, lookup: Lookup) -> Markup:
     )
 
 
-def _machine_facts(sessions: Sequence[Mapping[str, Any]]) -> list[Markup]:
+def _machine_facts(sessions: Sequence[Header]) -> list[Markup]:
     """Describe the machine of the latest session, with its warnings."""
     if not sessions:
         return []
@@ -101,7 +98,7 @@ def _machine_facts(sessions: Sequence[Mapping[str, Any]]) -> list[Markup]:
     return [tag("p", text, class_="machine"), *notes]
 
 
-def _sessions(report: ReportData, lookup: Lookup) -> list[Mapping[str, Any]]:
+def _sessions(report: ReportData, lookup: Lookup) -> list[Header]:
     """Return the headers of the sessions with shown results, the latest first."""
     shown = {record.session for record in [*lookup.records, *report.table_records]}
     return [header for name, header in sorted(report.sessions.items(), reverse=True) if name in shown]
@@ -175,7 +172,7 @@ def _points(lookup: Lookup) -> Section:
 
 def _machine(report: ReportData, lookup: Lookup) -> Section:
     sessions = [
-        tag("li", tag("h3", each["started"]), tag("pre", session_header(dict(each))), tag("code", each["argv"]))
+        tag("li", tag("h3", each["started"]), tag("pre", session_header(each)), tag("code", each["argv"]))
         for each in _sessions(report, lookup)
     ]
     text = (

@@ -14,6 +14,7 @@ from deltamark.errors import DeltamarkError, refused, unknown
 from deltamark.harness.cli import commands
 from deltamark.harness.cli.faults import environment_fault
 from deltamark.harness.cli.parser import Parser
+from deltamark.harness.console.console import INTERRUPTED
 
 PROGRAM = "python -m harness"
 FOOTER = f"Settings of a command: {PROGRAM} COMMAND --help"
@@ -38,7 +39,7 @@ def main(words: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader of the output has ended
         code = 141
     except KeyboardInterrupt:
-        _print_error("interrupted: what is finished is kept, the same command goes on from there")
+        _print_error(INTERRUPTED)
         code = 130
     except Exception as error:
         if (fault := _user_error(error)) is None:

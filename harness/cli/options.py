@@ -86,7 +86,8 @@ def add_end(parser: argparse.ArgumentParser) -> None:
 
 def cell_of(args: argparse.Namespace) -> Cell:
     """Return the cell that a command names. A wrong setting is an error here, before any data is made."""
-    variant = args.variant and query(args.query).known(args.variant)
+    of_query = query(args.query)
+    variant = args.variant and of_query.known(args.variant)
     cell = Cell(
         args.query, str(args.sf), known_workload(args.workload), args.logical, args.physical, variant,
         args.workers, known_stream_engine(args.engine), args.seed, given(args.param), args.master, args.checkpoint,

@@ -29,30 +29,37 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise DeltamarkError("cannot read the command", message, f"see {self.prog} --help")
 
+    def _check_value(self, action: argparse.Action, value: str) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise unknown(action.dest, value, action.choices)
+
     def print_help(self, file: object = None) -> None:  # noqa: ARG002 (help always goes to standard output)
         print(self.format_help(), end="")  # argparse's own method ignores a write that fails
 
     def parse_settings(self, words: Iterable[str]) -> argparse.Namespace:
         """Parse words of a command line, in which `SF=1` stands for `--sf=1`, and `QUERIES=q01,q02` for `q01 q02`."""
-        options = {
-            option.removeprefix("--").upper(): option
-            for action in self._actions
-            for option in action.option_strings
-            if option.startswith("--") and action.nargs != 0
-        }
-        positionals = {action.dest.upper() for action in self._actions if not action.option_strings}
-        translated: list[str] = []
-        for word in words:
-            name, equals, value = word.partition("=")
-            if not (equals and name.isupper()):
-                translated.append(word)
-            elif name in positionals:
-                translated += value.split(",")
-            elif name in options:
-                translated.append(f"{options[name]}={value}")
-            elif name != "PYTHON":  # the interpreter with which make creates .venv
-                raise unknown("setting", name, [*options, *positionals])
-        return self.parse_args(translated)
+        return self.parse_args([translated for word in words for translated in self._translated(word)])
+
+    def _translated(self, word: str) -> list[str]:
+        """Translate a word of the form NAME=value into words for argparse. A misspelt name is an error."""
+        options = {name[2:]: action for name, action in self._option_string_actions.items() if name != "-h"}
+        arguments = {action.dest: action for action in self._actions if not action.option_strings}
+        settings = {name.upper() for name, action in {**options, **arguments}.items() if action.nargs != 0}
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            if name.removeprefix("--") not in options:
+                raise unknown("setting", name.removeprefix("--"), options)
+        elif equals and name.islower() and name.upper() in settings:
+            raise DeltamarkError("unknown setting", name, f"did you mean {name.upper()}")
+        elif equals and name.isupper():
+            if name == "PYTHON":  # the interpreter with which make creates .venv
+                return []
+            if name not in settings:
+                raise unknown("setting", name, settings)
+            if name.lower() in options:
+                return [f"--{name.lower()}={value}"]
+            return value.split(",") if arguments[name.lower()].nargs == "*" else [value]
+        return [word]
 
     def format_help(self) -> str:
         """Return the usage, the description, and the settings by groups."""
@@ -76,7 +83,8 @@ def _help_lines(action: argparse.Action, width: int) -> list[str]:
     margin = " " * NAME_WIDTH
     fits = len(name) < NAME_WIDTH
     indent = f"{name:<{NAME_WIDTH}}" if fits else margin
-    text = textwrap.fill(_help(action), width, initial_indent=indent, subsequent_indent=margin, break_on_hyphens=False)
+    text = setting_help(action)
+    text = textwrap.fill(text, width, initial_indent=indent, subsequent_indent=margin, break_on_hyphens=False)
     return [text] if fits else [name, text]
 
 
@@ -91,7 +99,7 @@ def _name(action: argparse.Action) -> str:
     return f"{', '.join(action.option_strings)}{value}"
 
 
-def _help(action: argparse.Action) -> str:
+def setting_help(action: argparse.Action) -> str:
     """Return a help text, with the choices of the setting and its default unless the text names them."""
     text, default, choices = action.help or "", action.default, [str(choice) for choice in action.choices or ()]
     if not all(choice in text for choice in choices):

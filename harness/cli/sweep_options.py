@@ -20,6 +20,7 @@ from deltamark.harness.cli.options import (
     words,
     worker_counts,
 )
+from deltamark.harness.cli.parser import setting_help
 from deltamark.harness.engines.registry import known_engine
 from deltamark.harness.suites.registry import DEFAULT, SUITES
 from deltamark.harness.suites.suite import Suite
@@ -41,6 +42,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     _add_graphs(parser)
     for action in parser._actions:  # noqa: SLF001 (set_defaults would set the marker as the value)
         if action.dest in ("sf", "data", "master"):
+            action.help = setting_help(action)
             action.default = argparse.SUPPRESS
 
 

@@ -16,6 +16,8 @@ class _PipeConsole(Console):
         raise BrokenPipeError
 
 
+INTERRUPTED = "interrupted: finished work is kept, and the same command continues from there"
+
 OUT, ERR = _PipeConsole(), _PipeConsole(stderr=True)
 
 

@@ -21,7 +21,7 @@ from deltamark.dataflow.kernels import compiled_before
 from deltamark.harness.cli.results.tables import warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_bench as options
 from deltamark.harness.cli.sweep_options import suite_of
-from deltamark.harness.console.console import say, warn
+from deltamark.harness.console.console import INTERRUPTED, say, warn
 from deltamark.harness.console.reporter import Reporter, bad_lines, outcome_line, plan_line, session_header
 from deltamark.harness.console.table import text
 from deltamark.harness.results import machine, store
@@ -65,7 +65,7 @@ def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: Header, rec
         with _session(writer, header), suite.measurer(plan) as measurer, Reporter(len(plan.remaining)) as reporter:
             Runner(plan, measurer, writer, reporter, records).run()
     except KeyboardInterrupt:
-        warn("\ninterrupted: finished cells are kept, the same command goes on from there")
+        warn(INTERRUPTED)
         return True
     return False
 

@@ -32,7 +32,7 @@ class Delta:
     rows: range | np.ndarray
     columns: dict[str, Values]
     addresses: dict[str, int] = field(default_factory=dict)
-    """The addresses of numeric columns that lie in one file: computing them here is faster than asking each view."""
+    """The addresses of numeric columns that lie in one file: computing them is faster than reading them from views."""
 
 
 class Feed:

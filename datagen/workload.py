@@ -61,7 +61,7 @@ class Workload(ABC):
             return rounds
         below = min(max(rounds, 0), self.rounds) // logical * logical
         above = min(below + logical, self.rounds)
-        remedy = f"ask for {below} or {above}" if below != above else f"ask for at most {self.rounds}"
+        remedy = f"give {below} or {above}" if below != above else f"give at most {self.rounds}"
         raise DeltamarkError(f"no boundary of logical batches of {logical}", f"{rounds} rounds", remedy)
 
 

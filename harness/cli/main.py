@@ -1,4 +1,4 @@
-"""The command line. It reads settings as make hands them on: `harness data SF=0.01` is `harness data --sf 0.01`."""
+"""The command line. Settings may have the form of make: `harness data SF=0.01` means `harness data --sf 0.01`."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from deltamark.queries.catalogue import QUERIES, query
 from deltamark.queries.parameters import parameters
 
 MAX_BATCHES = 10**12
-"""Logical batches, their rounds, or timed batches: more than any stream has."""
+"""The largest number of logical batches, of rounds in one, or of timed batches. No stream has as many."""
 
 MAX_WORKERS = 1024
-"""Shards on Spark; the embedded engine has a lower limit of its own."""
+"""The largest number of shards on Spark. The embedded engine has a lower limit of its own."""
 
 MAX_SIZE = 10**10
-"""Nodes, edges and changes of a random graph."""
+"""The largest number of nodes, edges or changes of a random graph."""
 
 MAX_SEED, MAX_TIMES = 10**18, 10**6
 MIN_SECONDS, MAX_SECONDS = 0.001, 1_000_000

@@ -27,7 +27,7 @@ from deltamark.harness.suites.suite import Suite
 
 MAX_RUNS = 1000
 MAX_FUEL = 10**9
-"""Pieces of work of at most 4,096 rows."""
+"""The largest number of units of attachment per batch, each of at most 4,096 rows."""
 
 rmat_scale = whole(1, KINDS["rmat"].max_size)
 

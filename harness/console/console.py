@@ -16,7 +16,7 @@ class _PipeConsole(Console):
         raise BrokenPipeError
 
 
-INTERRUPTED = "interrupted: finished work is kept, and the same command continues from there"
+INTERRUPTED = "interrupted: finished data and records are kept; run the same command again to continue"
 
 OUT, ERR = _PipeConsole(), _PipeConsole(stderr=True)
 

@@ -172,11 +172,11 @@ def test_only_what_is_asked_for_is_read(sf001):
         ),
         (
             lambda d: workload(d, "insert").check_end(15, 10),
-            "no boundary of logical batches of 10: 15 rounds; ask for 10 or 20",
+            "no boundary of logical batches of 10: 15 rounds; give 10 or 20",
         ),
         (
             lambda d: workload(d, "window:9").check_end(2000, 7),
-            "no boundary of logical batches of 7: 2000 rounds; ask for 1498 or 1501",
+            "no boundary of logical batches of 7: 2000 rounds; give 1498 or 1501",
         ),
         (
             lambda d: Feed(d, workload(d, "insert"), {}, logical=0),

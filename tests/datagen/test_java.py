@@ -53,7 +53,7 @@ def test_others_are_refused_by_name(tmp_path, by, version, message):
 
 
 def test_a_java_home_without_java_is_refused(tmp_path):
-    with pytest.raises(DeltamarkError, match="no Java there: JAVA_HOME="):
+    with pytest.raises(DeltamarkError, match="no Java found: JAVA_HOME="):
         java_home({"JAVA_HOME": str(tmp_path)}, tmp_path)
 
 

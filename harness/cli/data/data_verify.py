@@ -26,6 +26,6 @@ def run(args: argparse.Namespace) -> int:
         dataset.verify(lambda done, total: progress.report("comparing digests, bytes", done, total))
         if args.source == "yes":
             check_source(dataset, progress.report)
-    generated = ", and every row as the generator makes it" if args.source == "yes" else ""
-    say(f"{dataset.directory}: {len(dataset.manifest.files)} files as they were made{generated}")
+    generated = ", and every row equals a newly generated one" if args.source == "yes" else ""
+    say(f"{dataset.directory}: {len(dataset.manifest.files)} files are unchanged{generated}")
     return 0

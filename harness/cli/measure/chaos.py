@@ -5,9 +5,9 @@ by SIGTERM or SIGINT, in their process group, their first process or one of its 
 executor or a Python worker of a query after its first commit. The seed is printed; SEED= draws the same moments again.
 Exit code 1 means that a law does not hold.
 
-The laws of data: every file is byte for byte that of an undisturbed run. Of bench: each planned cell has one verified
-record. Of compare: the next run has a verdict, and no work tree or lock hinders it. Of spark: the change stream is the
-golden one. Of all: no process, temporary file or shared memory is left.
+After data, every file must be byte for byte that of an undisturbed run. After bench, each planned cell must have one
+verified record. After compare, the next run must have a verdict, and no work tree or lock may hinder it. On spark, the
+change stream must be the golden one. No process, temporary file or shared memory may be left by any of them.
 
 Example: make chaos KINDS=data,bench TIMES=5
 """
@@ -45,7 +45,7 @@ MAX_ATTEMPTS = 3
 """Attempts for each strike, on average: a run may end before its strike."""
 
 Violations = Iterator[bool]
-"""For each strike, whether a law does not hold after it."""
+"""Whether each strike broke a law."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -49,7 +49,7 @@ SETTINGS: Mapping[Suite, tuple[str, ...]] = {
     "tpch": ("sf", "queries", "workload", "logical", "physical"),
     "graph": ("scale",),
 }
-"""The settings of each suite, beside those of both."""
+"""The settings that only one suite has."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -138,7 +138,7 @@ def _motifs(args: argparse.Namespace) -> CompareRequest:
 def _packages(both: tuple[Tree, Tree]) -> Iterator[str]:
     base, head = ((tree.root / "requirements.lock").read_bytes() for tree in both)
     if base != head:
-        yield "the sides pin other packages, but both run with those that are installed here"
+        yield "the sides pin different packages, but both run with the packages of this environment"
 
 
 def _command(args: argparse.Namespace) -> str:

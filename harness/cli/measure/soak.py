@@ -31,9 +31,9 @@ def run(args: argparse.Namespace) -> int:
     cell = cell_of(args)
     kind, _, size = cell.workload.partition(":")
     if kind != "window":
-        raise DeltamarkError("a soak slides a window", cell.workload, "write --workload window:10000")
+        raise DeltamarkError("soak needs a sliding window", cell.workload, "write --workload window:10000")
     if capabilities(cell.engine).reads_input:
-        raise DeltamarkError("an engine that keeps its state in other processes", cell.engine, "leave out --engine")
+        raise DeltamarkError("soak measures no state in other processes", cell.engine, "leave out --engine")
     dataset = ensure(args)
     work = workload(dataset, cell.workload)
     say(f"{cell}\n{'updates':>12} {'state rows':>12} {'private MB':>11} {'ns/update':>10}")

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         edges = open_graph(args.graph, args.data, args.master or Wanted.master, progress.report)
     edges = oriented(edges) if args.orient else edges
     if args.show == "lists" and not args.static:
-        raise DeltamarkError("lists are of a graph that does not change", "--show lists", "add --static, or show rows")
+        raise DeltamarkError("only a static graph has lists", "--show lists", "add --static, or show rows")
     request = MotifRequest(args, pattern, triangular(pattern, edges) if args.triangles else pattern, edges)
     if capabilities(args.engine).has_session:
         return spark.run(request)

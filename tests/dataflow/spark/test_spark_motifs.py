@@ -102,9 +102,9 @@ def test_indexes_are_broadcast_while_they_fit_an_executor():
 
 
 FAULTS = {
-    "no workers but shards on Spark": ["--workers", "2"],
-    "Spark only counts in graphs that do not change": ["--static", "--show", "rows"],
-    "lists are of a graph that does not change": ["--show", "lists"],
+    "Spark has shards instead of workers": ["--workers", "2"],
+    "Spark only counts in static graphs": ["--static", "--show", "rows"],
+    "only a static graph has lists": ["--show", "lists"],
     "triangles are not kept by key": ["--static", "--triangles", "--indexes", "exchange"],
 }
 

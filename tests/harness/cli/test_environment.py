@@ -121,7 +121,7 @@ def test_complete_data_is_used_by_a_user_who_may_only_read_it():
             "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
             "sys.exit(main([sys.argv[1], 'SF=0.001', 'DATA=' + sys.argv[2]]))"
         )
-        for command, message in (("data", "already there"), ("data-verify", "files as they were made")):
+        for command, message in (("data", "already there"), ("data-verify", "files are unchanged")):
             process = subprocess.run(
                 [sys.executable, "-c", script, command, str(request.data)], cwd=ROOT, capture_output=True, text=True,
                 check=False,

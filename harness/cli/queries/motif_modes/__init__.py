@@ -1,1 +1,1 @@
-"""The ways of the command `motif` to find a motif: while edges change, in a static graph, on shards, on Spark."""
+"""The modes of the command `motif`: while edges change, in a static graph, on virtual shards, on Spark."""

@@ -1,4 +1,4 @@
-"""Motifs that are maintained while edges are inserted and deleted."""
+"""Motifs maintained while edges are inserted and deleted."""
 
 from __future__ import annotations
 

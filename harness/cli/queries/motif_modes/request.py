@@ -30,7 +30,7 @@ def is_right(pattern: Pattern, stream: EdgeStream, fed: int, total: int) -> bool
 
 
 def is_static_count_right(request: MotifRequest, total: int) -> bool:
-    """Compare the count in a static graph with DuckDB's if --check asks for it."""
+    """Compare the count in a static graph with DuckDB's, if --check is given."""
     edges = request.edges
     return not request.args.check or is_right(request.pattern, WORKLOADS["load"](edges, 1), len(edges), total)
 

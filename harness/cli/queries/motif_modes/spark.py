@@ -45,10 +45,12 @@ def run(request: MotifRequest) -> int:
 def _check(request: MotifRequest) -> None:
     args = request.args
     if args.workers > 1:
-        raise DeltamarkError("no workers but shards on Spark", f"--workers {args.workers}", "give --shards instead")
+        raise DeltamarkError(
+            "Spark has shards instead of workers", f"--workers {args.workers}", "give --shards instead"
+        )
     if args.static and args.show != "count":
         remedy = "leave --static out, or run it embedded"
-        raise DeltamarkError("Spark only counts in graphs that do not change", f"--show {args.show}", remedy)
+        raise DeltamarkError("Spark only counts in static graphs", f"--show {args.show}", remedy)
 
 
 def _location(request: MotifRequest) -> GraphLocation:

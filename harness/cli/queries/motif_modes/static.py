@@ -1,4 +1,4 @@
-"""Motifs that are found in a static graph by BiGJoin, over indexes of all edges."""
+"""Motifs in a static graph, found by BiGJoin over indexes of all edges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(request: MotifRequest) -> int:
     args = request.args
     if args.workers > 1 and args.show != "count":
         remedy = "leave --workers out, or only count"
-        raise DeltamarkError("one worker lists a graph that does not change", f"--show {args.show}", remedy)
+        raise DeltamarkError("several workers only count in a static graph", f"--show {args.show}", remedy)
     batch, started = args.batch or BATCH_PROPOSALS, time.perf_counter()
     with closing(indexed(request.rewritten, request.edges, args.workers)) as matches:
         index_seconds = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Motifs that are counted on virtual shards, which shows the loads of the shards by BiGJoin and by BiGJoin-S."""
+"""Counts of motifs on virtual shards, with the loads of the shards by BiGJoin and by BiGJoin-S."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(request: MotifRequest) -> int:
     args = request.args
     if not args.static or args.show != "count":
         remedy = "add --static, and list rows without shards"
-        raise DeltamarkError("shards count in graphs that do not change", f"--shards {args.shards}", remedy)
+        raise DeltamarkError("virtual shards only count in static graphs", f"--shards {args.shards}", remedy)
     batch = args.batch or simulation.BATCH
     try:
         rows = list(skew.loads(request.edges, args.motif, request.pattern, shards=args.shards, batch=batch))

@@ -1,4 +1,4 @@
-"""Data without Spark, where Spark is not what is tested: its tasks run here, one after the other."""
+"""Data without Spark, for tests of other things: the tasks run in this process, one after the other."""
 
 from __future__ import annotations
 

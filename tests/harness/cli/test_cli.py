@@ -1,4 +1,4 @@
-"""The command line: settings as make spells them, and errors in one line."""
+"""The command line: settings in the form of make, help, and errors in one line."""
 
 from __future__ import annotations
 

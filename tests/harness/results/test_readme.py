@@ -94,13 +94,13 @@ def test_its_statement_reads_records(monkeypatch):
     assert [row[5] for row in rows] == sorted((row[5] for row in rows), reverse=True)
 
 
-def test_the_files_that_it_names_are_there():
+def test_the_files_that_it_names_exist():
     named = re.findall(r"`((?:datagen|dataflow|harness|queries|tests)/[\w/.]*)`", README)
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_the_targets_that_it_names_are_there():
+def test_the_targets_that_it_names_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"(?:`| {4})make ([a-z][\w-]*)", README):
         assert target in NAMES or re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -23,7 +23,7 @@ COMPARED = {
 MAX_COLUMNS_WITH_OURS = 4
 """The most published columns for which our rates are shown too; for more, only the ratios are."""
 
-Column = tuple[int, int, int]
+PublishedColumn = tuple[int, int, int]
 """L, P and workers."""
 
 
@@ -55,13 +55,13 @@ def _beside(lookup: Lookup, source: str, table: str) -> Table:
     )  # fmt: skip
 
 
-def _column(figure: Figure) -> Column:
+def _column(figure: Figure) -> PublishedColumn:
     return figure.logical, figure.physical, figure.workers
 
 
-def _by_dataflow(lookup: Lookup, figures: list[Figure]) -> dict[str, dict[Column, Figure]]:
+def _by_dataflow(lookup: Lookup, figures: list[Figure]) -> dict[str, dict[PublishedColumn, Figure]]:
     """Group figures by dataflow and column, as far as we have measured any cell of the dataflow."""
-    rows: dict[str, dict[Column, Figure]] = {}
+    rows: dict[str, dict[PublishedColumn, Figure]] = {}
     for figure in figures:
         if figure.query in lookup.queries:
             rows.setdefault(lookup.name(figure.query, figure.variant), {})[_column(figure)] = figure
@@ -85,7 +85,7 @@ def _workers(lookup: Lookup, theirs: int) -> int:
     return max((workers for workers in ours if workers <= theirs), default=1)
 
 
-def _headers(lookup: Lookup, source: str, column: Column, *, shows_ours: bool) -> list[str]:
+def _headers(lookup: Lookup, source: str, column: PublishedColumn, *, shows_ours: bool) -> list[str]:
     logical, physical, workers = column
     theirs = _batching(logical, physical, workers)
     ours = _batching(*published.ours(source, logical, physical), _workers(lookup, workers))

@@ -13,12 +13,12 @@ from deltamark.harness.tables.post import FASTEST
 
 SHOWN = {*PHYSICAL, *PRODUCT, *SMALL, *CROSSOVER}
 
-Column = tuple[str, int, int, int]
+OtherColumn = tuple[str, int, int, int]
 """Workload, L, P and workers."""
 
 
 def others(lookup: Lookup) -> Table:
-    by_name: dict[str, dict[Column, QueryRecord]] = {}
+    by_name: dict[str, dict[OtherColumn, QueryRecord]] = {}
     for record in lookup.records:
         if not _has_column(record):
             name = row_name(lookup.name(record.query, record.variant), record.engine)
@@ -32,7 +32,7 @@ def others(lookup: Lookup) -> Table:
     return Table("others", title, ["query", *map(_header, columns), "peak rate"], rows, [FASTEST])
 
 
-def _column(record: QueryRecord) -> Column:
+def _column(record: QueryRecord) -> OtherColumn:
     return record.workload, record.logical, record.physical, record.workers
 
 
@@ -46,7 +46,7 @@ def _has_column(record: QueryRecord) -> bool:
     return record.workers > 1 or batching in SHOWN
 
 
-def _header(column: Column) -> str:
+def _header(column: OtherColumn) -> str:
     workload, logical, physical, workers = column
     before = "" if workload == "insert" else f"{workload} "
     return f"{before}{logical} x {physical}" + (f" -w{workers}" if workers > 1 else "")

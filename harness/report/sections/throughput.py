@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.report.charts.looks import Runner, chart_records, look_of, runner, runner_words
-from deltamark.harness.report.charts.marks import Kind, LegendEntry, keys_of, legend
+from deltamark.harness.report.charts.marks import LegendEntry, LineKind, keys_of, legend
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
 from deltamark.harness.report.charts.scale import Log, short
@@ -16,7 +16,7 @@ from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
-LineName = tuple[Runner, str, Kind]
+LineName = tuple[Runner, str, LineKind]
 """A line of a panel: a runner, a workload, and the kind of batches."""
 
 
@@ -49,7 +49,7 @@ def _lines(lookup: Lookup, query: str) -> dict[LineName, list[QueryRecord]]:
     return lines
 
 
-def _kind(record: QueryRecord) -> Kind | None:
+def _kind(record: QueryRecord) -> LineKind | None:
     """Return the kind of a record's batches; None if neither L nor P is 1."""
     if record.workload != "insert":
         return "dotted"

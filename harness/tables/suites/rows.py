@@ -14,8 +14,8 @@ from deltamark.harness.results.record import Record
 from deltamark.harness.results.table_record import AbsentFigureError, MeasuredRow, latest_rows
 from deltamark.harness.tables.entry import why
 
-Show = Callable[[MeasuredRow], TableEntry]
-Columns = Mapping[str, Show]
+ShowFigure = Callable[[MeasuredRow], TableEntry]
+Columns = Mapping[str, ShowFigure]
 """The columns of a table by their headers."""
 
 RowsByTable = Mapping[str, Sequence[MeasuredRow]]
@@ -60,12 +60,12 @@ def rows(measured: Iterable[MeasuredRow], columns: Columns, name: Callable[[str]
     return [[words(name(row.name)), *entries(row, columns.values())] for row in measured]
 
 
-def entries(measured: MeasuredRow, shows: Iterable[Show]) -> Row:
+def entries(measured: MeasuredRow, shows: Iterable[ShowFigure]) -> Row:
     """Format figures of a row, or the reason why it has none."""
     return [entry_of(measured, show) for show in shows]
 
 
-def entry_of(measured: MeasuredRow, show: Show) -> TableEntry:
+def entry_of(measured: MeasuredRow, show: ShowFigure) -> TableEntry:
     """Format a figure of a row, or the reason why it has none; a row of an older version may lack a figure."""
     try:
         return show(measured) if measured.has_numbers else why(measured.record)
@@ -73,17 +73,17 @@ def entry_of(measured: MeasuredRow, show: Show) -> TableEntry:
         return NOTHING
 
 
-def least(figure: str, write: Callable[[float], TableEntry] = brief) -> Show:
-    """Show the smallest value of a figure."""
+def least(figure: str, write: Callable[[float], TableEntry] = brief) -> ShowFigure:
+    """ShowFigure the smallest value of a figure."""
     return lambda row: write(row.least(figure))
 
 
-def number(figure: str) -> Show:
+def number(figure: str) -> ShowFigure:
     return least(figure, count)
 
 
-def share(numerator: str, denominator: str, write: Callable[[float], TableEntry]) -> Show:
-    """Show the quotient of two figures."""
+def share(numerator: str, denominator: str, write: Callable[[float], TableEntry]) -> ShowFigure:
+    """ShowFigure the quotient of two figures."""
     return lambda row: write(row.least(numerator) / row.least(denominator))
 
 

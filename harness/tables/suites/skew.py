@@ -8,7 +8,7 @@ from deltamark.harness.console.formatting import TableEntry, count, ratio
 from deltamark.harness.console.table import Table
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.graphs.skew import KINDS, SIZES
-from deltamark.harness.tables.suites.rows import Columns, Show, least, number, rows, share
+from deltamark.harness.tables.suites.rows import Columns, ShowFigure, least, number, rows, share
 
 COSTS = ("index", "lookups", "messages")
 """The quantities that BiGJoin-S needs more of in total."""
@@ -28,7 +28,7 @@ def loads(measured: Sequence[MeasuredRow]) -> Table:
     return Table("skew", "Loads of virtual shards", ["graph", *columns], rows(measured, columns), notes)
 
 
-def _largest(kind: str) -> Show:
+def _largest(kind: str) -> ShowFigure:
     def show(row: MeasuredRow) -> TableEntry:
         most, whole = row.least(f"{kind}_most"), row.least(f"{kind}_all")
         return TableEntry(f"{most:,.0f} ({most * row.least('shards') / max(whole, 1):.2f}x)", most)
@@ -36,7 +36,7 @@ def _largest(kind: str) -> Show:
     return show
 
 
-def _price(kind: str) -> Show:
+def _price(kind: str) -> ShowFigure:
     return lambda row: ratio(row.least(f"{kind}_all") / max(row.least(f"{kind}_plain"), 1))
 
 

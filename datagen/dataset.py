@@ -11,11 +11,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -165,7 +165,7 @@ def _check_offsets(texts: pa.StringArray, column: Column, path: Path) -> None:
         raise _damaged(path, f"the offsets of {column.name} decrease or exceed {size} bytes")
 
 
-def cut(pieces: list[Any], shift: int, start: int, stop: int) -> Any:
+def cut(pieces: Sequence[Values], shift: int, start: int, stop: int) -> Values:
     """Return positions start..stop-1 of a column that is stored in pieces of 1 << shift rows."""
     first, last = start >> shift, (stop - 1) >> shift
     base = first << shift

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from deltamark.datagen.dataset import Dataset, Values, cut
 from deltamark.datagen.schema import RelationName, relation
-from deltamark.datagen.workload import Piece, Workload
+from deltamark.datagen.workload import ChangedRows, Workload
 from deltamark.errors import DeltamarkError
 
 TIMES_PER_ROUND = 8
@@ -32,7 +32,7 @@ class Delta:
     rows: range | np.ndarray
     columns: dict[str, Values]
     addresses: dict[str, int] = field(default_factory=dict)
-    """The addresses of numeric columns that lie in one file: computing them here is faster than asking each view."""
+    """The addresses of numeric columns that lie in one file: computing them is faster than reading them from views."""
 
 
 class Feed:
@@ -103,7 +103,7 @@ class _Reader:
         self._steps = _constant(np.empty(0, dtype=np.int64))  # 8 * (i // logical)
         self._diffs = dict.fromkeys((1, -1), self._steps)
 
-    def read(self, pieces: list[Piece]) -> Delta:
+    def read(self, pieces: list[ChangedRows]) -> Delta:
         if self._unchecked:
             self._check(pieces)
         if len(pieces) == 1:
@@ -116,7 +116,7 @@ class _Reader:
             )
         return self._merged(pieces)
 
-    def _check(self, pieces: list[Piece]) -> None:
+    def _check(self, pieces: list[ChangedRows]) -> None:
         """Check the columns of the files that are read for the first time."""
         for piece in pieces:
             for file in range(piece.start >> self._shift, ((piece.stop - 1) >> self._shift) + 1):
@@ -133,7 +133,7 @@ class _Reader:
         first = start - (file << self._shift)
         return {name: address[file] + first * width for name, address, width in self._addresses}
 
-    def _merged(self, pieces: list[Piece]) -> Delta:
+    def _merged(self, pieces: list[ChangedRows]) -> Delta:
         time = np.concatenate([self._time(piece) for piece in pieces])
         order = np.argsort(time, kind="stable")
         columns = {}
@@ -149,7 +149,7 @@ class _Reader:
             columns,
         )
 
-    def _time(self, piece: Piece) -> np.ndarray:
+    def _time(self, piece: ChangedRows) -> np.ndarray:
         if piece.rounds is not None:
             return _constant(piece.rounds // self._logical * TIMES_PER_ROUND + self._rank)
         # i // L + j // L = (i + j) // L if L divides i: skip the remainder of `first`, which is small
@@ -159,7 +159,7 @@ class _Reader:
             self._steps = _constant(np.arange(2 * size) // self._logical * TIMES_PER_ROUND)
         return _constant(self._steps[skip:size] + (piece.first // self._logical * TIMES_PER_ROUND + self._rank))
 
-    def _diff(self, piece: Piece) -> np.ndarray:
+    def _diff(self, piece: ChangedRows) -> np.ndarray:
         size = piece.stop - piece.start
         if len(self._diffs[piece.diff]) < size:
             self._diffs[piece.diff] = _constant(np.full(2 * size, piece.diff))

@@ -12,10 +12,11 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltamark.datagen.schema import RelationName
 from deltamark.datagen.spark.session import run_tasks
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
 
 PART_SF = Decimal("0.25")
 """The scale factor of one part. Starting the generator costs as much as generating an eighth of this."""
+
+
+@dataclass(frozen=True)
+class PartTask:
+    """A part of every relation, to be generated into the directory `target`."""
+
+    sf: Decimal
+    part: int
+    parts: int
+    target: Path
 
 
 def generator_version() -> str:
@@ -44,23 +55,18 @@ def generate(spark: SparkSession, sf: Decimal, into: Path, parts: int, report: C
     names = [into / f"part-{part}" for part in range(1, parts + 1)]
     for unfinished in into.glob("making-*"):
         shutil.rmtree(unfinished, ignore_errors=True)
-    tasks = [
-        {"sf": str(sf), "part": part, "parts": parts, "into": str(name)}
-        for part, name in enumerate(names, 1)
-        if not name.exists()
-    ]
+    tasks = [PartTask(sf, part, parts, name) for part, name in enumerate(names, 1) if not name.exists()]
     if tasks:
         run_tasks(spark, run_part, tasks, lambda: report(sum(map(Path.exists, names)), parts))
     report(parts, parts)
 
 
-def run_part(task: dict[str, Any]) -> None:
+def run_part(task: PartTask) -> None:
     """Run the generator into a temporary directory, and rename that to the target."""
-    target = Path(task["into"])
-    making = target.with_name(f"making-{uuid.uuid4().hex}")
+    making = task.target.with_name(f"making-{uuid.uuid4().hex}")
     command = [
-        find_generator(), "parquet", "-s", task["sf"], "-o", making, "-p", str(task["parts"]),
-        "--part", str(task["part"]), "--num-threads", "1", "--quiet", "--compression", "UNCOMPRESSED",
+        find_generator(), "parquet", "-s", str(task.sf), "-o", str(making), "-p", str(task.parts),
+        "--part", str(task.part), "--num-threads", "1", "--quiet", "--compression", "UNCOMPRESSED",
     ]  # fmt: skip
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
@@ -68,9 +74,9 @@ def run_part(task: dict[str, Any]) -> None:
         shutil.rmtree(making, ignore_errors=True)
         raise DeltamarkError(f"tpchgen-cli ended with {process.returncode}", message, "make room or give another DATA=")
     try:
-        making.rename(target)
+        making.rename(task.target)
     except OSError:
-        if not target.exists():
+        if not task.target.exists():
             raise
         shutil.rmtree(making)  # an earlier attempt at the same task came first
 

@@ -6,10 +6,10 @@ The manifest is written last, so a directory with a manifest is complete. It is 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from deltamark.datagen.schema import RELATION_NAMES, RELATIONS, SCHEMA_VERSION, Column, RelationName, scale_factor
 from deltamark.datagen.sealed import (
@@ -100,7 +100,7 @@ def read_manifest(directory: Path) -> Manifest:
         raise DeltamarkError("unreadable manifest", f"{path}: {error}", again) from error
 
 
-def _parsed(raw: dict[str, Any]) -> Manifest:
+def _parsed(raw: Mapping[str, object]) -> Manifest:
     keyed(raw, [*(field.name for field in fields(Manifest)), DIGEST], "the whole")
     exactly(raw["schema_version"], SCHEMA_VERSION, "schema_version")
     sf, generator = _scale_factor(text(raw["sf"], "sf")), text(raw["generator"], "generator")
@@ -122,19 +122,19 @@ def _scale_factor(raw: str) -> str:
     return raw
 
 
-def _relation(raw: Any, name: RelationName, chunk_rows: int) -> RelationFiles:
+def _relation(raw: object, name: RelationName, chunk_rows: int) -> RelationFiles:
     at, columns, codes = f"relations.{name}", RELATIONS[name].columns, RELATIONS[name].codes
-    keyed(raw, [field.name for field in fields(RelationFiles)], at)
-    bounds = keyed(raw["bounds"], [column.name for column in columns], f"{at}.bounds")
-    sizes = keyed(raw["dictionaries"], codes, f"{at}.dictionaries")
+    stored = keyed(raw, [field.name for field in fields(RelationFiles)], at)
+    bounds = keyed(stored["bounds"], [column.name for column in columns], f"{at}.bounds")
+    sizes = keyed(stored["dictionaries"], codes, f"{at}.dictionaries")
     return RelationFiles(
-        chunks_of(raw["chunks"], name, chunk_rows, f"{at}.chunks"),
+        chunks_of(stored["chunks"], name, chunk_rows, f"{at}.chunks"),
         {column.name: _bounds(bounds[column.name], column, f"{at}.bounds.{column.name}") for column in columns},
         {code: whole(sizes[code], 1, MAX_CODES, f"{at}.dictionaries.{code}") for code in codes},
     )
 
 
-def _bounds(raw: Any, column: Column, at: str) -> Bounds:
+def _bounds(raw: object, column: Column, at: str) -> Bounds:
     pair = listed(raw, at)
     exactly(len(pair), 2, f"the length of {at}")
     limit = 1 << (31 if column.kind == "date" else 63)
@@ -145,7 +145,7 @@ def _bounds(raw: Any, column: Column, at: str) -> Bounds:
     return low, high
 
 
-def chunks_of(raw: Any, folder: str, chunk_rows: int | None = None, at: str = "") -> tuple[Chunk, ...]:
+def chunks_of(raw: object, folder: str, chunk_rows: int | None = None, at: str = "") -> tuple[Chunk, ...]:
     """Check a list of Arrow files in a folder; return it. chunk_rows: the rows of each but the last file."""
     at = at or folder
     chunks = tuple(_chunk(item, folder, number, f"{at}[{number}]") for number, item in enumerate(listed(raw, at)))
@@ -155,11 +155,11 @@ def chunks_of(raw: Any, folder: str, chunk_rows: int | None = None, at: str = ""
     return chunks
 
 
-def _chunk(raw: Any, folder: str, number: int, at: str) -> Chunk:
-    keyed(raw, [field.name for field in fields(Chunk)], at)
-    exactly(raw["file"], f"{folder}/{number:05}.arrow", f"{at}.file")
-    rows, size, time = (whole(raw[key], 0, MAX_INT64, f"{at}.{key}") for key in ("rows", "bytes", "mtime_ns"))
-    digest = text(raw["sha256"], f"{at}.sha256")
+def _chunk(raw: object, folder: str, number: int, at: str) -> Chunk:
+    entry, file = keyed(raw, [field.name for field in fields(Chunk)], at), f"{folder}/{number:05}.arrow"
+    exactly(entry["file"], file, f"{at}.file")
+    rows, size, time = (whole(entry[key], 0, MAX_INT64, f"{at}.{key}") for key in ("rows", "bytes", "mtime_ns"))
+    digest = text(entry["sha256"], f"{at}.sha256")
     if not re.fullmatch("[0-9a-f]{64}", digest):
         raise ValueError(f"{at}.sha256 is no SHA-256 digest")
-    return Chunk(raw["file"], rows, size, time, digest)
+    return Chunk(file, rows, size, time, digest)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deltamark.datagen.generate import part_files
-from deltamark.datagen.manifest import Chunk, RelationFiles
+from deltamark.datagen.manifest import Bounds, Chunk, RelationFiles
 from deltamark.datagen.schema import RELATIONS, Column, Relation, RelationName
 from deltamark.datagen.spark.session import run_tasks
 from deltamark.errors import DeltamarkError
@@ -39,40 +39,62 @@ class ParquetSlice:
     rows: int
 
 
+@dataclass(frozen=True)
+class CodesTask:
+    """A Parquet file whose distinct values of dictionary columns are to be collected."""
+
+    relation: RelationName
+    path: Path
+
+
+@dataclass(frozen=True)
+class ChunkTask:
+    """A chunk to be written below the directory `into`. codes: the dictionaries of the relation, by column."""
+
+    relation: RelationName
+    number: int
+    slices: Sequence[ParquetSlice]
+    codes: dict[str, list[str]]
+    into: Path
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.slices)
+
+    @property
+    def file(self) -> str:
+        return f"{self.relation}/{self.number:05}.arrow"
+
+
+@dataclass(frozen=True)
+class WrittenChunk:
+    """A chunk of a relation, and the bounds of its columns."""
+
+    relation: RelationName
+    chunk: Chunk
+    bounds: dict[str, Bounds]
+
+
 def prebatch(
     spark: SparkSession, parquet: Path, into: Path, chunk_rows: int, report: Callable[[int, int], None]
 ) -> dict[RelationName, RelationFiles]:
     """Write the chunks of every relation below `into`; report the rows done."""
     files = {name: part_files(parquet, name) for name in RELATIONS}
     codes = _dictionaries(spark, files)
-    tasks: list[dict[str, Any]] = []
+    tasks: list[ChunkTask] = []
     for name, paths in files.items():
         (into / name).mkdir(parents=True)
-        for chunk, slices in enumerate(chunk_slices(paths, chunk_rows)):
-            tasks.append(
-                {
-                    "relation": name,
-                    "chunk": chunk,
-                    "rows": sum(part.rows for part in slices),
-                    "slices": [asdict(part) for part in slices],
-                    "codes": codes[name],
-                    "into": str(into),
-                }
-            )
-    tasks.sort(key=lambda task: (-task["rows"], task["relation"] != "lineitem"))  # the long ones first
-    total = sum(task["rows"] for task in tasks)
+        chunks = enumerate(chunk_slices(paths, chunk_rows))
+        tasks += [ChunkTask(name, number, slices, codes[name], into) for number, slices in chunks]
+    tasks.sort(key=lambda task: (-task.rows, task.relation != "lineitem"))  # the long ones first
+    total = sum(task.rows for task in tasks)
 
     def poll() -> None:
-        done = [task for task in tasks if (into / chunk_name(task["relation"], task["chunk"])).exists()]
-        report(sum(task["rows"] for task in done), total)
+        report(sum(task.rows for task in tasks if (into / task.file).exists()), total)
 
-    results = run_tasks(spark, write_chunk, tasks, poll)
+    written = run_tasks(spark, write_chunk, tasks, poll)
     report(total, total)
-    return {name: _gather(name, tasks, results, codes[name]) for name in RELATIONS}
-
-
-def chunk_name(relation: str, chunk: int) -> str:
-    return f"{relation}/{chunk:05}.arrow"
+    return {name: _gather(name, [each for each in written if each.relation == name], codes[name]) for name in RELATIONS}
 
 
 def chunk_slices(paths: list[Path], chunk_rows: int) -> Iterator[list[ParquetSlice]]:
@@ -101,24 +123,22 @@ def chunk_slices(paths: list[Path], chunk_rows: int) -> Iterator[list[ParquetSli
 def _dictionaries(
     spark: SparkSession, files: dict[RelationName, list[Path]]
 ) -> dict[RelationName, dict[str, list[str]]]:
-    tasks = [
-        {"relation": name, "path": str(path)} for name in RELATIONS if RELATIONS[name].codes for path in files[name]
-    ]
+    tasks = [CodesTask(name, path) for name in RELATIONS if RELATIONS[name].codes for path in files[name]]
     codes: dict[RelationName, dict[str, set[str]]] = {
         name: {column: set() for column in RELATIONS[name].codes} for name in RELATIONS
     }
     for task, values in zip(tasks, run_tasks(spark, distinct_codes, tasks), strict=True):
         for column, distinct in values.items():
-            codes[task["relation"]][column].update(distinct)  # type: ignore[index]
+            codes[task.relation][column].update(distinct)
     # sorted() compares code points, which is the order of UTF-8 bytes
     return {name: {column: sorted(values) for column, values in columns.items()} for name, columns in codes.items()}
 
 
-def distinct_codes(task: dict[str, Any]) -> dict[str, list[str]]:
+def distinct_codes(task: CodesTask) -> dict[str, list[str]]:
     """Return the distinct values of each dictionary column of one Parquet file."""
-    relation = RELATIONS[task["relation"]]
+    relation = RELATIONS[task.relation]
     names = [relation.prefix + column for column in relation.codes]
-    file = pq.ParquetFile(task["path"], read_dictionary=names)
+    file = pq.ParquetFile(task.path, read_dictionary=names)
     codes: dict[str, set[str]] = {column: set() for column in relation.codes}
     for group in range(file.num_row_groups):
         table = file.read_row_group(group, columns=names, use_threads=False)
@@ -128,17 +148,15 @@ def distinct_codes(task: dict[str, Any]) -> dict[str, list[str]]:
     return {column: list(values) for column, values in codes.items()}
 
 
-def write_chunk(task: dict[str, Any]) -> dict[str, Any]:
-    """Convert one chunk and write its Arrow file; return its entry in the manifest."""
-    relation = RELATIONS[task["relation"]]
-    slices = [ParquetSlice(**{**part, "groups": tuple(part["groups"])}) for part in task["slices"]]
+def write_chunk(task: ChunkTask) -> WrittenChunk:
+    """Convert one chunk and write its Arrow file."""
+    relation = RELATIONS[task.relation]
     arrays, bounds = [], {}
     for column in relation.columns:
-        arrays.append(_stored(column, _read(relation, column, slices), task["codes"].get(column.name)))
+        arrays.append(_stored(column, _read(relation, column, task.slices), task.codes.get(column.name)))
         bounds[column.name] = _bounds(column, arrays[-1])
     batch = pa.RecordBatch.from_arrays(arrays, schema=relation.arrow_schema)
-    name = chunk_name(relation.name, task["chunk"])
-    return {"chunk": asdict(write_arrow(Path(task["into"]), name, batch)), "bounds": bounds}
+    return WrittenChunk(task.relation, write_arrow(task.into, task.file, batch), bounds)
 
 
 def write_arrow(into: Path, name: str, batch: pa.RecordBatch) -> Chunk:
@@ -154,7 +172,7 @@ def write_arrow(into: Path, name: str, batch: pa.RecordBatch) -> Chunk:
     return Chunk(name, batch.num_rows, stat.st_size, stat.st_mtime_ns, digest)
 
 
-def _read(relation: Relation, column: Column, slices: list[ParquetSlice]) -> pa.ChunkedArray:
+def _read(relation: Relation, column: Column, slices: Sequence[ParquetSlice]) -> pa.ChunkedArray:
     name = relation.prefix + column.name
     pieces = []
     for part in slices:
@@ -195,7 +213,7 @@ def _recoded(piece: pa.DictionaryArray, pool: pa.Array) -> np.ndarray:
     return translated.to_numpy()[piece.indices.to_numpy()].astype(np.int32)
 
 
-def _bounds(column: Column, array: pa.Array) -> tuple[Any, Any]:
+def _bounds(column: Column, array: pa.Array) -> Bounds:
     if column.kind == "code":
         codes = array.indices.to_numpy()
         return array.dictionary[int(codes.min())].as_py(), array.dictionary[int(codes.max())].as_py()
@@ -206,16 +224,13 @@ def _bounds(column: Column, array: pa.Array) -> tuple[Any, Any]:
     return int(values.min()), int(values.max())
 
 
-def _gather(
-    name: RelationName, tasks: list[dict[str, Any]], results: list[dict[str, Any]], codes: dict[str, list[str]]
-) -> RelationFiles:
-    entries = [result for task, result in zip(tasks, results, strict=True) if task["relation"] == name]
-    chunks = sorted((Chunk(**entry["chunk"]) for entry in entries), key=lambda chunk: chunk.file)
-    bounds = {
-        column.name: (
-            min(entry["bounds"][column.name][0] for entry in entries),
-            max(entry["bounds"][column.name][1] for entry in entries),
-        )
-        for column in RELATIONS[name].columns
-    }
+def _gather(name: RelationName, written: Sequence[WrittenChunk], codes: dict[str, list[str]]) -> RelationFiles:
+    chunks = sorted((each.chunk for each in written), key=lambda chunk: chunk.file)
+    names = [column.name for column in RELATIONS[name].columns]
+    bounds = {column: _merged([each.bounds[column] for each in written]) for column in names}
     return RelationFiles(tuple(chunks), bounds, {column: len(values) for column, values in codes.items()})
+
+
+def _merged(bounds: Sequence[Bounds]) -> Bounds:
+    lows, highs = zip(*bounds, strict=True)
+    return min(lows), max(highs)

@@ -21,7 +21,7 @@ from deltamark.errors import DeltamarkError, unknown, whole_number
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ChangedRows:
     """Consecutive rows of a relation, `start` to `stop` - 1, that are inserted (diff 1) or retracted (diff -1).
 
     The round of row start+i is first+i, or rounds[i] if `rounds` is given, which is non-decreasing.
@@ -33,12 +33,12 @@ class Piece:
     first: int
     rounds: np.ndarray | None = None
 
-    def share(self, worker: int, workers: int) -> Piece:
+    def share(self, worker: int, workers: int) -> ChangedRows:
         """Return the share of one worker, which is consecutive too."""
         size = self.stop - self.start
         low, high = size * worker // workers, size * (worker + 1) // workers
         rounds = None if self.rounds is None else self.rounds[low:high]
-        return Piece(self.start + low, self.start + high, self.diff, self.first + low, rounds)
+        return ChangedRows(self.start + low, self.start + high, self.diff, self.first + low, rounds)
 
 
 class Workload(ABC):
@@ -48,7 +48,7 @@ class Workload(ABC):
     rounds: int
 
     @abstractmethod
-    def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
+    def pieces(self, name: RelationName, start: int, stop: int) -> list[ChangedRows]:
         """Return the changes of a relation in the rounds start to stop - 1, as pieces that are not empty."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Workload(ABC):
             return rounds
         below = min(max(rounds, 0), self.rounds) // logical * logical
         above = min(below + logical, self.rounds)
-        remedy = f"ask for {below} or {above}" if below != above else f"ask for at most {self.rounds}"
+        remedy = f"give {below} or {above}" if below != above else f"give at most {self.rounds}"
         raise DeltamarkError(f"no boundary of logical batches of {logical}", f"{rounds} rounds", remedy)
 
 
@@ -75,9 +75,9 @@ class Insert(Workload):
     def most_live(self, name: RelationName) -> int:
         return self._rows[name]
 
-    def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
+    def pieces(self, name: RelationName, start: int, stop: int) -> list[ChangedRows]:
         stop = min(stop, self._rows[name])
-        return [Piece(start, stop, 1, start)] if start < stop else []
+        return [ChangedRows(start, stop, 1, start)] if start < stop else []
 
 
 class Window(Workload):
@@ -97,10 +97,10 @@ class Window(Workload):
             return int((first[size:] - first[: len(first) - size]).max())
         return self._dataset.rows(name)
 
-    def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
+    def pieces(self, name: RelationName, start: int, stop: int) -> list[ChangedRows]:
         if name not in ("orders", "lineitem"):
             rows = self._dataset.rows(name)
-            return [Piece(0, rows, 1, 0, np.zeros(rows, dtype=np.int64))] if start == 0 and rows else []
+            return [ChangedRows(0, rows, 1, 0, np.zeros(rows, dtype=np.int64))] if start == 0 and rows else []
         pieces = []
         for diff, age in ((1, 1), (-1, 1 + self._size)):  # order o is inserted in round o+1, retracted in o+1+size
             first, last = max(start, age), max(min(stop, self.rounds), age)
@@ -108,12 +108,12 @@ class Window(Workload):
                 pieces.append(self._orders(name, first - age, last - age, diff, first))
         return pieces
 
-    def _orders(self, name: RelationName, low: int, high: int, diff: int, round_: int) -> Piece:
+    def _orders(self, name: RelationName, low: int, high: int, diff: int, round_: int) -> ChangedRows:
         if name == "orders":
-            return Piece(low, high, diff, round_)
+            return ChangedRows(low, high, diff, round_)
         lines = self._dataset.first_lines(low, high + 1)
         rounds = np.repeat(np.arange(round_, round_ + high - low), np.diff(lines))
-        return Piece(int(lines[0]), int(lines[-1]), diff, round_, rounds)
+        return ChangedRows(int(lines[0]), int(lines[-1]), diff, round_, rounds)
 
 
 class Refresh(Workload):
@@ -135,22 +135,22 @@ class Refresh(Workload):
     def most_live(self, name: RelationName) -> int:
         return self._dataset.rows(name)
 
-    def pieces(self, name: RelationName, start: int, stop: int) -> list[Piece]:
+    def pieces(self, name: RelationName, start: int, stop: int) -> list[ChangedRows]:
         pieces = []
         if start < (loaded := min(stop, self._load[name])):
-            pieces.append(Piece(start, loaded, 1, start))
+            pieces.append(ChangedRows(start, loaded, 1, start))
         if name in ("orders", "lineitem"):
             steps = range(max(start, self._load_rounds), min(stop, self.rounds))
             pieces += [self._step(name, round_) for round_ in steps]
         return pieces
 
-    def _step(self, name: RelationName, round_: int) -> Piece:
+    def _step(self, name: RelationName, round_: int) -> ChangedRows:
         step, retracts = divmod(round_ - self._load_rounds, 2)
         low = step * self._size + (0 if retracts else self._loaded)
         high = low + self._size
         if name == "lineitem":
             low, high = self._line(low), self._line(high)
-        return Piece(low, high, -1 if retracts else 1, round_, np.full(high - low, round_))
+        return ChangedRows(low, high, -1 if retracts else 1, round_, np.full(high - low, round_))
 
     def _line(self, order: int) -> int:
         return int(self._dataset.first_lines(order, order + 1)[0])

@@ -1,1 +1,1 @@
-"""The harness: the command line, and all that measures, checks and shows."""
+"""The harness: the command line, engines, suites, measurements, checks, and the printing of results."""

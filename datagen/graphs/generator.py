@@ -24,9 +24,12 @@ from deltamark.errors import unknown, whole_number
 BLOCK = 1 << 20
 """The number of edges that are drawn from one random state."""
 
-FACTOR = 16
+EDGES_PER_VERTEX = 16
+"""The number of drawn edges per vertex, as in Graph500."""
+
 SEED = 20260101
-ODD, SHIFTED = 0x9E3779B1, 0x85EBCA6B
+LABEL_MULTIPLIERS = (0x9E3779B1, 0x85EBCA6B, 0x9E3779B1)
+"""The multiplier of each step that permutes the labels of vertices; they are odd, so each step is a bijection."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,9 @@ def _rmat(scale: int, places: np.ndarray, random: np.random.Generator) -> tuple[
 
 
 def _labelled(vertices: np.ndarray, scale: int) -> np.ndarray:
-    """Permute 0 to 2^scale - 1: each step is a bijection."""
+    """Permute the vertices 0 to 2^scale - 1."""
     mask, half = (1 << scale) - 1, max(scale // 2, 1)
-    for factor in (ODD, SHIFTED, ODD):
+    for factor in LABEL_MULTIPLIERS:
         vertices = (vertices * (factor & mask | 1)) & mask
         vertices ^= vertices >> half
     return vertices
@@ -98,6 +101,7 @@ def _zipf(scale: int, places: np.ndarray, random: np.random.Generator) -> tuple[
 
 
 HUB = 87
+"""The number of the vertex with many edges."""
 
 
 def _hub(degree: int, places: np.ndarray, _: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -117,9 +121,9 @@ def _grid(side: int, places: np.ndarray, _: np.random.Generator) -> tuple[np.nda
 
 
 KINDS: Mapping[str, GraphKind] = {
-    "rmat": GraphKind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _rmat, 30),
-    "rmat-hubs": GraphKind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _rmat_hubs, 30),
-    "zipf": GraphKind(lambda scale: 1 << scale, lambda scale: FACTOR << scale, _zipf, 26),
+    "rmat": GraphKind(lambda scale: 1 << scale, lambda scale: EDGES_PER_VERTEX << scale, _rmat, 30),
+    "rmat-hubs": GraphKind(lambda scale: 1 << scale, lambda scale: EDGES_PER_VERTEX << scale, _rmat_hubs, 30),
+    "zipf": GraphKind(lambda scale: 1 << scale, lambda scale: EDGES_PER_VERTEX << scale, _zipf, 26),
     "hub": GraphKind(lambda degree: HUB + 1 + degree, lambda degree: 2 * degree, _hub, 10**8),
     "star": GraphKind(lambda triangles: 2 * triangles + 1, lambda triangles: 3 * triangles, _star, 10**8),
     "grid": GraphKind(lambda side: 3 * side, lambda side: 3 * side**2, _grid, 10**4),

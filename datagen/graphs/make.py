@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +51,25 @@ class StoredGraph:
     files: tuple[Chunk, ...]
 
 
+@dataclass(frozen=True)
+class DrawTask:
+    """A block of edges to be drawn, and partitioned by the first `bits` bits of their hashes."""
+
+    graph: Graph
+    block: int
+    bits: int
+    into: Path
+
+
+@dataclass(frozen=True)
+class MergeTask:
+    """A partition of all blocks, to be merged into the file with the number `file`."""
+
+    file: int
+    blocks: int
+    into: Path
+
+
 def directory_of(data: Path, graph: Graph) -> Path:
     return data / f"graph-{graph.kind}-{graph.size}-v{VERSION}"
 
@@ -82,44 +100,41 @@ def _make(directory: Path, graph: Graph, master: str, report: Callable[[str, int
     report("starting Spark", 0, 0)
     blocks = -(-graph.drawn // BLOCK)
     bits = max((graph.drawn >> FILE_BITS).bit_length() - 1, 0)
-    task = {"kind": graph.kind, "size": graph.size, "bits": bits, "into": str(directory)}
     with session(master) as spark:
-        drawn = [{**task, "block": block} for block in range(blocks)]
+        drawn = [DrawTask(graph, block, bits, directory) for block in range(blocks)]
         run_tasks(spark, draw, drawn, lambda: report("drawing edges", 0, blocks))
-        merged = [{**task, "file": file, "blocks": blocks} for file in range(1 << bits)]
-        written = run_tasks(spark, write, merged, lambda: report("writing edges", 0, 1 << bits))
+        merged = [MergeTask(file, blocks, directory) for file in range(1 << bits)]
+        files = run_tasks(spark, write, merged, lambda: report("writing edges", 0, 1 << bits))
     shutil.rmtree(directory / "drawn")
-    files = tuple(Chunk(**chunk) for chunk in written)
-    stored = StoredGraph(str(graph), graph.nodes, sum(file.rows for file in files), files)
+    stored = StoredGraph(str(graph), graph.nodes, sum(file.rows for file in files), tuple(files))
     write_sealed(directory / FILE, {"version": VERSION, **asdict(stored)})
 
 
-def draw(task: dict[str, Any]) -> None:
+def draw(task: DrawTask) -> None:
     """Draw a block of edges, and write their hashes, one file for each partition."""
-    src, dst = Graph(task["kind"], task["size"]).edges(task["block"])
+    src, dst = task.graph.edges(task.block)
     kept = src != dst
     hashes = np.unique(_mixed(src[kept].astype(np.uint64) << HALF | dst[kept].astype(np.uint64)))
-    into = Path(task["into"]) / "drawn" / f"{task['block']}-{uuid.uuid4().hex}"
+    into = task.into / "drawn" / f"{task.block}-{uuid.uuid4().hex}"
     into.mkdir(parents=True)
-    starts = [file << (64 - task["bits"]) for file in range(1, 1 << task["bits"])]
+    starts = [file << (64 - task.bits) for file in range(1, 1 << task.bits)]
     ends = np.searchsorted(hashes, np.array(starts, np.uint64))
     for file, part in enumerate(np.split(hashes, ends)):
         np.save(into / str(file), part)
     try:
-        into.rename(into.with_name(str(task["block"])))
+        into.rename(into.with_name(str(task.block)))
     except OSError:
         shutil.rmtree(into)  # an earlier attempt of the same task has finished
 
 
-def write(task: dict[str, Any]) -> dict[str, Any]:
-    """Write the edges of one partition; return their entry in the manifest."""
-    into = Path(task["into"])
-    parts = [np.load(into / "drawn" / str(block) / f"{task['file']}.npy") for block in range(task["blocks"])]
+def write(task: MergeTask) -> Chunk:
+    """Write the edges of one partition."""
+    parts = [np.load(task.into / "drawn" / str(block) / f"{task.file}.npy") for block in range(task.blocks)]
     packed = _unmixed(np.unique(np.concatenate(parts)))
     columns = [(packed >> HALF).astype(np.int32), (packed & np.uint64(0xFFFFFFFF)).astype(np.int32)]
-    (into / EDGES).mkdir(exist_ok=True)
+    (task.into / EDGES).mkdir(exist_ok=True)
     batch = pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=SCHEMA)
-    return asdict(write_arrow(into, f"{EDGES}/{task['file']:05}.arrow", batch))
+    return write_arrow(task.into, f"{EDGES}/{task.file:05}.arrow", batch)
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
@@ -150,16 +165,18 @@ def read_graph(directory: Path) -> tuple[StoredGraph, pa.Table]:
     return stored, pa.Table.from_batches([_edges(directory, chunk, stored.nodes) for chunk in stored.files])
 
 
-def _parsed(raw: dict[str, Any]) -> StoredGraph:
+def _parsed(raw: Mapping[str, object]) -> StoredGraph:
     keyed(raw, ["version", *(field.name for field in fields(StoredGraph)), DIGEST], "the whole")
+    name = text(raw["graph"], "graph")
     try:
-        parsed = graph(text(raw["graph"], "graph"))
+        parsed = graph(name)
     except DeltamarkError as error:
         raise ValueError(f"graph is {error.cause}") from error
     files = chunks_of(raw["files"], EDGES)
+    edges = sum(chunk.rows for chunk in files)
     exactly(raw["nodes"], parsed.nodes, "nodes")
-    exactly(raw["edges"], sum(chunk.rows for chunk in files), "edges")
-    return StoredGraph(raw["graph"], parsed.nodes, raw["edges"], files)
+    exactly(raw["edges"], edges, "edges")
+    return StoredGraph(name, parsed.nodes, edges, files)
 
 
 def _edges(directory: Path, chunk: Chunk, nodes: int) -> pa.RecordBatch:

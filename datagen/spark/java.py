@@ -39,7 +39,7 @@ def _checked(home: Path, origin: str) -> Path:
         return home
     if version is None and (home / "bin" / "java").exists():
         raise DeltamarkError("Java does not start", origin, f"free memory or raise ulimit -v; or {REMEDY}")
-    cause = "no Java there" if version is None else "Java too old" if version < min(SUPPORTED) else "Java too new"
+    cause = "no Java found" if version is None else "Java too old" if version < min(SUPPORTED) else "Java too new"
     raise DeltamarkError(cause, origin if version is None else f"{origin} is Java {version}", REMEDY)
 
 

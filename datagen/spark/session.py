@@ -1,14 +1,13 @@
 """Spark sessions with the packages of this project on the executors, and the running of lists of tasks.
 
-The arguments and the result of a task are JSON, so only names and paths are exchanged between driver and executors. An
-expected failure of a task (`DeltamarkError`, `OSError`) is returned as data and raised again here; any other exception
-is a defect and keeps its traceback.
+The argument and the result of a task are small values, such as names and paths: rows are exchanged as files. An
+expected failure of a task (`DeltamarkError`, `OSError`) is returned as a value and raised by the driver; any other
+exception is a defect and keeps its traceback.
 """
 
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import re
 import subprocess
@@ -21,7 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from socketserver import BaseServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import deltamark
 from deltamark.datagen.scratch import empty, make, remove
@@ -30,6 +29,11 @@ from deltamark.errors import DeltamarkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Made = TypeVar("Made")
+Arguments = ParamSpec("Arguments")
 
 HOME = Path(deltamark.__file__).resolve().parent
 PACKAGES = ("datagen", "dataflow", "queries", "harness")
@@ -67,7 +71,7 @@ def _sweep() -> None:
         return
     from pyspark import SparkContext  # noqa: PLC0415
 
-    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    gateway = SparkContext._gateway  # noqa: SLF001
     if gateway is not None:
         with suppress(Exception):  # the JVM may be dead
             gateway.shutdown()
@@ -190,13 +194,8 @@ def ended_if_interrupted() -> Iterator[None]:
     from pyspark import SparkContext, java_gateway  # noqa: PLC0415
 
     started: list[subprocess.Popen[bytes]] = []
-
-    def start(*words: Any, **settings: Any) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(*words, **settings))
-        return started[-1]
-
     names = vars(java_gateway)
-    original, names["Popen"] = names["Popen"], start
+    original, names["Popen"] = names["Popen"], _recorded(subprocess.Popen, started)
     try:
         yield
     except BaseException:
@@ -206,6 +205,16 @@ def ended_if_interrupted() -> Iterator[None]:
         raise
     finally:
         names["Popen"] = original
+
+
+def _recorded(make: Callable[Arguments, Made], made: list[Made]) -> Callable[Arguments, Made]:
+    """Wrap a constructor so that it appends each of its objects to a list."""
+
+    def make_and_record(*args: Arguments.args, **settings: Arguments.kwargs) -> Made:
+        made.append(make(*args, **settings))
+        return made[-1]
+
+    return make_and_record
 
 
 @contextmanager
@@ -245,34 +254,35 @@ def _package(directory: Path) -> Path:
 
 def run_tasks(
     spark: SparkSession,
-    function: Callable[[Any], Any],
-    tasks: Sequence[object],
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
     poll: Callable[[], None] = lambda: None,
-) -> list[Any]:
+) -> list[Result]:
     """Run a module-level function on every task, one Spark task each; return the results in order.
 
     `poll` is called twice a second while they run.
     """
-    requests = [json.dumps(task) for task in tasks]
     # an RDD: its first job runs 4 s sooner than one over a frame
-    job = spark.sparkContext.parallelize(requests, len(requests)).map(partial(_run_one, function))
+    job = spark.sparkContext.parallelize(tasks, len(tasks)).map(partial(run_task, function))
     # the job runs in a thread, so that an interrupt ends the wait here and not a call to the JVM
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(job.collect)
         while not wait([future], timeout=0.5).done:
             poll()
-    results = [json.loads(result) for result in future.result()]
-    for result in results:
-        if "error" in result:
-            raise DeltamarkError(*result["error"])
-    return [result["value"] for result in results]
+    results: list[Result] = []
+    for result in future.result():
+        if isinstance(result, DeltamarkError):
+            raise result
+        results.append(result)
+    return results
 
 
-def _run_one(function: Callable[[Any], Any], task: str) -> str:
+def run_task(function: Callable[[Task], Result], task: Task) -> Result | DeltamarkError:
+    """Run a function on a task; return its result, or the error of an expected failure."""
     try:
-        return json.dumps({"value": function(json.loads(task))})
+        return function(task)
     except DeltamarkError as error:
-        return json.dumps({"error": [error.cause, str(error.actual), error.remedy]})
+        return DeltamarkError(error.cause, str(error.actual), error.remedy)
     except OSError as error:
         where = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
-        return json.dumps({"error": ["a task could not read or write", where, "make room or give another DATA="]})
+        return DeltamarkError("a task could not read or write", where, "make room or give another DATA=")

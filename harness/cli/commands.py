@@ -18,7 +18,7 @@ TOPICS: Mapping[str, str] = {
 """The titles of the folders, in the order of the help."""
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """A module that is a command."""
 
     __doc__: str | None
@@ -43,10 +43,10 @@ COMMANDS = {topic: _listed(topic) for topic in TOPICS}
 NAMES = [name for commands in COMMANDS.values() for name in commands]
 
 
-def load(name: str) -> Command:
+def load(name: str) -> CommandModule:
     """Import the module of a command."""
     topic = next(topic for topic, commands in COMMANDS.items() if name in commands)
-    return cast("Command", importlib.import_module(f"{__package__}.{topic}.{name.replace('-', '_')}"))
+    return cast("CommandModule", importlib.import_module(f"{__package__}.{topic}.{name.replace('-', '_')}"))
 
 
 def overview() -> str:

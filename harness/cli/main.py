@@ -1,8 +1,7 @@
-"""The command line. It reads settings as make hands them on: `harness data SF=0.01` is `harness data --sf 0.01`."""
+"""The command line. Settings may have the form of make: `harness data SF=0.01` means `harness data --sf 0.01`."""
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import sys
@@ -15,6 +14,10 @@ from deltamark.errors import DeltamarkError, refused, unknown
 from deltamark.harness.cli import commands
 from deltamark.harness.cli.faults import environment_fault
 from deltamark.harness.cli.parser import Parser
+from deltamark.harness.console.console import INTERRUPTED
+
+PROGRAM = "python -m harness"
+FOOTER = f"Settings of a command: {PROGRAM} COMMAND --help"
 
 WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a write to an open file, which name no file."""
@@ -29,14 +32,14 @@ def main(words: Sequence[str]) -> int:
     try:
         try:
             code = _run(list(words))
-        except SystemExit:  # argparse has printed a help text
+        except SystemExit:  # argparse has printed the help of a command
             sys.stdout.flush()
             raise
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has ended
         code = 141
     except KeyboardInterrupt:
-        _print_error("interrupted: what is finished is kept, the same command goes on from there")
+        _print_error(INTERRUPTED)
         code = 130
     except Exception as error:
         if (fault := _user_error(error)) is None:
@@ -89,19 +92,18 @@ def _run(words: list[str]) -> int:
     if name not in commands.NAMES:
         raise unknown("command", name, commands.NAMES)
     command = commands.load(name)
-    parser = Parser(prog=f"python -m harness {name}", description=command.__doc__)
-    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    parser = Parser(f"{PROGRAM} {name}", command.__doc__)
+    parser.general.add_argument("--debug", action="store_true", help="print the traceback of an error")
     command.options(parser)
     return command.run(parser.parse_settings(rest))
 
 
 def _run_without_command(words: list[str]) -> int:
-    parser = Parser(
-        prog="python -m harness",
-        usage="python -m harness COMMAND [NAME=value ...]",
-        description=f"{commands.overview()}\nSettings of a command: python -m harness COMMAND --help",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"deltamark {__version__}")
-    parser.parse_args(words or ["--help"])
+    match words:
+        case [] | ["-h"] | ["--help"]:
+            print(f"usage: {PROGRAM} COMMAND [NAME=value ...]\n\n{commands.overview()}\n{FOOTER}")
+        case ["--version"]:
+            print(f"deltamark {__version__}")
+        case _:
+            raise DeltamarkError("cannot read the command", words[0], f"see {PROGRAM} --help")
     return 0

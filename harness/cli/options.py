@@ -17,13 +17,13 @@ from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import QUERIES, parameters, query
 
 MAX_BATCHES = 10**12
-"""Logical batches, their rounds, or timed batches: more than any stream has."""
+"""The largest number of logical batches, of rounds in one, or of timed batches. No stream has as many."""
 
 MAX_WORKERS = 1024
-"""Shards on Spark; the embedded engine has a lower limit of its own."""
+"""The largest number of shards on Spark. The embedded engine has a lower limit of its own."""
 
 MAX_SIZE = 10**10
-"""Nodes, edges and changes of a random graph."""
+"""The largest number of nodes, edges or changes of a random graph."""
 
 MAX_SEED, MAX_TIMES = 10**18, 10**6
 MIN_SECONDS, MAX_SECONDS = 0.001, 1_000_000
@@ -31,13 +31,18 @@ MIN_SECONDS, MAX_SECONDS = 0.001, 1_000_000
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the settings of the data."""
-    add_sf(parser)
-    parser.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="directory of the data")
-    text = "Spark master (default: local[*], and for queries on Spark a cluster on this machine)"
+    group = parser.add_argument_group("data")
+    add_sf(group)
+    group.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="directory of the data")
+    add_master(group)
+
+
+def add_master(parser: argparse._ActionsContainer) -> None:
+    text = "Spark master (default: local[*], and for the engine spark a cluster on this machine)"
     parser.add_argument("--master", default="", metavar="URL", help=text)
 
 
-def add_sf(parser: argparse.ArgumentParser) -> None:
+def add_sf(parser: argparse._ActionsContainer) -> None:
     text = f"scale factor, from {MIN_SF} to {MAX_SF}"
     parser.add_argument("--sf", type=scale_factor, default=Decimal("0.01"), help=text)
 
@@ -48,8 +53,8 @@ def data_request(args: argparse.Namespace) -> Wanted:
 
 def add_query(parser: argparse.ArgumentParser) -> None:
     """Add the query and its parameters."""
-    add = parser.add_argument
-    add("query", help=f"query, from {min(QUERIES)} to {max(QUERIES)}")
+    parser.add_argument("query", help=f"query, from {min(QUERIES)} to {max(QUERIES)}")
+    add = parser.add_argument_group("query").add_argument
     text = "seed that draws the query's parameters from the specification's ranges (default: validation parameters)"
     add("--seed", type=whole(0, MAX_SEED), help=text)
     add("--param", action="append", default=[], metavar="NAME=VALUE", help="parameter of the query; may be repeated")
@@ -57,29 +62,31 @@ def add_query(parser: argparse.ArgumentParser) -> None:
 
 def add_cell(parser: argparse.ArgumentParser) -> None:
     """Add the settings of a cell."""
-    add = parser.add_argument
     add_data(parser)
     add_query(parser)
-    add("--workload", default="insert", help="workload: insert, window:N or refresh:K")
+    add = parser.add_argument_group("stream").add_argument
+    add("--workload", default="insert", help="insert, window:N or refresh:K")
     add("--logical", type=batch_size, default=1, metavar="L", help="rounds that share a logical time")
     add("--physical", type=physical, default="all", metavar="P", help="logical batches fed at once")
+    add = parser.add_argument_group("engine").add_argument
     add("--variant", default="", help="variant of the query's dataflow (default: the fastest)")
     add("--workers", type=worker_count, default=1, metavar="W", help="number of workers")
-    add("--engine", default=DEFAULT, help=f"engine: {' or '.join(STREAM_ENGINES)}")
+    add("--engine", default=DEFAULT, help=" or ".join(STREAM_ENGINES))
     text = "directory from which a query on Spark continues (default: no checkpoint is kept)"
     add("--checkpoint", default="", metavar="DIR", help=text)
 
 
 def add_end(parser: argparse.ArgumentParser) -> None:
     """Add the end of the stream."""
-    end = parser.add_mutually_exclusive_group()
+    end = parser.add_argument_group("end of the stream").add_mutually_exclusive_group()
     end.add_argument("--rounds", type=int, metavar="N", help="stop after N rounds (default: after all)")
     end.add_argument("--at", type=int, metavar="TIME", help="stop after a logical time")
 
 
 def cell_of(args: argparse.Namespace) -> Cell:
     """Return the cell that a command names. A wrong setting is an error here, before any data is made."""
-    variant = args.variant and query(args.query).known(args.variant)
+    of_query = query(args.query)
+    variant = args.variant and of_query.known(args.variant)
     cell = Cell(
         args.query, str(args.sf), known_workload(args.workload), args.logical, args.physical, variant,
         args.workers, known_stream_engine(args.engine), args.seed, given(args.param), args.master, args.checkpoint,

@@ -20,13 +20,14 @@ from deltamark.harness.cli.options import (
     words,
     worker_counts,
 )
+from deltamark.harness.cli.parser import setting_help
 from deltamark.harness.engines.registry import known_engine
 from deltamark.harness.suites.registry import DEFAULT, SUITES
 from deltamark.harness.suites.suite import Suite
 
 MAX_RUNS = 1000
 MAX_FUEL = 10**9
-"""Pieces of work of at most 4,096 rows."""
+"""The largest number of units of attachment per batch, each of at most 4,096 rows."""
 
 rmat_scale = whole(1, KINDS["rmat"].max_size)
 
@@ -41,6 +42,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     _add_graphs(parser)
     for action in parser._actions:  # noqa: SLF001 (set_defaults would set the marker as the value)
         if action.dest in ("sf", "data", "master"):
+            action.help = setting_help(action)
             action.default = argparse.SUPPRESS
 
 
@@ -53,51 +55,51 @@ def suite_of(args: argparse.Namespace) -> Suite:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_data(parser)
-    add("--runs", type=whole(1, MAX_RUNS), help="largest number of timed runs of a cell (default 3)")
-    text = "time limit in seconds: of a run for tpch, of a cell for other suites (default 600)"
+    add("--runs", type=whole(1, MAX_RUNS), help="largest number of timed runs of a cell (default: 3)")
+    text = "time limit in seconds: of a run for tpch, of a cell for other suites (default: 600)"
     add("--timeout", type=seconds, metavar="S", help=text)
 
 
 def _add_queries(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("settings of the suites tpch and shared").add_argument
-    add("--queries", type=words, metavar="Q,Q", help="queries to run (default all 22)")
+    add = parser.add_argument_group("suites tpch and shared").add_argument
+    add("--queries", type=words, metavar="Q,Q", help="queries to run (default: all 22)")
     add("--logical", type=batch_sizes, metavar="L,L", help="rounds per logical batch, which share a time")
     add("--physical", type=batch_sizes, metavar="P,P", help="logical batches per physical batch")
-    text = "units of incremental attachment per batch, for shared (default 2)"
+    text = "units of incremental attachment per batch, for shared (default: 2)"
     add("--fuel", type=whole(1, MAX_FUEL), help=text)
-    add = parser.add_argument_group("settings of the suite tpch").add_argument
-    add("--variants", type=words, metavar="V,V", help="dataflows of a query, or all (default the first)")
+    add = parser.add_argument_group("suite tpch").add_argument
+    add("--variants", type=words, metavar="V,V", help="dataflows of a query, or all (default: the first)")
     add("--product", type=batch_sizes, metavar="N", help="all L x P = N in powers of ten")
     add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers")
-    text = "embedded, spark; duckdb and spark-sql, which recompute; exec:PROGRAM (default embedded,duckdb)"
+    text = "embedded, spark; duckdb and spark-sql, which recompute; exec:PROGRAM (default: embedded,duckdb)"
     add("--engines", type=engines, metavar="E,E", help=text)
     add("--workload", type=words, metavar="W,W", help="insert, window:N, refresh:K")
-    text = "largest number of timed batches, spread over the stream; 0: all (default 10000, 15 if recomputed)"
+    text = "largest number of timed batches, spread over the stream; 0: all (default: 10000, 15 if recomputed)"
     add("--sample", type=whole(0, MAX_BATCHES), metavar="N", help=text)
 
 
 def _add_graphs(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("settings of the suites graph and loops").add_argument
-    add("--batches", type=batch_sizes, metavar="N,N", help="changes per batch (default 1,10,100,1000,10000)")
-    add = parser.add_argument_group("settings of the suite graph").add_argument
-    add("--scale", type=rmat_scale, metavar="S", help="scale of the R-MAT graph (default 16)")
-    add("--vertices", metavar="GRAPH", help="graph that is replayed vertex by vertex (default zipf:16)")
-    add("--hub", type=whole(1, KINDS["hub"].max_size), metavar="N", help="edges of the hub (default 13127)")
-    add = parser.add_argument_group("settings of the suite loops").add_argument
-    add("--nodes", type=size, metavar="N", help="nodes of the random graph (default 1M; the post has 10M)")
-    add("--edges", type=size, metavar="N", help="edges of the random graph (default 10M; the post has 100M)")
-    add("--roots", type=size, metavar="N", help="nodes from which distances are measured (default 1)")
-    add("--changes", type=size, metavar="N", help="changes of edges per batch size (default 100K)")
+    add = parser.add_argument_group("suites graph and loops").add_argument
+    add("--batches", type=batch_sizes, metavar="N,N", help="changes per batch (default: 1,10,100,1000,10000)")
+    add = parser.add_argument_group("suite graph").add_argument
+    add("--scale", type=rmat_scale, metavar="S", help="scale of the R-MAT graph (default: 16)")
+    add("--vertices", metavar="GRAPH", help="graph that is replayed vertex by vertex (default: zipf:16)")
+    add("--hub", type=whole(1, KINDS["hub"].max_size), metavar="N", help="edges of the hub (default: 13127)")
+    add = parser.add_argument_group("suite loops").add_argument
+    add("--nodes", type=size, metavar="N", help="nodes of the random graph (default: 1M; the post has 10M)")
+    add("--edges", type=size, metavar="N", help="edges of the random graph (default: 10M; the post has 100M)")
+    add("--roots", type=size, metavar="N", help="nodes from which distances are measured (default: 1)")
+    add("--changes", type=size, metavar="N", help="changes of edges per batch size (default: 100K)")
 
 
 def add_suite(parser: argparse.ArgumentParser) -> None:
-    text = f"{', '.join(SUITES)}; shared: all queries in one dataflow (default {DEFAULT})"
-    parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=text)
+    text = "tpch; shared: all queries in one dataflow; loops; graph"
+    parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=f"{text} (default: {DEFAULT})")
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--results", type=Path, default=Path("results"), metavar="DIR", help="directory of records (default results)"
+        "--results", type=Path, default=Path("results"), metavar="DIR", help="directory of records (default: results)"
     )
 
 

@@ -1,7 +1,10 @@
-"""The two consoles: standard output and standard error. Text is printed as it is, without markup or wrapping."""
+"""The consoles for standard output and standard error. They print text unchanged, without markup or wrapping."""
 
 from __future__ import annotations
 
+import csv
+import sys
+from collections.abc import Iterable
 from typing import NoReturn
 
 from rich.console import Console
@@ -13,12 +16,23 @@ class _PipeConsole(Console):
         raise BrokenPipeError
 
 
+INTERRUPTED = "interrupted: finished data and records are kept; run the same command again to continue"
+
 OUT, ERR = _PipeConsole(), _PipeConsole(stderr=True)
 
 
-def say(text: str = "") -> None:
-    OUT.out(text, highlight=False)
+def say(text: object = "", *, end: str = "\n") -> None:
+    """Print results on standard output."""
+    OUT.out(text, highlight=False, end=end)
 
 
-def warn(text: str) -> None:
+def warn(text: object) -> None:
+    """Print messages on standard error."""
     ERR.out(text, highlight=False)
+
+
+def write_csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write rows as CSV on standard output."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.live import Live
 from rich.text import Text
@@ -14,6 +14,7 @@ from deltamark.harness.console.console import ERR, say
 from deltamark.harness.console.formatting import brief, rate, span
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results.record import QueryRecord, Record
+from deltamark.harness.results.session import Facts, Header
 from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan
 from deltamark.harness.tables.entry import why
@@ -84,14 +85,14 @@ def _estimate_parts(estimate: Estimate) -> list[str]:
     return [*parts, *([f"{estimate.unmeasured} not yet measured"] if estimate.unmeasured else [])]
 
 
-def session_header(session: Mapping[str, Any]) -> str:
+def session_header(session: Header) -> str:
     """Describe the machine and the versions of a session."""
     after = f" before, {session['load_after']:.1f} after" if "load_after" in session else ""
     machine = machine_line(session["machine"])
     return f"{machine}{after}\n{session['versions']}, java {session['java']}; commit {session['commit']}"
 
 
-def machine_line(facts: Mapping[str, Any]) -> str:
+def machine_line(facts: Facts) -> str:
     return (
         f"{facts['cpu']}, {facts['cores']} cores ({facts['usable']} usable), {facts['memory_gb']} GB, "
         f"{facts['caches']}; {facts['system']}, limits {facts['limits']}, "

@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tabulate import tabulate
 
@@ -14,6 +15,7 @@ from deltamark.harness.console.formatting import TableEntry, words
 from deltamark.harness.measure.stats import geomean
 
 Row = list[TableEntry]
+Style = Literal["simple", "github"]
 
 
 @dataclass
@@ -72,7 +74,11 @@ def _body(table: Table) -> str:
     return f"{_grid(table, 'github')}\n\n" + "".join(f"- {note}\n" for note in table.notes)
 
 
-def _grid(table: Table, form: str) -> str:
+def _grid(table: Table, style: Style) -> str:
     rows = [[entry.text for entry in row] for row in [*table.rows, *([table.foot] if table.foot else [])]]
-    align = ["left", *["right"] * (len(table.headers) - 1)]
-    return tabulate(rows, table.headers, tablefmt=form, disable_numparse=True, colalign=align if rows else None)
+    return grid(table.headers, rows, ["left", *["right"] * (len(table.headers) - 1)], style)
+
+
+def grid(headers: Sequence[str], rows: Sequence[Sequence[str]], align: Sequence[str], style: Style = "simple") -> str:
+    """Align the columns of a table, each to the `left` or to the `right`."""
+    return tabulate(rows, headers, tablefmt=style, disable_numparse=True, colalign=align if rows else None)

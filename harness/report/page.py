@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from deltamark.harness.console.formatting import brief, megabytes, rate, words
+from deltamark.harness.console.formatting import brief, megabytes, words
 from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import Table
 from deltamark.harness.report.charts.marks import data, keys_of
@@ -24,9 +23,10 @@ from deltamark.harness.report.sections.workers import workers
 from deltamark.harness.report.tooltip import command, title
 from deltamark.harness.results.machine import warnings
 from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.session import Header
 from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.tables import tables
-from deltamark.harness.tables.entry import of
+from deltamark.harness.tables.entry import entry_of, speed
 from deltamark.harness.tables.lookup import Lookup
 
 HERE = Path(__file__).parent
@@ -36,16 +36,13 @@ UNFOLDED = ("physical", "product", "workers")
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The page must not load anything."""
 
-Headers = Mapping[str, Mapping[str, Any]]
-"""The headers of sessions, by name."""
-
 
 @dataclass(frozen=True)
 class ReportData:
     """The records of one machine and scale factor."""
 
     records: Sequence[QueryRecord]
-    sessions: Headers
+    sessions: Mapping[str, Header]
     machine: str
     sf: str
     table_records: Sequence[TableRecord] = ()
@@ -91,7 +88,7 @@ def _top(report: ReportData, lookup: Lookup) -> Markup:
     )
 
 
-def _machine_facts(sessions: Sequence[Mapping[str, Any]]) -> list[Markup]:
+def _machine_facts(sessions: Sequence[Header]) -> list[Markup]:
     """Describe the machine of the latest session, with its warnings."""
     if not sessions:
         return []
@@ -101,7 +98,7 @@ def _machine_facts(sessions: Sequence[Mapping[str, Any]]) -> list[Markup]:
     return [tag("p", text, class_="machine"), *notes]
 
 
-def _sessions(report: ReportData, lookup: Lookup) -> list[Mapping[str, Any]]:
+def _sessions(report: ReportData, lookup: Lookup) -> list[Header]:
     """Return the headers of the sessions with shown results, the latest first."""
     shown = {record.session for record in [*lookup.records, *report.table_records]}
     return [header for name, header in sorted(report.sessions.items(), reverse=True) if name in shown]
@@ -139,7 +136,7 @@ def _problems(lookup: Lookup) -> Section | None:
         for record in bad
     ]  # fmt: skip
     text = "Cells without a number. They appear only in this list."
-    return Section("problems", "What went wrong", text, [tag("ul", items, class_="problems")])
+    return Section("problems", "Failures", text, [tag("ul", items, class_="problems")])
 
 
 def _tables(lookup: Lookup) -> Section:
@@ -153,11 +150,14 @@ def _tables(lookup: Lookup) -> Section:
 
 def _points(lookup: Lookup) -> Section:
     headers = ["cell", "rate", "seconds", "p99", "state MB", "verified", "command"]
+    shows = (
+        speed, lambda record: brief(record.best), lambda record: brief(record.latency["p99"]),
+        lambda record: megabytes(record.state_bytes),
+    )  # fmt: skip
     rows = [
         [
-            words(title(record)), of(record, lambda it: rate(it.rate)), of(record, lambda it: brief(it.best)),
-            of(record, lambda it: brief(it.latency["p99"])), of(record, lambda it: megabytes(it.state_bytes)),
-            words(record.verified or "-"), words(command(record)),
+            words(title(record)), *(entry_of(record, show) for show in shows), words(record.verified or "-"),
+            words(command(record)),
         ]
         for record in lookup.records
     ]  # fmt: skip
@@ -167,12 +167,12 @@ def _points(lookup: Lookup) -> Section:
         "The latest record of each cell, with the command that measures it again. RESULTS=again writes to another "
         "directory, because the cell is already done in this one."
     )
-    return Section("points", "Every point", text, [folded(table, lambda row: keys[id(row)], unfolded=False)])
+    return Section("points", "All cells", text, [folded(table, lambda row: keys[id(row)], unfolded=False)])
 
 
 def _machine(report: ReportData, lookup: Lookup) -> Section:
     sessions = [
-        tag("li", tag("h3", each["started"]), tag("pre", session_header(dict(each))), tag("code", each["argv"]))
+        tag("li", tag("h3", each["started"]), tag("pre", session_header(each)), tag("code", each["argv"]))
         for each in _sessions(report, lookup)
     ]
     text = (

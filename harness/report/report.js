@@ -4,14 +4,14 @@
   const visible = (element) => element.getClientRects().length > 0;
   document.documentElement.classList.add("js");
 
-  // filters: none chosen is all; what has no such key is left alone
+  // Filters: a key without a checked value filters nothing, and elements without the key are always shown.
   const KEYS = ["query", "engine", "workload"];
   const form = document.getElementById("filters");
   const keyed = all(KEYS.map((key) => `[data-${key}]`).join());
-  const chosen = () => KEYS.map((key) => [key, all(`[name=${key}]:checked`, form).map((box) => box.value)]);
+  const selected = () => KEYS.map((key) => [key, all(`[name=${key}]:checked`, form).map((box) => box.value)]);
 
   function apply() {
-    const picked = chosen().filter(([, values]) => values.length);
+    const picked = selected().filter(([, values]) => values.length);
     for (const element of keyed) {
       element.classList.toggle("out", picked.some(([key, values]) =>
         element.hasAttribute(`data-${key}`) && !values.includes(element.getAttribute(`data-${key}`))));
@@ -32,7 +32,7 @@
   }
 
   function remember() {
-    const words = chosen().filter(([, values]) => values.length)
+    const words = selected().filter(([, values]) => values.length)
       .map(([key, values]) => `${key}=${values.map(encodeURIComponent).join(",")}`);
     history.replaceState(null, "", `#${words.join("&")}`);
   }
@@ -51,7 +51,7 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", recall);
 
-  // tables: a heading sorts, numbers from the greatest down first; what has no number comes last
+  // Tables: a heading sorts its column, numbers in descending order at first; entries without a number come last.
   function sort(heading) {
     const table = heading.closest("table");
     const at = heading.cellIndex;
@@ -59,21 +59,21 @@
     const number = (row) => parseFloat(row.cells[at].dataset.value);
     const numeric = rows.some((row) => !Number.isNaN(number(row)));
     const before = heading.getAttribute("aria-sort");
-    const way = before ? (before === "ascending" ? -1 : 1) : (numeric ? -1 : 1);
+    const direction = before ? (before === "ascending" ? -1 : 1) : (numeric ? -1 : 1);
     const order = numeric
       ? (one, other) => {
         const [a, b] = [number(one), number(other)];
         if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
-        return a === b ? 0 : way * (a < b ? -1 : 1);
+        return a === b ? 0 : direction * (a < b ? -1 : 1);
       }
-      : (one, other) => way * one.cells[at].textContent.localeCompare(other.cells[at].textContent);
-    for (const each of all("thead th", table)) each.removeAttribute("aria-sort");
-    heading.setAttribute("aria-sort", way === 1 ? "ascending" : "descending");
+      : (one, other) => direction * one.cells[at].textContent.localeCompare(other.cells[at].textContent);
+    for (const other of all("thead th", table)) other.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", direction === 1 ? "ascending" : "descending");
     table.tBodies[0].append(...rows.sort(order));
   }
   for (const heading of all("thead th")) heading.firstChild.addEventListener("click", () => sort(heading));
 
-  // points: the nearest to a pointer, or the next by arrow keys, tells what it is; pinned, it can be copied from
+  // Points: the one nearest to the pointer, or the next by the arrow keys, shows its tooltip. A click pins the tooltip.
   const NEAR = 26;
   const tip = document.getElementById("tip");
   let current = null;
@@ -86,20 +86,20 @@
 
   function nearest(event) {
     const chart = event.target.closest && event.target.closest("[data-chart]");
-    let [found, least] = [null, NEAR];
+    let [closest, least] = [null, NEAR];
     for (const point of chart ? points(chart) : []) {
       const [x, y] = middle(point);
       const distance = Math.hypot(x - event.clientX, y - event.clientY);
-      if (distance < least) [found, least] = [point, distance];
+      if (distance < least) [closest, least] = [point, distance];
     }
-    return found;
+    return closest;
   }
 
   function make(name, text, className) {
-    const made = document.createElement(name);
-    made.textContent = text;
-    if (className) made.className = className;
-    return made;
+    const element = document.createElement(name);
+    element.textContent = text;
+    if (className) element.className = className;
+    return element;
   }
 
   function show(point) {
@@ -147,27 +147,27 @@
   const pinned = () => tip.classList.contains("pinned");
   document.addEventListener("pointermove", (event) => {
     if (event.pointerType !== "mouse" || pinned() || tip.contains(event.target)) return;
-    const found = nearest(event);
-    if (found) show(found);
+    const point = nearest(event);
+    if (point) show(point);
     else hide();
   });
   document.addEventListener("click", (event) => {
     if (tip.contains(event.target)) return;
-    const found = nearest(event);
+    const point = nearest(event);
     hide();
-    if (found) pin(found);
+    if (point) pin(point);
   });
   const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hide();
     const chart = document.activeElement;
     if (!chart.hasAttribute("data-chart")) return;
-    const known = points(chart);
-    const at = known.indexOf(current);
+    const shown = points(chart);
+    const at = shown.indexOf(current);
     const step = STEPS[event.key];
-    if (step && known.length) {
+    if (step && shown.length) {
       event.preventDefault();
-      show(known[at < 0 ? 0 : (at + step + known.length) % known.length]);
+      show(shown[at < 0 ? 0 : (at + step + shown.length) % shown.length]);
     } else if (event.key === "Enter" && current) {
       pin(current);
       tip.querySelector("button").focus();
@@ -176,7 +176,7 @@
   document.addEventListener("focusout", (event) => {
     if (event.target.hasAttribute("data-chart") && !pinned()) hide();
   });
-  for (const what of ["scroll", "resize"]) addEventListener(what, () => current && place(), { passive: true });
+  for (const name of ["scroll", "resize"]) addEventListener(name, () => current && place(), { passive: true });
 
   recall();
 })();

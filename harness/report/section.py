@@ -20,7 +20,7 @@ class Section:
 
 
 def render(section: Section) -> Markup:
-    empty = tag("p", "These filters leave nothing here.", class_="empty", hidden=True)
+    empty = tag("p", "Nothing matches these filters.", class_="empty", hidden=True)
     return tag(
         "section", tag("h2", section.title), tag("p", section.text, class_="lead"), section.body, empty,
         id=section.name,

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from deltamark.harness.console.table import Table
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables import against, others, ours, post
+from deltamark.harness.tables.beside_published import beside_published
 from deltamark.harness.tables.distributed import distributed
 from deltamark.harness.tables.lookup import Lookup
 
 
 def tables(records: Iterable[QueryRecord], sf: str) -> list[Table]:
     """Make the non-empty tables of TPC-H at a scale factor."""
-    known = Lookup(records, sf)
+    lookup = Lookup(records, sf)
     candidates = [
-        post.physical(known), post.product(known), *post.workers(known), post.variants(known), ours.small(known),
-        ours.latency(known), ours.deletions(known), against.crossover(known), against.load(known), ours.state(known),
-        others.others(known), distributed(known), *against.beside_published(known),
+        post.physical(lookup), post.product(lookup), *post.workers(lookup), post.variants(lookup), ours.small(lookup),
+        ours.latency(lookup), ours.deletions(lookup), against.crossover(lookup), against.load(lookup),
+        ours.state(lookup), others.others(lookup), distributed(lookup), *beside_published(lookup),
     ]  # fmt: skip
     return [table for table in candidates if table.rows]

@@ -6,30 +6,25 @@ import math
 
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, ratio, words
 from deltamark.harness.console.table import Row, Table, mean_foot
-from deltamark.harness.measure.batch_sizes import ON_SPARK
+from deltamark.harness.engines.spark import SparkEngine
+from deltamark.harness.engines.spark_sql import SparkSqlEngine
+from deltamark.harness.measure.batch_sizes import ON_SPARK, Batching
 from deltamark.harness.results.record import QueryRecord
-from deltamark.harness.tables.against import a_batch
-from deltamark.harness.tables.entry import of
-from deltamark.harness.tables.lookup import SPARK, SPARK_SQL, Lookup
+from deltamark.harness.tables.against import batch_seconds
+from deltamark.harness.tables.entry import entries
+from deltamark.harness.tables.lookup import Lookup
 
 HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from")
 
 
-def distributed(known: Lookup) -> Table:
+def distributed(lookup: Lookup) -> Table:
     """Make the table of batch times: embedded, on Spark, and recomputed on Spark."""
+    workers = max((record.workers for record in lookup.records if record.engine == SparkEngine.name), default=0)
     rows: list[Row] = []
-    workers = max((record.workers for record in known.records if record.engine == SPARK), default=0)
-    for query in known.queries:
-        row, measured = [words(query)], False
-        for column in ON_SPARK:
-            own = known.find(query, *column)
-            spark = known.find(query, *column, workers=workers, engine=SPARK)
-            again = known.find(query, *column, workers=workers, engine=SPARK_SQL)
-            row += [of(each, lambda record: brief(record.latency["p50"])) for each in (own, spark, again)]
-            row += [_ratio(spark, own), _ratio(again, spark), _winning(spark, again)]
-            measured |= spark is not None or again is not None
-        if workers and measured:
-            rows.append(row)
+    for query in lookup.queries if workers else ():
+        columns = [_records(lookup, query, column, workers) for column in ON_SPARK]
+        if any(record is not None for _, *on_spark in columns for record in on_spark):
+            rows.append([words(query), *(entry for records in columns for entry in _entries(*records))])
     return Table(
         "distributed", f"On Spark, {workers} shards: median seconds of a batch, P = 1, L = batch size",
         ["query", *(f"{name} {size:,}" for size, _ in ON_SPARK for name in HEADERS)], rows,
@@ -42,15 +37,28 @@ def distributed(known: Lookup) -> Table:
     )  # fmt: skip
 
 
+def _records(lookup: Lookup, query: str, column: Batching, workers: int) -> list[QueryRecord | None]:
+    """Find the records of the embedded engine, of Spark, and of recomputing on Spark."""
+    names = (SparkEngine.name, SparkSqlEngine.name)
+    on_spark = (lookup.find(query, *column, workers=workers, engine=name) for name in names)
+    return [lookup.find(query, *column), *on_spark]
+
+
+def _entries(own: QueryRecord | None, spark: QueryRecord | None, recomputed: QueryRecord | None) -> Row:
+    times = entries((own, spark, recomputed), lambda record: brief(record.latency["p50"]))
+    return [*times, _ratio(spark, own), _ratio(recomputed, spark), _winning(spark, recomputed)]
+
+
 def _ratio(one: QueryRecord | None, other: QueryRecord | None) -> TableEntry:
     if one is None or other is None or not (one.has_numbers and other.has_numbers):
         return NOTHING
-    return ratio(a_batch(one) / a_batch(other))
+    return ratio(batch_seconds(one) / batch_seconds(other))
 
 
-def _winning(spark: QueryRecord | None, again: QueryRecord | None) -> TableEntry:
+def _winning(spark: QueryRecord | None, recomputed: QueryRecord | None) -> TableEntry:
     """Return the number of rows after which recomputing always takes longer than Spark's median batch."""
-    if spark is None or again is None or not (spark.has_numbers and again.has_numbers and again.trace):
+    if not (spark and recomputed and spark.has_numbers and recomputed.has_numbers and recomputed.trace):
         return NOTHING
-    lost = max((at for at, (_, took) in enumerate(again.trace) if took <= spark.latency["p50"]), default=-1)
-    return count(again.trace[lost + 1][0]) if lost + 1 < len(again.trace) else TableEntry("never", math.inf)
+    trace, median = recomputed.trace, spark.latency["p50"]
+    lost = max((at for at, (_, seconds) in enumerate(trace) if seconds <= median), default=-1)
+    return count(trace[lost + 1][0]) if lost + 1 < len(trace) else TableEntry("never", math.inf)

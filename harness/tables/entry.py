@@ -1,4 +1,4 @@
-"""Entries of tables for records: a formatted number, or the reason why there is none."""
+"""Entries of tables for records: a formatted number, or the reason for its absence."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from collections.abc import Callable, Iterable
 from deltamark.harness.console.formatting import NOTHING, TableEntry, rate, seconds
 from deltamark.harness.results.record import QueryRecord, Record
 
+Show = Callable[[QueryRecord], TableEntry]
 
-def of(record: QueryRecord | None, show: Callable[[QueryRecord], TableEntry]) -> TableEntry:
+
+def entry_of(record: QueryRecord | None, show: Show) -> TableEntry:
     """Format a number of a record, or the reason why it has none."""
     if record is None:
         return NOTHING
     if record.status != "ok":
         return why(record)
     return show(record) if record.has_numbers else NOTHING
+
+
+def entries(records: Iterable[QueryRecord | None], show: Show) -> list[TableEntry]:
+    """Format the same number of several records."""
+    return [entry_of(record, show) for record in records]
 
 
 def why(record: Record) -> TableEntry:
@@ -25,6 +32,11 @@ def why(record: Record) -> TableEntry:
 def whole(record: QueryRecord) -> TableEntry:
     """Format the seconds of a fully timed stream, or the rate of a sampled one."""
     return seconds(record.best) if record.fully_timed else rate(record.rate)
+
+
+def speed(record: QueryRecord) -> TableEntry:
+    """Format the rate of a record."""
+    return rate(record.rate)
 
 
 def peak(records: Iterable[QueryRecord | None]) -> TableEntry:

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
+from deltamark.harness.engines.duckdb import DuckDBEngine
+from deltamark.harness.engines.registry import DEFAULT
 from deltamark.harness.measure.batch_sizes import CROSSOVER, Batching
 from deltamark.harness.results.record import MEASURING, QueryRecord
 
-EMBEDDED, DUCKDB, SPARK, SPARK_SQL = "embedded", "duckdb", "spark", "spark-sql"
+
+@dataclass(frozen=True)
+class RecordRow:
+    """The records of a query and an engine, by the columns of a table."""
+
+    query: str
+    engine: str
+    records: Sequence[QueryRecord | None]
+
+    @property
+    def name(self) -> str:
+        return row_name(self.query, self.engine)
 
 
 class Lookup:
     def __init__(self, records: Iterable[QueryRecord], sf: str) -> None:
-        known = [record for record in records if record.sf == sf and record.measuring == MEASURING]
+        of_sf = [record for record in records if record.sf == sf and record.measuring == MEASURING]
         self.sf = sf
-        self.records = list({_cell(record): record for record in known}.values())
+        self.records = list({_cell(record): record for record in of_sf}.values())
         self._defaults = {record.query: record.variant for record in self.records if record.is_default}
         self._by_cell: dict[tuple[object, ...], QueryRecord] = {}
         for record in self.records:
@@ -23,14 +37,14 @@ class Lookup:
             if record.is_default:
                 self._by_cell[*_cell(record)[:-1], ""] = record
 
-    def find(  # noqa: PLR0913 (each is a part of a cell)
+    def find(  # noqa: PLR0913 (the parts of a cell)
         self,
         query: str,
         logical: int,
         physical: int,
         *,
         workers: int = 1,
-        engine: str = EMBEDDED,
+        engine: str = DEFAULT,
         workload: str = "insert",
         variant: str = "",
     ) -> QueryRecord | None:
@@ -46,17 +60,21 @@ class Lookup:
         """Return the name of a dataflow; the default one has the name of its query."""
         return query if variant in ("", self._defaults.get(query)) else f"{query} {variant}"
 
-    def recomputed(self, query: str, rounds: int, engine: str = DUCKDB) -> QueryRecord | None:
-        """Return the record of recomputing after every `rounds` rounds, whether they are divided into L or P."""
+    def recomputed(self, query: str, rounds: int) -> QueryRecord | None:
+        """Return the record of DuckDB recomputing after every `rounds` rounds, whether in L or in P."""
         for logical in (rounds, 1):
-            if record := self.find(query, logical, rounds // logical, engine=engine):
+            if record := self.find(query, logical, rounds // logical, engine=DuckDBEngine.name):
                 return record
         return None
 
     @cached_property
     def several(self) -> list[QueryRecord]:
-        """The records of several workers on queries' default dataflows."""
-        return [each for each in self.records if each.workers > 1 and each.is_default and each.workload == "insert"]
+        """The records of several workers on the default dataflows."""
+        return [
+            record
+            for record in self.records
+            if record.workers > 1 and record.is_default and record.workload == "insert"
+        ]
 
     @cached_property
     def queries(self) -> list[str]:
@@ -65,18 +83,18 @@ class Lookup:
     @cached_property
     def engines(self) -> list[str]:
         """The engines, ours first."""
-        return sorted({record.engine for record in self.records}, key=lambda name: (name != EMBEDDED, name))
+        return sorted({record.engine for record in self.records}, key=lambda name: (name != DEFAULT, name))
 
-    def rows(self, columns: Iterable[Batching]) -> list[tuple[str, str]]:
+    def rows(self, columns: Sequence[Batching]) -> list[RecordRow]:
         """List queries and engines with records at these batchings; other engines only outside the crossover."""
-        wanted = list(columns)
-        others = [column for column in wanted if column not in CROSSOVER]
-        return [
-            (query, engine)
-            for engine in self.engines
-            for query in self.queries
-            if any(self.find(query, *each, engine=engine) for each in (wanted if engine == EMBEDDED else others))
-        ]
+        found = []
+        for engine in self.engines:
+            decisive = [engine == DEFAULT or column not in CROSSOVER for column in columns]
+            for query in self.queries:
+                records = [self.find(query, *column, engine=engine) for column in columns]
+                if any(record for record, counts in zip(records, decisive, strict=True) if counts):
+                    found.append(RecordRow(query, engine, records))
+        return found
 
 
 def _cell(record: QueryRecord) -> tuple[object, ...]:
@@ -86,4 +104,4 @@ def _cell(record: QueryRecord) -> tuple[object, ...]:
 
 
 def row_name(query: str, engine: str) -> str:
-    return query if engine == EMBEDDED else f"{query} {engine}"
+    return query if engine == DEFAULT else f"{query} {engine}"

@@ -9,29 +9,27 @@ from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, cou
 from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, FINE, PHYSICAL, SMALL
 from deltamark.harness.results import published
-from deltamark.harness.results.record import QueryRecord
-from deltamark.harness.tables.entry import of, whole
+from deltamark.harness.results.record import SPREAD, QueryRecord
+from deltamark.harness.tables.entry import entries, entry_of, speed, whole
 from deltamark.harness.tables.lookup import Lookup, row_name
 
 LATENCY = (SMALL[0], PHYSICAL[0], FINE)
-SPREAD = "batches of the fastest run; at 1, those of windows spread over the stream"
 MIN_STATE_ROWS = 1000
-"""Fewer rows of state say nothing about bytes per row."""
+"""The fewest rows of state for which bytes per row are shown; not measured."""
 
 
-def small(known: Lookup) -> Table:
+def small(lookup: Lookup) -> Table:
     """Make the table of rates at P = 1, 10 and 100 beside the hot dog column."""
     hot_dog = published.hot_dog()
     rows = []
-    for query, engine in known.rows(SMALL):
-        records = [known.find(query, *column, engine=engine) for column in SMALL]
-        one, theirs = records[0], hot_dog.get(query, math.nan)
+    for row in lookup.rows(SMALL):
+        theirs = hot_dog.get(row.query, math.nan)
+        against = partial(_against, theirs)
         rows.append([
-            words(row_name(query, engine)), *(of(record, lambda each: rate(each.rate)) for record in records),
-            rate(theirs), of(one, partial(_against, theirs)),
+            words(row.name), *entries(row.records, speed), rate(theirs), entry_of(row.records[0], against),
         ])  # fmt: skip
     return Table(
-        "small", "Small batches: tuples a second, L = 1",
+        "small", "Small batches: tuples per second, L = 1",
         ["query", *(f"{size:,}" for _, size in SMALL), "hot dog", "ratio"], rows,
         [
             "only windows spread over the stream are timed",
@@ -45,68 +43,64 @@ def _against(theirs: float, record: QueryRecord) -> TableEntry:
     return ratio(record.rate / theirs)
 
 
-def deletions(known: Lookup) -> Table:
+def deletions(lookup: Lookup) -> Table:
     """Make the table of workloads with deletions."""
-    works = sorted({record.workload for record in known.records} - {"insert"}, reverse=True)
+    workloads = sorted({record.workload for record in lookup.records} - {"insert"}, reverse=True)
     rows = []
-    for query in known.queries:
-        row = [words(query)]
-        for work in works:
-            record = known.find(query, *FINE, workload=work)
-            row += [of(record, whole), of(record, lambda each: rate(each.rate)), of(record, _state)]
-        if any(entry is not NOTHING for entry in row[1:]):
-            rows.append(row)
-    headers = [f"{work}{what}" for work in works for what in ("", " rate", " state rows")]
+    for query in lookup.queries:
+        records = [lookup.find(query, *FINE, workload=workload) for workload in workloads]
+        row = [entry_of(record, show) for record in records for show in (whole, speed, _state_rows)]
+        if any(entry is not NOTHING for entry in row):
+            rows.append([words(query), *row])
+    headers = [f"{workload}{figure}" for workload in workloads for figure in ("", " rate", " state rows")]
     return Table(
         "deletions", "Deletions: rows that are inserted and deleted, 1 x 100000", ["query", *headers], rows,
         [
             "window:N keeps the last N orders; refresh:K loads all rows, then runs TPC-H's refresh functions",
             "rates count deletions like insertions",
         ],
-        mean_foot(rows, [None, rate, None] * len(works)),
+        mean_foot(rows, [None, rate, None] * len(workloads)),
     )  # fmt: skip
 
 
-def _state(record: QueryRecord) -> TableEntry:
+def _state_rows(record: QueryRecord) -> TableEntry:
     return count(record.state_rows)
 
 
-def latency(known: Lookup) -> Table:
+def latency(lookup: Lookup) -> Table:
     """Make the table of batch latencies."""
-    rows = []
-    for query, engine in known.rows(LATENCY):
-        row = [words(row_name(query, engine))]
-        for column in LATENCY:
-            record = known.find(query, *column, engine=engine)
-            row += [of(record, partial(_latency, at)) for at in ("p50", "p95", "p99", "max")]
-        rows.append(row)
-    headers = [f"{part} {size:,}" for _, size in LATENCY for part in ("p50", "p95", "p99", "max")]
+    shows = [partial(_latency, part) for part in SPREAD]
+    rows = [
+        [words(row.name), *(entry_of(record, show) for record in row.records for show in shows)]
+        for row in lookup.rows(LATENCY)
+    ]
+    headers = [f"{part} {size:,}" for _, size in LATENCY for part in SPREAD]
     return Table(
-        "latency", "Latency of a batch of 1, 1,000 and 100,000 rounds, L = 1", ["query", *headers], rows, [SPREAD],
+        "latency", "Latency of a batch of 1, 1,000 and 100,000 rounds, L = 1", ["query", *headers], rows,
+        ["batches of the fastest run; at 1, those of windows spread over the stream"],
         mean_foot(rows, [brief] * len(headers)),
     )  # fmt: skip
 
 
-def _latency(at: str, record: QueryRecord) -> TableEntry:
-    return brief(record.latency[at])
+def _latency(part: str, record: QueryRecord) -> TableEntry:
+    return brief(record.latency[part])
 
 
-def state(known: Lookup) -> Table:
+def state(lookup: Lookup) -> Table:
     """Make the table of state at the end of the stream."""
+    shows = (
+        lambda record: count(record.tuples), _state_rows, lambda record: megabytes(record.state_bytes), _row_bytes,
+        lambda record: megabytes(record.peak_bytes), lambda record: count(record.changes),
+    )  # fmt: skip
     rows = []
-    pairs = [(query, engine) for engine in known.engines for query in known.queries]
-    for query, engine in pairs:
-        record = known.find(query, *FINE, engine=engine) or known.find(query, *COARSE, engine=engine)
-        if record is None:
-            continue
-        rows.append([
-            words(row_name(query, engine)), of(record, lambda each: count(each.tuples)), of(record, _state),
-            of(record, lambda each: megabytes(each.state_bytes)), of(record, _a_row),
-            of(record, lambda each: megabytes(each.peak_bytes)), of(record, lambda each: count(each.changes)),
-        ])  # fmt: skip
+    for engine in lookup.engines:
+        for query in lookup.queries:
+            record = lookup.find(query, *FINE, engine=engine) or lookup.find(query, *COARSE, engine=engine)
+            if record is not None:
+                rows.append([words(row_name(query, engine)), *(entry_of(record, show) for show in shows)])
     return Table(
         "state", "State and memory at the end of the stream, 1 x 100000 (or 100000 x 1 if that was not measured)",
-        ["query", "tuples in", "state rows", "state MB", "bytes a row", "peak MB", "changes out"], rows,
+        ["query", "tuples in", "state rows", "state MB", "bytes per row", "peak MB", "changes out"], rows,
         [
             "state MB: memory added by the run; changes out: if recomputed, the rows of all answers",
             "peak MB: the peak memory of the process, including Python, kernels and pages of mapped files",
@@ -114,5 +108,5 @@ def state(known: Lookup) -> Table:
     )  # fmt: skip
 
 
-def _a_row(record: QueryRecord) -> TableEntry:
+def _row_bytes(record: QueryRecord) -> TableEntry:
     return count(record.state_bytes / record.state_rows) if record.state_rows >= MIN_STATE_ROWS else NOTHING

@@ -1,4 +1,4 @@
-"""Laws of the stored data: it is what the generator makes, and it is made once."""
+"""Laws of the stored data: its rows are the generator's, and it is made once."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_dictionaries_are_sorted_and_whole(chunked):
 
 
 @pytest.mark.parametrize("dataset", ["sf001", "chunked"])
-def test_an_orders_lines_lie_where_the_data_says(dataset, request):
+def test_the_stored_positions_of_first_lines_are_right(dataset, request):
     dataset = request.getfixturevalue(dataset)
     orders = dataset.rows("orders")
     first = dataset.first_lines(0, orders + 1)
@@ -92,7 +92,7 @@ def test_lines_of_unknown_orders_are_refused(tmp_path):
         tiny(tmp_path, [2, 1, 0], 3)
 
 
-def test_what_is_there_is_used_and_left_as_it_is(data, monkeypatch):
+def test_existing_data_is_used_and_not_changed(data, monkeypatch):
     monkeypatch.setattr("deltamark.datagen.make.session", None)  # Spark is not even started
     wanted = Wanted(data, Decimal("0.01"))
     before = {path: path.stat().st_mtime_ns for path in wanted.directory.rglob("*")}
@@ -137,7 +137,7 @@ def test_an_arrow_file_appears_whole(tmp_path):
 @pytest.mark.parametrize(
     ("sf", "cores", "parts"), [("0.01", 2, 1), ("0.25", 8, 1), ("1", 2, 4), ("1", 3, 6), ("10", 2, 40)]
 )
-def test_parts_are_a_multiple_of_the_cores_once_it_is_worth_it(sf, cores, parts):
+def test_parts_are_a_multiple_of_the_cores_above_the_size_of_one_part(sf, cores, parts):
     assert part_count(Decimal(sf), cores) == parts
 
 

@@ -1,4 +1,4 @@
-"""Laws of the feed: all batches together are the workload, whatever their sizes and however it is shared."""
+"""Laws of the feed: all batches together are the workload, for batches of any size and any number of workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Change = tuple[int, str, int, int]  # round, relation, row, diff
 
 
 def reference(dataset: Dataset, name: str) -> list[Change]:
-    """The design's sentences, a row at a time."""
+    """The definitions of the workloads, one row at a time."""
     rows = {relation: dataset.rows(relation) for relation in RELATION_NAMES}
     keys = [*dataset.table("lineitem").column("orderkey").to_pylist()]
     lines = [
@@ -109,7 +109,7 @@ def test_the_batches_of_all_workers_are_the_workload(shape, kind, size, logical,
 
 
 def most_live(changes: list[Change], kind: str) -> dict[str, int]:
-    """Count the rows at the end of each round; `refresh` does not tell more than that all may be live."""
+    """Count the rows at the end of each round; for `refresh` the bound is the number of all rows."""
     live, most = Counter(), dict.fromkeys(RELATION_NAMES, 0)
     for _, of_round in itertools.groupby(sorted(changes), key=lambda change: change[0]):
         for _, name, _, diff in of_round:
@@ -152,7 +152,7 @@ def test_an_insert_within_a_file_is_a_view(sf001):
     assert delta.columns["comment"].buffers()[2].address == stored.buffers()[2].address
 
 
-def test_only_what_is_asked_for_is_read(sf001):
+def test_only_the_listed_columns_are_read(sf001):
     fresh = Dataset(sf001.directory, sf001.manifest)
     feed = Feed(fresh, workload(fresh, "insert"), {"orders": ["custkey"]})
     assert set(feed.take(10)[0].columns) == {"custkey"}
@@ -172,11 +172,11 @@ def test_only_what_is_asked_for_is_read(sf001):
         ),
         (
             lambda d: workload(d, "insert").check_end(15, 10),
-            "no boundary of logical batches of 10: 15 rounds; ask for 10 or 20",
+            "no boundary of logical batches of 10: 15 rounds; give 10 or 20",
         ),
         (
             lambda d: workload(d, "window:9").check_end(2000, 7),
-            "no boundary of logical batches of 7: 2000 rounds; ask for 1498 or 1501",
+            "no boundary of logical batches of 7: 2000 rounds; give 1498 or 1501",
         ),
         (
             lambda d: Feed(d, workload(d, "insert"), {}, logical=0),
@@ -203,7 +203,7 @@ def test_only_what_is_asked_for_is_read(sf001):
         "column",
     ],
 )
-def test_misuse_is_said_in_one_line(chunked, make, message):
+def test_misuse_is_an_error_in_one_line(chunked, make, message):
     with pytest.raises(DeltamarkError) as error:
         make(chunked)
     assert str(error.value).startswith(message)

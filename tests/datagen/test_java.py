@@ -1,4 +1,4 @@
-"""Which Java is used: the one that is set, the one on the PATH, the bundled one; never one that is too old."""
+"""The choice of Java: JAVA_HOME, java on the PATH, or the bundled runtime; never an unsupported version."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_versions_are_read(tmp_path, version, major):
     assert major_version(fake_java(tmp_path, version) / "bin" / "java") == major
 
 
-def test_the_one_that_is_set_is_used(tmp_path):
+def test_java_home_is_used(tmp_path):
     home = fake_java(tmp_path / "java", "17.0.1")
     assert java_home({"JAVA_HOME": str(home), "PATH": ""}, tmp_path) == home
 
 
-def test_the_one_on_the_path_is_used(tmp_path):
+def test_java_on_the_path_is_used(tmp_path):
     home = fake_java(tmp_path / "java", "21.0.1")
     assert java_home({"PATH": str(home / "bin")}, tmp_path) == home
 
@@ -45,7 +45,7 @@ def test_the_one_on_the_path_is_used(tmp_path):
     [("11.0.2", "Java too old: .* is Java 11; set JAVA_HOME to a Java 17 or 21, or"), ("25.0.1", "Java too new")],
 )
 @pytest.mark.parametrize("by", ["JAVA_HOME", "PATH"])
-def test_others_are_refused_by_name(tmp_path, by, version, message):
+def test_unsupported_versions_are_refused_by_name(tmp_path, by, version, message):
     home = fake_java(tmp_path / "java", version)
     environ = {"JAVA_HOME": str(home)} if by == "JAVA_HOME" else {"PATH": str(home / "bin")}
     with pytest.raises(DeltamarkError, match=message):
@@ -53,12 +53,12 @@ def test_others_are_refused_by_name(tmp_path, by, version, message):
 
 
 def test_a_java_home_without_java_is_refused(tmp_path):
-    with pytest.raises(DeltamarkError, match="no Java there: JAVA_HOME="):
+    with pytest.raises(DeltamarkError, match="no Java found: JAVA_HOME="):
         java_home({"JAVA_HOME": str(tmp_path)}, tmp_path)
 
 
 @pytest.mark.parametrize("environ", [{"PATH": ""}, {"PATH": "", "JAVA_HOME": "bundled"}])
-def test_without_one_the_bundled_runtime_is_made_to_work(tmp_path, environ):
+def test_without_java_the_bundled_runtime_works(tmp_path, environ):
     home = java_home(environ, tmp_path)
     java = home / "bin" / "java"
     assert major_version(java) == 21

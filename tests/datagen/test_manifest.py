@@ -1,4 +1,4 @@
-"""Laws of what is read from a data directory: each change of it is one clear error, or makes no difference."""
+"""Laws of data directories: each change of a file is one clear error, or makes no difference."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def rows(dataset: Dataset) -> dict[str, list[tuple[Any, ...]]]:
-    """Return all rows as the feed hands them out."""
+    """Return all rows of the feed."""
     feed = Feed(dataset, workload(dataset, "window:2"), EVERYTHING)
     found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in RELATION_NAMES}
     for batch in feed.batches(3):
@@ -56,7 +56,7 @@ def write(path: Path, raw: Any, *, sealed: bool) -> None:
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_changed_manifest_is_an_error_or_leads_to_the_same_rows(directory, sealed):
-    """With the digest made right again, the structure or the values of the files give it away, or it names fewer."""
+    """With a corrected digest, the change shows in the structure, in the values of the files, or in fewer rows."""
     path = directory / FILE
     raw, expected = json.loads(path.read_text()), rows(Dataset.open(directory))
     for name, mutant in islice(mutants(raw), 0, None, 1 if sealed else 7):  # one digest guards all places alike
@@ -86,7 +86,7 @@ def test_a_changed_manifest_of_a_graph_is_an_error_or_makes_no_difference(tmp_pa
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"", b"null", b"[" * 100_000, b"1" * 5000])
-def test_what_is_no_manifest_is_an_error(tmp_path, directory, content):
+def test_a_file_that_is_no_manifest_is_an_error(tmp_path, directory, content):
     draw(tmp_path, ["star:1"])
     where = directory_of(tmp_path, graph("star:1"))
     for each, read in ((directory, Dataset.open), (where, read_graph)):
@@ -158,7 +158,7 @@ def test_a_file_is_checked_once(directory, monkeypatch):
 
 
 def replace(directory: Path, relation: str, batch: pa.RecordBatch) -> None:
-    """Put another first file in place of a relation's, and let the manifest say so."""
+    """Put another first file in place of a relation's, and enter it in the manifest."""
     chunk = write_arrow(directory, f"{relation}/00000.arrow", batch)
     raw = json.loads((directory / FILE).read_text())
     chunks = raw["order_lines"] if relation == "order_lines" else raw["relations"][relation]["chunks"]
@@ -247,7 +247,7 @@ def test_a_file_with_other_rows_columns_or_missing_values_is_an_error(directory)
             rows(Dataset.open(directory))
 
 
-def test_a_vertex_that_the_graph_has_not_is_an_error(tmp_path):
+def test_a_vertex_outside_the_graph_is_an_error(tmp_path):
     draw(tmp_path, ["star:3"])
     where = directory_of(tmp_path, graph("star:3"))
     raw = json.loads((where / FILE).read_text())
@@ -273,7 +273,7 @@ def test_an_altered_file_of_a_graph_is_an_error(tmp_path):
         read_graph(where)
 
 
-def test_what_names_the_data_in_records_does_not_depend_on_when_it_was_made(directory):
+def test_the_digest_of_the_data_in_records_does_not_depend_on_file_times(directory):
     before, path = machine.data(directory), directory / FILE
     raw = json.loads(path.read_text())
     raw["order_lines"][0]["mtime_ns"] += 1
@@ -284,8 +284,8 @@ def test_what_names_the_data_in_records_does_not_depend_on_when_it_was_made(dire
     assert machine.data(directory) != before
 
 
-def test_complete_data_is_read_from_where_nothing_can_be_written(directory):
-    """Verifying would set time stamps right; on a read-only disk that fails, and does not matter."""
+def test_complete_data_is_read_from_a_directory_without_write_permission(directory):
+    """Verifying corrects time stamps; on a read-only disk that fails without an error."""
     raw = json.loads((directory / FILE).read_text())
     for chunk in raw["order_lines"]:
         os.utime(directory / chunk["file"], ns=(0, 0))

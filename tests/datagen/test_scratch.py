@@ -1,4 +1,4 @@
-"""Temporary directories end with their processes, however those end."""
+"""Temporary directories are removed, whether their processes end normally or are killed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_directory_is_left_alone_while_a_process_has_one_below_it(tmp_path):
     assert not apart.exists()
 
 
-def test_others_are_left_alone(tmp_path):
+def test_directories_of_other_programs_are_left_alone(tmp_path):
     (tmp_path / "deltamark-of-an-earlier-version").mkdir()
     (tmp_path / f"{scratch.PREFIX}file").touch()
     (tmp_path / f"{scratch.PREFIX}link").symlink_to(tmp_path / "deltamark-of-an-earlier-version")
@@ -67,7 +67,7 @@ def test_others_are_left_alone(tmp_path):
     assert sorted(tmp_path.iterdir()) == with_ours
 
 
-def test_a_file_system_without_locks_is_none_to_wait_for(tmp_path, monkeypatch):
+def test_a_file_system_without_locks_is_no_error(tmp_path, monkeypatch):
     def flock(*_):
         raise OSError(95, "Operation not supported")
 
@@ -77,7 +77,7 @@ def test_a_file_system_without_locks_is_none_to_wait_for(tmp_path, monkeypatch):
     assert directory.exists()
 
 
-def test_a_graph_that_was_begun_is_swept_by_the_next_run(tmp_path):
+def test_an_unfinished_graph_is_removed_by_the_next_run(tmp_path):
     begun = scratch.make(tmp_path, f".making-graph-hub-9-v{VERSION}-")
     os.close(scratch._LOCKS.pop(begun))  # as if its process had been killed
     draw(tmp_path, ["hub:9"])

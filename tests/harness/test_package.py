@@ -14,7 +14,7 @@ from support.paths import ROOT
 from deltamark.harness.bootstrap import setup
 
 FOLDERS = ("dataflow", "datagen", "harness", "queries", "results/golden", "results/published")
-"""The folders that deltamark/ links to, or, of the results, what commands read of them."""
+"""The folders that deltamark/ links to; of the results, only the files that commands read."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A browser without a window, spoken to over pipes in the DevTools protocol: just enough to look at a page."""
+"""A browser without a window, controlled over pipes by the DevTools protocol, as far as the tests of a page need it."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Page:
             self._take()
 
     def run(self, script):
-        """Return what a script is."""
-        said = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in said:
-            raise AssertionError(said["exceptionDetails"])
-        return said["result"].get("value")
+        """Return the value of a script."""
+        reply = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in reply:
+            raise AssertionError(reply["exceptionDetails"])
+        return reply["result"].get("value")
 
     def press(self, key):
         for kind in ("keyDown", "keyUp"):
@@ -64,7 +64,7 @@ class Page:
 
     @property
     def complaints(self):
-        """What went wrong in the page: exceptions, errors on the console."""
+        """The errors of the page: exceptions, and errors on the console."""
         return [
             event
             for event in self.events
@@ -75,7 +75,7 @@ class Page:
 
     @property
     def loaded(self):
-        """What the page asked for."""
+        """The addresses that the page has requested."""
         asked = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
         return [each["request"]["url"] for each in asked]
 
@@ -103,7 +103,7 @@ class Page:
 
 @contextmanager
 def opened(program, profile):
-    """Start a browser; it reads what it is to do from descriptor 3 and answers on 4."""
+    """Start a browser, which reads commands from descriptor 3 and answers on descriptor 4."""
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
     process = subprocess.Popen(
         ["bash", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', program, *WORDS, f"--user-data-dir={profile}"],

@@ -1,8 +1,7 @@
-"""Data without Spark, where Spark is not what is tested: its tasks run here, one after the other."""
+"""Data without Spark, for tests of other things: the tasks run in this process, one after the other."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -11,7 +10,7 @@ from unittest.mock import Mock, patch
 from deltamark.datagen import generate, make, prebatch
 from deltamark.datagen.graphs import make as make_graph
 from deltamark.datagen.graphs.generator import graph
-from deltamark.datagen.spark.session import _run_one
+from deltamark.datagen.spark.session import run_task
 
 
 @contextmanager
@@ -32,4 +31,4 @@ def draw(data: Path, names: Iterable[str]) -> None:
 
 
 def _run_tasks(_spark, function, tasks, _poll=None):
-    return [json.loads(_run_one(function, json.dumps(task)))["value"] for task in tasks]
+    return [run_task(function, task) for task in tasks]

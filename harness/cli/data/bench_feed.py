@@ -8,9 +8,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from typing import Any
-
-from tabulate import tabulate
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
@@ -18,6 +15,9 @@ from deltamark.datagen.schema import RelationName
 from deltamark.datagen.workload import workload
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data as options
+from deltamark.harness.console.console import say
+from deltamark.harness.console.formatting import brief, count, words
+from deltamark.harness.console.table import Row, Table, text
 
 __all__ = ["options", "run"]
 
@@ -32,18 +32,18 @@ COLUMNS: dict[RelationName, list[str]] = {
 WORKLOADS = ("insert", "window:500", "refresh:10")
 BATCHES = ((1, 1), (1, 1000), (1, 100_000), (100_000, 1))
 MAX_BATCHES = 20_000
-"""Batches that are timed of one workload and batch size."""
+"""The largest number of timed batches for each workload and batch size; not measured."""
 
 
 def run(args: argparse.Namespace) -> int:
     dataset = ensure(args)
     rows = [_measure(dataset, name, *sizes) for name in WORKLOADS for sizes in BATCHES]
-    headers = ["workload", "L", "P", "batches", "rows", "p50 us/batch", "p99 us/batch", "ns/row"]
-    print(tabulate(rows, headers, floatfmt=".1f", intfmt=","))
+    headers = ["workload", "L", "P", "batches", "rows", "p50", "p99", "time per row"]
+    say(f"\n{text(Table('feed', 'Time to cut a batch', headers, rows))}")
     return 0
 
 
-def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> list[Any]:
+def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> Row:
     feed = Feed(dataset, workload(dataset, name), COLUMNS, logical=logical)
     nanoseconds: list[int] = []
     rows = 0
@@ -53,7 +53,6 @@ def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> list[A
         nanoseconds.append(time.perf_counter_ns() - started)
         rows += sum(len(delta.time) for delta in deltas)
     p99 = sorted(nanoseconds)[len(nanoseconds) * 99 // 100]
-    return [
-        name, logical, physical, len(nanoseconds), rows,
-        statistics.median(nanoseconds) / 1e3, p99 / 1e3, sum(nanoseconds) / rows,
-    ]  # fmt: skip
+    times = (statistics.median(nanoseconds), p99, sum(nanoseconds) / rows)
+    numbers = (logical, physical, len(nanoseconds), rows)
+    return [words(name), *map(count, numbers), *(brief(time / 1e9) for time in times)]

@@ -5,9 +5,9 @@ by SIGTERM or SIGINT, in their process group, their first process or one of its 
 executor or a Python worker of a query after its first commit. The seed is printed; SEED= draws the same moments again.
 Exit code 1 means that a law does not hold.
 
-The laws of data: every file is byte for byte that of an undisturbed run. Of bench: each planned cell has one verified
-record. Of compare: the next run has a verdict, and no work tree or lock hinders it. Of spark: the change stream is the
-golden one. Of all: no process, temporary file or shared memory is left.
+After data, every file must be byte for byte that of an undisturbed run. After bench, each planned cell must have one
+verified record. After compare, the next run must have a verdict, and no work tree or lock may hinder it. On spark, the
+change stream must be the golden one. No process, temporary file or shared memory may be left by any of them.
 
 Example: make chaos KINDS=data,bench TIMES=5
 """
@@ -33,6 +33,7 @@ from deltamark.harness.chaos.strike import Strike
 from deltamark.harness.chaos.trial import Trial, attempt, measure
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
+from deltamark.harness.console.console import say
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
@@ -44,7 +45,7 @@ MAX_ATTEMPTS = 3
 """Attempts for each strike, on average: a run may end before its strike."""
 
 Violations = Iterator[bool]
-"""For each strike, whether a law does not hold after it."""
+"""Whether each strike broke a law."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +54,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--kinds", type=words, default=KINDS, metavar="K,K", help="commands to strike")
     add("--times", type=whole(1, MAX_TIMES), default=20, help="number of strikes of each command")
     add("--seed", type=whole(0, MAX_SEED), help="seed of the moments (default: drawn, and printed)")
-    add = parser.add_argument_group("settings of spark").add_argument
+    add = parser.add_argument_group("spark").add_argument
     add("--queries", type=words, default=QUERIES, metavar="Q,Q", help="queries to run")
-    add("--workload", default="window:500", help="workload: insert, window:N or refresh:K")
+    add("--workload", default="window:500", help="insert, window:N or refresh:K")
     add("--physical", type=batch_size, default=1000, metavar="P", help="logical batches fed at once")
     add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards")
     add("--victims", type=words, default=VICTIMS, metavar="V,V", help="processes to kill")
@@ -65,13 +66,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     _check(args)
     seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
-    print(f"SEED={seed}", flush=True)
+    say(f"SEED={seed}")
     # a shell's background process ignores SIGINT, and so would all processes that it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
     violations = {kind: list(_strike(kind, args, Random(f"{seed} {kind}"))) for kind in args.kinds}  # noqa: S311
     for kind, results in violations.items():
         planned = f" of {args.times}" if len(results) < args.times else ""
-        print(f"{kind}: {len(results)}{planned} struck, {sum(results)} broke a law")
+        say(f"{kind}: {len(results)}{planned} struck, {sum(results)} broke a law")
     return int(any(sum(results) or len(results) < args.times for results in violations.values()))
 
 
@@ -105,7 +106,7 @@ def _strike(kind: str, args: argparse.Namespace, chance: Random) -> Violations:
 def _try(kind: str, trial: Trial, times: int, chance: Random) -> Violations:
     undisturbed = measure(trial)
     problems = f", but {'; '.join(undisturbed.problems)}" if undisturbed.problems else ""
-    print(f"{kind}: an undisturbed run takes {undisturbed.seconds:.2f} s{problems}", flush=True)
+    say(f"{kind}: an undisturbed run takes {undisturbed.seconds:.2f} s{problems}")
     if undisturbed.problems:
         yield True
         return
@@ -116,7 +117,7 @@ def _try(kind: str, trial: Trial, times: int, chance: Random) -> Violations:
         outcome = attempt(trial, Strike.drawn(chance), undisturbed.seconds)
         if outcome is not None:
             done += 1
-            print(f"{kind} {done}/{times}: {outcome}", flush=True)
+            say(f"{kind} {done}/{times}: {outcome}")
             yield bool(outcome.problems)
 
 
@@ -134,12 +135,12 @@ def _strike_spark(args: argparse.Namespace, chance: Random) -> Violations:
             undisturbed = survive(cell, dataset, KillPlan("driver", 0, 0.0), chance)
             lengths[name, workers] = undisturbed.committed
             problems = "".join(f"; {problem}" for problem in undisturbed.problems)
-            print(f"{SPARK}: {cell} takes {undisturbed.committed:.2f} s after its first commit{problems}", flush=True)
+            say(f"{SPARK}: {cell} takes {undisturbed.committed:.2f} s after its first commit{problems}")
         outcome = survive(cell, dataset, KillPlan(victim, args.kills, lengths[name, workers]), chance)
         if outcome.kills or outcome.problems:
             done += 1
             kills = f"{', '.join(outcome.kills)}; {outcome.starts} starts, {outcome.seconds:.0f} s"
-            print(f"{SPARK} {done}/{args.times}: {cell}: {kills}; {_laws(outcome.problems)}", flush=True)
+            say(f"{SPARK} {done}/{args.times}: {cell}: {kills}; {_laws(outcome.problems)}")
             yield bool(outcome.problems)
 
 

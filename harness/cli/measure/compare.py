@@ -36,6 +36,7 @@ from deltamark.harness.compare.layouts import Suite
 from deltamark.harness.compare.side import opener
 from deltamark.harness.compare.summary import Header, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.trees import DIRECTORY, Tree, trees
+from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.reporter import machine_line
 from deltamark.harness.measure import control_work
@@ -48,7 +49,7 @@ SETTINGS: Mapping[Suite, tuple[str, ...]] = {
     "tpch": ("sf", "queries", "workload", "logical", "physical"),
     "graph": ("scale",),
 }
-"""The settings of each suite, beside those of both."""
+"""The settings that only one suite has."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -108,9 +109,9 @@ def run(args: argparse.Namespace) -> int:
     files.remove()
     with trees(machine.ROOT, args.base, args.head, suite=args.suite) as both:
         request = _motifs(args) if args.suite == "graph" else _queries(args)
-        print(f"{len(request.cells)} cells\n" + "\n".join(tree.label for tree in both), flush=True)
+        say(f"{len(request.cells)} cells\n" + "\n".join(tree.label for tree in both))
         for warning in [*machine.warnings(facts), *_packages(both)]:
-            print(f"warning: {warning}", flush=True)
+            say(f"warning: {warning}")
         with ProgressLine() as progress:
             data = request.data.make(both, progress.report)
             outcome = Gate(request.cells, opener(data, args.timeout), control_work.seconds, progress.report).run()
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         markdown = as_markdown(outcome, header)
         files.write(markdown, outcome.verdict)
         _publish(markdown)
-        print(f"{as_text(outcome)}all numbers: {files.summary}\n{verdict_line(outcome, files.verdict)}")
+        say(f"{as_text(outcome)}all numbers: {files.summary}\n{verdict_line(outcome, files.verdict)}")
     return outcome.exit_code
 
 
@@ -137,7 +138,7 @@ def _motifs(args: argparse.Namespace) -> CompareRequest:
 def _packages(both: tuple[Tree, Tree]) -> Iterator[str]:
     base, head = ((tree.root / "requirements.lock").read_bytes() for tree in both)
     if base != head:
-        yield "the sides pin other packages, but both run with those that are installed here"
+        yield "the sides pin different packages, but both run with the packages of this environment"
 
 
 def _command(args: argparse.Namespace) -> str:

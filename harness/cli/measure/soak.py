@@ -18,6 +18,7 @@ from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_cell, cell_of
+from deltamark.harness.console.console import say
 from deltamark.harness.engines.registry import capabilities, open_engine
 
 
@@ -30,12 +31,12 @@ def run(args: argparse.Namespace) -> int:
     cell = cell_of(args)
     kind, _, size = cell.workload.partition(":")
     if kind != "window":
-        raise DeltamarkError("a soak slides a window", cell.workload, "write --workload window:10000")
+        raise DeltamarkError("soak needs a sliding window", cell.workload, "write --workload window:10000")
     if capabilities(cell.engine).reads_input:
-        raise DeltamarkError("an engine that keeps its state in other processes", cell.engine, "leave out --engine")
+        raise DeltamarkError("soak measures no state in other processes", cell.engine, "leave out --engine")
     dataset = ensure(args)
     work = workload(dataset, cell.workload)
-    print(f"{cell}\n{'updates':>12} {'state rows':>12} {'private MB':>11} {'ns/update':>10}")
+    say(f"{cell}\n{'updates':>12} {'state rows':>12} {'private MB':>11} {'ns/update':>10}")
     with closing(open_engine(cell, dataset, work)) as engine:
         updates, end = 0, int(size)
         while not engine.feed.done:
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             end += int(size)
             nanoseconds = seconds / max(updates - before, 1) * 1e9
             memory = private_megabytes()
-            print(f"{updates:>12,} {engine.state_rows():>12,} {memory:>11.1f} {nanoseconds:>10.0f}", flush=True)
+            say(f"{updates:>12,} {engine.state_rows():>12,} {memory:>11.1f} {nanoseconds:>10.0f}")
     return 0
 
 

@@ -1,7 +1,9 @@
 """Compare maintaining and recomputing a query on Spark, batch by batch.
 
-The output shows the time for each batch while rows are loaded, the first batch from which maintaining is faster, and
-the parts of a micro-batch's time.
+The output shows the time of each batch while rows are loaded, the first batch in which maintaining is faster, and the
+parts of a micro-batch's time.
+
+Example: make spark-batches QUERY=q03 SF=1
 """
 
 from __future__ import annotations
@@ -11,15 +13,16 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from statistics import median
-from typing import Any
-
-from tabulate import tabulate
+from typing import TypedDict, cast
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_BATCHES, add_cell, cell_of, whole
+from deltamark.harness.console.console import say
+from deltamark.harness.console.formatting import brief, count, ratio, words
+from deltamark.harness.console.table import Row, Table, text
 from deltamark.harness.engines.base import Engine
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
@@ -27,10 +30,17 @@ from deltamark.harness.measure import child
 from deltamark.harness.measure.cell import Cell
 
 TIMEOUT_S = 86_400.0
-"""The time limit for all batches."""
+"""The time limit for all batches: a day; not measured."""
 
 Timings = list[tuple[int, float]]
-"""For each batch, the rows loaded so far and its seconds."""
+"""The rows loaded so far and the seconds of each batch."""
+
+
+class BatchReport(TypedDict):
+    """The parts of Spark's report of a micro-batch that are shown."""
+
+    durationMs: dict[str, float]
+    stateOperators: list[dict[str, float]]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -47,22 +57,26 @@ def run(args: argparse.Namespace) -> int:
     dataset = quietly(args)
     stages, reports, maintained = child.run_in_child(lambda _: _maintain(cell, dataset, args.batches), TIMEOUT_S)
     recomputed = child.run_in_child(lambda _: _recompute(cell, dataset, args.batches), TIMEOUT_S)
-    rows = [
-        (number, loaded, f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.2f}")
-        for number, ((loaded, ours), (_, theirs)) in enumerate(zip(maintained, recomputed, strict=True), 1)
-    ]
-    print(f"{cell}: {stages} stages; seconds of a batch\n")
-    print(tabulate(rows, ["batch", "rows loaded", "maintained", "recomputed", "gain"], intfmt=","))
-    first = next((number for number, *_, gain in rows if float(gain) >= 1), None)
-    print(f"\nmaintaining is faster from batch {first} on" if first else "\nrecomputing is faster in all batches")
-    print(f"\nparts of a micro-batch's time, median ms\n\n{tabulate(_parts(reports[1:]))}")
+    say(text(_batches(f"{cell}: {stages} stages", maintained, recomputed)))
+    say(text(Table("parts", "Parts of a micro-batch's time", ["part", "median"], _parts(reports[1:]))))
     return 0
 
 
-def _maintain(cell: Cell, dataset: Dataset, batches: int) -> tuple[int, list[dict[str, Any]], Timings]:
+def _batches(title: str, maintained: Timings, recomputed: Timings) -> Table:
+    rows, gains = [], []
+    for number, ((loaded, ours), (_, theirs)) in enumerate(zip(maintained, recomputed, strict=True), 1):
+        gains.append(theirs / ours)
+        rows.append([count(number), count(loaded), brief(ours), brief(theirs), ratio(gains[-1])])
+    first = next((number for number, gain in enumerate(gains, 1) if gain >= 1), None)
+    note = f"maintaining is faster for the first time in batch {first}" if first else "recomputing is always faster"
+    return Table("batches", title, ["batch", "rows loaded", "maintained", "recomputed", "gain"], rows, [note])
+
+
+def _maintain(cell: Cell, dataset: Dataset, batches: int) -> tuple[int, list[BatchReport], Timings]:
     """Return the number of stages, Spark's reports of the micro-batches, and the timings."""
     with closing(SparkEngine.open(cell, dataset, workload(dataset, cell.workload))) as engine:
-        return engine.stages, engine.reports, list(_timed(engine, cell, batches))
+        timings = list(_timed(engine, cell, batches))
+        return engine.stages, cast("list[BatchReport]", engine.reports), timings
 
 
 def _recompute(cell: Cell, dataset: Dataset, batches: int) -> Timings:
@@ -81,8 +95,8 @@ def _timed(engine: Engine, cell: Cell, batches: int) -> Iterator[tuple[int, floa
         yield loaded, time.perf_counter() - started
 
 
-def _parts(reports: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return the parts of a micro-batch's time. The times of concurrent tasks are added up."""
+def _parts(reports: list[BatchReport]) -> list[Row]:
+    """List the parts of a micro-batch's time. The times of concurrent tasks are added up."""
 
     def duration(*names: str) -> float:
         return median(sum(report["durationMs"].get(name, 0) for name in names) for report in reports)
@@ -98,4 +112,4 @@ def _parts(reports: list[dict[str, Any]]) -> list[tuple[str, str]]:
         "  state: commit of the changelog": state_duration("commitTimeMs"),
         "all": duration("triggerExecution"),
     }
-    return [(name, f"{milliseconds:,.0f}") for name, milliseconds in parts.items()]
+    return [[words(name), brief(milliseconds / 1e3)] for name, milliseconds in parts.items()]

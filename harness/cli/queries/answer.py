@@ -1,6 +1,7 @@
 """Print a query's maintained answer.
 
-The answer is that after a number of rounds, or at a logical time, with the columns, the order and the limit of its SQL.
+It has the columns, the order and the limit of the query's SQL. It is the answer at the end of the stream, or after a
+number of rounds, or at a logical time.
 
 Example: make answer QUERY=q05 SF=0.01
 """
@@ -8,14 +9,10 @@ Example: make answer QUERY=q05 SF=0.01
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from decimal import Decimal
-
-from tabulate import tabulate
 
 from deltamark.datagen.workload import workload
 from deltamark.harness.check.change_stream import end_of, open_answer
@@ -23,6 +20,8 @@ from deltamark.harness.check.decode import Value, answer_columns
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
+from deltamark.harness.console.console import say, write_csv
+from deltamark.harness.console.table import grid
 from deltamark.queries.catalogue import query
 
 Rows = Sequence[tuple[Value, ...]]
@@ -31,7 +30,7 @@ Rows = Sequence[tuple[Value, ...]]
 def options(parser: argparse.ArgumentParser) -> None:
     add_cell(parser)
     add_end(parser)
-    parser.add_argument("--format", choices=FORMATS, default="table", help="format of the answer")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="output format")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,9 +52,7 @@ def text(value: Value) -> str:
 
 
 def _csv(names: Sequence[str], rows: Rows) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(map(text, row) for row in rows)
+    write_csv(names, (map(text, row) for row in rows))
 
 
 def _json(names: Sequence[str], rows: Rows) -> None:
@@ -64,7 +61,7 @@ def _json(names: Sequence[str], rows: Rows) -> None:
     for row in rows:
         pairs = (f"{json.dumps(name)}: {_json_value(value)}" for name, value in zip(names, row, strict=True))
         lines.append(f"  {{{', '.join(pairs)}}}")
-    print("[\n" + ",\n".join(lines) + "\n]" if lines else "[]")
+    say("[\n" + ",\n".join(lines) + "\n]" if lines else "[]")
 
 
 def _json_value(value: Value) -> str:
@@ -76,9 +73,9 @@ def _json_value(value: Value) -> str:
 def _table(names: Sequence[str], rows: Rows) -> None:
     columns = zip(*rows, strict=True)
     numeric = [all(isinstance(value, Decimal | int | float | None) for value in column) for column in columns]
-    align = ["right" if is_number else "left" for is_number in numeric] or None
-    print(tabulate([list(map(text, row)) for row in rows], names, disable_numparse=True, colalign=align))
-    print(f"({len(rows):,} row{'s' if len(rows) != 1 else ''})")
+    align = ["right" if is_number else "left" for is_number in numeric]
+    say(grid(names, [list(map(text, row)) for row in rows], align))
+    say(f"({len(rows):,} row{'s' if len(rows) != 1 else ''})")
 
 
 FORMATS: dict[str, Callable[[Sequence[str], Rows], None]] = {"table": _table, "csv": _csv, "json": _json}

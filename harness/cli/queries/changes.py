@@ -17,6 +17,7 @@ from deltamark.harness.check import change_stream
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
+from deltamark.harness.console.console import say
 from deltamark.harness.engines.registry import open_stream
 
 BLOCK_ROWS = 1 << 16
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     with closing(open_stream(cell, dataset, work)) as engine:
         lines, digest = ChangeCsv(engine.schema), Digest()
         if not args.digest:
-            print(lines.header, flush=True)
+            say(lines.header)
         for changes in change_stream.gathered(change_stream.changes(engine, end), BLOCK_ROWS):
             if args.digest:
                 lines.digest(changes, digest)
@@ -44,5 +45,5 @@ def run(args: argparse.Namespace) -> int:
             for block in lines.blocks(lines.ordered(changes)):
                 sys.stdout.buffer.write(block)
     if args.digest:
-        print(digest)
+        say(digest)
     return 0

@@ -14,6 +14,7 @@ from deltamark.harness.check.golden import FILE, SF, golden_cells, read_golden, 
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_data
+from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.measure.cell import Cell
 
@@ -34,11 +35,11 @@ def run(args: argparse.Namespace) -> int:
             digests[cell] = digest_of(cell, dataset)
     if args.write == "yes":
         write_golden(digests)
-        print(f"{FILE}: {len(digests)} digests")
+        say(f"{FILE}: {len(digests)} digests")
         return 0
     committed = read_golden()
     wrong = [cell for cell in cells if digests[cell] != committed.get(cell)]
     for cell in wrong:
-        print(f"{cell}: {digests[cell]}, not {committed.get(cell)}\n  {cell.command('changes', '--digest')}")
-    print(f"{len(cells)} digests, {len(wrong)} differ")
+        say(f"{cell}: {digests[cell]}, not {committed.get(cell)}\n  {cell.command('changes', '--digest')}")
+    say(f"{len(cells)} digests, {len(wrong)} differ")
     return 2 if wrong else 0

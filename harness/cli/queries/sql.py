@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from deltamark.datagen.schema import scale_factor
 from deltamark.harness.cli.options import add_query, given
+from deltamark.harness.console.console import say
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
@@ -22,5 +23,5 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     query(args.query)
-    print(Cell(args.query, str(args.sf), seed=args.seed, given=given(args.param)).sql)
+    say(Cell(args.query, str(args.sf), seed=args.seed, given=given(args.param)).sql)
     return 0

@@ -11,7 +11,6 @@ Example: make verify SF=0.01 QUERIES=q05,q18
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from deltamark.errors import whole_number
 from deltamark.harness.check import verify
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_sizes, physical, whole, worker_counts
+from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, known_stream_engine
 from deltamark.harness.measure.cell import Cell
@@ -76,9 +76,9 @@ def run(args: argparse.Namespace) -> int:
                 done, wrong = done + 1, wrong + bool(problems)
                 _print_result(cell, problems, time.monotonic() - started)
     except KeyboardInterrupt:
-        print(f"interrupted: {done} of {len(cells)} checked, {wrong} wrong", file=sys.stderr)
+        warn(f"interrupted: {done} of {len(cells)} checked, {wrong} wrong")
         return 130
-    print(f"{done} checked, {wrong} wrong")
+    say(f"{done} checked, {wrong} wrong")
     return 2 if wrong else 0
 
 
@@ -137,6 +137,6 @@ def _equivalent_cells(cell: Cell, request: VerifyRequest) -> Iterator[Cell]:
 
 def _print_result(cell: Cell, problems: list[str], seconds: float) -> None:
     verdict = "WRONG" if problems else "right"
-    print(f"{cell.query} {cell.workload} L={cell.logical}: {verdict} ({seconds:.1f} s)", flush=True)
+    say(f"{cell.query} {cell.workload} L={cell.logical}: {verdict} ({seconds:.1f} s)")
     for problem in problems:
-        print(problem, flush=True)
+        say(problem)

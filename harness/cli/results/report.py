@@ -25,7 +25,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_sf(parser)
     add_results(parser)
     add_machine(parser)
-    text = f"output file (default {FILE} beside the records)"
+    text = f"output file (default: {FILE} beside the records)"
     parser.add_argument("--output", type=Path, metavar="FILE", help=text)
 
 

@@ -23,12 +23,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_sf(parser)
     add_results(parser)
     add_machine(parser)
-    parser.add_argument("--format", choices=FORMATS, default="text", help="output format (default text)")
-    parser.add_argument("--table", default="", metavar="NAME", help="table to print (default all)")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="output format")
+    parser.add_argument("--table", default="", metavar="NAME", help="table to print (default: all)")
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
-    text = "machine whose records to read, by the name of its directory in results (default this machine)"
+    text = "machine whose records to read, by the name of its directory in results (default: this machine)"
     parser.add_argument("--machine", default="", help=text)
 
 

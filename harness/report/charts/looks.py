@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.report.charts.marks import LOOKS, LegendEntry, Look, look
 from deltamark.harness.results.record import QueryRecord
-from deltamark.harness.tables.lookup import DUCKDB, Lookup
+from deltamark.harness.tables.lookup import Lookup
 
 Runner = tuple[str, int]
 """An engine and its number of workers, or of shards on Spark. Each runner has a look of its own."""
@@ -47,7 +48,7 @@ def look_of(lookup: Lookup, record: QueryRecord) -> Look:
 
 
 def runner_words(engine: str, workers: int) -> str:
-    name = "DuckDB" if engine == DUCKDB else engine
+    name = "DuckDB" if engine == DuckDBEngine.name else engine
     name += ", recomputing" * capabilities(engine).recomputes
     if capabilities(engine).has_session:
         return f"{name}, {workers} shard{'s' if workers > 1 else ''}"

@@ -13,7 +13,7 @@ from deltamark.harness.report.charts.markup import Attribute, Child, Markup, tag
 from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import QueryRecord
 
-Kind = Literal["solid", "hollow", "dotted"]
+LineKind = Literal["solid", "hollow", "dotted"]
 Keys = Mapping[str, str]
 """The values of the filters: query, engine, workload."""
 
@@ -68,7 +68,7 @@ def point(marks: Iterable[Markup], tooltip: Tooltip) -> Markup:
     return tag("g", marks, class_="point", data_title=tooltip.title, data_lines=lines, data_command=tooltip.command)
 
 
-def series(look: Look, kind: Kind, keys: Keys, marks: Child) -> Markup:
+def series(look: Look, kind: LineKind, keys: Keys, marks: Child) -> Markup:
     """Group marks that filters show and hide together."""
     return tag("g", marks, class_=f"series look{look.color} {kind}", **data(keys))
 
@@ -78,7 +78,7 @@ class LegendEntry:
     """A line and a mark with their meaning."""
 
     look: Look
-    kind: Kind
+    kind: LineKind
     text: str
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from deltamark.harness.report.charts.marks import Keys, Kind, Look, data, point, series, shape
+from deltamark.harness.report.charts.marks import Keys, LineKind, Look, data, point, series, shape
 from deltamark.harness.report.charts.markup import Markup, tag
 from deltamark.harness.report.charts.scale import Format, Scale
 from deltamark.harness.report.tooltip import Tooltip
@@ -25,7 +25,7 @@ class DataPoint:
 @dataclass(frozen=True)
 class Line:
     look: Look
-    kind: Kind
+    kind: LineKind
     keys: Keys
     points: Sequence[DataPoint]
 

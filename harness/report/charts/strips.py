@@ -49,7 +49,7 @@ def spread(look: Look, scale: Scale, values: tuple[float, float, float], tooltip
 
 
 def _strip(row: Strip, grid: Markup) -> Markup:
-    name, number = tag("span", row.name, class_="name"), tag("span", row.number, class_="said")
+    name, number = tag("span", row.name, class_="name"), tag("span", row.number, class_="number")
     return tag("div", name, tag("svg", grid, row.marks, height=HEIGHT), number, class_="strip", **data(row.keys))
 
 

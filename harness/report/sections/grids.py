@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 
 from deltamark.harness.console.formatting import TableEntry
 from deltamark.harness.console.table import Row, Table
+from deltamark.harness.engines.registry import DEFAULT
 from deltamark.harness.report.charts.marks import Keys, data
 from deltamark.harness.report.charts.markup import Attribute, Markup, tag
-from deltamark.harness.tables.lookup import EMBEDDED
 
 BAD = ("WRONG", "failed")
 
@@ -44,4 +44,4 @@ def _attributes(entry: TableEntry) -> dict[str, Attribute]:
 def named(row: Row, engines: Collection[str]) -> Keys:
     """Return the filter values in a row's name: a query, and an engine if it is not ours."""
     query, _, rest = row[0].text.partition(" ")
-    return {"query": query, "engine": rest if rest in engines else EMBEDDED}
+    return {"query": query, "engine": rest if rest in engines else DEFAULT}

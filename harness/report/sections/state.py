@@ -14,7 +14,7 @@ from deltamark.harness.report.charts.looks import (
     runner,
     runner_legend,
 )
-from deltamark.harness.report.charts.marks import Kind, keys_of, legend, series
+from deltamark.harness.report.charts.marks import LineKind, keys_of, legend, series
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.scale import Log
 from deltamark.harness.report.charts.strips import Strip, dot, strips
@@ -60,7 +60,7 @@ def _query_records(lookup: Lookup, query: str) -> list[QueryRecord]:
 
 def _mark(lookup: Lookup, scale: Log, record: QueryRecord) -> Markup:
     look = look_of(lookup, record)
-    kind: Kind = "solid" if record.workload == "insert" else "hollow"
+    kind: LineKind = "solid" if record.workload == "insert" else "hollow"
     value = record.state_bytes / MEGABYTE
     return series(look, kind, keys_of(record), dot(look, scale, value, tooltip(record)))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.report.charts.looks import Runner, chart_records, look_of, runner, runner_words
-from deltamark.harness.report.charts.marks import Kind, LegendEntry, keys_of, legend
+from deltamark.harness.report.charts.marks import LegendEntry, LineKind, keys_of, legend
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
 from deltamark.harness.report.charts.scale import Log, short
@@ -16,7 +16,7 @@ from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
-LineName = tuple[Runner, str, Kind]
+LineName = tuple[Runner, str, LineKind]
 """A line of a panel: a runner, a workload, and the kind of batches."""
 
 
@@ -27,13 +27,13 @@ def throughput(lookup: Lookup) -> Section | None:
         return None
     axes = Axes(
         Log.over(float(record.batch_rows) for record in everything), Log.over(record.rate for record in everything),
-        short, short, "tuples a second by rounds in a batch",
+        short, short, "tuples per second by rounds per batch",
     )  # fmt: skip
     charts = [_panel(lookup, query, axes, lines) for query, lines in panel_lines.items() if lines]
     names = {name: records[0] for lines in panel_lines.values() for name, records in lines.items()}
     return Section(
         "throughput", "Throughput against batch size",
-        "Tuples a second by rounds in a batch, in powers of ten, with the same axes for every query. If the line of "
+        "Tuples per second by rounds per batch, over the same logarithmic axes for every query. If the line of "
         "recomputing is above, running the query again is faster than maintaining its answer.",
         [legend(_legend_entry(lookup, name, record) for name, record in names.items()), panels(charts)],
     )  # fmt: skip
@@ -49,7 +49,7 @@ def _lines(lookup: Lookup, query: str) -> dict[LineName, list[QueryRecord]]:
     return lines
 
 
-def _kind(record: QueryRecord) -> Kind | None:
+def _kind(record: QueryRecord) -> LineKind | None:
     """Return the kind of a record's batches; None if neither L nor P is 1."""
     if record.workload != "insert":
         return "dotted"

@@ -30,7 +30,7 @@ def workers(lookup: Lookup) -> Section | None:
     entries = [LegendEntry(look(color), "solid", f"{number} workers") for color, number in enumerate(numbers)]
     chart = strips(scale, lambda value: f"{value:g}x", rows, label="speed against one worker")
     return Section(
-        "workers", "What more workers gain",
+        "workers", "Speed-up by workers",
         "The speed of the same cell relative to one worker; below 1x it is slower. The number is the best speed.",
         [legend(entries), lists([chart])],
     )  # fmt: skip

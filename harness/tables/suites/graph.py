@@ -8,7 +8,16 @@ from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.graphs.cells import VERTICES, WORKERS
 from deltamark.harness.suites.graphs.counting import MAX_CHANGES
 from deltamark.harness.tables.suites import skew
-from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
+from deltamark.harness.tables.suites.rows import (
+    RowsByTable,
+    entry_of,
+    least,
+    number,
+    rows,
+    share,
+    short_name,
+    tenths,
+)
 
 ORIENTED = "each edge once, from the vertex of lower degree; every count is checked against another algorithm"
 HAND = "by hand: one thread, stamps over a sorted adjacency built before; the fastest of alternating runs"
@@ -22,40 +31,36 @@ def graph_tables(by_table: RowsByTable) -> list[Table]:
 
 
 def static(by_table: RowsByTable) -> Table:
-    lines = rows(
-        by_table.get("static", ()), number("found"), least("indexed"), least("seconds_w1"), number("proposals"),
-        least("by_hand"), share("seconds_w1", "by_hand", ratio),
-    )  # fmt: skip
-    headers = ["motif", "found", "indexed", "BiGJoin", "proposals", "by hand", "BiGJoin / by hand"]
+    columns = {
+        "found": number("found"), "indexed": least("indexed"), "BiGJoin": least("seconds_w1"),
+        "proposals": number("proposals"), "by hand": least("by_hand"),
+        "BiGJoin / by hand": share("seconds_w1", "by_hand", ratio),
+    }  # fmt: skip
     notes = [
         ORIENTED, HAND,
         "BiGJoin, 2018, LiveJournal (69M edges): triangles 6.5 s, 1.9 s for the index; EmptyHeaded 1.2 s and 150.3 s",
         "on 8 machines: triangles 3.4 s, 38M prefixes; 4-cliques 21.8 s, 350M; Arabesque 69.0 s, 1.46G; 273.7 s, 18.7G",
     ]  # fmt: skip
-    return Table("static", "Motifs in a static graph", headers, lines, notes)
+    of_motifs = rows(by_table.get("static", ()), columns)
+    return Table("static", "Motifs in a static graph", ["motif", *columns], of_motifs, notes)
 
 
 def cost(by_table: RowsByTable) -> Table:
-    """Make the table of numbers of workers that beat one good thread."""
-    lines = [_by_workers(f"{each.name}, BiGJoin", each) for each in by_table.get("static", ())]
-    lines += [_by_workers(f"{each.name}, all edges at once", each) for each in by_table.get("at once", ())]
-    lines += [
-        _by_workers(f"triangle, {_size(each.name)} changes at a time", each) for each in by_table.get("changing", ())
-    ]
-    headers = ["what", "by hand", *(f"-w{workers}" for workers in WORKERS), "gain", "COST"]
+    """Make the table of numbers of workers that beat one hand-written thread."""
+    names = {
+        "static": "{}, BiGJoin".format, "at once": "{}, all edges at once".format,
+        "changing": lambda size: f"triangle, batches of {short_name(size)} changes",
+    }  # fmt: skip
+    of_workers = {f"-w{workers}": share(f"seconds_w{workers}", "batches", brief) for workers in WORKERS}
+    gain = share(f"seconds_w{WORKERS[0]}", f"seconds_w{WORKERS[-1]}", ratio)
+    columns = {"by hand": least("by_hand"), **of_workers, "gain": gain, "COST": _cost}
+    lines = [line for table, name in names.items() for line in rows(by_table.get(table, ()), columns, name)]
     notes = [
         "COST: the fewest workers that beat one hand-written thread; gain: the most workers over one",
         "while edges change: time of a batch; by hand: a full recount, without building the adjacency",
         "in 2018, triangles of Twitter, BiGJoin needed 2 cores, and Delta-BiGJoin 4",
     ]
-    return Table("cost", "Against one hand-written thread, and over workers", headers, lines, notes)
-
-
-def _by_workers(name: str, measured: MeasuredRow) -> Row:
-    first, last = (f"seconds_w{WORKERS[at]}" for at in (0, -1))
-    batches = (share(f"seconds_w{workers}", "batches", brief) for workers in WORKERS)
-    shows = [least("by_hand"), *batches, share(first, last, ratio), _cost]
-    return [words(name), *(shown_or_why(measured, show) for show in shows)]
+    return Table("cost", "Workers against one hand-written thread", ["work", *columns], lines, notes)
 
 
 def _cost(measured: MeasuredRow) -> TableEntry:
@@ -67,77 +72,74 @@ def _cost(measured: MeasuredRow) -> TableEntry:
 
 def memory(by_table: RowsByTable) -> Table:
     """Make the table of the sizes of indexes."""
-    lines = rows(
-        by_table.get("static", ()), least("state_bytes", megabytes), share("state_bytes", "state_rows", _tenths),
-        name=lambda motif: f"BiGJoin, {motif}, packed",
-    )  # fmt: skip
-    for each in by_table.get("changing", ()):
-        size = shown_or_why(each, lambda it: _tenths(it.least("state_bytes") / (2 * it.least("edges"))))
-        total = shown_or_why(each, least("state_bytes", megabytes))
-        lines.append([words(f"delta queries, triangle, after changes by {_size(each.name)}"), total, size])
-    headers = ["indexes", "MB", "bytes an edge and direction"]
+    packed = {
+        "MB": least("state_bytes", megabytes),
+        "bytes per edge and direction": share("state_bytes", "state_rows", tenths),
+    }
+    lines = rows(by_table.get("static", ()), packed, "BiGJoin, {}, packed".format)
+    lines += [_delta_indexes(row) for row in by_table.get("changing", ())]
     notes = [
         "packed: one direction, for triangles and cliques; delta queries have both",
-        "Delta-BiGJoin, 2018: just over eight bytes an edge",
+        "Delta-BiGJoin, 2018: just over eight bytes per edge",
     ]
-    return Table("memory", "Sizes of indexes of edges", headers, lines, notes)
+    return Table("memory", "Sizes of indexes of edges", ["indexes", *packed], lines, notes)
+
+
+def _delta_indexes(measured: MeasuredRow) -> Row:
+    name = words(f"delta queries, triangle, after batches of {short_name(measured.name)}")
+    size = entry_of(measured, lambda row: tenths(row.least("state_bytes") / (2 * row.least("edges"))))
+    return [name, entry_of(measured, least("state_bytes", megabytes)), size]
 
 
 def rounds(by_table: RowsByTable) -> Table:
-    lines = rows(
-        by_table.get("rounds", ()), least("seconds"), number("rounds"), number("most"), least("held_bytes", megabytes),
-        name=_size,
-    )  # fmt: skip
-    headers = ["proposals of a round", "4-cliques", "rounds", "most prefixes of a level", "MB beside the indexes"]
-    notes = ["BiGJoin, 2018: times are flat from 10K on, and memory is that of the indexes up to 100K"]
-    return Table("rounds", "BiGJoin by the size of its rounds", headers, lines, notes)
+    columns = {
+        "4-cliques": least("seconds"), "rounds": number("rounds"), "most prefixes per level": number("most"),
+        "MB beside the indexes": least("held_bytes", megabytes),
+    }  # fmt: skip
+    lines = rows(by_table.get("rounds", ()), columns, short_name)
+    notes = ["BiGJoin, 2018: times are flat from 10K on, and up to 100K only the indexes take memory"]
+    return Table("rounds", "BiGJoin by the size of its rounds", ["proposals per round", *columns], lines, notes)
 
 
 def changing(by_table: RowsByTable) -> Table:
-    of = by_table.get("changing", ())
-    lines = rows(
-        of, *(share("changes", f"seconds_w{workers}", rate) for workers in WORKERS),
-        *(least(f"p99_w{workers}") for workers in WORKERS), share("proposals", "changes", _tenths), name=_size,
-    )  # fmt: skip
-    names = [f"-w{workers}" for workers in WORKERS]
-    headers = ["changes at a time", *names, *(f"p99 {name}" for name in names), "proposals a change"]
+    columns = {
+        **{f"-w{workers}": share("changes", f"seconds_w{workers}", rate) for workers in WORKERS},
+        **{f"p99 -w{workers}": least(f"p99_w{workers}") for workers in WORKERS},
+        "proposals per change": share("proposals", "changes", tenths),
+    }
+    lines = rows(by_table.get("changing", ()), columns, short_name)
     notes = [
         "edge changes per second, with the number of triangles read after each batch; p99: latency of a batch",
         f"90% of the edges are loaded first; then equally many are inserted and deleted, at most {MAX_CHANGES:,}",
-        "Delta-BiGJoin, 2018, 16 machines (Common Crawl, 64G edges): 1M changes of edges a second",
+        "Delta-BiGJoin, 2018, 16 machines (Common Crawl, 64G edges): 1M changes of edges per second",
     ]
-    return Table("changing", "Triangles while edges are inserted and deleted", headers, lines, notes)
+    title = "Triangles while edges are inserted and deleted"
+    return Table("changing", title, ["changes per batch", *columns], lines, notes)
 
 
 def vertices(by_table: RowsByTable) -> Table:
     one, many = VERTICES
-    shown = [
-        number("found"), number(f"times_{one}"), share(f"seconds_{one}", f"times_{one}", brief),
-        *(least(f"{point}_{one}") for point in ("p50", "p99")), share(f"seconds_{many}", f"times_{one}", brief),
-    ]  # fmt: skip
-    headers = ["motif", "found", "vertices", "a vertex", "p50", "p99", f"a vertex of {short(many)}"]
+    columns = {
+        "found": number("found"), "vertices": number(f"times_{one}"),
+        "time per vertex": share(f"seconds_{one}", f"times_{one}", brief),
+        "p50": least(f"p50_{one}"), "p99": least(f"p99_{one}"),
+        f"time per vertex, by {short(many)}": share(f"seconds_{many}", f"times_{one}", brief),
+    }  # fmt: skip
     notes = [
         "each vertex is inserted with its outgoing edges, and the count of the motif is read",
-        "the post on joins in timely dataflow, from a vertex of LiveJournal, its edges known before, one thread:",
+        "the post on joins in timely dataflow, from a vertex of LiveJournal, with its edges known before, one thread:",
         "triangles 20 to 68 us, 10 to 15 us by 1000; 6-cliques 87 to 343 us",
-    ]  # fmt: skip
-    return Table("vertices", "Vertex by vertex", headers, rows(by_table.get("vertices", ()), *shown), notes)
+    ]
+    return Table(
+        "vertices", "Vertex by vertex", ["motif", *columns], rows(by_table.get("vertices", ()), columns), notes
+    )
 
 
 def hub(by_table: RowsByTable) -> Table:
-    shown = (
-        least("seconds"),
-        number("proposals"),
-        share("proposals", "changes", lambda each: TableEntry(f"{each:,.2f}", each)),
-    )
-    headers = ["who proposes", "vertices, one by one", "proposals", "proposals a change"]
+    columns = {
+        "time, vertex by vertex": least("seconds"), "proposals": number("proposals"),
+        "proposals per change": share("proposals", "changes", lambda value: TableEntry(f"{value:,.2f}", value)),
+    }  # fmt: skip
     notes = ["differential-dogs3 at such a vertex (LiveJournal): 172,318,129 proposals and 25.9 s fixed, 56 ms least"]
-    return Table("hub", "Insertion of a vertex with many edges", headers, rows(by_table.get("hub", ()), *shown), notes)
-
-
-def _size(row: str) -> str:
-    return short(int(row)) if row.isdecimal() else row
-
-
-def _tenths(value: float) -> TableEntry:
-    return TableEntry(f"{value:.1f}", value)
+    lines = rows(by_table.get("hub", ()), columns)
+    return Table("hub", "Insertion of a vertex with many edges", ["proposer", *columns], lines, notes)

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
 from deltamark.harness.console.table import Row, Table
 from deltamark.harness.results import published
 from deltamark.harness.results.table_record import MeasuredRow
-from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
+from deltamark.harness.tables.suites.rows import RowsByTable, entry_of, least, number, rows, share
 
 PUBLISHED = "10,000,000 nodes, 100,000,000 edges"
 """The dataset of the published figures."""
 
 
 def loop_tables(by_table: RowsByTable) -> list[Table]:
-    of = by_table.get("distances", ())
-    whole = [each for each in of if not each.name.isdigit()]
-    return [speed(whole), kept(whole), updates([each for each in of if each.name.isdigit()])]
+    distances = by_table.get("distances", ())
+    loads = [row for row in distances if not row.name.isdigit()]
+    return [speed(loads), state(loads), updates([row for row in distances if row.name.isdigit()])]
 
 
-def speed(measured: list[MeasuredRow]) -> Table:
+def speed(measured: Sequence[MeasuredRow]) -> Table:
     """Make the table of times for distances beside published ones."""
-    theirs = {each.label: each.value for each in published.figures() if each.source == "arrangements"}
+    figures = [figure for figure in published.figures() if figure.source == "arrangements"]
+    published_seconds = {figure.label: figure.value for figure in figures}
     lines: list[Row] = []
-    for each in measured:
-        lines.append([words("the index alone"), shown_or_why(each, least("index")), NOTHING, NOTHING])
+    for row in measured:
+        lines.append([words("the index alone"), entry_of(row, least("index")), NOTHING, NOTHING])
         for label, figure in (("from scratch", "scratch"), ("attachment", "attached")):
-            ours, value = shown_or_why(each, least(figure)), theirs[label]
-            alike = each.has_numbers and each.record.dataset.startswith(PUBLISHED)
-            lines.append([words(label), ours, brief(value), ratio(value / ours.value) if alike else NOTHING])
+            ours, theirs = entry_of(row, least(figure)), published_seconds[label]
+            is_comparable = row.has_numbers and row.record.dataset.startswith(PUBLISHED)
+            lines.append([words(label), ours, brief(theirs), ratio(theirs / ours.value) if is_comparable else NOTHING])
     notes = [
         f"theirs: {published.sources()['arrangements'].label}",
         "from scratch: the edges are indexed, in batches of 10M, then the roots are inserted",
@@ -36,21 +39,23 @@ def speed(measured: list[MeasuredRow]) -> Table:
     return Table("distances", "Distances", ["", "ours", "theirs", "theirs / ours"], lines, notes)
 
 
-def kept(measured: list[MeasuredRow]) -> Table:
-    lines = rows(
-        measured, least("index_bytes", megabytes), least("more_bytes", megabytes),
-        share("more_bytes", "reached", count), number("reached"), number("farthest"),
-    )  # fmt: skip
-    headers = ["", "index MB", "more for distances MB", "bytes per node reached", "nodes reached", "farthest"]
-    return Table("distances-kept", "State of distances", headers, lines)
+def state(measured: Sequence[MeasuredRow]) -> Table:
+    columns = {
+        "index MB": least("index_bytes", megabytes), "distances MB": least("more_bytes", megabytes),
+        "bytes per node reached": share("more_bytes", "reached", count), "nodes reached": number("reached"),
+        "farthest": number("farthest"),
+    }  # fmt: skip
+    return Table("distances-state", "State of distances", ["", *columns], rows(measured, columns))
 
 
-def updates(measured: list[MeasuredRow]) -> Table:
-    lines = rows(measured, number("batches"), share("seconds", "batches", brief), _updates)
+def updates(measured: Sequence[MeasuredRow]) -> Table:
+    columns = {
+        "times": number("batches"), "time of each": share("seconds", "batches", brief), "changes per second": _rate,
+    }  # fmt: skip
     notes = ["half of the changes delete an edge, half insert one; the answer is read after each time"]
-    headers = ["changes per time", "times", "time of each", "changes per second"]
-    return Table("distances-updates", "Distances while edges are inserted and deleted", headers, lines, notes)
+    title = "Distances while edges are inserted and deleted"
+    return Table("distances-updates", title, ["changes per time", *columns], rows(measured, columns), notes)
 
 
-def _updates(measured: MeasuredRow) -> TableEntry:
+def _rate(measured: MeasuredRow) -> TableEntry:
     return rate(int(measured.name) * measured.least("batches") / measured.least("seconds"))

@@ -8,13 +8,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, short, words
 from deltamark.harness.console.table import Row, Table
 from deltamark.harness.results.record import Record
 from deltamark.harness.results.table_record import AbsentFigureError, MeasuredRow, latest_rows
 from deltamark.harness.tables.entry import why
 
-Show = Callable[[MeasuredRow], TableEntry]
+ShowFigure = Callable[[MeasuredRow], TableEntry]
+Columns = Mapping[str, ShowFigure]
+"""The columns of a table by their headers."""
+
 RowsByTable = Mapping[str, Sequence[MeasuredRow]]
 """The rows of one dataset, by the name of their table."""
 
@@ -24,8 +27,8 @@ def suite_tables(records: Iterable[Record], suite: str, make: Callable[[RowsByTa
     last = latest_rows(records, suite)
     tables = []
     with consistent_figures(suite):
-        for dataset in dict.fromkeys(each.record.dataset for each in last):
-            by_table = rows_by_table(each for each in last if each.record.dataset == dataset)
+        for dataset in dict.fromkeys(row.record.dataset for row in last):
+            by_table = rows_by_table(row for row in last if row.record.dataset == dataset)
             tables += [named(table, dataset) for table in make(by_table) if table.rows]
     return tables
 
@@ -43,20 +46,26 @@ def consistent_figures(suite: str) -> Iterator[None]:
 def rows_by_table(measured: Iterable[MeasuredRow]) -> RowsByTable:
     """Group rows by table, and sort them by the numbers in their names."""
     by_table: dict[str, list[MeasuredRow]] = {}
-    for each in measured:
-        by_table.setdefault(each.record.table, []).append(each)
-    return {name: sorted(of_table, key=_numbers) for name, of_table in by_table.items()}
+    for row in measured:
+        by_table.setdefault(row.record.table, []).append(row)
+    return {name: sorted(rows, key=_numbers) for name, rows in by_table.items()}
 
 
 def _numbers(measured: MeasuredRow) -> list[int]:
     return list(map(int, re.findall(r"\d+", measured.name)))
 
 
-def rows(measured: Iterable[MeasuredRow], *shows: Show, name: Callable[[str], str] = str) -> list[Row]:
-    return [[words(name(each.name)), *(shown_or_why(each, show) for show in shows)] for each in measured]
+def rows(measured: Iterable[MeasuredRow], columns: Columns, name: Callable[[str], str] = str) -> list[Row]:
+    """Make a row of a table for each measured one. name: formats the name of a row."""
+    return [[words(name(row.name)), *entries(row, columns.values())] for row in measured]
 
 
-def shown_or_why(measured: MeasuredRow, show: Show) -> TableEntry:
+def entries(measured: MeasuredRow, shows: Iterable[ShowFigure]) -> Row:
+    """Format figures of a row, or the reason why it has none."""
+    return [entry_of(measured, show) for show in shows]
+
+
+def entry_of(measured: MeasuredRow, show: ShowFigure) -> TableEntry:
     """Format a figure of a row, or the reason why it has none; a row of an older version may lack a figure."""
     try:
         return show(measured) if measured.has_numbers else why(measured.record)
@@ -64,18 +73,27 @@ def shown_or_why(measured: MeasuredRow, show: Show) -> TableEntry:
         return NOTHING
 
 
-def least(figure: str, write: Callable[[float], TableEntry] = brief) -> Show:
-    """Show the smallest value of a figure."""
-    return lambda each: write(each.least(figure))
+def least(figure: str, write: Callable[[float], TableEntry] = brief) -> ShowFigure:
+    """ShowFigure the smallest value of a figure."""
+    return lambda row: write(row.least(figure))
 
 
-def number(figure: str) -> Show:
+def number(figure: str) -> ShowFigure:
     return least(figure, count)
 
 
-def share(numerator: str, denominator: str, write: Callable[[float], TableEntry]) -> Show:
-    """Show the quotient of two figures."""
-    return lambda each: write(each.least(numerator) / each.least(denominator))
+def share(numerator: str, denominator: str, write: Callable[[float], TableEntry]) -> ShowFigure:
+    """ShowFigure the quotient of two figures."""
+    return lambda row: write(row.least(numerator) / row.least(denominator))
+
+
+def tenths(value: float) -> TableEntry:
+    return TableEntry(f"{value:.1f}", value)
+
+
+def short_name(name: str) -> str:
+    """Shorten the name of a row that is a batch size: 1000 is 1K."""
+    return short(int(name)) if name.isdecimal() else name
 
 
 def named(table: Table, dataset: str) -> Table:

@@ -2,103 +2,101 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from deltamark.harness.console.formatting import TableEntry, count, rate, ratio, words
 from deltamark.harness.console.table import Table
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.sharing.attaching import SMALL_BATCH_ROUNDS
-from deltamark.harness.tables.suites.rows import RowsByTable, least, number, rows, share, shown_or_why
+from deltamark.harness.tables.suites.rows import Columns, RowsByTable, entries, least, number, rows, share
 
 SIDES = (("together", "together"), ("alone, sum", "alone"))
+"""The labels of both sides of a comparison, and the prefixes of their figures."""
 
 
 def shared_tables(by_table: RowsByTable) -> list[Table]:
-    return [
-        loads(by_table),
-        state(by_table),
-        arrangements(by_table),
-        filters(by_table),
-        coming(by_table),
-        crowding(by_table),
-    ]
+    makers: dict[str, Callable[[Sequence[MeasuredRow]], Table]] = {
+        "arrangements": arrangements, "filters": filters, "coming": attachment, "crowding": interference,
+    }  # fmt: skip
+    measured = by_table.get("loads", ())
+    return [loads(measured), state(measured), *(make(by_table.get(name, ())) for name, make in makers.items())]
 
 
-def loads(by_table: RowsByTable) -> Table:
-    lines = rows(
-        by_table.get("loads", ()), least("together_seconds"), share("tuples", "together_seconds", rate),
-        least("alone_seconds"), lambda each: ratio(paired(each)),
-    )  # fmt: skip
+def loads(measured: Sequence[MeasuredRow]) -> Table:
+    columns: Columns = {
+        "together": least("together_seconds"), "whole input": share("tuples", "together_seconds", rate),
+        "alone, sum": least("alone_seconds"), "together / alone": lambda row: ratio(paired(row)),
+    }  # fmt: skip
     notes = [
         "whole input: rate by the rows of the relations, each counted once however many queries read it",
         "the ratio is the median over pairs of consecutive runs; all answers were compared with DuckDB's",
     ]
-    headers = ["L x P", "together", "whole input", "alone, sum", "together / alone"]
-    return Table("loads", "All queries in one dataflow, and each alone", headers, lines, notes)
+    title = "All queries in one dataflow, and each alone"
+    return Table("loads", title, ["L x P", *columns], rows(measured, columns), notes)
 
 
 def paired(measured: MeasuredRow) -> float:
     """Return the median over alternating runs of the time together relative to the sum of the times alone."""
     pairs = zip(measured.figures["together_seconds"], measured.figures["alone_seconds"], strict=True)
-    return median([one / other for one, other in pairs])
+    return median([together / alone for together, alone in pairs])
 
 
-def state(by_table: RowsByTable) -> Table:
+def state(measured: Sequence[MeasuredRow]) -> Table:
     lines = []
-    for each in [each for each in by_table.get("loads", ()) if each.has_numbers][:1]:
-        for what, side in SIDES:
-            sizes = [count(round(each.least(f"{side}_{name}") / 1e6)) for name in ("bytes", "peak")]
-            lines.append([words(what), count(each.least(f"{side}_rows")), *sizes])
+    for row in [row for row in measured if row.has_numbers][:1]:
+        for label, side in SIDES:
+            sizes = [_mb(row.least(f"{side}_{name}")) for name in ("bytes", "peak")]
+            lines.append([words(label), count(row.least(f"{side}_rows")), *sizes])
     notes = ["the peak is that of the process, with batches and program; alone: that of the largest query"]
     return Table("state", "State at the end", ["", "rows", "MB", "peak MB"], lines, notes)
 
 
-def arrangements(by_table: RowsByTable) -> Table:
+def arrangements(measured: Sequence[MeasuredRow]) -> Table:
+    columns = {"rows": number("rows"), "MB": least("bytes", _mb)}
     lines = [
-        [
-            words(each.name),
-            words(each.row.note),
-            *(shown_or_why(each, show) for show in (number("rows"), least("bytes", _mb))),
-        ]
-        for each in sorted(by_table.get("arrangements", ()), key=lambda each: -max(each.figures.get("bytes", [0])))
+        [words(row.name), words(row.row.note), *entries(row, columns.values())]
+        for row in _largest_first(measured, "bytes")
     ]
-    headers = ["arrangement of", "read by", "rows", "MB"]
-    return Table("arrangements", "Arrangements that several queries read", headers, lines)
+    title = "Arrangements that several queries read"
+    return Table("arrangements", title, ["arrangement of", "read by", *columns], lines)
 
 
-def filters(by_table: RowsByTable) -> Table:
-    of = sorted(by_table.get("filters", ()), key=lambda each: -max(each.figures.get("bytes_apart", [0])))
-    sizes = (least(name, _mb) for name in ("bytes_apart", "bytes_as_one"))
-    lines = rows(of, number("apart"), *sizes, number("in_vain"), number("left"))
-    headers = ["arrangements of", "apart", "MB apart", "MB as one", "wasted probes", "filters left to readers"]
-    notes = [
-        "estimates of the planner, which leaves filters to readers if that saves 1 MB; a wasted probe counts 8 bytes"
-    ]
-    return Table("filters", "Arrangements that differ in their filters", headers, lines, notes)
+def filters(measured: Sequence[MeasuredRow]) -> Table:
+    columns = {
+        "separate": number("apart"), "MB separate": least("bytes_apart", _mb), "MB merged": least("bytes_as_one", _mb),
+        "wasted probes": number("in_vain"), "filters left to readers": number("left"),
+    }  # fmt: skip
+    lines = rows(_largest_first(measured, "bytes_apart"), columns)
+    notes = ["estimates of the planner, which merges arrangements if that saves 1 MB; a wasted probe counts 8 bytes"]
+    return Table("filters", "Arrangements that differ in their filters", ["arrangements of", *columns], lines, notes)
 
 
-def coming(by_table: RowsByTable) -> Table:
-    lines = rows(by_table.get("coming", ()), least("there"), least("others"), least("alone"))
-    headers = ["query", "with its arrangements", "with those of others", "alone, all rows at once"]
+def _largest_first(measured: Sequence[MeasuredRow], figure: str) -> list[MeasuredRow]:
+    return sorted(measured, key=lambda row: -max(row.figures.get(figure, [0])))
+
+
+def attachment(measured: Sequence[MeasuredRow]) -> Table:
+    columns = {
+        "with its arrangements": least("there"), "with the others' arrangements": least("others"),
+        "alone, all rows at once": least("alone"),
+    }  # fmt: skip
     notes = ["time to the complete answer, with all rows loaded before; includes the compilation of the plan"]
-    return Table("coming", "Time to attach a query while the others run", headers, lines, notes)
+    title = "Time to attach a query while the others run"
+    return Table("attachment", title, ["query", *columns], rows(measured, columns), notes)
 
 
-def crowding(by_table: RowsByTable) -> Table:
-    of = by_table.get("crowding", ())
-    lines = rows(
-        of, least("fuel", count), _batches, least("alone_p50"), least("beside_p50"), least("alone_p99"),
-        least("beside_p99"), share("beside_p99", "alone_p99", ratio), least("beside_max"),
-    )  # fmt: skip
-    headers = [
-        "attached", "fuel", "batches", "p50 alone", "p50 beside", "p99 alone", "p99 beside", "p99 ratio",
-        "max beside",
-    ]  # fmt: skip
+def interference(measured: Sequence[MeasuredRow]) -> Table:
+    columns = {
+        "fuel": least("fuel", count), "batches": _batches, "p50 alone": least("alone_p50"),
+        "p50 beside": least("beside_p50"), "p99 alone": least("alone_p99"), "p99 beside": least("beside_p99"),
+        "p99 ratio": share("beside_p99", "alone_p99", ratio), "max beside": least("beside_max"),
+    }  # fmt: skip
     notes = [
         f"each batch of {SMALL_BATCH_ROUNDS} rounds first does `fuel` units of the attachment, each at most 4,096 rows"
     ]
-    return Table(
-        "crowding", "Batch latencies of the others while a query attaches incrementally", headers, lines, notes
-    )
+    title = "Batch latencies of the others while a query attaches incrementally"
+    return Table("interference", title, ["attached", *columns], rows(measured, columns), notes)
 
 
 def _batches(measured: MeasuredRow) -> TableEntry:

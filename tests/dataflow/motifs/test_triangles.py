@@ -139,4 +139,4 @@ def test_the_command_counts_by_triangles_as_duckdb_does_by_edges(name, more, twi
     (tmp_path / "x.txt").write_text("\n".join(lines))
     words = ["motif", name, "--graph", str(tmp_path / "x.txt"), "--triangles", "--check", "9", *more]
     assert main(words) == 0
-    assert "as DuckDB says" in capsys.readouterr().out
+    assert "verified with DuckDB" in capsys.readouterr().out

@@ -60,13 +60,13 @@ CASES = [("4-clique", "broadcast"), ("triangle", "exchange")]
 
 @pytest.mark.parametrize("name", ["triangle", "4-clique"])
 def test_motifs_of_a_static_graph(name, edges, capsys):
-    assert "as DuckDB says" in answer(capsys, edges, name, "--static", "--batch", "300", "--check", "1")
+    assert "verified with DuckDB" in answer(capsys, edges, name, "--static", "--batch", "300", "--check", "1")
 
 
 @pytest.mark.parametrize(("name", "indexes"), CASES)
 def test_motifs_of_a_changing_graph(name, indexes, edges, capsys):
     words = name, "--workload", "half", "--batch", "40", "--variant", "fixed", "--indexes", indexes, "--check", "9"
-    assert "as DuckDB says after 2 of 2 batches" in answer(capsys, edges, *words)
+    assert "verified with DuckDB after 2 of 2 batches" in answer(capsys, edges, *words)
 
 
 def test_rows_equal_those_of_one_worker(edges, capsys):
@@ -102,9 +102,9 @@ def test_indexes_are_broadcast_if_they_fit_an_executor():
 
 
 UNSUPPORTED = {
-    "no workers but shards on Spark": ["--workers", "2"],
-    "Spark only counts in graphs that do not change": ["--static", "--show", "rows"],
-    "lists are of a graph that does not change": ["--show", "lists"],
+    "Spark has shards instead of workers": ["--workers", "2"],
+    "Spark only counts in static graphs": ["--static", "--show", "rows"],
+    "only a static graph has lists": ["--show", "lists"],
     "triangles are not kept by key": ["--static", "--triangles", "--indexes", "exchange"],
 }
 

@@ -107,7 +107,7 @@ def test_a_stream_ends_after_rounds_or_at_a_time(chunked):
     work = workload(chunked, "insert")
     assert change_stream.end_after_rounds(work, 7, 14) == change_stream.End(14, 15)
     assert change_stream.end_at_time(work, 7, 9) == change_stream.End(14, 9)
-    with pytest.raises(DeltamarkError, match="13 rounds; ask for 7 or 14"):
+    with pytest.raises(DeltamarkError, match="13 rounds; give 7 or 14"):
         change_stream.end_after_rounds(work, 7, 13)
     with pytest.raises(DeltamarkError, match="no such time in this stream: -1; ask for one from 0 to"):
         change_stream.end_at_time(work, 7, -1)
@@ -151,7 +151,7 @@ WRONG_WORDS = {
     "answer q04 --variant planed": "error: unknown variant: planed; did you mean plain",
     "answer q04 --param dat=3": "error: unknown parameter of q04: dat; did you mean date",
     "answer q04 --param date": "error: not a parameter: 'date'; write --param name=value",
-    "answer q04 --rounds 13 --logical 7": "error: no boundary of logical batches of 7: 13 rounds; ask for 7 or 14",
+    "answer q04 --rounds 13 --logical 7": "error: no boundary of logical batches of 7: 13 rounds; give 7 or 14",
     "answer q04 --physical 0": "error: not a whole number: '0'; write one from 1 to 1000000000000",
     "answer q04 --engine sparc": "error: unknown engine: sparc; did you mean spark",
     "verify q77": "error: unknown query: q77; did you mean q07, q17",

@@ -1,4 +1,4 @@
-"""The command line: settings as make spells them, and errors in one line."""
+"""The command line: settings in the form of make, help, and errors in one line."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from deltamark.harness.bootstrap.makehelp import help_text
 from deltamark.harness.cli.commands import NAMES, load
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.parser import Parser
+from deltamark.harness.console.console import INTERRUPTED
 from deltamark.harness.console.progress import line
 from deltamark.queries.catalogue import QUERIES
 
@@ -33,6 +34,12 @@ def parser() -> Parser:
 def test_settings_are_options():
     args = parser().parse_settings(["SF=1", "--data", "x", "PYTHON=python3.12", "QUERIES=q01,q02"])
     assert (args.sf, args.data, args.queries) == ("1", "x", ["q01", "q02"])
+
+
+def test_an_argument_may_contain_commas():
+    parser = Parser()
+    parser.add_argument("motif")
+    assert parser.parse_settings(["MOTIF=e(a,b), e(b,c)"]).motif == "e(a,b), e(b,c)"
 
 
 def test_unknown_settings_are_named():
@@ -57,7 +64,11 @@ def test_the_help_has_the_defaults():
     [
         (["dta"], "error: unknown command: dta; did you mean data"),
         (["data", "SF=tiny"], "error: not a scale factor: 'tiny'; give a number from 0.001 to 100000 with at most 6"),
-        (["data", "--frob"], "error: cannot read the command: unrecognized arguments: --frob; see python -m"),
+        (["data", "--frob"], "error: unknown setting: frob; there are data, debug, help, master, sf\n"),
+        (["bench", "--suiet", "tpch"], "error: unknown setting: suiet; did you mean suite, queries, results\n"),
+        (["bench", "--suiet=tpch"], "error: unknown setting: suiet; did you mean suite, queries, results\n"),
+        (["bench", "suite=tpch"], "error: unknown setting: suite; did you mean SUITE"),
+        (["bench", "SUITE=tpc"], "error: unknown suite: tpc; did you mean tpch"),
         (["data-verify", "DATA=/nowhere"], "error: no manifest in the data directory: /nowhere/tpch-sf0.01-"),
     ],
 )  # fmt: skip
@@ -72,6 +83,7 @@ def test_errors_are_one_line_and_exit_code_2(capsys, words, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--variant", "fast"], "error: unknown variant: fast; "),
         (["--workload", "windov:9"], "error: unknown workload: windov:9; did you mean window:N"),
         (["--seed", "7"], "error: no ranges to draw parameters from: modes; "),
         (["--param", "colour=red"], "error: unknown parameter of modes: colour"),
@@ -85,6 +97,13 @@ def test_a_wrong_setting_of_a_query_is_found_before_data_is_made(
     monkeypatch.setitem(QUERIES, "modes", replace(QUERIES["q01"], parameters={}))
     assert main([command, "modes", "--workload", "window:9", "--data", str(tmp_path / "data"), *words]) == 2
     assert capsys.readouterr().err.startswith(message)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("command", ["answer", "changes", "explain", "soak", "spark-batches"])
+def test_an_unknown_query_is_found_before_data_is_made(capsys, tmp_path, command):
+    assert main([command, "q5", f"DATA={tmp_path / 'data'}"]) == 2
+    assert capsys.readouterr().err == "error: unknown query: q5; did you mean q05, q15\n"
     assert not (tmp_path / "data").exists()
 
 
@@ -108,6 +127,15 @@ def test_every_command_has_help(capsys, command):
         main([command, "--help"])
     assert done.value.code == 0
     assert f"harness {command}" in capsys.readouterr().out
+
+
+def test_an_interrupt_is_one_line(capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("deltamark.harness.cli.main.commands.load", interrupted)
+    assert main(["sql", "q01"]) == 130
+    assert capsys.readouterr().err == f"{INTERRUPTED}\n"
 
 
 def test_an_interrupt_while_modules_are_imported_is_one_line(capsys, monkeypatch):

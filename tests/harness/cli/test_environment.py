@@ -83,7 +83,7 @@ def test_standard_streams_that_are_closed(closed):
 
 @pytest.mark.parametrize("megabytes", [200, 450, 700, 2000])
 def test_little_memory(tmp_path, megabytes):
-    """Whatever library finds too little first."""
+    """Any of several libraries may be the first to fail."""
     tiny(Wanted(tmp_path, Decimal("0.001")).directory, [1, 2], 3)
     words = ["answer", "q01", "SF=0.001", f"DATA={tmp_path}"]
     code, errors = harness(*words, limit=(resource.RLIMIT_AS, megabytes << 20))
@@ -108,7 +108,7 @@ def test_complete_data_is_used_where_nothing_may_be_written(tmp_path, monkeypatc
 
 
 def test_complete_data_is_used_by_a_user_who_may_only_read_it():
-    """For real: as another user if this one is root, who may write everywhere."""
+    """The test runs as another user if this one is root, who may write everywhere."""
     with tempfile.TemporaryDirectory() as scratch:
         request = Wanted(Path(scratch) / "data", Decimal("0.001"))
         tiny(request.directory, [1, 3, 2], 4)
@@ -121,7 +121,7 @@ def test_complete_data_is_used_by_a_user_who_may_only_read_it():
             "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
             "sys.exit(main([sys.argv[1], 'SF=0.001', 'DATA=' + sys.argv[2]]))"
         )
-        for command, message in (("data", "already there"), ("data-verify", "files as they were made")):
+        for command, message in (("data", "already there"), ("data-verify", "files are unchanged")):
             process = subprocess.run(
                 [sys.executable, "-c", script, command, str(request.data)], cwd=ROOT, capture_output=True, text=True,
                 check=False,

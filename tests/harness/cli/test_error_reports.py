@@ -73,7 +73,7 @@ def test_errors_of_libraries_that_are_not_imported_are_known_by_name():
         assert environment_fault(type("Other", (Exception,), {"__module__": library})("x")) is None
 
 
-def test_an_error_names_the_files_it_is_about():
+def test_an_error_names_its_files():
     assert "a -> b: File exists" in str(refused(OSError(errno.EEXIST, "x", "a", None, "b")))
     with pytest.raises(DeltamarkError, match="cannot read or write: x: No space left"), naming("x"):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -125,7 +125,7 @@ def start(data: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.waits(35)
 def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
-    """Kill -9 or Ctrl-C, at a random moment of what takes some ten seconds; then two at once finish what was left."""
+    """Kill -9 or Ctrl-C at a random moment of about ten seconds; then two runs at once complete the data."""
     directory, chance = tmp_path / "data", SystemRandom()
     wanted = Wanted(directory, Decimal("0.01"))
     stop, moment = struck = chance.choice([signal.SIGKILL, signal.SIGINT]), chance.uniform(0, 10)
@@ -152,7 +152,7 @@ def digests(dataset: Dataset) -> list[tuple[str, str]]:
 
 
 def died(*errors: BaseException) -> None:
-    """Raise errors as a session does: the second where it is stopped."""
+    """Raise errors as a session does: the second when the session is stopped."""
     with deaths():
         try:
             raise errors[0]
@@ -198,7 +198,7 @@ def test_a_process_of_spark_that_dies_is_one_line(errors, message):
         ],
     ],
 )
-def test_what_is_no_death_of_spark_stays_as_it_is(errors):
+def test_an_error_that_is_no_death_of_spark_is_not_changed(errors):
     with pytest.raises(type(errors[0])) as caught:
         died(*errors)
     assert caught.value is errors[0]

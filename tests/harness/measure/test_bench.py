@@ -154,7 +154,7 @@ def test_ctrl_c_prints_the_tables_of_what_is_done(monkeypatch, words, capsys):
     assert main([*words, *CELLS]) == 130
     out, err = capsys.readouterr()
     assert re.search(r"Physical batches: .*\nq06 .*1 cells measured; 3 left", out, re.DOTALL)
-    assert "the same command goes on from there" in err
+    assert "run the same command again to continue" in err
 
 
 @pytest.mark.usefixtures("near")

@@ -45,7 +45,7 @@ def test_the_page_is_complete_and_refers_to_no_other_file():
     assert not re.search(r"https?:|url\(|@import", page(REPORT))
 
 
-def test_every_section_and_link_is_there():
+def test_every_section_has_a_link():
     elements = parsed().elements
     sections = [keys["id"] for name, keys in elements if name == "section"]
     assert sections == [

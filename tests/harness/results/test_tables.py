@@ -1,4 +1,4 @@
-"""Tables, from records alone: the post's columns, and what stands where a number is missing or wrong."""
+"""Tables, from records alone: the post's columns, and the entries for missing and wrong numbers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_number_whose_answer_is_wrong_is_never_shown(status, text):
     assert made.rows[0][5].text == ("12.00M/s" if status == "ok" else "-")
 
 
-def test_the_last_record_of_a_cell_counts_whatever_was_sampled():
+def test_the_last_record_of_a_cell_counts_for_any_sample():
     whole, again = record("q01", 1, 1000, 3.0), record("q01", 1, 1000, 1.0)
     part = replace(record("q01", 1, 1000, 2.0), sample=5, cell=f"{whole.cell} sample5")
     assert table([whole, part], "physical").rows[0][1].text == "2.00s"
@@ -147,7 +147,7 @@ def test_the_whole_stream_stands_against_the_query_once():
     assert texts(made.rows[0]) == ["q01", "0.250s", "0.500s", "2.00x", "0.750s", "3.00x", "1 ms"]
 
 
-def test_whatever_was_measured_is_in_a_table():
+def test_every_measured_cell_is_in_a_table():
     settings = GridSettings(
         sf=Decimal(1), queries=("q01", "q15"), variants=("all",), logical=(1, 3, 1000), physical=(1, 7, 1000),
         product=(100_000,), workers=(1, 2), engines=("embedded", "duckdb"), workload=("insert", "window:9"),
@@ -180,7 +180,7 @@ def test_the_post_s_dataflows_stand_beside_the_same_of_ours():
     ]  # fmt: skip
 
 
-def test_what_cutting_took_is_said():
+def test_a_note_has_the_time_for_cutting_batches():
     made = table([record("q01", 1, 1000, cut=[0.25, 0.2]), record("q02", 1, 1000, cut=[1.5])], "physical")
     assert "not included: cutting the batches and making their times, 0.200s to 1.50s" in made.notes
 

@@ -141,7 +141,7 @@ def test_edges_that_are_there_twice_count_twice_and_loops_count(triangles, tmp_p
     words = ["motif", "4-clique", "--graph", str(tmp_path / "x.txt"), "--check", "9", *triangles]
     for more in ([], ["--static"], ["--workload", "half", "--batch", "1"]):
         assert main([*words, *more]) == 0
-        assert "as DuckDB says" in capsys.readouterr().out
+        assert "verified with DuckDB" in capsys.readouterr().out
 
 
 def test_vertices_that_are_too_far_apart_are_an_error(tmp_path, capsys):
@@ -173,7 +173,7 @@ def test_the_command_counts_as_duckdb_does_after_every_batch(graphs, name, workl
     )
     how = ["--workload", workload, "--batch", "60", "--check", "99"]
     assert main(["motif", name, "--graph", str(tmp_path / "x.txt"), *how]) == 0
-    assert "as DuckDB says" in capsys.readouterr().out
+    assert "verified with DuckDB" in capsys.readouterr().out
 
 
 def test_the_command_lists_rows_with_how_often_they_are_there(tmp_path, capsys):
@@ -206,16 +206,16 @@ def test_workers_count_a_graph_that_does_not_change(tmp_path, capsys):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
     words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--workers", "2"]
     assert main([*words, "--check", "1"]) == 0
-    assert capsys.readouterr().out == "8 (as DuckDB says)\n"
+    assert capsys.readouterr().out == "8 (verified with DuckDB)\n"
     assert main([*words, "--show", "lists"]) == 2
-    assert "one worker lists" in capsys.readouterr().err
+    assert "several workers only count" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [[], ["--static", "--show", "rows"]])
 def test_shards_are_of_counts_without_changes(tmp_path, capsys, more):
     (tmp_path / "x.txt").write_text("1 2\n")
     assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--shards", "4", *more]) == 2
-    assert "shards count in graphs that do not change" in capsys.readouterr().err
+    assert "virtual shards only count in static graphs" in capsys.readouterr().err
 
 
 def test_the_command_finds_algorithms_that_do_not_agree(tmp_path, capsys, monkeypatch):
@@ -255,7 +255,7 @@ def test_the_command_lists_prefixes_and_what_may_be_behind_them(tmp_path, capsys
 
 def test_the_command_finds_a_wrong_answer(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
-    monkeypatch.setattr("deltamark.harness.cli.queries.motif.oracle", lambda *_: 5)
+    monkeypatch.setattr("deltamark.harness.cli.queries.motif_modes.request.oracle", lambda *_: 5)
     assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--check", "1"]) == 2
     assert "WRONG" in capsys.readouterr().err
 
@@ -266,7 +266,7 @@ def test_the_suite_measures_every_table(graphs, tmp_path, capsys):
     out = capsys.readouterr().out
     for title in (
         "Motifs in a static graph (rmat:7)",
-        "Against one hand-written thread, and over workers (rmat:7)",
+        "Workers against one hand-written thread (rmat:7)",
         "Sizes of indexes of edges (rmat:7)",
         "BiGJoin by the size of its rounds (rmat:7)",
         "Triangles while edges are inserted and deleted (rmat:7)",

@@ -1,0 +1,1 @@
+"""The modes of the command `motif`: while edges change, in a static graph, on virtual shards, on Spark."""

@@ -1,0 +1,31 @@
+"""Counts of motifs on virtual shards, with the loads of the shards by BiGJoin and by BiGJoin-S."""
+
+from __future__ import annotations
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.cli.queries.motif_modes.request import MotifRequest, is_static_count_right
+from deltamark.harness.console.console import say, warn
+from deltamark.harness.console.table import text
+from deltamark.harness.results.table_record import MeasuredRow, TableRecord
+from deltamark.harness.suites.graphs import skew
+from deltamark.harness.suites.graphs.load_simulation import simulation
+from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.tables.suites.rows import named
+from deltamark.harness.tables.suites.skew import loads
+
+
+def run(request: MotifRequest) -> int:
+    """Print the loads; return the exit code."""
+    args = request.args
+    if not args.static or args.show != "count":
+        remedy = "add --static, and list rows without shards"
+        raise DeltamarkError("virtual shards only count in static graphs", f"--shards {args.shards}", remedy)
+    batch = args.batch or simulation.BATCH
+    try:
+        rows = list(skew.loads(request.edges, args.motif, request.pattern, shards=args.shards, batch=batch))
+    except WrongAnswerError as error:
+        warn(f"WRONG: {error}")
+        return 2
+    table = loads([MeasuredRow(TableRecord(), row) for row in rows])
+    say(text(named(table, f"{args.motif}, {args.shards} shards")))
+    return 0 if is_static_count_right(request, int(rows[0].least("found"))) else 2

@@ -26,6 +26,9 @@ def main() -> int:
         return 2
     if sys.version_info[:2] > TESTED:
         print(f"note: Python {version} is newer than the newest tested, 3.13")
+    if VENV.is_symlink():  # clearing it would remove the environment of another work tree
+        print(f"error: .venv is a link: {VENV.resolve()}; run make setup where it points, or remove the link")
+        return 2
     ready = VENV / "ready"
     ready.unlink(missing_ok=True)
     print(f"setting up .venv for Python {version}: about 1.4 GB, a few minutes", flush=True)

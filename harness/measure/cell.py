@@ -13,6 +13,9 @@ from deltamark.queries.catalogue import query
 from deltamark.queries.parameters import parameters
 from deltamark.queries.query import Parameters
 
+DEFAULT_ENGINE = "embedded"
+"""The engine of a cell that names none."""
+
 ALL = 1 << 40
 """The size of a physical batch that takes the whole stream: more logical batches than any stream has."""
 
@@ -27,7 +30,7 @@ class Cell:
     variant: str = ""
     """Empty for the default variant."""
     workers: int = 1
-    engine: str = "embedded"
+    engine: str = DEFAULT_ENGINE
     seed: int | None = None
     given: tuple[tuple[str, str], ...] = ()
     """Parameters of the query, unparsed."""
@@ -66,7 +69,7 @@ class Cell:
         settings = {
             "sf": self.sf, "workload": self.workload, "logical": str(self.logical), "physical": batch(self.physical),
             "variant": self.variant, "workers": "" if self.workers == 1 else str(self.workers),
-            "engine": "" if self.engine == "embedded" else self.engine, "master": self.master,
+            "engine": "" if self.engine == DEFAULT_ENGINE else self.engine, "master": self.master,
             "seed": "" if self.seed is None else str(self.seed),
         }  # fmt: skip
         words = [word for setting, value in settings.items() if value for word in (f"--{setting}", value)]

@@ -144,7 +144,7 @@ def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) ->
         control=control, digest=digest, verified="oracle" if job.answers else "",
         seconds=[_nanoseconds(run.seconds) for run in runs], cpu=[_nanoseconds(run.cpu) for run in runs],
         cut=[_nanoseconds(run.cut) for run in runs],
-        tuples=best.tuples, changes=best.changes, batches=len(best.latencies), whole=best.fully_timed,
+        tuples=best.tuples, changes=best.changes, batches=len(best.latencies), fully_timed=best.fully_timed,
         latency={name: _nanoseconds(percentile(ordered, percent)) for name, percent in PERCENTILES.items()},
         trace=list(zip(best.loaded_by, map(_nanoseconds, best.latencies), strict=True)) if traced else [],
         state_rows=best.state_rows, state_bytes=max(run.state_bytes for run in runs),

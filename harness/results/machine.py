@@ -11,13 +11,13 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from deltamark import __version__
 from deltamark.datagen.manifest import FILE as MANIFEST
 from deltamark.datagen.scratch import scratch
 from deltamark.datagen.spark.java import java_home
 from deltamark.errors import DeltamarkError
+from deltamark.harness.results.session import Facts
 from deltamark.sources import digest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -32,7 +32,7 @@ MAX_LOAD = 0.5
 """The load average up to which timings are trusted; not measured."""
 
 
-def facts() -> dict[str, Any]:
+def facts() -> Facts:
     """Describe this machine."""
     return {
         "cpu": _cpu(), "cores": os.cpu_count() or 1, "usable": len(os.sched_getaffinity(0)), "caches": _caches(),
@@ -42,7 +42,7 @@ def facts() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def name(machine_facts: dict[str, Any]) -> str:
+def name(machine_facts: Facts) -> str:
     """Return the name of a machine's directory."""
     words = re.sub(r"\(\w+\)|CPU|Processor|@.*", "", machine_facts["cpu"])
     slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-") or "unknown"
@@ -53,7 +53,7 @@ def load() -> float:
     return os.getloadavg()[0]
 
 
-def warnings(machine_facts: dict[str, Any]) -> Iterator[str]:
+def warnings(machine_facts: Facts) -> Iterator[str]:
     """Name conditions that distort timings, with remedies."""
     load_average = machine_facts["load"]
     if load_average > MAX_LOAD:

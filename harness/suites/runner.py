@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from deltamark.harness.results.record import Record
 from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan

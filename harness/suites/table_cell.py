@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
+from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure import child, control_work
@@ -47,7 +50,7 @@ class TableCell:
         name = " ".join(filter(None, (self.suite, self.dataset, self.table, self.part)))
         return TableRecord(
             suite=self.suite, dataset=self.dataset, table=self.table, rows=(TableRow(self.row_name),), cell=name,
-            data=self.data, key=key_of(name, self.data, origin), **asdict(origin),
+            data=self.data, key=key_of(name, self.data, origin), **structs.asdict(origin),
         )  # fmt: skip
 
 

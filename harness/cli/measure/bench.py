@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from deltamark.dataflow.kernels import compiled_before
 from deltamark.harness.cli.results.tables import warn_of_foreign
@@ -27,6 +26,7 @@ from deltamark.harness.console.reporter import Reporter, bad_lines, outcome_line
 from deltamark.harness.console.table import text
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.record import Record
+from deltamark.harness.results.session import Facts, Header
 from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.runner import Runner
 from deltamark.harness.suites.suite import Suite
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     return 2 if bad else 130 if interrupted else 0
 
 
-def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: dict[str, Any], records: list[Record]) -> bool:
+def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: Header, records: list[Record]) -> bool:
     """Measure the remaining cells; return whether the user interrupted it."""
     if not compiled_before():
         warn("compiling the kernels, once on this machine: about a minute")
@@ -71,13 +71,13 @@ def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: dict[str, A
 
 
 @contextmanager
-def _session(writer: store.Writer, header: dict[str, Any]) -> Iterator[None]:
+def _session(writer: store.Writer, header: Header) -> Iterator[None]:
     """Store the header of a session before and after it."""
     writer.add_session(header)
     try:
         yield
     finally:
-        writer.add_session(header | {"load_after": machine.load()})
+        writer.add_session({**header, "load_after": machine.load()})
 
 
 def _show_tables(suite: Suite, plan: Plan, directory: Path) -> None:
@@ -89,7 +89,7 @@ def _show_tables(suite: Suite, plan: Plan, directory: Path) -> None:
         say(f"\n{text(table)}")
 
 
-def _header(facts: dict[str, Any]) -> dict[str, Any]:
+def _header(facts: Facts) -> Header:
     started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     return {
         "session": f"{started}-{os.getpid()}", "started": started, "machine": facts, "versions": machine.versions(),

@@ -7,8 +7,10 @@ current one; timed runs are always alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import workload

@@ -7,11 +7,11 @@ import os
 import re
 import signal
 import time
-from dataclasses import replace
 from functools import partial
 
 import duckdb
 import pytest
+from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
@@ -20,7 +20,7 @@ from deltamark.harness.cli.results.readme import section
 from deltamark.harness.console.formatting import brief
 from deltamark.harness.measure import control_work
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.record import VERSION, Origin, latest, parsed, to_lines
+from deltamark.harness.results.record import VERSION, Origin, from_line, latest
 from deltamark.harness.results.table_record import TableRecord, TableRow, merged
 from deltamark.harness.suites.graphs.suite import GraphSuite
 from deltamark.harness.suites.plan import Effort, Plan
@@ -231,9 +231,8 @@ def test_cost_is_the_fewest_workers_that_beat_one_thread():
 def test_a_record_survives_its_lines():
     (found, *_) = measured()
     both = replace(found, rows=(*found.rows, TableRow("another", FIGURES, "a note")))
-    lines = [json.loads(line) for line in to_lines(both).splitlines()]
-    assert [*merged(parsed(TableRecord, line) for line in lines)] == [both]
-    assert parsed(TableRecord, {"version": VERSION + 1}) is None
+    assert [*merged(from_line(TableRecord, line) for line in both.lines)] == [both]
+    assert from_line(TableRecord, json.dumps({"version": VERSION + 1}).encode()) is None
 
 
 def add(writer, records):

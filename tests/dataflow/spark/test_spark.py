@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from pathlib import Path
 from random import Random
@@ -157,9 +156,9 @@ def test_a_query_goes_on_after_a_python_worker_was_killed(chunked, tmp_path):
 
 
 def kill_one(order):
-    found = list(victims(os.getpid(), "worker"))
+    found = victims(os.getpid(), "worker")
     if found:
-        os.kill(order.choice(found), signal.SIGKILL)
+        order.choice(found).kill()
 
 
 @pytest.mark.waits(60)

@@ -214,7 +214,7 @@ def _killed(process, victim, results, cells):
     """Kill a process of a sweep when it has measured so many cells; return whom it has started."""
     records = directory(results) / store.RECORDS
     while process.poll() is None:
-        started = list(resources.descendants(process.pid))
+        started = [child.pid for child in resources.descendants(process.pid)]
         measured = records.read_text().count("\n") if records.exists() else 0
         if len(started) == 2 and measured >= cells:
             os.kill({"itself": process.pid, "its parent": started[0], "its cell": started[1]}[victim], signal.SIGKILL)

@@ -20,6 +20,9 @@ from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
+DIGESTED_ROWS = 1 << 15
+"""The number of changes that are digested at once, at least. Not tuned."""
+
 DIFFS = "diffs"
 """The input of the plan that sums the differences of a variant."""
 
@@ -40,18 +43,19 @@ def end_of(work: Workload, logical: int, rounds: int | None, time: int | None) -
 def end_after_rounds(work: Workload, logical: int, rounds: int | None = None) -> End:
     """Return the end after a number of rounds; by default, after all."""
     last = work.rounds if rounds is None else work.check_end(rounds, logical)
-    return End(last, max(_last_time(last, logical), 0))
+    return End(last, max(last_time(last, logical), 0))
 
 
 def end_at_time(work: Workload, logical: int, time: int) -> End:
     """Return the end at a logical time."""
-    last = _last_time(work.rounds, logical)
+    last = last_time(work.rounds, logical)
     if not 0 <= time <= last:
         raise DeltamarkError("no such time in this stream", time, f"ask for one from 0 to {last}")
     return End(min((time // TIMES_PER_ROUND + 1) * logical, work.rounds), time)
 
 
-def _last_time(rounds: int, logical: int) -> int:
+def last_time(rounds: int, logical: int) -> int:
+    """Return the last logical time of a number of rounds."""
     return (rounds - 1) // logical * TIMES_PER_ROUND + TIMES_PER_ROUND - 1
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from datetime import date
+from decimal import Decimal
+from typing import ClassVar, Generic, Literal, TypeVar
+
+import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema
@@ -20,10 +24,11 @@ Output = Literal["stream", "batches", "answers"]
 Inputs = Mapping[str, tuple[str, ...]]
 """The relations that an engine is fed, each with the columns that the engine reads."""
 
-Sink = Callable[[Any], None]
+Sink = Callable[[Batch | pa.Table], None]
 """A receiver of changes: `Batch` objects from an engine with a stream, Arrow tables from one with batches."""
 
-Row = tuple[Any, ...]
+Value = int | Decimal | date | str | float | None
+Row = tuple[Value, ...]
 Report = Callable[[int, int], None]
 Prepared = TypeVar("Prepared")
 
@@ -145,6 +150,24 @@ class AnswerEngine(Engine):
 
     @abstractmethod
     def answer(self) -> list[Row]: ...
+
+
+class RecomputingEngine(FedEngine[Prepared], AnswerEngine):
+    """An engine without incremental maintenance: it stores the rows, and runs the query again after each batch.
+
+    In every workload the rows that arrive first leave first, so each relation needs only two counts.
+    """
+
+    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, inputs: Inputs) -> None:
+        self.feed = feed_of(cell, dataset, work, inputs)
+        self._arrived, self._left = dict.fromkeys(inputs, 0), dict.fromkeys(inputs, 0)
+
+    def apply(self) -> int:
+        self.load()
+        return len(self.answer())
+
+    def state_rows(self) -> int:
+        return sum(self._arrived.values()) - sum(self._left.values())
 
 
 def feed_of(cell: Cell, dataset: Dataset, work: Workload, inputs: Inputs, until: int | None = None) -> Feed:

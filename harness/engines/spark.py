@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class SparkEngine(StreamEngine):
         self._progress: Iterator[Progress]
         self._pending: int
         """The changes of finished batches that no call of `apply` has returned."""
-        self.reports: list[dict[str, Any]] = []
+        self.reports: list[dict[str, object]] = []
         """Spark's reports of the batches that are done."""
 
     @classmethod

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
 
 from deltamark.queries.catalogue import query
 from deltamark.queries.parameters import parameters
@@ -39,6 +38,8 @@ class Cell:
     checkpoint: str = ""
     """The directory of a Spark query's checkpoints; empty for a temporary one."""
 
+    but = replace
+
     @property
     def parameters(self) -> Parameters:
         return parameters(self.query, Decimal(self.sf), self.seed, dict(self.given))
@@ -46,9 +47,6 @@ class Cell:
     @property
     def sql(self) -> str:
         return query(self.query).oracle(self.parameters)
-
-    def but(self, **changed: Any) -> Cell:
-        return replace(self, **changed)
 
     @property
     def row(self) -> str:

@@ -197,7 +197,10 @@ class QueryServer(Server[Cell]):
         return reply
 
     def _serve_session(self, stages: Stages) -> CellReply:
-        stages.serve(lambda job: measured(job, self._dataset, stages))
+        def work(job: CellJob) -> CellReply:
+            return measured(job, self._dataset, stages)
+
+        stages.serve(work)
 
     def _end_session(self) -> None:
         if self._session is not None:

@@ -7,8 +7,9 @@ current one; timed runs are always alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -117,7 +118,7 @@ class CheckedMeasurer:
             self._checked.setdefault(_digest_group(record), record)
 
     @staticmethod
-    def _cells(cells: Any) -> list[SampledCell]:
+    def _cells(cells: Iterable[BenchmarkCell]) -> list[SampledCell]:
         return [cell for cell in cells if isinstance(cell, SampledCell)]
 
 

@@ -22,7 +22,7 @@ import psutil
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.scratch import scratch
 from deltamark.harness.chaos import processes
-from deltamark.harness.chaos.running import Command, started
+from deltamark.harness.chaos.running import Invocation, started
 from deltamark.harness.check import verify
 from deltamark.harness.check.golden import read_golden
 from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
@@ -95,17 +95,17 @@ def _expected_digest(cell: Cell, dataset: Dataset) -> str:
     return golden or verify.digest_of(cell.but(engine=DEFAULT_ENGINE, workers=1, master=""), dataset)
 
 
-def _command(cell: Cell, dataset: Dataset, directory: Path) -> Command:
+def _command(cell: Cell, dataset: Dataset, directory: Path) -> Invocation:
     words = [
         sys.executable, "-m", "harness", "changes", cell.query, "--digest", "--sf", cell.sf,
         "--data", str(dataset.directory.resolve().parent), "--workload", cell.workload, "--logical", str(cell.logical),
         "--physical", str(cell.physical), "--workers", str(cell.workers), "--engine", cell.engine,
         "--checkpoint", str(directory),
     ]  # fmt: skip
-    return Command([*words, *(["--master", cell.master] if cell.master else [])], ROOT, directory.parent)
+    return Invocation([*words, *(["--master", cell.master] if cell.master else [])], ROOT, directory.parent)
 
 
-def _run(command: Command, directory: Path, plan: KillPlan, outcome: SparkOutcome, chance: Random) -> str:
+def _run(command: Invocation, directory: Path, plan: KillPlan, outcome: SparkOutcome, chance: Random) -> str:
     """Run the driver until it ends or is killed; return the digest that it prints, or nothing if it failed."""
     with started(command, subprocess.PIPE, subprocess.DEVNULL) as process:
         while process.poll() is None and not any(directory.glob("checkpoint/commits/[0-9]*")):

@@ -15,7 +15,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.base import Report, StreamEngine
+from deltamark.harness.engines.base import CountReport, StreamEngine
 from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
@@ -74,7 +74,7 @@ class AnswerStream:
     def schema(self) -> Schema:
         return self.sums.schema if self.sums else self.engine.schema
 
-    def changes(self, end: End, report: Report = no_report) -> Iterator[Batch]:
+    def changes(self, end: End, report: CountReport = no_report) -> Iterator[Batch]:
         for each in changes(self.engine, end, report):
             yield self.sums.feed({DIFFS: each}) if self.sums else each
 
@@ -99,7 +99,7 @@ def open_sums(cell: Cell, schema: Schema) -> Dataflow[Batch] | None:
     return Dataflow(sums(source(DIFFS, columns, schema.rows)))
 
 
-def changes(engine: StreamEngine, end: End, report: Report = no_report) -> Iterator[Batch]:
+def changes(engine: StreamEngine, end: End, report: CountReport = no_report) -> Iterator[Batch]:
     """Run an engine to an end; yield the changes that it emits."""
     for batch in engine.changes(end.rounds, report):
         kept = int(np.searchsorted(batch.time, end.time, side="right"))

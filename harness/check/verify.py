@@ -26,7 +26,7 @@ from deltamark.harness.check.change_stream import DIGESTED_ROWS, no_report, open
 from deltamark.harness.check.difference import difference, row_text
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.snapshot import WEIGHT, Snapshot, no_changes, stored_table, summed
-from deltamark.harness.engines.base import Report
+from deltamark.harness.engines.base import CountReport
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import ALL, Cell
@@ -54,7 +54,7 @@ def every_time(dataset: Dataset, work: Workload, names: Iterable[str], logical: 
     return np.unique(np.concatenate([delta.time for delta in feed.take(ALL)])).tolist()
 
 
-def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Report = no_report) -> str:
+def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: CountReport = no_report) -> str:
     """Compare the maintained answer with the oracle's at increasing times."""
     definition, work = query(cell.query), workload(dataset, cell.workload)
     with (
@@ -118,7 +118,7 @@ def run_stream(cell: Cell, dataset: Dataset) -> RecordedStream:
     return RecordedStream(cell, schema, pa.concat_tables(tables), str(digest))
 
 
-def digest_of(cell: Cell, dataset: Dataset, report: Report = no_report) -> str:
+def digest_of(cell: Cell, dataset: Dataset, report: CountReport = no_report) -> str:
     """Run a cell to its end; return the digest of its stream."""
     with _stream(cell, dataset, report) as (schema, batches):
         lines, digest = ChangeCsv(schema), Digest()
@@ -128,7 +128,7 @@ def digest_of(cell: Cell, dataset: Dataset, report: Report = no_report) -> str:
 
 
 @contextmanager
-def _stream(cell: Cell, dataset: Dataset, report: Report) -> Iterator[tuple[Schema, Iterator[Batch]]]:
+def _stream(cell: Cell, dataset: Dataset, report: CountReport) -> Iterator[tuple[Schema, Iterator[Batch]]]:
     """Open a cell; yield the schema of its changes, and the changes to its end."""
     work = workload(dataset, cell.workload)
     with closing(open_stream(cell, dataset, work)) as engine:

@@ -24,7 +24,7 @@ HEADERS = ["cell", "quantity", "base", "head", "change", "95% interval", "pairs"
 
 
 @dataclass(frozen=True)
-class Header:
+class ComparisonHeader:
     """The description of a comparison: both sides, the machine, and the command that repeats it."""
 
     base: str
@@ -59,7 +59,7 @@ def as_text(outcome: Outcome) -> str:
     return "\n".join([*table, *_remarks(outcome), *problems, headline(outcome)]) + "\n"
 
 
-def as_markdown(outcome: Outcome, header: Header) -> str:
+def as_markdown(outcome: Outcome, header: ComparisonHeader) -> str:
     changed, everything = _changed(outcome), outcome.judgements
     problems = [f"{name}\n```\n{problem}\n```\n" for name, problem in _problems(outcome)]
     return "\n".join([

@@ -20,7 +20,7 @@ from typing import IO, Literal
 
 from deltamark.datagen.scratch import scratch
 from deltamark.errors import DeltamarkError
-from deltamark.harness.compare.layouts import LAYOUTS, Layout, Suite
+from deltamark.harness.compare.layouts import LAYOUTS, ComparedSuite, Layout
 
 SideName = Literal["base", "head"]
 
@@ -46,7 +46,7 @@ class Tree:
 
 
 @contextmanager
-def trees(repository: Path, base: str, head: str, *, suite: Suite) -> Iterator[tuple[Tree, Tree]]:
+def trees(repository: Path, base: str, head: str, *, suite: ComparedSuite) -> Iterator[tuple[Tree, Tree]]:
     """Check out two commits that can measure a suite; an empty `head` is the current work tree.
 
     No other comparison may run at the same time.
@@ -105,7 +105,7 @@ class Checkout:
 
     repository: Path
     lock: int
-    suite: Suite
+    suite: ComparedSuite
 
     def tree(self, name: SideName, commit: str, reference: str) -> Tree:
         root = self.repository / DIRECTORY / name
@@ -135,7 +135,7 @@ class Checkout:
         git(directory, *words, inherited=[self.lock])
 
 
-def _layout(root: Path, suite: Suite, label: str) -> Layout:
+def _layout(root: Path, suite: ComparedSuite, label: str) -> Layout:
     """Return the newest known layout that fits a work tree."""
     for layout in LAYOUTS[suite]:
         if layout.fits(root):

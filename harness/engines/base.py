@@ -29,7 +29,9 @@ Sink = Callable[[Batch | pa.Table], None]
 
 Value = int | Decimal | date | str | float | None
 Row = tuple[Value, ...]
-Report = Callable[[int, int], None]
+CountReport = Callable[[int, int], None]
+"""Receives the number of rounds or checks that are done, and the planned number."""
+
 Prepared = TypeVar("Prepared")
 
 TOLERANCE = 1e-14
@@ -137,7 +139,7 @@ class StreamEngine(Engine):
     """The columns of the answer, or of its differences in a variant that emits those."""
 
     @abstractmethod
-    def changes(self, rounds: int, report: Report) -> Iterator[Batch]:
+    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
         """Run the workload up to a number of rounds; yield all changes in order of time. Each batch has whole times."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ from deltamark.datagen.schema import relation
 from deltamark.datagen.spark.session import deaths, scratch
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.base import Capabilities, Report, Sink, StreamEngine, feed_of
+from deltamark.harness.engines.base import Capabilities, CountReport, Sink, StreamEngine, feed_of
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.spark_feed import FeedSource
 from deltamark.harness.engines.spark_session import on_master
@@ -109,7 +109,7 @@ class SparkEngine(StreamEngine):
         for changes in _pieces(self._query.changes()):
             self._sink(changes)
 
-    def changes(self, rounds: int, report: Report) -> Iterator[Batch]:
+    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
         with deaths():
             running = self.start(rounds)
             try:

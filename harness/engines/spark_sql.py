@@ -47,7 +47,7 @@ class FileDelta:
 
 
 @dataclass(frozen=True)
-class Append:
+class AppendTask:
     """A task of an executor that writes a piece of the arriving rows: one file for each relation."""
 
     data: str
@@ -103,7 +103,7 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
         return tuple(map(_file_delta, deltas))
 
     def load(self) -> None:
-        append = Append(self._data, self._files, self.batch, self._inputs, self._tasks)
+        append = AppendTask(self._data, self._files, self.batch, self._inputs, self._tasks)
         self._spark.range(self._tasks, numPartitions=self._tasks).mapInArrow(append, "id bigint").count()
         for delta in self.batch:
             self._arrived[delta.name] += len(delta.arriving)

@@ -55,7 +55,7 @@ class Stages:
             self._parent.send((RESULT, work(self._parent.recv())))
 
 
-class Child(Generic[Result]):
+class ForkedChild(Generic[Result]):
     """A child at work. watched: a file whose end means that the result is no longer needed."""
 
     def __init__(self, work: Callable[[Stages], Result], watched: int | None = None) -> None:
@@ -129,7 +129,7 @@ class Child(Generic[Result]):
 
 def run_in_child(work: Callable[[Stages], Result], limit: float, watched: int | None = None) -> Result:
     """Return the result of `work(stages)` in a child. limit: seconds for each stage."""
-    with closing(Child(work, watched)) as child:
+    with closing(ForkedChild(work, watched)) as child:
         return child.result(limit)
 
 

@@ -28,7 +28,7 @@ from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, measured
-from deltamark.harness.measure.child import AbandonedError, Child, LimitError, Result, Stages, run_in_child
+from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, Result, Stages, run_in_child
 from deltamark.harness.measure.messages import (
     AskReply,
     AskRequest,
@@ -117,9 +117,9 @@ class QueryServer(Server[Cell]):
         super().__init__(watched)
         self._dataset = dataset
         self._answers: dict[tuple[object, ...], Answers] = {}
-        self._begun: tuple[CellRequest[Cell], Child[CellReply]] | None = None
+        self._begun: tuple[CellRequest[Cell], ForkedChild[CellReply]] | None = None
         """The next request, whose check was made beside another cell's."""
-        self._session: tuple[tuple[object, ...], Child[CellReply]] | None = None
+        self._session: tuple[tuple[object, ...], ForkedChild[CellReply]] | None = None
         """The child with an open session, kept for the next cells with the same engine, master and workers."""
 
     def warm(self) -> WarmReply:
@@ -171,9 +171,9 @@ class QueryServer(Server[Cell]):
             self._begun[1].close()
         self._end_session()
 
-    def _begin(self, request: CellRequest[Cell]) -> Child[CellReply]:
+    def _begin(self, request: CellRequest[Cell]) -> ForkedChild[CellReply]:
         job = self._job(request)
-        return Child(lambda stages: measured(job, self._dataset, stages), self._watched)
+        return ForkedChild(lambda stages: measured(job, self._dataset, stages), self._watched)
 
     def _job(self, request: CellRequest[Cell]) -> CellJob:
         known = self._answers.get(_answers_key(request.cell), {})
@@ -186,7 +186,7 @@ class QueryServer(Server[Cell]):
         key = cell.engine, cell.master, cell.workers
         if self._session is None or self._session[0] != key:
             self._end_session()
-            self._session = key, Child(self._serve_session, self._watched)
+            self._session = key, ForkedChild(self._serve_session, self._watched)
         succeeded = False
         try:
             reply = self._session[1].serve(job, request.limit)

@@ -7,13 +7,14 @@ needs has been touched before: see resources.PretouchedMemory.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.runtime.live_plans import History
 from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
 from deltamark.datagen.schema import relation
 from deltamark.harness.check.snapshot import Snapshot
@@ -36,8 +37,6 @@ JOINS = {
     "customers and suppliers of a nation": ("customer", "supplier", "nationkey"),
 }
 """The joins that attach incrementally, by name: two relations and their key."""
-
-History = Mapping[str, list[Batch]]
 
 
 def attachments(shared: SharedQueries) -> Iterator[TableRow]:

@@ -78,5 +78,5 @@ class BenchTrial:
 
 
 def _timeless(record: QueryRecord) -> TimelessFacts:
-    """Return the facts of a record that do not depend on the speed of the machine."""
+    """Return the facts that do not depend on the speed of the machine."""
     return record.cell, record.digest, record.tuples, record.changes

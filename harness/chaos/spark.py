@@ -1,8 +1,8 @@
 """Kills of the processes of a query on Spark, at random moments. Its change stream must be that of one worker.
 
 No process is killed before the first batch is committed, because a query cannot continue without a commit. A driver
-that ends before its query is started again with its checkpoint. Spark itself replaces executors and Python workers; if
-it gives up, the driver ends and is started again too.
+that ends before its query does is started again with its checkpoint. Spark itself replaces executors and Python
+workers; if that fails, the driver ends and is started again too.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _run(command: Invocation, directory: Path, plan: KillPlan, outcome: SparkOut
 
 
 def victims(driver: int, victim: Victim) -> list[psutil.Process]:
-    """List the processes of a kind."""
+    """List the processes that a kill may strike."""
     if victim == "driver":
         return [psutil.Process(driver)]
     return [process for process in descendants(driver) if _is_a(victim, process)]

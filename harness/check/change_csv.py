@@ -23,19 +23,19 @@ from deltamark.harness.check.snapshot import stored_array
 
 KINDS = {"int": NUMBER, "date": DATE, "code": TEXT, "short": SHORT, "text": TEXT}
 BLOCK_ROWS = 1 << 15
-"""The rows that a kernel call writes or digests. Not tuned."""
+"""The number of rows that a kernel call writes or digests. Not tuned."""
 
 NUMBER_BYTES = 22
 """The length of the longest number: a sign, 19 digits, a point and a leading zero."""
 
 DIGEST_THREADS = 2
 MAX_PENDING_BATCHES = 4
-"""The batches that may wait for a digest thread, which bounds memory. Neither number is tuned."""
+"""The number of batches that may wait for a digest thread, which bounds memory. Neither number is tuned."""
 
 
 @dataclass
 class Digest:
-    """The digest of the changes that were added so far."""
+    """The digest of the added changes."""
 
     updates: int = 0
     _halves: np.ndarray = field(default_factory=lambda: np.zeros(2, dtype=np.uint64))

@@ -36,7 +36,7 @@ class End:
 
 
 def end_of(work: Workload, logical: int, rounds: int | None, time: int | None) -> End:
-    """Return the end that a command states: a time, a number of rounds, or the end of the workload."""
+    """Return the end at a time, after a number of rounds, or of the whole workload."""
     return end_after_rounds(work, logical, rounds) if time is None else end_at_time(work, logical, time)
 
 

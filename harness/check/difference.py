@@ -1,4 +1,4 @@
-"""Comparison of two answers, row by row."""
+"""Comparison of two answers row by row."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ALL_ROWS = "all_rows"
 """The schema of the tables, which hold all rows."""
 
 TIMED_RUNS = 3
-"""The runs of a timed query, after one that is not timed; the fastest one counts."""
+"""The number of timed runs of a query, after one that is not timed; the fastest one counts."""
 
 SQL_VALUES = {
     "int": "{0}",

@@ -41,7 +41,7 @@ class RunCheck(ABC):
 
     @abstractmethod
     def finish(self, engine: Engine) -> None:
-        """Compare the answers that are left."""
+        """Compare the remaining answers."""
 
     def close(self) -> None:  # noqa: B027 (most checks hold no resources)
         """Release the resources of the check."""
@@ -62,7 +62,7 @@ class StreamCheck(RunCheck):
         self._waiting_rows = 0
 
     def add(self, changes: Batch) -> None:
-        """Take changes that are later than all before."""
+        """Take changes that are later than all previous ones."""
         if len(changes.time):
             self._waiting.append(changes)
             self._waiting_rows += len(changes.time)
@@ -70,7 +70,7 @@ class StreamCheck(RunCheck):
             self._take()
 
     def finish(self, engine: Engine) -> None:
-        """Take the last changes, compare the answers that are left, and set the digest."""
+        """Take the last changes, compare the remaining answers, and set the digest."""
         del engine
         if self._waiting:
             self._take()
@@ -124,7 +124,7 @@ class AnswerCheck(RunCheck):
             self._weights[tuple(row)] += diff
 
     def before_batch(self, engine: Engine) -> None:
-        """Compare the answer that is due while the engine has applied all rounds before its next batch."""
+        """Compare the answer that is due between two batches."""
         while self._due and self._due[0] <= engine.feed.round:
             self._compare(engine)
 

@@ -14,7 +14,7 @@ WEIGHT = "weight of the row"
 """The name of a column that no schema has."""
 
 MAX_UNSUMMED_ROWS = 1 << 20
-"""The changes that are kept before they are summed. Not tuned."""
+"""The number of changes that are stored before they are summed. Not tuned."""
 
 
 class Snapshot:

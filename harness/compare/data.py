@@ -42,7 +42,7 @@ class SideData:
     master: str
 
     def make(self, trees: Sequence[Tree], report: PhaseReport) -> dict[Tree, Path]:
-        """Have each tree make the data unless it exists; return the directories."""
+        """Make the data with each tree's code, unless it exists; return the directories."""
         directories: dict[Tree, Path] = {}
         for number, tree in enumerate(trees):
             report("data of both sides", number, len(trees))

@@ -117,7 +117,7 @@ def _remarks(outcome: Outcome) -> list[str]:
 
 
 def _control(seconds: Sequence[float]) -> list[str]:
-    """Describe how steady the machine was."""
+    """Describe the steadiness of the machine."""
     if not seconds:
         return []
     low, middle, high = (percentile(sorted(seconds), percent) for percent in (25, 50, 75))

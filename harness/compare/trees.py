@@ -1,4 +1,5 @@
-"""The sides as git work trees, `.compare/base` and `.compare/head`, which are kept with their compiled kernels.
+"""The sides as git work trees, `.compare/base` and `.compare/head`, which later comparisons reuse with their compiled
+kernels.
 
 The current work tree is also turned into a commit, which no branch contains: edits made during a comparison do not
 change what is measured.
@@ -26,7 +27,7 @@ SideName = Literal["base", "head"]
 
 DIRECTORY = ".compare"
 LOCK_TIMEOUT_S, LOCK_POLL_S = 2.0, 0.1
-"""The time that git may outlive a killed comparison, which was always enough in trials, and the interval of looks."""
+"""The time that git may outlive a killed comparison, which was always enough in trials, and the poll interval."""
 
 REFERENCE_PREFIXES = ("refs/heads", "refs/remotes", "refs/tags")
 COMMITTER = {f"GIT_{role}_{field}": "compare" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
@@ -40,7 +41,7 @@ class Tree:
     name: SideName
     commit: str
     label: str
-    """The name and the commit as a reader sees them: `base (main, 0b7d7d8a1c2f)`."""
+    """The name and the commit for readers: `base (main, 0b7d7d8a1c2f)`."""
     root: Path
     layout: Layout
 

@@ -71,7 +71,7 @@ class Capabilities:
 
 
 class Engine(ABC):
-    """An engine that is open with the query of a cell, at some position of the cell's workload.
+    """An engine that has opened the query of a cell, at a position in the cell's workload.
 
     The harness alternates `take`, which makes a batch ready, and `apply` (timed) or `load` (not timed).
     """
@@ -99,14 +99,14 @@ class Engine(ABC):
 
     @abstractmethod
     def apply(self) -> int:
-        """Apply the batch that was taken; return the number of changes of the answer, or of rows of a new answer."""
+        """Apply the taken batch; return the number of changes of the answer, or of rows of a new answer."""
 
     def load(self) -> None:
-        """Apply the batch that was taken; the output may be skipped."""
+        """Apply the taken batch; the output may be skipped."""
         self.apply()
 
     def finish(self) -> None:  # noqa: B027 (most store no changes)
-        """Hand changes that are still stored to the sink. The harness calls this after the last batch."""
+        """Pass stored changes to the sink. The harness calls this after the last batch."""
 
     def state_rows(self) -> int:
         """Return the number of rows that the engine keeps; 0 if it does not report them."""

@@ -1,4 +1,4 @@
-"""DuckDB without incremental maintenance: rows are appended and deleted as the workload says, and after every physical
+"""DuckDB without incremental maintenance: the workload's rows are appended and deleted, and after every physical
 batch the query runs again as a prepared statement, and its answer is fetched. Rows are numbered in the order of
 arrival, and deleted by number.
 """
@@ -40,7 +40,7 @@ class DuckDBEngine(RecomputingEngine[list[TableDelta]]):
     capabilities = Capabilities(output="answers", recomputes=True)
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
-        del sink  # it has no changes
+        del sink  # an engine with whole answers has no changes
         inputs = sql_inputs(cell)
         super().__init__(cell, dataset, work, inputs)
         self._rows = SqlRows(dataset)

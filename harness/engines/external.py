@@ -1,4 +1,4 @@
-"""External engines: programs that the harness starts and talks to over pipes.
+"""External engines: programs that exchange lines of JSON and Arrow streams with the harness over pipes.
 
 The harness writes requests to the standard input of the program: a line of JSON, and after `feed` one Arrow IPC stream
 for each relation. The program replies to each request on its standard output with a line of JSON, and after `feed` with
@@ -50,7 +50,7 @@ class ProgramReply(msgspec.Struct, frozen=True):
     """The reply to a request."""
 
     error: str | None = None
-    """Why the program cannot do what was requested."""
+    """The reason why the program cannot fulfil the request."""
     rows: int = 0
 
 
@@ -102,7 +102,7 @@ class ExternalEngine(FedEngine[dict[str, pa.RecordBatch]]):
         return self._request({"do": "state"}).rows
 
     def close(self) -> None:
-        """Ask the program to end, and kill it if it does not."""
+        """Send `close` to the program, and kill it if it does not end."""
         assert self._process.stdin
         assert self._process.stdout
         with suppress(BrokenPipeError):
@@ -135,7 +135,7 @@ class ExternalEngine(FedEngine[dict[str, pa.RecordBatch]]):
     def _reply(self) -> ProgramReply:
         assert self._process.stdout
         line = self._process.stdout.readline()
-        return msgspec.json.decode(line, type=ProgramReply) if line else ProgramReply(error="it has ended")
+        return msgspec.json.decode(line, type=ProgramReply) if line else ProgramReply(error="the program has ended")
 
     def _failure(self, request: object, problem: object) -> DeltamarkError:
         remedy = "harness/engines/external.py describes the protocol"

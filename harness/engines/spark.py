@@ -30,9 +30,9 @@ PIECE_ROWS = 1 << 20
 
 
 class SparkEngine(StreamEngine):
-    """The engine on Spark: the workers of a cell are shards, and Spark goes from batch to batch by itself.
+    """The engine on Spark: the workers of a cell are shards, and Spark starts each batch by itself.
 
-    The time of a batch is the time from the end of the batch before to its own end.
+    The time of a batch runs from the end of the previous batch to its own end.
     """
 
     name = "spark"
@@ -49,7 +49,7 @@ class SparkEngine(StreamEngine):
         self._pending: int
         """The changes of finished batches that no call of `apply` has returned."""
         self.reports: list[dict[str, object]] = []
-        """Spark's reports of the batches that are done."""
+        """Spark's reports of the finished batches."""
 
     @classmethod
     def open(cls, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> SparkEngine:

@@ -1,5 +1,5 @@
 """Spark SQL without incremental maintenance: rows are appended to Parquet files; after every physical batch the query
-runs again over the rows that have not left, and its answer is fetched.
+runs again over the live rows, and its answer is fetched.
 
 The cost of Spark itself is kept low: executors write the files, one job appends a whole batch, and adaptive planning
 during the query is off.
@@ -88,7 +88,7 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
     capabilities = Capabilities(output="answers", recomputes=True, has_session=True, tolerance=TOLERANCE)
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
-        del sink  # it has no changes
+        del sink  # an engine with whole answers has no changes
         self._inputs = sql_inputs(cell)
         super().__init__(cell, dataset, work, self._inputs)
         self._data, self._sql, self._tasks = str(dataset.directory.resolve()), cell.sql, cell.workers

@@ -50,12 +50,12 @@ class Cell:
 
     @property
     def row(self) -> str:
-        """The name that it shares with the same query and workload in other batchings."""
+        """The name of the cells with the same query and workload, in all batchings."""
         return self.query if self.workload == "insert" else f"{self.query} {self.workload}"
 
     @property
     def place(self) -> str:
-        """The name within its row."""
+        """The name of the cell within its row."""
         return f"{self.logical}x{self.physical}"
 
     @property
@@ -100,7 +100,7 @@ class MotifCell:
 
     @property
     def again(self) -> str:
-        """The command that counts it again and compares with DuckDB."""
+        """The command that repeats the count and compares it with DuckDB's."""
         mode = f"--workload half --batch {self.batch}" if self.batch else "--static"
         return f"python -m harness motif {self.motif} --graph {self.graph} --orient {mode} --check 1"
 

@@ -1,8 +1,8 @@
 """Work in a child process, so that a time limit, a crash or a kill ends this work alone.
 
-A child reports the begin of each stage, which has its own time limit, and its result; between stages it may wait for a
-signal to go on. A serving child is given one task after another. A child leads a process group: the processes that it
-starts end with it, and it ends with its parent. The directory of its temporary files is removed when it ends.
+A child reports the beginning of each stage, which has its own time limit, and its result; between stages it may wait
+for a signal to go on. A serving child receives one task after another. A child leads a process group: the processes
+that it starts end with it, and it ends with its parent. The directory of its temporary files is removed when it ends.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Stages:
         self._parent.send((STAGE, None))
 
     def wait(self) -> None:
-        """Wait until the parent asks for the result."""
+        """Wait until the parent requests the result."""
         self._parent.send((WAITING, None))
         self._parent.recv()
 
     def serve(self, work: Callable[[Task], object]) -> NoReturn:
-        """Send the result of `work(task)` for each task that the parent gives, until the process is killed."""
+        """Send the result of `work(task)` for each task from the parent, until the process is killed."""
         while True:
             self._parent.send((RESULT, work(self._parent.recv())))
 
@@ -92,7 +92,7 @@ class ForkedChild(Generic[Result]):
         return self._outcome
 
     def serve(self, task: object, limit: float) -> Result:
-        """Give a task to a serving child, whose work waits once; return the result."""
+        """Send a task to a serving child, whose work waits once; return the result."""
         self._state = STAGE
         self._send(task)
         self.reach(limit)
@@ -111,7 +111,7 @@ class ForkedChild(Generic[Result]):
             self._child.send(message)
 
     def _listen(self, limit: float) -> None:
-        """Wait for the next message that is not the begin of a stage."""
+        """Wait for the next message that is not the beginning of a stage."""
         kind, deadline = STAGE, time.monotonic() + limit
         while kind == STAGE:
             ready = wait(self._sources, max(deadline - time.monotonic(), 0))

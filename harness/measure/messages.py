@@ -1,4 +1,4 @@
-"""The messages between the process that plans measurements and the server that makes them, each a line of JSON.
+"""Messages between the process that plans measurements and the measurement server, each a line of JSON.
 
     {"do": "warm"}                                                        ->  {"status": "ok", "measuring": 1}
     {"do": "ask", "cell": {...}, "rounds": [500, 1000], "limit": 600}     ->  {"status": "ok", "once": 0.1}
@@ -23,7 +23,7 @@ CellT = TypeVar("CellT", bound=AnyCell)
 
 
 class WarmRequest(Struct, frozen=True, tag_field="do", tag="warm"):
-    """Compile the kernels, and make all that cells have in common."""
+    """Compile the kernels, and prepare the state that all cells share."""
 
 
 class AskRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="ask"):
@@ -62,7 +62,7 @@ Request = WarmRequest | AskRequest[CellT] | CellRequest[CellT] | SampleRequest[C
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """The outcome of a request. problem: why there are no figures."""
+    """The outcome of a request. problem: the reason why figures are missing."""
 
     status: Status = "ok"
     problem: str = ""
@@ -75,7 +75,7 @@ class WarmReply(Reply, frozen=True, kw_only=True):
 
 class AskReply(Reply, frozen=True, kw_only=True):
     once: float = 0.0
-    """Seconds of one run of the query in DuckDB over all rows with one thread; 0: the stream does not end with all."""
+    """Seconds of DuckDB for the query over all rows with one thread; 0 if the stream does not end with all rows."""
 
 
 class SampleReply(Reply, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""CPU time and memory of this process and its descendants. Shares of memory are Linux's; elsewhere they are 0."""
+"""CPU time and memory of this process and its descendants. Memory that processes share is counted on Linux alone."""
 
 from __future__ import annotations
 

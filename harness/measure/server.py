@@ -45,7 +45,7 @@ from deltamark.harness.measure.sample import SampledRun, query_run, sample
 from deltamark.harness.results.record import MEASURING
 
 WARM_UP_ROUNDS = 100
-"""The rounds that are fed while the kernels are loaded. Not tuned."""
+"""The number of rounds that are fed in order to load the kernels. Not tuned."""
 
 
 class Server(ABC, Generic[CellT]):
@@ -68,7 +68,7 @@ class Server(ABC, Generic[CellT]):
         self.close()
 
     def reply(self, request: Request[CellT]) -> Reply:
-        """Return the reply to a request: without figures if its child failed or exceeded its time."""
+        """Return the reply to a request, which has no figures if its child failed or exceeded its time."""
         try:
             return self._figures(request)
         except LimitError as error:
@@ -118,7 +118,7 @@ class QueryServer(Server[Cell]):
         self._dataset = dataset
         self._answers: dict[tuple[object, ...], Answers] = {}
         self._begun: tuple[CellRequest[Cell], ForkedChild[CellReply]] | None = None
-        """The next request, whose check was made beside another cell's."""
+        """The next request, whose check ran beside that of another cell."""
         self._session: tuple[tuple[object, ...], ForkedChild[CellReply]] | None = None
         """The child with an open session, kept for the next cells with the same engine, master and workers."""
 

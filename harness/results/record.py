@@ -1,7 +1,7 @@
 """Records: the measurement of one cell of the benchmark, or the reason why it failed. One JSON object a line.
 
-`cell` names what was measured and compares across time; `key` also covers the data, code and versions that measured it,
-and decides whether the cell is done. A change of a field's meaning raises VERSION, a change of how time is taken raises
+`cell` is the name of the measured work, and compares across time; `key` also covers the data, code and versions, and
+decides whether the cell is done. A change of a field's meaning raises VERSION, a change of how time is taken raises
 MEASURING. Some fields have another name in JSON, so that records of older commits stay readable.
 """
 
@@ -45,7 +45,7 @@ class Origin(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """The part that the records of all suites share: the cell, its outcome, and what measured it."""
+    """The common part of the records of all suites: the cell, its outcome, and the code and data behind it."""
 
     FILE: ClassVar[str]
 

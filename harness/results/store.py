@@ -40,7 +40,7 @@ class Writer:
         self._directory = directory
 
     def add(self, record: Record) -> None:
-        """Append a record; its lines are written at once, so that a cell has all of its rows or is measured again."""
+        """Append a record. Its lines are written at once, so a cell has all of its rows, or is measured again."""
         self._append(record.FILE, record.lines)
 
     def add_session(self, header: Header) -> None:

@@ -1,4 +1,4 @@
-"""The runner: measures the remaining cells of a plan one by one, stores each record and reports it."""
+"""The runner: measures the remaining cells of a plan in order, stores each record and reports it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from deltamark.harness.suites.runner import CellMeasurer
 
 
 def refuse_others(suite: str, settings: Iterable[str], given: Iterable[str]) -> None:
-    """Raise an error if a given setting is not one of those of a suite."""
+    """Raise an error if a suite lacks one of the given settings."""
     for name in {*given} - {*settings}:
         known = ", ".join(sorted(each.upper() for each in settings))
         raise DeltamarkError(f"no setting of the suite {suite}", name.upper(), f"it has {known}")
@@ -63,7 +63,7 @@ class Suite(ABC):
 
     @abstractmethod
     def measurer(self, plan: Plan) -> AbstractContextManager[CellMeasurer]:
-        """Open what measures the cells of a plan."""
+        """Open the measurer of the cells of a plan."""
 
     @classmethod
     @abstractmethod

@@ -38,7 +38,7 @@ class TableCell:
     measure: Callable[[], Iterable[TableRow]]
     """Yields rows with figures, or raises an error. Runs in the child."""
     prepare: Callable[[], object] = _nothing
-    """Reads and caches what several cells share. Runs in the parent."""
+    """Reads and caches the data that several cells share. Runs in the parent."""
     verified: str = ""
     """The check that every answer of `measure` has passed."""
 
@@ -56,7 +56,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class ForkingMeasurer:
-    """Measures each cell in a child: a time-out, a crash or a lack of memory becomes its record."""
+    """Measures each cell in a child, so that a time-out, a crash or a lack of memory becomes the cell's record."""
 
     plan: Plan
 

@@ -34,7 +34,7 @@ def _unchanged(edges: Edges) -> Edges:
 
 
 class LazyGraph:
-    """A graph that is read by the first cell that needs it, and cached. transform: applied to its edges."""
+    """A cached graph, read by the first cell that needs it. transform: applied to its edges."""
 
     def __init__(self, name: str, data: Path, transform: Callable[[Edges], Edges] = oriented) -> None:
         self._name, self._transform = name, transform

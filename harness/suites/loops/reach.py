@@ -26,7 +26,7 @@ LOAD_BATCH_EDGES = 10_000_000
 """Edges per batch, and per logical time, while the graph is loaded."""
 
 BYTES_PER_EDGE, BYTES_PER_NODE = 20, 400
-"""More memory than the engine needs, index included."""
+"""Upper limits of the engine's memory, with its index. Not tuned."""
 
 DISTANCES = "distances"
 
@@ -189,6 +189,6 @@ def _summed(before: Levels, answer: Batch) -> Levels:
 def _compare(part: str, actual: Levels, expected: Levels) -> None:
     for dist in sorted({*actual, *expected}):
         if actual.get(dist) != expected.get(dist):
-            difference = f"{part}, at distance {dist}: {actual.get(dist)}, numpy says {expected.get(dist)}"
+            difference = f"{part}, at distance {dist}: {actual.get(dist)}, numpy has {expected.get(dist)}"
             remedy = "pytest tests/harness/suites/test_reach.py tells whether small graphs are right"
             raise WrongAnswerError("a wrong answer", difference, remedy)

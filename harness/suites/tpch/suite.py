@@ -20,7 +20,7 @@ from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_c
 from deltamark.harness.tables import tables
 
 CHECK_BYTES_PER_DATA_BYTE = 4
-"""The memory of a check, estimated generously."""
+"""The memory of a check relative to its data; a generous estimate, not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -188,7 +188,7 @@ def test_an_external_engine_that_ends_fails_its_cell(chunked, tmp_path):
     program = tmp_path / "ends.py"
     program.write_text("import sys; sys.stdin.readline()")
     cell = Cell("q06", "0.001", engine=f"exec:{program}")
-    with pytest.raises(DeltamarkError, match="failed to open: it has ended"):
+    with pytest.raises(DeltamarkError, match="failed to open: the program has ended"):
         open_engine(cell, chunked, workload(chunked, "insert"))
 
 

@@ -38,12 +38,9 @@ from deltamark.harness.engines.base import Capabilities, FedEngine, Sink, feed_o
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.sql_rows import ARROW_NAMES, SqlRows
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.client import ONE_THREAD
+from deltamark.harness.measure.client import ONE_THREAD, shut_down
 
 PROTOCOL_VERSION = 1
-
-SHUTDOWN_TIMEOUT_S = 5.0
-"""The time that a program has to end after `close`, before it is killed. Not measured."""
 
 
 class ProgramReply(msgspec.Struct, frozen=True):
@@ -104,18 +101,10 @@ class ExternalEngine(FedEngine[dict[str, pa.RecordBatch]]):
     def close(self) -> None:
         """Send `close` to the program, and kill it if it does not end."""
         assert self._process.stdin
-        assert self._process.stdout
         with suppress(BrokenPipeError):
             self._process.stdin.write(b'{"do": "close"}\n')
             self._process.stdin.flush()
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(SHUTDOWN_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+        shut_down(self._process)
 
     def _request(self, request: dict[str, object], *streams: pa.RecordBatch) -> ProgramReply:
         try:

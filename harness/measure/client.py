@@ -9,8 +9,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -26,7 +25,7 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JE_ARROW_MAL
 """The environment in which libraries start no thread pools, since the server forks."""
 
 SHUTDOWN_TIMEOUT_S = 5.0
-"""The time that a server has to end at the end of its input, before it is killed. Not measured."""
+"""The time that a server or program has to end at the end of its input, before it is killed. Not measured."""
 
 R = TypeVar("R", bound=messages.Reply)
 
@@ -94,20 +93,19 @@ class MeasurementClient:
 
     def close(self) -> None:
         """End the server, with the cell that it measures."""
-        assert self._process.stdin
-        assert self._process.stdout
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(SHUTDOWN_TIMEOUT_S)
-        except subprocess.TimeoutExpired:  # it may be compiling
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+        shut_down(self._process)
         self._errors.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+def shut_down(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipes of a process, which ends it; kill it if it does not end in time."""
+    assert process.stdin
+    assert process.stdout
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    try:
+        process.wait(SHUTDOWN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:  # a server may be compiling
+        process.kill()
+        process.wait()
+    process.stdout.close()

@@ -60,10 +60,7 @@ class Near:
     def _reply(self, request, kind):
         return msgspec.convert(msgspec.to_builtins(self._server.reply(request)), kind)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
+    def close(self):
         self._server.close()
 
 

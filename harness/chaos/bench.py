@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.chaos.running import Command, CommandRun
+from deltamark.harness.chaos.running import CommandRun, Invocation
 from deltamark.harness.results import store
 from deltamark.harness.results.machine import ROOT
 from deltamark.harness.results.record import QueryRecord, of_queries
@@ -17,19 +17,19 @@ from deltamark.harness.results.record import QueryRecord, of_queries
 CELLS = ("QUERIES=q06,q15", "PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
 FILES = {store.RECORDS, store.SESSIONS, store.LOCK}
 
-Facts = tuple[str, str, int, int]
+TimelessFacts = tuple[str, str, int, int]
 
 
 class BenchTrial:
     def __init__(self, sf: str, data: Path, scratch: Path, cells: Sequence[str] = CELLS) -> None:
         self._sf, self._data, self._cells = sf, data, cells
         self._results, self._temporary = scratch / "results", scratch / "temporary"
-        self._expected: dict[str, Facts] = {}
+        self._expected: dict[str, TimelessFacts] = {}
 
     @property
-    def command(self) -> Command:
+    def command(self) -> Invocation:
         settings = [f"SF={self._sf}", f"DATA={self._data.resolve()}", f"RESULTS={self._results}"]
-        return Command([sys.executable, "-m", "harness", "bench", *settings, *self._cells], ROOT, self._temporary)
+        return Invocation([sys.executable, "-m", "harness", "bench", *settings, *self._cells], ROOT, self._temporary)
 
     def prepare(self) -> None:
         for directory in (self._results, self._temporary):
@@ -77,6 +77,6 @@ class BenchTrial:
                 yield f"{record.cell} has {_timeless(record)}, not {self._expected[record.key]}"
 
 
-def _timeless(record: QueryRecord) -> Facts:
-    """Return the facts of a record that do not depend on the speed of the machine."""
+def _timeless(record: QueryRecord) -> TimelessFacts:
+    """Return the facts that do not depend on the speed of the machine."""
     return record.cell, record.digest, record.tuples, record.changes

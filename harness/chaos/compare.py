@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from deltamark.harness.chaos.running import Command, CommandRun
+from deltamark.harness.chaos.running import CommandRun, Invocation
 from deltamark.harness.compare.gate import Verdict
 from deltamark.harness.compare.trees import DIRECTORY, git, snapshot
 from deltamark.harness.results.machine import ROOT
@@ -26,9 +26,9 @@ class CompareTrial:
         git(self._clone, "checkout", "--quiet", "--detach", snapshot(ROOT))
 
     @property
-    def command(self) -> Command:
+    def command(self) -> Invocation:
         settings = [f"SF={self._sf}", f"DATA={self._data.resolve()}"]
-        return Command([sys.executable, "-m", "harness", "compare", *settings, *CELLS], self._clone, self._temporary)
+        return Invocation([sys.executable, "-m", "harness", "compare", *settings, *CELLS], self._clone, self._temporary)
 
     def prepare(self) -> None:
         """Remove the work trees of the run before, every other time."""

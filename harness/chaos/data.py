@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deltamark.datagen.manifest import FILE
 from deltamark.datagen.sealed import DIGEST
-from deltamark.harness.chaos.running import Command, CommandRun
+from deltamark.harness.chaos.running import CommandRun, Invocation
 from deltamark.harness.results.machine import ROOT
 
 Digests = dict[str, str]
@@ -24,9 +24,9 @@ class DataTrial:
         self._expected: Digests = {}
 
     @property
-    def command(self) -> Command:
+    def command(self) -> Invocation:
         words = [sys.executable, "-m", "harness", "data", f"SF={self._sf}", f"DATA={self._data}"]
-        return Command([*words, *([f"MASTER={self._master}"] if self._master else [])], ROOT, self._temporary)
+        return Invocation([*words, *([f"MASTER={self._master}"] if self._master else [])], ROOT, self._temporary)
 
     def prepare(self) -> None:
         for directory in (self._data, self._temporary):

@@ -6,11 +6,12 @@ That directory is in the environment of each of them, even if its parent has die
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 SHUTDOWN_TIMEOUT_S, POLL_S = 30.0, 0.1
 """The time in which all processes of a run must end after it, of which a JVM needs a few seconds; the poll interval."""
@@ -19,9 +20,10 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (nothing is written there)
 MODULES = ("org.apache", "deltamark", "harness", "datagen", "pyspark")
 
 
-def of_run(temporary: Path) -> list[int]:
+def of_run(temporary: Path) -> list[psutil.Process]:
     """List the live processes whose temporary files go into a directory, or below it."""
-    return [pid for pid in _all() if pid != os.getpid() and _has_variable(pid, f"TMPDIR={temporary}".encode())]
+    others = (process for process in psutil.process_iter() if process.pid != os.getpid())
+    return [process for process in others if _temporary_of(process).is_relative_to(temporary)]
 
 
 def left_over(temporary: Path) -> list[str]:
@@ -29,18 +31,25 @@ def left_over(temporary: Path) -> list[str]:
     deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
     while (live := of_run(temporary)) and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    names = [f"{pid} ({name(pid)})" for pid in live]
-    for pid in live:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    names = [f"{process.pid} ({name(process)})" for process in live]
+    for process in live:
+        with suppress(psutil.Error):
+            process.kill()
     return names
 
 
-def name(pid: int) -> str:
+def name(process: psutil.Process) -> str:
     """Name a process by its program and the modules in its command line; return nothing for one that has ended."""
-    words = [word.decode(errors="replace") for word in _read(pid, "cmdline").split(b"\0") if word]
+    words = command_line(process)
     modules = [word for word in words if word.startswith(MODULES)]
     return " ".join([Path(words[0]).name, *modules[:2]]) if words else ""
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Return the words of the command line of a process; none if it has ended."""
+    with suppress(psutil.Error):
+        return [word for word in process.cmdline() if word]
+    return []
 
 
 def shared_memory() -> set[str]:
@@ -48,29 +57,16 @@ def shared_memory() -> set[str]:
     names = {str(path) for path in SHARED_MEMORY.glob("*")}
     if not names:
         return names
-    return names - {link for pid in _all() for link in _open_files(pid)}
+    return names - {path for process in psutil.process_iter() for path in _open_files(process)}
 
 
-def _open_files(pid: int) -> Iterator[str]:
-    with suppress(OSError):
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                yield str(link.readlink())
-    for line in _read(pid, "maps").splitlines():
-        yield line.split(maxsplit=5)[-1].decode(errors="replace")
+def _open_files(process: psutil.Process) -> Iterator[str]:
+    with suppress(psutil.Error):
+        yield from (file.path for file in [*process.open_files(), *process.memory_maps()])
 
 
-def _all() -> Iterator[int]:
-    return (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
-
-
-def _has_variable(pid: int, setting: bytes) -> bool:
-    """Return whether the environment of a process has a setting, or a path below it."""
-    variables = _read(pid, "environ").split(b"\0")
-    return any(variable == setting or variable.startswith(setting + b"/") for variable in variables)
-
-
-def _read(pid: int, file: str) -> bytes:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/{file}").read_bytes()
-    return b""
+def _temporary_of(process: psutil.Process) -> Path:
+    """Return the directory of the temporary files of a process; an empty path if it has ended."""
+    with suppress(psutil.Error):
+        return Path(process.environ().get("TMPDIR", ""))
+    return Path()

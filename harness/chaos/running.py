@@ -18,8 +18,8 @@ from deltamark.harness.chaos.strike import Strike
 
 
 @dataclass(frozen=True)
-class Command:
-    """A command, its working directory, and the directory of its temporary files."""
+class Invocation:
+    """A command line, its working directory, and the directory of its temporary files."""
 
     words: Sequence[str]
     directory: Path
@@ -43,7 +43,7 @@ class CommandRun:
 
 
 @contextmanager
-def started(command: Command, output: int | IO[bytes], errors: int | IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def started(command: Invocation, output: int | IO[bytes], errors: int | IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Start a command, and end it with the block."""
     with subprocess.Popen(
         command.words, cwd=command.directory, env={**os.environ, "TMPDIR": str(command.temporary)},
@@ -56,7 +56,7 @@ def started(command: Command, output: int | IO[bytes], errors: int | IO[bytes]) 
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def run(command: Command, limit: float, strike: Strike | None = None, length: float = 0.0) -> CommandRun:
+def run(command: Invocation, limit: float, strike: Strike | None = None, length: float = 0.0) -> CommandRun:
     """Run a command to its end, for at most `limit` seconds. length: the seconds of an undisturbed run."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         began, target, moment = time.monotonic(), "", strike.share * length if strike else 0.0

@@ -1,38 +1,37 @@
 """Kills of the processes of a query on Spark, at random moments. Its change stream must be that of one worker.
 
 No process is killed before the first batch is committed, because a query cannot continue without a commit. A driver
-that ends before its query is started again with its checkpoint. Spark itself replaces executors and Python workers; if
-it gives up, the driver ends and is started again too.
+that ends before its query does is started again with its checkpoint. Spark itself replaces executors and Python
+workers; if that fails, the driver ends and is started again too.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Literal
 
+import psutil
+
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.scratch import scratch
 from deltamark.harness.chaos import processes
-from deltamark.harness.chaos.running import Command, started
+from deltamark.harness.chaos.running import Invocation, started
 from deltamark.harness.check import verify
 from deltamark.harness.check.golden import read_golden
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.harness.measure.resources import descendants
 from deltamark.harness.results.machine import ROOT
 
 Victim = Literal["driver", "executor", "worker"]
 VICTIMS: tuple[Victim, ...] = ("driver", "executor", "worker")
-MARKERS: dict[Victim, str] = {"driver": "", "executor": "CoarseGrainedExecutorBackend", "worker": "pyspark.daemon"}
+MARKERS = {"executor": "CoarseGrainedExecutorBackend", "worker": "pyspark.daemon"}
 """Words in the command lines of the victims."""
 
 MAX_STARTS = 30
@@ -93,20 +92,20 @@ def survive(cell: Cell, dataset: Dataset, plan: KillPlan, chance: Random) -> Spa
 def _expected_digest(cell: Cell, dataset: Dataset) -> str:
     """Return the golden digest of a stream, or that of one worker if there is none."""
     golden = read_golden().get(Cell(cell.query, cell.sf, cell.workload, cell.logical))
-    return golden or verify.digest_of(cell.but(engine="embedded", workers=1, master=""), dataset)
+    return golden or verify.digest_of(cell.but(engine=DEFAULT_ENGINE, workers=1, master=""), dataset)
 
 
-def _command(cell: Cell, dataset: Dataset, directory: Path) -> Command:
+def _command(cell: Cell, dataset: Dataset, directory: Path) -> Invocation:
     words = [
         sys.executable, "-m", "harness", "changes", cell.query, "--digest", "--sf", cell.sf,
         "--data", str(dataset.directory.resolve().parent), "--workload", cell.workload, "--logical", str(cell.logical),
-        "--physical", str(cell.physical), "--workers", str(cell.workers), "--engine", "spark",
+        "--physical", str(cell.physical), "--workers", str(cell.workers), "--engine", cell.engine,
         "--checkpoint", str(directory),
     ]  # fmt: skip
-    return Command([*words, *(["--master", cell.master] if cell.master else [])], ROOT, directory.parent)
+    return Invocation([*words, *(["--master", cell.master] if cell.master else [])], ROOT, directory.parent)
 
 
-def _run(command: Command, directory: Path, plan: KillPlan, outcome: SparkOutcome, chance: Random) -> str:
+def _run(command: Invocation, directory: Path, plan: KillPlan, outcome: SparkOutcome, chance: Random) -> str:
     """Run the driver until it ends or is killed; return the digest that it prints, or nothing if it failed."""
     with started(command, subprocess.PIPE, subprocess.DEVNULL) as process:
         while process.poll() is None and not any(directory.glob("checkpoint/commits/[0-9]*")):
@@ -115,25 +114,25 @@ def _run(command: Command, directory: Path, plan: KillPlan, outcome: SparkOutcom
         while len(outcome.kills) < plan.kills and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(chance.uniform(0, plan.max_delay))
-            candidates = list(victims(process.pid, plan.victim))
+            candidates = victims(process.pid, plan.victim)
             if process.poll() is None and candidates:
                 victim = chance.choice(candidates)
-                with suppress(ProcessLookupError):
-                    os.kill(victim, signal.SIGKILL)
+                with suppress(psutil.NoSuchProcess):
+                    victim.kill()
                     delay = time.monotonic() - committed
-                    outcome.kills.append(f"{plan.victim} {victim} {delay:.2f} s after a commit")
+                    outcome.kills.append(f"{plan.victim} {victim.pid} {delay:.2f} s after a commit")
         output, _ = process.communicate(timeout=START_LIMIT_S)
         outcome.committed = time.monotonic() - committed
         outcome.problems += [f"process {name} was left" for name in processes.left_over(directory.parent)]
         return output.decode().strip() if process.returncode == 0 else ""
 
 
-def victims(driver: int, victim: Victim) -> Iterator[int]:
-    """List the processes of a kind."""
+def victims(driver: int, victim: Victim) -> list[psutil.Process]:
+    """List the processes that a kill may strike."""
     if victim == "driver":
-        yield driver
-        return
-    for pid in descendants(driver):
-        with suppress(OSError):
-            if MARKERS[victim].encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-                yield pid
+        return [psutil.Process(driver)]
+    return [process for process in descendants(driver) if _is_a(victim, process)]
+
+
+def _is_a(victim: Victim, process: psutil.Process) -> bool:
+    return any(MARKERS[victim] in word for word in processes.command_line(process))

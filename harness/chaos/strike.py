@@ -39,11 +39,14 @@ class Strike:
             if self.target == "group":
                 os.killpg(command, self.signal)
                 return f"{self.signal.name} to the process group"
-            children = sorted(filter(processes.name, descendants(command))) if self.target == "child" else []
-            victim = children[int(self.child * len(children))] if children else command
-            description = f"child {processes.name(victim)}" if children else "the parent"
-            os.kill(victim, self.signal)
-            return f"{self.signal.name} to {description}"
+            children = [child for child in descendants(command) if processes.name(child)]
+            if self.target == "parent" or not children:
+                os.kill(command, self.signal)
+                return f"{self.signal.name} to the parent"
+            victim = sorted(children, key=lambda child: child.pid)[int(self.child * len(children))]
+            description = f"{self.signal.name} to child {processes.name(victim)}"
+            os.kill(victim.pid, self.signal)
+            return description
         return ""
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from deltamark.harness.chaos import processes
-from deltamark.harness.chaos.running import Command, CommandRun, run
+from deltamark.harness.chaos.running import CommandRun, Invocation, run
 from deltamark.harness.chaos.strike import Strike
 
 LIMIT_FACTOR, LIMIT_S = 10, 120.0
@@ -22,7 +22,7 @@ class Trial(Protocol):
     """A command with a known initial state, and the laws of its result."""
 
     @property
-    def command(self) -> Command: ...
+    def command(self) -> Invocation: ...
 
     def prepare(self) -> None:
         """Make the initial state of a run."""

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,19 +23,19 @@ from deltamark.harness.check.snapshot import stored_array
 
 KINDS = {"int": NUMBER, "date": DATE, "code": TEXT, "short": SHORT, "text": TEXT}
 BLOCK_ROWS = 1 << 15
-"""The rows that a kernel call writes or digests. Not tuned."""
+"""The number of rows that a kernel call writes or digests. Not tuned."""
 
 NUMBER_BYTES = 22
 """The length of the longest number: a sign, 19 digits, a point and a leading zero."""
 
 DIGEST_THREADS = 2
 MAX_PENDING_BATCHES = 4
-"""The batches that may wait for a digest thread, which bounds memory. Neither number is tuned."""
+"""The number of batches that may wait for a digest thread, which bounds memory. Neither number is tuned."""
 
 
 @dataclass
 class Digest:
-    """The digest of the changes that were added so far."""
+    """The digest of the added changes."""
 
     updates: int = 0
     _halves: np.ndarray = field(default_factory=lambda: np.zeros(2, dtype=np.uint64))
@@ -69,12 +68,12 @@ class ChangeCsv:
     def blocks(self, changes: Batch) -> Iterator[bytes]:
         """Write a line for each change; yield blocks of whole lines."""
         for block in self._blocks(changes):
-            yield block.out[: csv_kernel.write(*block.arguments)].tobytes()
+            yield block.lines()
 
     def digest(self, changes: Batch, digest: Digest) -> None:
         """Add changes to a digest."""
         for block in self._blocks(changes):
-            digest.add(block.rows, csv_kernel.digest(*block.arguments))
+            digest.add(len(block.time), block.digest())
 
     def ordered(self, changes: Batch) -> Batch:
         """Order changes by time and then by their columns."""
@@ -102,9 +101,9 @@ class ChangeCsv:
         offsets, data = texts.joined()
         wide = NUMBER_BYTES * (len(self._kinds) + 2) + (2 * texts.longest + 3) * len(self._kinds)
         return _Block(
-            (changes.time[first:last], changes.diff[first:last], values, self._kinds, self._scales, offsets, data),
+            changes.time[first:last], changes.diff[first:last], values, self._kinds, self._scales, offsets, data,
             np.empty(wide * (last - first), dtype=np.uint8),
-        )
+        )  # fmt: skip
 
 
 class Digester:
@@ -139,20 +138,27 @@ class Digester:
 
 @dataclass(frozen=True)
 class _Block:
-    """The arguments of a kernel call."""
+    """The rows of a kernel call, and the buffer that it writes to."""
 
-    inputs: tuple[np.ndarray, ...]
+    time: np.ndarray
+    diff: np.ndarray
+    values: np.ndarray
+    kinds: np.ndarray
+    scales: np.ndarray
+    offsets: np.ndarray
+    data: np.ndarray
     out: np.ndarray
 
-    @property
-    def rows(self) -> int:
-        return len(self.inputs[0])
+    def lines(self) -> bytes:
+        size = csv_kernel.write(self.time, self.diff, self.values, self.kinds, self.scales, *self._addresses)
+        return self.out[:size].tobytes()
+
+    def digest(self) -> np.ndarray:
+        return csv_kernel.digest(self.time, self.diff, self.values, self.kinds, self.scales, *self._addresses)
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
-        """Return the inputs, with texts and the output buffer as addresses."""
-        *columns, offsets, data = self.inputs
-        return (*columns, offsets.ctypes.data, data.ctypes.data, self.out.ctypes.data)
+    def _addresses(self) -> tuple[int, int, int]:
+        return self.offsets.ctypes.data, self.data.ctypes.data, self.out.ctypes.data
 
 
 class _Texts:

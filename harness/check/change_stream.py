@@ -15,10 +15,13 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.base import Report, StreamEngine
+from deltamark.harness.engines.base import CountReport, StreamEngine
 from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
+
+DIGESTED_ROWS = 1 << 15
+"""The number of changes that are digested at once, at least. Not tuned."""
 
 DIFFS = "diffs"
 """The input of the plan that sums the differences of a variant."""
@@ -33,25 +36,26 @@ class End:
 
 
 def end_of(work: Workload, logical: int, rounds: int | None, time: int | None) -> End:
-    """Return the end that a command states: a time, a number of rounds, or the end of the workload."""
+    """Return the end at a time, after a number of rounds, or of the whole workload."""
     return end_after_rounds(work, logical, rounds) if time is None else end_at_time(work, logical, time)
 
 
 def end_after_rounds(work: Workload, logical: int, rounds: int | None = None) -> End:
     """Return the end after a number of rounds; by default, after all."""
     last = work.rounds if rounds is None else work.check_end(rounds, logical)
-    return End(last, max(_last_time(last, logical), 0))
+    return End(last, max(last_time(last, logical), 0))
 
 
 def end_at_time(work: Workload, logical: int, time: int) -> End:
     """Return the end at a logical time."""
-    last = _last_time(work.rounds, logical)
+    last = last_time(work.rounds, logical)
     if not 0 <= time <= last:
         raise DeltamarkError("no such time in this stream", time, f"ask for one from 0 to {last}")
     return End(min((time // TIMES_PER_ROUND + 1) * logical, work.rounds), time)
 
 
-def _last_time(rounds: int, logical: int) -> int:
+def last_time(rounds: int, logical: int) -> int:
+    """Return the last logical time of a number of rounds."""
     return (rounds - 1) // logical * TIMES_PER_ROUND + TIMES_PER_ROUND - 1
 
 
@@ -70,7 +74,7 @@ class AnswerStream:
     def schema(self) -> Schema:
         return self.sums.schema if self.sums else self.engine.schema
 
-    def changes(self, end: End, report: Report = no_report) -> Iterator[Batch]:
+    def changes(self, end: End, report: CountReport = no_report) -> Iterator[Batch]:
         for each in changes(self.engine, end, report):
             yield self.sums.feed({DIFFS: each}) if self.sums else each
 
@@ -95,7 +99,7 @@ def open_sums(cell: Cell, schema: Schema) -> Dataflow[Batch] | None:
     return Dataflow(sums(source(DIFFS, columns, schema.rows)))
 
 
-def changes(engine: StreamEngine, end: End, report: Report = no_report) -> Iterator[Batch]:
+def changes(engine: StreamEngine, end: End, report: CountReport = no_report) -> Iterator[Batch]:
     """Run an engine to an end; yield the changes that it emits."""
     for batch in engine.changes(end.rounds, report):
         kept = int(np.searchsorted(batch.time, end.time, side="right"))

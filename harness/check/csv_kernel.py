@@ -4,8 +4,6 @@ quoted only if necessary, and NULL is an empty field.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import int64, njit, uint64
 
@@ -22,6 +20,8 @@ COMMA, QUOTE, NEWLINE, RETURN, POINT, MINUS, ZERO = map(ord, ',"\n\r.-0')
 
 SEED_A, SEED_B = 0xCBF29CE484222325, 0x9AE16A3B2F90404F
 TIMES_A, TIMES_B, TIMES_MIX = 0x100000001B3, 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
+
+Array = np.ndarray
 
 compiled = njit(cache=True, error_model="numpy", nogil=True)
 
@@ -120,8 +120,9 @@ def _short(packed: int, out: int, at: int) -> int:
 
 @compiled
 def _line(
-    row: int, time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: int, data: int, out: int, at: int
-) -> int:
+    row: int, time: Array, diff: Array, values: Array, kinds: Array, scales: Array,
+    offsets: int, data: int, out: int, at: int,
+) -> int:  # fmt: skip
     """Write a row without its newline."""
     at = _number(time[row], 0, out, at)
     store8(out, at, COMMA)
@@ -144,7 +145,9 @@ def _line(
 
 
 @compiled
-def write(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: int, data: int, out: int) -> int:
+def write(
+    time: Array, diff: Array, values: Array, kinds: Array, scales: Array, offsets: int, data: int, out: int
+) -> int:
     """Write rows as lines to an address; return the number of bytes."""
     at = 0
     for row in range(len(time)):
@@ -155,14 +158,16 @@ def write(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: i
 
 
 @compiled
-def _mixed(value: Any) -> Any:
+def _mixed(value: np.uint64) -> np.uint64:
     value = (value ^ (value >> uint64(32))) * uint64(TIMES_MIX)
     value = (value ^ (value >> uint64(32))) * uint64(TIMES_MIX)
     return value ^ (value >> uint64(32))
 
 
 @compiled
-def digest(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: int, data: int, out: int) -> Any:
+def digest(
+    time: Array, diff: Array, values: Array, kinds: Array, scales: Array, offsets: int, data: int, out: int
+) -> Array:
     """Return the low and high 64 bits of the sum of the hashes of the lines."""
     low = high = uint64(0)
     for row in range(len(time)):
@@ -173,5 +178,5 @@ def digest(time: Any, diff: Any, values: Any, kinds: Any, scales: Any, offsets: 
             b = (b ^ byte) * uint64(TIMES_B)
         before = low
         low += _mixed(b)
-        high += _mixed(a) + uint64(low < before)
+        high += _mixed(a) + (uint64(1) if low < before else uint64(0))
     return np.array([low, high], dtype=np.uint64)

@@ -5,15 +5,15 @@ of columns `name.num` and `name.den`: the value is the double nearest the exact 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import Any
 
 from deltamark.dataflow.types import EPOCH, NULL, Schema, Type, unpack_short
+from deltamark.harness.engines.base import Row, Value
 
-Value = int | Decimal | dt.date | str | float | None
+Stored = int | str | None
 
 
 @dataclass(frozen=True)
@@ -34,27 +34,28 @@ def answer_columns(schema: Schema) -> list[AnswerColumn]:
             den = schema[f"{name}.den"]
             columns.append(AnswerColumn(name, (field.name, f"{name}.den"), partial(_quotient, field.type, den)))
         elif not (dot and part == "den"):
-            columns.append(AnswerColumn(field.name, (field.name,), reader(field.type)))
+            columns.append(AnswerColumn(field.name, (field.name,), partial(value_of, field.type)))
     return columns
 
 
-def reader(type_: Type) -> Callable[[Any], Value]:
-    """Return the function that converts a stored value of a type."""
-    read = _reader(type_)
-    return lambda stored: None if stored is None or stored == NULL else read(stored)
+def value_of(type_: Type, stored: Stored) -> Value:
+    """Convert a stored value of a type."""
+    if stored is None or isinstance(stored, str):
+        return stored
+    return None if stored == NULL else _number_value(type_, stored)
 
 
-def _reader(type_: Type) -> Callable[[Any], Value]:
+def _number_value(type_: Type, stored: int) -> Value:
     match type_.kind:
         case "date":
-            return lambda stored: EPOCH + dt.timedelta(days=stored)
+            return EPOCH + dt.timedelta(days=stored)
         case "code":
-            return type_.words.__getitem__
+            return type_.words[stored]
         case "short":
-            return unpack_short
+            return unpack_short(stored)
         case "int" if type_.scale:
-            return lambda stored: Decimal(stored).scaleb(-type_.scale)
-    return lambda stored: stored
+            return Decimal(stored).scaleb(-type_.scale)
+    return stored
 
 
 def _quotient(num_type: Type, den_type: Type, num: int, den: int) -> float | None:
@@ -63,22 +64,22 @@ def _quotient(num_type: Type, den_type: Type, num: int, den: int) -> float | Non
     return (num * 10**den_type.scale) / (den * 10**num_type.scale)  # division of integers is correctly rounded
 
 
-def decoded(schema: Schema, rows: Sequence[dict[str, Any]]) -> list[tuple[Value, ...]]:
+def decoded(schema: Schema, rows: Sequence[Mapping[str, Stored]]) -> list[Row]:
     """Convert stored rows, given as columns by name, to rows of values."""
     columns = answer_columns(schema)
-    return [tuple(each.convert(*(row[name] for name in each.stored)) for each in columns) for row in rows]
+    return [tuple(column.convert(*(row[name] for name in column.stored)) for column in columns) for row in rows]
 
 
-def in_order(schema: Schema, order: Sequence[str], rows: list[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
+def in_order(schema: Schema, order: Sequence[str], rows: list[Row]) -> list[Row]:
     """Sort rows of values by an ORDER BY clause, and ties by the remaining columns in ascending order."""
-    names = [each.name for each in answer_columns(schema)]
-    ordered = [each.removeprefix("-") for each in order]
+    names = [column.name for column in answer_columns(schema)]
+    ordered = [name.removeprefix("-") for name in order]
     for name in reversed([*order, *(name for name in names if name not in ordered)]):
         at = names.index(name.removeprefix("-"))
         rows = sorted(rows, key=partial(_sort_key, at), reverse=name.startswith("-"))
     return rows
 
 
-def _sort_key(at: int, row: tuple[Value, ...]) -> tuple[bool, Any]:
+def _sort_key(at: int, row: Row) -> tuple[bool, object]:
     value = row[at]
-    return value is None, 0 if value is None else value.encode() if isinstance(value, str) else value
+    return value is None, value.encode() if isinstance(value, str) else value

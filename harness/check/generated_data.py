@@ -52,7 +52,7 @@ def _compare(dataset: Dataset, relation: Relation, parquet: Path) -> None:
         row = int(differs[0]) if len(differs) else rows
         actual = f"row {row} is {_row(connection, ours, 'stored', row)}"
         made_row = _row(connection, theirs, f"read_parquet('{parquet}')", row)
-        raise DeltamarkError(f"{relation.name} is not what the generator makes", actual, f"it makes {made_row}")
+        raise DeltamarkError(f"{relation.name} differs from the generator", actual, f"it makes {made_row}")
 
 
 def _as_text(column: Column) -> str:

@@ -2,61 +2,75 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_csv import ChangeCsv, Digester
-from deltamark.harness.check.change_stream import DIFFS, open_sums
+from deltamark.harness.check.change_stream import DIFFS, DIGESTED_ROWS, last_time, open_sums
+from deltamark.harness.check.difference import difference, unordered_difference
 from deltamark.harness.check.oracle import Answers
 from deltamark.harness.check.snapshot import Snapshot
-from deltamark.harness.check.verify import difference
 from deltamark.harness.engines.base import TOLERANCE, AnswerEngine, Engine, Row
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
-DIGESTED_ROWS = 1 << 15
-"""The number of changes that are digested at once, at least. Not tuned."""
+
+class RunCheck(ABC):
+    """The state of a check. Its method `add`, which takes changes of the engine's class, is the sink of the engine."""
+
+    digest = ""
+    problem = ""
+    """The first difference; empty if there is none."""
+    changes = 0
+
+    @abstractmethod
+    def add(self, changes: Batch | pa.Table) -> None:
+        """Take the next changes."""
+
+    def before_batch(self, engine: Engine) -> None:  # noqa: B027 (a stream has the answer at any time)
+        """Compare the answer that is due before the engine takes its next batch."""
+
+    @abstractmethod
+    def finish(self, engine: Engine) -> None:
+        """Compare the remaining answers."""
+
+    def close(self) -> None:  # noqa: B027 (most checks hold no resources)
+        """Release the resources of the check."""
 
 
-class StreamCheck:
+class StreamCheck(RunCheck):
     """The check of an engine with a stream: a digest of its changes, and snapshots compared with answers."""
 
     def __init__(self, cell: Cell, schema: Schema, answers: Answers) -> None:
         self._cell, self._answers = cell, answers
         self._order = query(cell.query).order_by
-        self._due = [(rounds, _last_time(rounds, cell.logical)) for rounds in sorted(answers)]
+        self._due = [(rounds, last_time(rounds, cell.logical)) for rounds in sorted(answers)]
         self._digester = Digester(ChangeCsv(schema))
         self._sums = open_sums(cell, schema)
         self._snapshot = Snapshot(self._sums.schema if self._sums else schema)
         self._compared_time = -1
         self._waiting: list[Batch] = []
-        self._waiting_rows = self.changes = 0
-        self.digest = self.problem = ""
+        self._waiting_rows = 0
 
     def add(self, changes: Batch) -> None:
-        """Take changes that are later than all before; the sink of the engine."""
+        """Take changes that are later than all previous ones."""
         if len(changes.time):
             self._waiting.append(changes)
             self._waiting_rows += len(changes.time)
         if self._waiting_rows >= DIGESTED_ROWS:
             self._take()
 
-    def before_batch(self, engine: Engine) -> None:
-        """Do nothing: the times of changes say to which answers they belong."""
-
     def finish(self, engine: Engine) -> None:
-        """Take the last changes, compare the answers that are left, and set the digest."""
+        """Take the last changes, compare the remaining answers, and set the digest."""
         del engine
         if self._waiting:
             self._take()
@@ -92,43 +106,31 @@ class StreamCheck:
             self.problem = f"after {rounds} rounds:\n{wrong}\n  {command}"
 
 
-def _last_time(rounds: int, logical: int) -> int:
-    return -(-rounds // logical) * TIMES_PER_ROUND - 1
-
-
-class AnswerCheck:
+class AnswerCheck(RunCheck):
     """The check of an engine without a stream: answers are compared after numbers of rounds at which batches end.
 
     The answer of an engine with changes of batches is the sum of its changes.
     """
 
-    digest = ""
-
     def __init__(self, cell: Cell, answers: Answers, tolerance: float = TOLERANCE) -> None:
         self._cell, self._answers, self._tolerance = cell, answers, tolerance
         self._due = sorted(answers)
         self._weights: Counter[Row] = Counter()
-        self.changes = 0
-        self.problem = ""
 
     def add(self, changes: pa.Table) -> None:
-        """Take the changes of a batch; the sink of the engine."""
+        """Take the changes of a batch."""
         self.changes += changes.num_rows
         for _, diff, *row in zip(*(column.to_pylist() for column in changes.columns), strict=True):
             self._weights[tuple(row)] += diff
 
     def before_batch(self, engine: Engine) -> None:
-        """Compare the answer that is due while the engine has applied all rounds before its next batch."""
+        """Compare the answer that is due between two batches."""
         while self._due and self._due[0] <= engine.feed.round:
             self._compare(engine)
 
     def finish(self, engine: Engine) -> None:
-        """Compare the answers that are left."""
         while self._due:
             self._compare(engine)
-
-    def close(self) -> None:
-        """Do nothing: this check holds no resources."""
 
     def _compare(self, engine: Engine) -> None:
         rounds = self._due.pop(0)
@@ -152,28 +154,6 @@ def _bench(cell: Cell) -> str:
         f"python -m harness bench --sf {cell.sf} --queries {cell.query} --workload {cell.workload} "
         f"--logical {cell.logical} --physical {cell.physical} --workers {cell.workers} --engines '{cell.engine}'"
     )
-
-
-def unordered_difference(mine: list[Row], theirs: list[Row], tolerance: float) -> str:
-    """Describe the first difference between two answers, whose rows are in any order. theirs: the oracle's.
-
-    Decimals are compared as doubles in the columns in which the oracle has doubles. Rows are sorted by these columns
-    last, since their last digits may differ.
-    """
-    doubles = {at for row in (*mine, *theirs) for at, value in enumerate(row) if isinstance(value, float)}
-
-    def key(row: Row) -> list[tuple[bool, Any]]:
-        order = sorted(range(len(row)), key=lambda at: at in doubles)
-        return [(row[at] is None, 0 if row[at] is None else row[at]) for at in order]
-
-    converted = (
-        tuple(float(value) if at in doubles and isinstance(value, Decimal) else value for at, value in enumerate(row))
-        for row in mine
-    )
-    return difference(sorted(converted, key=key), sorted(theirs, key=key), tolerance)
-
-
-RunCheck = StreamCheck | AnswerCheck
 
 
 def open_check(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> RunCheck:

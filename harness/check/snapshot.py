@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema
-from deltamark.harness.check.decode import Value, decoded, in_order
+from deltamark.harness.check.decode import decoded, in_order
+from deltamark.harness.engines.base import Row
 
 WEIGHT = "weight of the row"
 """The name of a column that no schema has."""
 
 MAX_UNSUMMED_ROWS = 1 << 20
-"""The changes that are kept before they are summed. Not tuned."""
+"""The number of changes that are stored before they are summed. Not tuned."""
 
 
 class Snapshot:
@@ -41,10 +40,13 @@ class Snapshot:
         self._sum()
         return self._parts[0]
 
-    def answer(self, order: tuple[str, ...]) -> list[tuple[Value, ...]]:
+    def answer(self, order: tuple[str, ...]) -> list[Row]:
         """Return the rows of the answer as values, in order, each repeated by its weight."""
-        rows: list[dict[str, Any]] = self.table().to_pylist()
-        return in_order(self._schema, order, decoded(self._schema, [row for row in rows for _ in range(row[WEIGHT])]))
+        table = self.table()
+        weighted = zip(table.drop_columns([WEIGHT]).to_pylist(), table[WEIGHT].to_pylist(), strict=True)
+        return in_order(
+            self._schema, order, decoded(self._schema, [row for row, times in weighted for _ in range(times)])
+        )
 
     def _sum(self) -> None:
         empty = stored_table(self._schema, no_changes(self._schema))

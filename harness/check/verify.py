@@ -6,8 +6,8 @@ A check returns a description of the first violation with the command that repro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from random import Random
 
@@ -22,21 +22,18 @@ from deltamark.datagen.schema import relation
 from deltamark.datagen.workload import Workload, workload
 from deltamark.harness.check import change_stream
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
-from deltamark.harness.check.change_stream import no_report, open_answer
-from deltamark.harness.check.decode import Value
+from deltamark.harness.check.change_stream import DIGESTED_ROWS, no_report, open_answer
+from deltamark.harness.check.difference import difference, row_text
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.snapshot import WEIGHT, Snapshot, no_changes, stored_table, summed
-from deltamark.harness.engines.base import TOLERANCE, Report, Row
-from deltamark.harness.engines.duckdb_tables import reads
+from deltamark.harness.engines.base import CountReport
+from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import query
 
 TIME = "time of the change"
 """The name of a column that no schema has."""
-
-DIGESTED_ROWS = 1 << 15
-"""The number of changes that are digested at once, at least. Not tuned."""
 
 
 def random_times(work: Workload, names: Iterable[str], logical: int, count: int, chance: Random) -> list[int]:
@@ -57,12 +54,12 @@ def every_time(dataset: Dataset, work: Workload, names: Iterable[str], logical: 
     return np.unique(np.concatenate([delta.time for delta in feed.take(ALL)])).tolist()
 
 
-def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Report = no_report) -> str:
+def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: CountReport = no_report) -> str:
     """Compare the maintained answer with the oracle's at increasing times."""
     definition, work = query(cell.query), workload(dataset, cell.workload)
     with (
         closing(open_answer(cell, dataset, work)) as stream,
-        closing(Oracle(dataset, work, reads(cell.sql, definition.relations), cell.logical)) as oracle,
+        closing(Oracle(dataset, work, sql_inputs(cell), cell.logical)) as oracle,
     ):
         changes = stream.changes(change_stream.end_at_time(work, cell.logical, times[-1]))
         cursor = _Cursor(Snapshot(stream.schema), changes, cell)
@@ -101,29 +98,6 @@ class _Cursor:
         return self._snapshot
 
 
-def difference(mine: Sequence[Row], theirs: Sequence[Row], tolerance: float = TOLERANCE) -> str:
-    """Describe the first row that differs. tolerance: the relative error allowed between doubles."""
-    for at in range(max(len(mine), len(theirs))):
-        one, other = (rows[at] if at < len(rows) else None for rows in (mine, theirs))
-        if one is None or other is None or not _same_row(one, other, tolerance):
-            return f"  row {at + 1}\n  ours    {_row(one)}\n  DuckDB  {_row(other)}"
-    return ""
-
-
-def _same_row(mine: Row, theirs: Row, tolerance: float) -> bool:
-    return len(mine) == len(theirs) and all(_same(*pair, tolerance) for pair in zip(mine, theirs, strict=True))
-
-
-def _same(mine: Value, theirs: Value, tolerance: float) -> bool:
-    if isinstance(mine, float) and isinstance(theirs, float):
-        return abs(mine - theirs) <= tolerance * abs(mine)
-    return mine == theirs
-
-
-def _row(row: Row | None) -> str:
-    return "has no such row" if row is None else ", ".join("NULL" if each is None else str(each) for each in row)
-
-
 @dataclass(frozen=True)
 class RecordedStream:
     """The complete change stream of a cell."""
@@ -134,33 +108,32 @@ class RecordedStream:
     digest: str
 
 
-def run_stream(cell: Cell, dataset: Dataset, report: Report = no_report) -> RecordedStream:
+def run_stream(cell: Cell, dataset: Dataset) -> RecordedStream:
     """Run a cell to its end; return all its changes."""
-    tables: list[pa.Table] = []
+    with _stream(cell, dataset, no_report) as (schema, batches):
+        tables, lines, digest = [_timed(schema, no_changes(schema))], ChangeCsv(schema), Digest()
+        for changes in batches:
+            lines.digest(changes, digest)
+            tables.append(_timed(schema, changes))
+    return RecordedStream(cell, schema, pa.concat_tables(tables), str(digest))
 
-    def keep(schema: Schema, changes: Batch) -> None:
-        tables.append(_timed(schema, changes))
 
-    schema, digest = _digested(cell, dataset, report, keep)
-    return RecordedStream(cell, schema, pa.concat_tables(tables or [_timed(schema, no_changes(schema))]), digest)
-
-
-def digest_of(cell: Cell, dataset: Dataset, report: Report = no_report) -> str:
+def digest_of(cell: Cell, dataset: Dataset, report: CountReport = no_report) -> str:
     """Run a cell to its end; return the digest of its stream."""
-    return _digested(cell, dataset, report)[1]
+    with _stream(cell, dataset, report) as (schema, batches):
+        lines, digest = ChangeCsv(schema), Digest()
+        for changes in batches:
+            lines.digest(changes, digest)
+    return str(digest)
 
 
-def _digested(
-    cell: Cell, dataset: Dataset, report: Report, keep: Callable[[Schema, Batch], None] = lambda *_: None
-) -> tuple[Schema, str]:
+@contextmanager
+def _stream(cell: Cell, dataset: Dataset, report: CountReport) -> Iterator[tuple[Schema, Iterator[Batch]]]:
+    """Open a cell; yield the schema of its changes, and the changes to its end."""
     work = workload(dataset, cell.workload)
     with closing(open_stream(cell, dataset, work)) as engine:
-        lines, digest = ChangeCsv(engine.schema), Digest()
         changes = change_stream.changes(engine, change_stream.end_after_rounds(work, cell.logical), report)
-        for each in change_stream.gathered(changes, DIGESTED_ROWS):
-            lines.digest(each, digest)
-            keep(engine.schema, each)
-        return engine.schema, str(digest)
+        yield engine.schema, change_stream.gathered(changes, DIGESTED_ROWS)
 
 
 def _timed(schema: Schema, changes: Batch) -> pa.Table:
@@ -205,4 +178,4 @@ def _first_difference(mine: pa.Table, theirs: pa.Table) -> str:
         return ""
     first = left.sort_by([(TIME, "ascending")]).slice(0, 1).to_pylist()[0]
     time, weight = first.pop(TIME), first.pop(WEIGHT)
-    return f"  at {time}: weight {weight:+} more in the first stream, of {_row(tuple(first.values()))} (as stored)"
+    return f"  at {time}: weight {weight:+} more in the first stream, of {row_text(tuple(first.values()))} (as stored)"

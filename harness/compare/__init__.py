@@ -2,8 +2,8 @@
 
 A pair is one sample of each side, taken one after the other, each in its own process. Pairs are taken in repetitions:
 a repetition takes one pair of every cell and opens both sides anew, and the next one takes the sides in the other
-order. Whatever a process gets by chance (the addresses of its memory, the load of the machine) is therefore part of
-the noise that the rule sees, and does not favour one side.
+order. Accidents of a process, such as the addresses of its memory or the load of the machine, are therefore part of the
+noise that the rule sees, and do not favour one side.
 
 1. Check: the answers of both sides are compared with DuckDB's, and their change streams with each other. Motif counts
    are compared with an independent algorithm's at the end, and with each other after every batch.

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.compare.layouts import Suite
+from deltamark.harness.compare.gate import PhaseReport
+from deltamark.harness.compare.layouts import ComparedSuite
 from deltamark.harness.compare.trees import Tree
-
-Report = Callable[[str, int, int], None]
 
 SCRIPT = """
 import importlib, sys
@@ -26,7 +25,7 @@ data_maker, data, size, master = sys.argv[1:]
 make = importlib.import_module(data_maker)
 print({directory})
 """
-DIRECTORIES: Mapping[Suite, str] = {
+DIRECTORIES: Mapping[ComparedSuite, str] = {
     "tpch": "make.make_data(make.Wanted(Path(data), Decimal(size), master), lambda *_: None)[0].directory",
     "graph": "make.make_graph(Path(data), make.Graph('rmat', int(size)), master, lambda *_: None)",
 }
@@ -37,13 +36,13 @@ DIRECTORIES: Mapping[Suite, str] = {
 class SideData:
     """The data that both sides need, below a directory. size: a scale factor, or the scale of an R-MAT graph."""
 
-    suite: Suite
+    suite: ComparedSuite
     directory: Path
     size: str
     master: str
 
-    def make(self, trees: Sequence[Tree], report: Report) -> dict[Tree, Path]:
-        """Have each tree make the data unless it exists; return the directories."""
+    def make(self, trees: Sequence[Tree], report: PhaseReport) -> dict[Tree, Path]:
+        """Make the data with each tree's code, unless it exists; return the directories."""
         directories: dict[Tree, Path] = {}
         for number, tree in enumerate(trees):
             report("data of both sides", number, len(trees))

@@ -15,7 +15,9 @@ from deltamark.harness.compare.side import OpenSides, SideError, Sides
 from deltamark.harness.compare.trees import SideName
 from deltamark.harness.measure.cell import AnyCell
 
-Report = Callable[[str, int, int], None]
+PhaseReport = Callable[[str, int, int], None]
+"""Receives a phase, and how many of its steps are done and planned."""
+
 Unit = tuple[AnyCell, ...]
 """A unit of judgement: a cell, or the cells of a row."""
 
@@ -52,7 +54,7 @@ class Outcome:
     """Seconds of the fixed work before each pair."""
     interrupted: bool = False
 
-    def judged(self, verdict: rule.Verdict) -> list[Judgement]:
+    def judged(self, verdict: rule.ChangeVerdict) -> list[Judgement]:
         """Return the judgements with a verdict."""
         return [judgement for judgement in self.judgements if judgement.change.verdict == verdict]
 
@@ -90,7 +92,7 @@ class Gate:
     """The cells, each with the rounds after which its answers are compared with DuckDB's."""
     open_sides: OpenSides
     control: Callable[[], float]
-    report: Report
+    report: PhaseReport
     _screen_pairs: Pairs = field(default_factory=dict)
     _confirm_pairs: Pairs = field(default_factory=dict)
     _pair_seconds: dict[AnyCell, list[float]] = field(default_factory=dict)

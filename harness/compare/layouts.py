@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Suite = Literal["tpch", "graph"]
+ComparedSuite = Literal["tpch", "graph"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Layout:
         return root.joinpath(*self.server.split(".")).with_suffix(".py").exists()
 
 
-LAYOUTS: Mapping[Suite, tuple[Layout, ...]] = {
+LAYOUTS: Mapping[ComparedSuite, tuple[Layout, ...]] = {
     "tpch": (
         Layout("deltamark.harness.measure.server", "deltamark.datagen.make"),
         Layout("harness.warm", "datagen.make"),

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
-from deltamark.harness.compare.sample import SampledRun, sample
-from deltamark.harness.measure import messages
 from deltamark.harness.measure.cell import MotifCell
-from deltamark.harness.measure.server import Server, guarded
+from deltamark.harness.measure.messages import AskReply, AskRequest, CellReply, CellRequest, Request, WarmReply
+from deltamark.harness.measure.sample import SampledRun
+from deltamark.harness.measure.server import Server
 from deltamark.harness.results.record import MEASURING
 from deltamark.harness.suites.graphs.counting import by_hand, churn, left, timed, warm
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
@@ -29,47 +30,35 @@ from deltamark.queries.graph.motifs import motif
 class MotifServer(Server[MotifCell]):
     """Counts motifs in a graph."""
 
-    cell_type = MotifCell
+    request_type = Request[MotifCell]
 
     def __init__(self, edges: Edges, watched: int | None = None) -> None:
         super().__init__(watched)
         self._edges = edges
         self._expected: dict[MotifCell, int] = {}
 
-    def warm(self) -> messages.WarmReply:
+    def warm(self) -> WarmReply:
         """Load the kernels."""
         warm()
         gc.freeze()  # a collection would touch, and so copy, the parent's objects in every child
-        return messages.WarmReply(measuring=MEASURING)
+        return WarmReply(measuring=MEASURING)
 
-    def ask(self, request: messages.AskRequest[MotifCell]) -> messages.AskReply:
+    def ask(self, request: AskRequest[MotifCell]) -> AskReply:
         """Count a motif in the final graph by the independent algorithm, and keep the count."""
+        cell = request.cell
+        self._expected[cell] = self._in_child(lambda _: expected_count(cell, self._edges), request.limit)
+        return AskReply()
 
-        def count() -> messages.AskReply:
-            cell = request.cell
-            self._expected[cell] = self._in_child(lambda _: expected_count(cell, self._edges), request.limit)
-            return messages.AskReply()
-
-        return guarded(count, messages.AskReply)
-
-    def cell(self, request: messages.CellRequest[MotifCell]) -> messages.CellReply:
+    def cell(self, request: CellRequest[MotifCell]) -> CellReply:
         """Count a motif, and compare the final count with the expected one."""
+        cell = request.cell
+        counts = self._in_child(lambda _: run_once(cell, self._edges).output, request.limit)
+        if counts[-1] != self._expected[cell]:
+            return CellReply(status="wrong", problem=f"{counts[-1]:,}, by hand {self._expected[cell]:,}")
+        return CellReply(digest=" ".join(map(str, counts)))
 
-        def count() -> messages.CellReply:
-            cell = request.cell
-            counts = self._in_child(lambda _: run_once(cell, self._edges).output, request.limit)
-            if counts[-1] != self._expected[cell]:
-                return messages.CellReply(status="wrong", problem=f"{counts[-1]:,}, by hand {self._expected[cell]:,}")
-            return messages.CellReply(digest=" ".join(map(str, counts)))
-
-        return guarded(count, messages.CellReply)
-
-    def sample(self, request: messages.SampleRequest[MotifCell]) -> messages.SampleReply:
-        """Time a cell, and compare nothing."""
-        once = partial(run_once, request.cell, self._edges)
-        return guarded(
-            lambda: self._in_child(lambda stages: sample(once, stages.begin), request.limit), messages.SampleReply
-        )
+    def runner(self, cell: MotifCell) -> Callable[[], SampledRun]:
+        return partial(run_once, cell, self._edges)
 
 
 def expected_count(cell: MotifCell, edges: Edges) -> int:

@@ -23,7 +23,7 @@ UNCHANGED_LOG_RATIO, REGRESSION_LOG_RATIO = math.log(1.02), math.log(1.05)
 Sample = Mapping[str, float]
 """The values of a cell's quantities in one process, by name."""
 
-Verdict = Literal["regression", "improvement", "unchanged", "inconclusive", "too small"]
+ChangeVerdict = Literal["regression", "improvement", "unchanged", "inconclusive", "too small"]
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Change:
     """The median of ln(head / base)."""
     bounds: tuple[float, float] | None
     """The interval of the median log ratio."""
-    verdict: Verdict
+    verdict: ChangeVerdict
 
 
-Decision = Callable[[float, float, float], Verdict]
+Decision = Callable[[float, float, float], ChangeVerdict]
 """A verdict on a median log ratio and the two bounds of its interval."""
 
 
@@ -100,7 +100,7 @@ def _change(cells: Sequence[Sequence[Pair]], quantity: Quantity, decide: Decisio
     base, head = map(sum, zip(*(_medians(pairs, quantity) for pairs in judged), strict=True))
     ratios = [fmean(pair.log_ratio(quantity) for pair in pairs) for pairs in zip(*judged, strict=False)]
     bounds = interval(ratios)
-    verdict: Verdict
+    verdict: ChangeVerdict
     if not large:
         verdict = "too small"
     elif bounds is None:
@@ -117,11 +117,11 @@ def _medians(pairs: Sequence[Pair], quantity: Quantity) -> tuple[float, float]:
     return median(pair.base[quantity.name] for pair in pairs), median(pair.head[quantity.name] for pair in pairs)
 
 
-def _screening_verdict(log_ratio: float, _low: float, _high: float) -> Verdict:
+def _screening_verdict(log_ratio: float, _low: float, _high: float) -> ChangeVerdict:
     return "unchanged" if abs(log_ratio) <= UNCHANGED_LOG_RATIO else "inconclusive"
 
 
-def _confirming_verdict(_log_ratio: float, low: float, high: float) -> Verdict:
+def _confirming_verdict(_log_ratio: float, low: float, high: float) -> ChangeVerdict:
     if low > REGRESSION_LOG_RATIO:
         return "regression"
     if high < -REGRESSION_LOG_RATIO:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -91,7 +91,7 @@ def opener(data: Mapping[Tree, Path], limit: float) -> OpenSides:
 
     def side(tree: Tree, directory: Path, stack: ExitStack) -> TreeSide:
         spec = ServerSpec(directory, tree.layout.server)
-        return TreeSide(tree, stack.enter_context(MeasurementClient(spec, tree.root)), limit)
+        return TreeSide(tree, stack.enter_context(closing(MeasurementClient(spec, tree.root))), limit)
 
     @contextmanager
     def open_sides() -> Iterator[Sides]:

@@ -24,7 +24,7 @@ HEADERS = ["cell", "quantity", "base", "head", "change", "95% interval", "pairs"
 
 
 @dataclass(frozen=True)
-class Header:
+class ComparisonHeader:
     """The description of a comparison: both sides, the machine, and the command that repeats it."""
 
     base: str
@@ -59,7 +59,7 @@ def as_text(outcome: Outcome) -> str:
     return "\n".join([*table, *_remarks(outcome), *problems, headline(outcome)]) + "\n"
 
 
-def as_markdown(outcome: Outcome, header: Header) -> str:
+def as_markdown(outcome: Outcome, header: ComparisonHeader) -> str:
     changed, everything = _changed(outcome), outcome.judgements
     problems = [f"{name}\n```\n{problem}\n```\n" for name, problem in _problems(outcome)]
     return "\n".join([
@@ -117,7 +117,7 @@ def _remarks(outcome: Outcome) -> list[str]:
 
 
 def _control(seconds: Sequence[float]) -> list[str]:
-    """Describe how steady the machine was."""
+    """Describe the steadiness of the machine."""
     if not seconds:
         return []
     low, middle, high = (percentile(sorted(seconds), percent) for percent in (25, 50, 75))

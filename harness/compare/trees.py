@@ -1,4 +1,5 @@
-"""The sides as git work trees, `.compare/base` and `.compare/head`, which are kept with their compiled kernels.
+"""The sides as git work trees, `.compare/base` and `.compare/head`, which later comparisons reuse with their compiled
+kernels.
 
 The current work tree is also turned into a commit, which no branch contains: edits made during a comparison do not
 change what is measured.
@@ -20,13 +21,13 @@ from typing import IO, Literal
 
 from deltamark.datagen.scratch import scratch
 from deltamark.errors import DeltamarkError
-from deltamark.harness.compare.layouts import LAYOUTS, Layout, Suite
+from deltamark.harness.compare.layouts import LAYOUTS, ComparedSuite, Layout
 
 SideName = Literal["base", "head"]
 
 DIRECTORY = ".compare"
 LOCK_TIMEOUT_S, LOCK_POLL_S = 2.0, 0.1
-"""The time that git may outlive a killed comparison, which was always enough in trials, and the interval of looks."""
+"""The time that git may outlive a killed comparison, which was always enough in trials, and the poll interval."""
 
 REFERENCE_PREFIXES = ("refs/heads", "refs/remotes", "refs/tags")
 COMMITTER = {f"GIT_{role}_{field}": "compare" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
@@ -40,13 +41,13 @@ class Tree:
     name: SideName
     commit: str
     label: str
-    """The name and the commit as a reader sees them: `base (main, 0b7d7d8a1c2f)`."""
+    """The name and the commit for readers: `base (main, 0b7d7d8a1c2f)`."""
     root: Path
     layout: Layout
 
 
 @contextmanager
-def trees(repository: Path, base: str, head: str, *, suite: Suite) -> Iterator[tuple[Tree, Tree]]:
+def trees(repository: Path, base: str, head: str, *, suite: ComparedSuite) -> Iterator[tuple[Tree, Tree]]:
     """Check out two commits that can measure a suite; an empty `head` is the current work tree.
 
     No other comparison may run at the same time.
@@ -105,7 +106,7 @@ class Checkout:
 
     repository: Path
     lock: int
-    suite: Suite
+    suite: ComparedSuite
 
     def tree(self, name: SideName, commit: str, reference: str) -> Tree:
         root = self.repository / DIRECTORY / name
@@ -135,7 +136,7 @@ class Checkout:
         git(directory, *words, inherited=[self.lock])
 
 
-def _layout(root: Path, suite: Suite, label: str) -> Layout:
+def _layout(root: Path, suite: ComparedSuite, label: str) -> Layout:
     """Return the newest known layout that fits a work tree."""
     for layout in LAYOUTS[suite]:
         if layout.fits(root):

@@ -5,7 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from datetime import date
+from decimal import Decimal
+from typing import ClassVar, Generic, Literal, TypeVar
+
+import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
@@ -21,11 +25,14 @@ Output = Literal["stream", "batches", "answers"]
 Inputs = Mapping[str, tuple[str, ...]]
 """The relations that an engine is fed, each with the columns that the engine reads."""
 
-Sink = Callable[[Any], None]
+Sink = Callable[[Batch | pa.Table], None]
 """A receiver of changes: `Batch` objects from an engine with a stream, Arrow tables from one with batches."""
 
-Row = tuple[Any, ...]
-Report = Callable[[int, int], None]
+Value = int | Decimal | date | str | float | None
+Row = tuple[Value, ...]
+CountReport = Callable[[int, int], None]
+"""Receives the number of rounds or checks that are done, and the planned number."""
+
 Prepared = TypeVar("Prepared")
 
 TOLERANCE = 1e-14
@@ -67,7 +74,7 @@ class Capabilities:
 
 
 class Engine(ABC):
-    """An engine that is open with the query of a cell, at some position of the cell's workload.
+    """An engine that has opened the query of a cell, at a position in the cell's workload.
 
     The harness alternates `take`, which makes a batch ready, and `apply` (timed) or `load` (not timed).
     """
@@ -95,14 +102,14 @@ class Engine(ABC):
 
     @abstractmethod
     def apply(self) -> int:
-        """Apply the batch that was taken; return the number of changes of the answer, or of rows of a new answer."""
+        """Apply the taken batch; return the number of changes of the answer, or of rows of a new answer."""
 
     def load(self) -> None:
-        """Apply the batch that was taken; the output may be skipped."""
+        """Apply the taken batch; the output may be skipped."""
         self.apply()
 
     def finish(self) -> None:  # noqa: B027 (most store no changes)
-        """Hand changes that are still stored to the sink. The harness calls this after the last batch."""
+        """Pass stored changes to the sink. The harness calls this after the last batch."""
 
     def state_rows(self) -> int:
         """Return the number of rows that the engine keeps; 0 if it does not report them."""
@@ -135,7 +142,7 @@ class StreamEngine(Engine):
     """The columns of the answer, or of its differences in a variant that emits those."""
 
     @abstractmethod
-    def changes(self, rounds: int, report: Report) -> Iterator[Batch]:
+    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
         """Run the workload up to a number of rounds; yield all changes in order of time. Each batch has whole times."""
 
     @staticmethod
@@ -153,6 +160,24 @@ class AnswerEngine(Engine):
 
     @abstractmethod
     def answer(self) -> list[Row]: ...
+
+
+class RecomputingEngine(FedEngine[Prepared], AnswerEngine):
+    """An engine without incremental maintenance: it stores the rows, and runs the query again after each batch.
+
+    In every workload the rows that arrive first leave first, so each relation needs only two counts.
+    """
+
+    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, inputs: Inputs) -> None:
+        self.feed = feed_of(cell, dataset, work, inputs)
+        self._arrived, self._left = dict.fromkeys(inputs, 0), dict.fromkeys(inputs, 0)
+
+    def apply(self) -> int:
+        self.load()
+        return len(self.answer())
+
+    def state_rows(self) -> int:
+        return sum(self._arrived.values()) - sum(self._left.values())
 
 
 def feed_of(cell: Cell, dataset: Dataset, work: Workload, inputs: Inputs, until: int | None = None) -> Feed:

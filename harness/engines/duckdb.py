@@ -1,8 +1,6 @@
-"""DuckDB without incremental maintenance: rows are appended and deleted as the workload says, and after every physical
-batch the query runs again as a prepared statement, and its answer is fetched.
-
-In every workload the rows that arrive first leave first, so rows are numbered in the order of arrival and deleted by
-number.
+"""DuckDB without incremental maintenance: the workload's rows are appended and deleted, and after every physical
+batch the query runs again as a prepared statement, and its answer is fetched. Rows are numbered in the order of
+arrival, and deleted by number.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.schema import Relation, RelationName, relation
 from deltamark.datagen.workload import Workload
-from deltamark.harness.engines.base import AnswerEngine, Capabilities, FedEngine, Row, Sink, feed_of
-from deltamark.harness.engines.duckdb_tables import reads
+from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
+from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.sql_rows import SqlRows
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
 
 ROW_NUMBER = "row_number_"
 TYPES = {"int": "BIGINT", "decimal": "DECIMAL(15, 2)", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR"}
@@ -36,18 +33,17 @@ class TableDelta:
     leaving: int
 
 
-class DuckDBEngine(FedEngine[list[TableDelta]], AnswerEngine):
+class DuckDBEngine(RecomputingEngine[list[TableDelta]]):
     """DuckDB in this process, with as many threads as the cell has workers."""
 
     name = "duckdb"
     capabilities = Capabilities(output="answers", recomputes=True)
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
-        del sink  # it has no changes
-        inputs = reads(cell.sql, query(cell.query).relations)
-        self.feed = feed_of(cell, dataset, work, inputs)
+        del sink  # an engine with whole answers has no changes
+        inputs = sql_inputs(cell)
+        super().__init__(cell, dataset, work, inputs)
         self._rows = SqlRows(dataset)
-        self._arrived, self._left = dict.fromkeys(inputs, 0), dict.fromkeys(inputs, 0)
         self._connection = duckdb.connect(config={"threads": cell.workers})
         for name, columns in inputs.items():
             self._connection.execute(_create(relation(name), columns))
@@ -65,10 +61,6 @@ class DuckDBEngine(FedEngine[list[TableDelta]], AnswerEngine):
         self._arrived[delta.relation] = stop = first + arriving
         numbered = table.append_column(ROW_NUMBER, pa.array(np.arange(first, stop)))
         return TableDelta(delta.relation, numbered, len(arrives) - arriving)
-
-    def apply(self) -> int:
-        self.load()
-        return len(self.answer())
 
     def load(self) -> None:
         for delta in self.batch:
@@ -88,9 +80,6 @@ class DuckDBEngine(FedEngine[list[TableDelta]], AnswerEngine):
 
     def answer(self) -> list[Row]:
         return self._connection.execute("EXECUTE maintained").fetchall()
-
-    def state_rows(self) -> int:
-        return sum(self._arrived.values()) - sum(self._left.values())
 
     def close(self) -> None:
         self._connection.close()

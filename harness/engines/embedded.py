@@ -15,7 +15,16 @@ from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.workload import Workload
-from deltamark.harness.engines.base import Capabilities, Engine, FedEngine, Inputs, Report, Sink, StreamEngine, feed_of
+from deltamark.harness.engines.base import (
+    Capabilities,
+    CountReport,
+    Engine,
+    FedEngine,
+    Inputs,
+    Sink,
+    StreamEngine,
+    feed_of,
+)
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.measure.cell import Cell
@@ -63,7 +72,7 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], StreamEngine):
     def close(self) -> None:
         self._dataflow.close()
 
-    def changes(self, rounds: int, report: Report) -> Iterator[Batch]:
+    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
         feed = feed_of(self._cell, self._dataset, self._work, self._dataflow.inputs, rounds)
         yield self._dataflow.feed({})
         while not feed.done:

@@ -1,4 +1,4 @@
-"""External engines: programs that the harness starts and talks to over pipes.
+"""External engines: programs that exchange lines of JSON and Arrow streams with the harness over pipes.
 
 The harness writes requests to the standard input of the program: a line of JSON, and after `feed` one Arrow IPC stream
 for each relation. The program replies to each request on its standard output with a line of JSON, and after `feed` with
@@ -18,7 +18,6 @@ types; the sum of all replies up to a feed is the answer after it. `examples/rec
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -26,8 +25,8 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from deltamark.datagen.dataset import Dataset
@@ -36,16 +35,20 @@ from deltamark.datagen.schema import relation
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import Capabilities, FedEngine, Sink, feed_of
-from deltamark.harness.engines.duckdb_tables import reads
+from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.sql_rows import ARROW_NAMES, SqlRows
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.client import ONE_THREAD
-from deltamark.queries.catalogue import query
+from deltamark.harness.measure.client import ONE_THREAD, shut_down
 
 PROTOCOL_VERSION = 1
 
-SHUTDOWN_TIMEOUT_S = 5.0
-"""The time that a program has to end after `close`, before it is killed. Not measured."""
+
+class ProgramReply(msgspec.Struct, frozen=True):
+    """The reply to a request."""
+
+    error: str | None = None
+    """The reason why the program cannot fulfil the request."""
+    rows: int = 0
 
 
 class ExternalEngine(FedEngine[dict[str, pa.RecordBatch]]):
@@ -56,7 +59,7 @@ class ExternalEngine(FedEngine[dict[str, pa.RecordBatch]]):
     capabilities = Capabilities(output="batches")
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
-        inputs = reads(cell.sql, query(cell.query).relations)
+        inputs = sql_inputs(cell)
         self.feed = feed_of(cell, dataset, work, inputs)
         self._rows, self._engine, self._sink = SqlRows(dataset), cell.engine, sink
         own = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
@@ -93,45 +96,37 @@ class ExternalEngine(FedEngine[dict[str, pa.RecordBatch]]):
         return int(changes.num_rows)
 
     def state_rows(self) -> int:
-        return int(self._request({"do": "state"})["rows"])
+        return self._request({"do": "state"}).rows
 
     def close(self) -> None:
-        """Ask the program to end, and kill it if it does not."""
+        """Send `close` to the program, and kill it if it does not end."""
         assert self._process.stdin
-        assert self._process.stdout
         with suppress(BrokenPipeError):
             self._process.stdin.write(b'{"do": "close"}\n')
             self._process.stdin.flush()
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(SHUTDOWN_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+        shut_down(self._process)
 
-    def _request(self, request: dict[str, Any], *streams: pa.RecordBatch) -> dict[str, Any]:
+    def _request(self, request: dict[str, object], *streams: pa.RecordBatch) -> ProgramReply:
         try:
             assert self._process.stdin
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
             for batch in streams:
                 with pa.ipc.new_stream(self._process.stdin, batch.schema) as writer:
                     writer.write_batch(batch)
             self._process.stdin.flush()
-            return self._reply(request["do"])
+            reply = self._reply()
         except (OSError, ValueError, pa.ArrowInvalid) as error:
             raise self._failure(request["do"], error) from error
-
-    def _reply(self, request: str) -> dict[str, Any]:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        reply: dict[str, Any] = json.loads(line) if line else {"error": "it has ended"}
-        if "error" in reply:
-            raise self._failure(request, reply["error"])
+        if reply.error is not None:
+            raise self._failure(request["do"], reply.error)
         return reply
 
-    def _failure(self, request: str, problem: object) -> DeltamarkError:
+    def _reply(self) -> ProgramReply:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        return msgspec.json.decode(line, type=ProgramReply) if line else ProgramReply(error="the program has ended")
+
+    def _failure(self, request: object, problem: object) -> DeltamarkError:
         remedy = "harness/engines/external.py describes the protocol"
         return DeltamarkError(f"{self._engine} failed to {request}", problem, remedy)
 

@@ -1,4 +1,4 @@
-"""The engines by name. Other modules ask for an engine's capabilities, and never compare its name."""
+"""The engines by name. Other modules look up an engine's capabilities, and never compare its name."""
 
 from __future__ import annotations
 

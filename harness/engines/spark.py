@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from deltamark.datagen.schema import relation
 from deltamark.datagen.spark.session import deaths, scratch
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.base import Capabilities, Report, Sink, StreamEngine, feed_of
+from deltamark.harness.engines.base import Capabilities, CountReport, Sink, StreamEngine, feed_of
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.spark_feed import FeedSource
 from deltamark.harness.engines.spark_session import on_master
@@ -31,9 +31,9 @@ PIECE_ROWS = 1 << 20
 
 
 class SparkEngine(StreamEngine):
-    """The engine on Spark: the workers of a cell are shards, and Spark goes from batch to batch by itself.
+    """The engine on Spark: the workers of a cell are shards, and Spark starts each batch by itself.
 
-    The time of a batch is the time from the end of the batch before to its own end.
+    The time of a batch runs from the end of the previous batch to its own end.
     """
 
     name = "spark"
@@ -49,8 +49,8 @@ class SparkEngine(StreamEngine):
         self._progress: Iterator[CompletedBatch]
         self._pending: int
         """The changes of finished batches that no call of `apply` has returned."""
-        self.reports: list[dict[str, Any]] = []
-        """Spark's reports of the batches that are done."""
+        self.reports: list[dict[str, object]] = []
+        """Spark's reports of the finished batches."""
 
     @classmethod
     def open(cls, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> SparkEngine:
@@ -110,7 +110,7 @@ class SparkEngine(StreamEngine):
         for changes in _pieces(self._query.changes()):
             self._sink(changes)
 
-    def changes(self, rounds: int, report: Report) -> Iterator[Batch]:
+    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
         with deaths():
             running = self.start(rounds)
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltamark.datagen.spark.session import QUICK, session
 
@@ -22,18 +22,17 @@ class Sessions:
 
     def __init__(self) -> None:
         self._master = ""
-        self._spark: Any = None
+        self._spark: SparkSession | None = None
         self._open = ExitStack()
         atexit.register(self.close)
 
     def on(self, master: str, jvm: str = QUICK) -> SparkSession:
         """Return the session on a master. jvm: the options of a JVM that is started for it."""
-        if master != self._master or self._spark.sparkContext._jsc is None:  # noqa: SLF001 (None: it was stopped)
-            self.close()
-            self._spark = self._open.enter_context(session(master, SETTINGS, jvm))
-            self._master = master
-        spark: SparkSession = self._spark
-        return spark
+        if self._spark is not None and master == self._master and _runs(self._spark):
+            return self._spark
+        self.close()
+        self._spark, self._master = self._open.enter_context(session(master, SETTINGS, jvm)), master
+        return self._spark
 
     def close(self) -> None:
         self._master = ""
@@ -41,6 +40,10 @@ class Sessions:
 
 
 SESSIONS = Sessions()
+
+
+def _runs(spark: SparkSession) -> bool:
+    return spark.sparkContext._jsc is not None  # noqa: SLF001 (pyspark has no other test)
 
 
 def on_master(master: str, shards: int, jvm: str = QUICK) -> SparkSession:

@@ -1,8 +1,8 @@
 """Spark SQL without incremental maintenance: rows are appended to Parquet files; after every physical batch the query
-runs again over the rows that have not left, and its answer is fetched.
+runs again over the live rows, and its answer is fetched.
 
-As for DuckDB (harness/engines/duckdb.py), the rows that arrive first leave first. The cost of Spark itself is kept low:
-executors write the files, one job appends a whole batch, and adaptive planning during the query is off.
+The cost of Spark itself is kept low: executors write the files, one job appends a whole batch, and adaptive planning
+during the query is off.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from deltamark.datagen.feed import Delta
 from deltamark.datagen.schema import Kind, RelationName, relation
 from deltamark.datagen.spark.session import ONE_CORE, scratch
 from deltamark.datagen.workload import Workload
-from deltamark.harness.engines.base import AnswerEngine, Capabilities, FedEngine, Row, Sink, feed_of
+from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
 from deltamark.harness.engines.duckdb import ROW_NUMBER
-from deltamark.harness.engines.duckdb_tables import reads
+from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.spark_session import on_master
 from deltamark.harness.engines.sql_rows import SqlRows
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
 
 TYPES: dict[Kind, str] = {
     "int": "bigint", "decimal": "decimal(15,2)", "date": "date", "code": "string", "text": "string",
@@ -48,7 +47,7 @@ class FileDelta:
 
 
 @dataclass(frozen=True)
-class Append:
+class AppendTask:
     """A task of an executor that writes a piece of the arriving rows: one file for each relation."""
 
     data: str
@@ -82,21 +81,20 @@ def _opened(directory: str) -> Dataset:
     return Dataset.open(Path(directory))
 
 
-class SparkSqlEngine(FedEngine[tuple[FileDelta, ...]], AnswerEngine):
+class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
     """Spark SQL over Parquet files, with as many tasks as the cell has workers."""
 
     name = "spark-sql"
     capabilities = Capabilities(output="answers", recomputes=True, has_session=True, tolerance=TOLERANCE)
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
-        del sink  # it has no changes
-        self._inputs = reads(cell.sql, query(cell.query).relations)
-        self.feed = feed_of(cell, dataset, work, self._inputs)
+        del sink  # an engine with whole answers has no changes
+        self._inputs = sql_inputs(cell)
+        super().__init__(cell, dataset, work, self._inputs)
         self._data, self._sql, self._tasks = str(dataset.directory.resolve()), cell.sql, cell.workers
         self._spark = on_master(cell.master, cell.workers, ONE_CORE)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(cell.workers))
         self._spark.conf.set("spark.sql.adaptive.enabled", "false")
-        self._arrived, self._left = dict.fromkeys(self._inputs, 0), dict.fromkeys(self._inputs, 0)
         self._files = scratch()
         for name in self._inputs:
             (self._files / name).mkdir()
@@ -104,12 +102,8 @@ class SparkSqlEngine(FedEngine[tuple[FileDelta, ...]], AnswerEngine):
     def prepare(self, deltas: list[Delta]) -> tuple[FileDelta, ...]:
         return tuple(map(_file_delta, deltas))
 
-    def apply(self) -> int:
-        self.load()
-        return len(self.answer())
-
     def load(self) -> None:
-        append = Append(self._data, self._files, self.batch, self._inputs, self._tasks)
+        append = AppendTask(self._data, self._files, self.batch, self._inputs, self._tasks)
         self._spark.range(self._tasks, numPartitions=self._tasks).mapInArrow(append, "id bigint").count()
         for delta in self.batch:
             self._arrived[delta.name] += len(delta.arriving)
@@ -121,9 +115,6 @@ class SparkSqlEngine(FedEngine[tuple[FileDelta, ...]], AnswerEngine):
             live = rows.where(f"{ROW_NUMBER} >= {self._left[name]}") if self._left[name] else rows
             live.createOrReplaceTempView(name)
         return [tuple(row) for row in self._spark.sql(self._sql).collect()]
-
-    def state_rows(self) -> int:
-        return sum(self._arrived.values()) - sum(self._left.values())
 
     def close(self) -> None:
         shutil.rmtree(self._files, ignore_errors=True)

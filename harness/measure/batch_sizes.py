@@ -23,6 +23,6 @@ SMALL: tuple[Batching, ...] = ((1, 1), (1, 10), (1, 100))
 CROSSOVER: tuple[Batching, ...] = ((1000, 1), (100_000, 1), (1_000_000, 1))
 """The batchings that compare maintaining with recomputing: one answer per batch."""
 ON_SPARK: tuple[Batching, ...] = ((100_000, 1), (1_000_000, 1))
-"""The batchings that compare Spark with one worker, and with recomputing on Spark. Any batch takes Spark about
-a second.
+"""The batchings that compare Spark with one worker, and with recomputing on Spark, which needs about a second for
+any batch.
 """

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
 
 from deltamark.queries.catalogue import parameters, query
 from deltamark.queries.query import Parameters
+
+DEFAULT_ENGINE = "embedded"
+"""The engine of a cell that names none."""
 
 ALL = 1 << 40
 """The size of a physical batch that takes the whole stream: more logical batches than any stream has."""
@@ -26,7 +28,7 @@ class Cell:
     variant: str = ""
     """Empty for the default variant."""
     workers: int = 1
-    engine: str = "embedded"
+    engine: str = DEFAULT_ENGINE
     seed: int | None = None
     given: tuple[tuple[str, str], ...] = ()
     """Parameters of the query, unparsed."""
@@ -34,6 +36,8 @@ class Cell:
     """The Spark master; empty for a local cluster with one single-core executor per worker."""
     checkpoint: str = ""
     """The directory of a Spark query's checkpoints; empty for a temporary one."""
+
+    but = replace
 
     @property
     def parameters(self) -> Parameters:
@@ -43,17 +47,14 @@ class Cell:
     def sql(self) -> str:
         return query(self.query).oracle(self.parameters)
 
-    def but(self, **changed: Any) -> Cell:
-        return replace(self, **changed)
-
     @property
     def row(self) -> str:
-        """The name that it shares with the same query and workload in other batchings."""
+        """The name of the cells with the same query and workload, in all batchings."""
         return self.query if self.workload == "insert" else f"{self.query} {self.workload}"
 
     @property
     def place(self) -> str:
-        """The name within its row."""
+        """The name of the cell within its row."""
         return f"{self.logical}x{self.physical}"
 
     @property
@@ -65,7 +66,7 @@ class Cell:
         settings = {
             "sf": self.sf, "workload": self.workload, "logical": str(self.logical), "physical": batch(self.physical),
             "variant": self.variant, "workers": "" if self.workers == 1 else str(self.workers),
-            "engine": "" if self.engine == "embedded" else self.engine, "master": self.master,
+            "engine": "" if self.engine == DEFAULT_ENGINE else self.engine, "master": self.master,
             "seed": "" if self.seed is None else str(self.seed),
         }  # fmt: skip
         words = [word for setting, value in settings.items() if value for word in (f"--{setting}", value)]
@@ -98,7 +99,7 @@ class MotifCell:
 
     @property
     def again(self) -> str:
-        """The command that counts it again and compares with DuckDB."""
+        """The command that repeats the count and compares it with DuckDB's."""
         mode = f"--workload half --batch {self.batch}" if self.batch else "--static"
         return f"python -m harness motif {self.motif} --graph {self.graph} --orient {mode} --check 1"
 

@@ -47,7 +47,7 @@ class CellJob:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutput:
     """The output of a run, which must be the same in all runs of a cell. digest: empty if it is not known."""
 
     digest: str
@@ -78,7 +78,7 @@ def _measured(job: CellJob, dataset: Dataset, stages: Stages) -> CellReply:
         stages.begin()
         run, digest = _timed_run(job, dataset, work)
         runs.append(run)
-        outcome = Outcome(digest or (expected.digest if expected else ""), run.changes)
+        outcome = RunOutput(digest or (expected.digest if expected else ""), run.changes)
         expected = expected or outcome
         if outcome != expected:
             raise WrongError(f"run {len(runs)} has {_words(outcome)}; another run has {_words(expected)}")
@@ -86,7 +86,7 @@ def _measured(job: CellJob, dataset: Dataset, stages: Stages) -> CellReply:
     return _figures(job, runs, control, expected.digest)
 
 
-def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> Outcome | None:
+def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> RunOutput | None:
     """Run a cell without timing it, which compiles and loads its code; return the outcome if that run is checked."""
     engine = capabilities(job.cell.engine)
     if engine.has_session:
@@ -95,7 +95,7 @@ def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> Outcome | None:
         return None
     check = open_check(job.cell, dataset, work, job.answers)
     run = _run(job, dataset, work, check)
-    return Outcome(check.digest, run.changes)
+    return RunOutput(check.digest, run.changes)
 
 
 def _run(job: CellJob, dataset: Dataset, work: Workload, check: RunCheck | None) -> TimedRun:
@@ -144,7 +144,7 @@ def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) ->
         control=control, digest=digest, verified="oracle" if job.answers else "",
         seconds=[_nanoseconds(run.seconds) for run in runs], cpu=[_nanoseconds(run.cpu) for run in runs],
         cut=[_nanoseconds(run.cut) for run in runs],
-        tuples=best.tuples, changes=best.changes, batches=len(best.latencies), whole=best.fully_timed,
+        tuples=best.tuples, changes=best.changes, batches=len(best.latencies), fully_timed=best.fully_timed,
         latency={name: _nanoseconds(percentile(ordered, percent)) for name, percent in PERCENTILES.items()},
         trace=list(zip(best.loaded_by, map(_nanoseconds, best.latencies), strict=True)) if traced else [],
         state_rows=best.state_rows, state_bytes=max(run.state_bytes for run in runs),
@@ -152,7 +152,7 @@ def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) ->
     )  # fmt: skip
 
 
-def _words(outcome: Outcome) -> str:
+def _words(outcome: RunOutput) -> str:
     return f"{outcome.changes} changes ({outcome.digest})"
 
 

@@ -1,8 +1,8 @@
 """Work in a child process, so that a time limit, a crash or a kill ends this work alone.
 
-A child reports the begin of each stage, which has its own time limit, and its result; between stages it may wait for a
-signal to go on. A serving child is given one task after another. A child leads a process group: the processes that it
-starts end with it, and it ends with its parent. The directory of its temporary files is removed when it ends.
+A child reports the beginning of each stage, which has its own time limit, and its result; between stages it may wait
+for a signal to go on. A serving child receives one task after another. A child leads a process group: the processes
+that it starts end with it, and it ends with its parent. The directory of its temporary files is removed when it ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 from deltamark.dataflow.runtime.process_pool import end_with
 from deltamark.datagen import scratch
@@ -23,6 +23,7 @@ STAGE, RESULT, ERROR, WAITING = range(4)
 """The kinds of messages from a child, each sent with a value."""
 
 Result = TypeVar("Result")
+Task = TypeVar("Task")
 
 
 class AbandonedError(Exception):
@@ -44,17 +45,17 @@ class Stages:
         self._parent.send((STAGE, None))
 
     def wait(self) -> None:
-        """Wait until the parent asks for the result."""
+        """Wait until the parent requests the result."""
         self._parent.send((WAITING, None))
         self._parent.recv()
 
-    def serve(self, work: Callable[[Any], Any]) -> NoReturn:
-        """Send the result of `work(task)` for each task that the parent gives, until the process is killed."""
+    def serve(self, work: Callable[[Task], object]) -> NoReturn:
+        """Send the result of `work(task)` for each task from the parent, until the process is killed."""
         while True:
             self._parent.send((RESULT, work(self._parent.recv())))
 
 
-class Child(Generic[Result]):
+class ForkedChild(Generic[Result]):
     """A child at work. watched: a file whose end means that the result is no longer needed."""
 
     def __init__(self, work: Callable[[Stages], Result], watched: int | None = None) -> None:
@@ -69,30 +70,30 @@ class Child(Generic[Result]):
             os.setpgid(self._pid, self._pid)
         connection.close()
         self._sources: list[Connection | int] = [self._child, *([] if watched is None else [watched])]
-        self._state: tuple[int, Any] | None = None
-        """WAITING, RESULT with the result, or ERROR with the exception; None while the child works."""
+        self._state = STAGE
+        """The kind of the last message: STAGE while the child works."""
+        self._outcome: Result | Exception
 
     def reach(self, limit: float) -> None:
         """Let the child work until it waits or ends. limit: seconds for each stage."""
         try:
-            if self._state is None:
+            if self._state == STAGE:
                 self._listen(limit)
         except (LimitError, ChildProcessError) as error:
-            self._state = ERROR, error
+            self._state, self._outcome = ERROR, error
 
     def result(self, limit: float) -> Result:
         """Let the child work to its end; return its result. limit: seconds for each stage."""
         self._send(None)
-        while self._state is None or self._state[0] == WAITING:
+        while self._state in (STAGE, WAITING):
             self._listen(limit)
-        kind, value = self._state
-        if kind == ERROR:
-            raise value
-        return value
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
 
-    def serve(self, task: Any, limit: float) -> Result:
-        """Give a task to a serving child, whose work waits once; return the result."""
-        self._state = None
+    def serve(self, task: object, limit: float) -> Result:
+        """Send a task to a serving child, whose work waits once; return the result."""
+        self._state = STAGE
         self._send(task)
         self.reach(limit)
         return self.result(limit)
@@ -105,12 +106,12 @@ class Child(Generic[Result]):
         os.waitpid(self._pid, 0)
         scratch.remove(self._scratch)
 
-    def _send(self, message: Any) -> None:
+    def _send(self, message: object) -> None:
         with suppress(OSError):  # its end is an error of the next `_listen`
             self._child.send(message)
 
     def _listen(self, limit: float) -> None:
-        """Wait for the next message that is not the begin of a stage."""
+        """Wait for the next message that is not the beginning of a stage."""
         kind, deadline = STAGE, time.monotonic() + limit
         while kind == STAGE:
             ready = wait(self._sources, max(deadline - time.monotonic(), 0))
@@ -123,12 +124,12 @@ class Child(Generic[Result]):
             except (EOFError, OSError):
                 raise ChildProcessError(_ending(self._pid)) from None
             deadline = time.monotonic() + limit
-        self._state = kind, ChildProcessError(value) if kind == ERROR else value
+        self._state, self._outcome = kind, ChildProcessError(value) if kind == ERROR else value
 
 
 def run_in_child(work: Callable[[Stages], Result], limit: float, watched: int | None = None) -> Result:
     """Return the result of `work(stages)` in a child. limit: seconds for each stage."""
-    with closing(Child(work, watched)) as child:
+    with closing(ForkedChild(work, watched)) as child:
         return child.result(limit)
 
 
@@ -142,7 +143,7 @@ def _ending(pid: int) -> str:
     return f"ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
-def _run(work: Callable[[Stages], Any], connection: Connection, parent: int) -> NoReturn:
+def _run(work: Callable[[Stages], object], connection: Connection, parent: int) -> NoReturn:
     """Do the work of a child, and end it."""
     try:
         os.setpgid(0, 0)

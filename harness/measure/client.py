@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure import messages
 from deltamark.harness.measure.cell import AnyCell
+from deltamark.harness.measure.messages import CellT
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -23,7 +25,7 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JE_ARROW_MAL
 """The environment in which libraries start no thread pools, since the server forks."""
 
 SHUTDOWN_TIMEOUT_S = 5.0
-"""The time that a server has to end at the end of its input, before it is killed. Not measured."""
+"""The time that a server or program has to end at the end of its input, before it is killed. Not measured."""
 
 R = TypeVar("R", bound=messages.Reply)
 
@@ -44,7 +46,7 @@ class MeasurementClient:
         paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", spec.module, str(spec.directory.resolve())],
-            env=os.environ | ONE_THREAD | {"PYTHONPATH": paths}, text=True, start_new_session=True,
+            env=os.environ | ONE_THREAD | {"PYTHONPATH": paths}, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
         )  # fmt: skip
 
@@ -56,7 +58,7 @@ class MeasurementClient:
         return self._request(messages.AskRequest(cell, limit, tuple(rounds)), messages.AskReply)
 
     def cell(
-        self, request: messages.CellRequest[Any], beside: messages.CellRequest[Any] | None = None
+        self, request: messages.CellRequest[CellT], beside: messages.CellRequest[CellT] | None = None
     ) -> messages.CellReply:
         """Measure a cell. beside: the next request, whose check may run at the same time."""
         return self._request(replace(request, beside=beside), messages.CellReply)
@@ -65,20 +67,20 @@ class MeasurementClient:
         """Time a cell, and check nothing."""
         return self._request(messages.SampleRequest(cell, limit), messages.SampleReply)
 
-    def _request(self, request: messages.Request[Any], kind: type[R]) -> R:
+    def _request(self, request: messages.Request[CellT], kind: type[R]) -> R:
         assert self._process.stdin
         assert self._process.stdout
         try:
-            self._process.stdin.write(json.dumps(messages.encode(request)) + "\n")
+            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
         except BrokenPipeError:
-            line = ""
+            line = b""
         if not line:
             remedy = "run the same command again"
             raise DeltamarkError("the measuring process has ended", self._last_error(), remedy)
         try:
-            return messages.decode_reply(json.loads(line), kind)
+            return msgspec.json.decode(line, type=kind)
         except ValueError as error:
             remedy = "name commits that measure alike"
             raise DeltamarkError("the measuring process sent another message than expected", error, remedy) from error
@@ -91,20 +93,19 @@ class MeasurementClient:
 
     def close(self) -> None:
         """End the server, with the cell that it measures."""
-        assert self._process.stdin
-        assert self._process.stdout
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(SHUTDOWN_TIMEOUT_S)
-        except subprocess.TimeoutExpired:  # it may be compiling
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+        shut_down(self._process)
         self._errors.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+def shut_down(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipes of a process, which ends it; kill it if it does not end in time."""
+    assert process.stdin
+    assert process.stdout
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    try:
+        process.wait(SHUTDOWN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:  # a server may be compiling
+        process.kill()
+        process.wait()
+    process.stdout.close()

@@ -1,32 +1,30 @@
-"""CPU time and memory of this process and its descendants, from Linux's /proc; elsewhere memory is 0."""
+"""CPU time and memory of this process and its descendants. Memory that processes share is counted on Linux alone."""
 
 from __future__ import annotations
 
 import mmap
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 KIB = 1024
 
 
-def descendants(process: int | None = None) -> Iterator[int]:
+def descendants(process: int | None = None) -> list[psutil.Process]:
     """List the live descendants of a process; by default, of this process."""
-    process = os.getpid() if process is None else process
-    with suppress(OSError):
-        for task in Path(f"/proc/{process}/task").iterdir():
-            for child in map(int, (task / "children").read_text().split()):
-                yield child
-                yield from descendants(child)
+    with suppress(psutil.Error):
+        return list(psutil.Process(process).children(recursive=True))
+    return []
 
 
 def cpu_of_descendants() -> dict[int, float]:
     """Return the CPU seconds of each live descendant."""
-    return {process: _cpu(process) for process in descendants()}
+    return {process.pid: _cpu(process.pid) for process in descendants()}
 
 
 def cpu_since(before: Mapping[int, float]) -> float:
@@ -45,13 +43,14 @@ def _cpu(process: int) -> float:
 
 def memory() -> int:
     """Return the bytes of this process and its descendants, without mapped files."""
-    return sum(_field(process, "smaps_rollup", "Pss_Anon", "Pss_Shmem") for process in (os.getpid(), *descendants()))
+    processes = (os.getpid(), *(process.pid for process in descendants()))
+    return sum(_field(process, "smaps_rollup", "Pss_Anon", "Pss_Shmem") for process in processes)
 
 
 def peak() -> int:
     """Return the peak resident bytes of this process since `reset_peak`, plus the current bytes of its descendants."""
     own = _field(os.getpid(), "status", "VmHWM")
-    return own + sum(_field(process, "smaps_rollup", "Pss_Anon") for process in descendants())
+    return own + sum(_field(process.pid, "smaps_rollup", "Pss_Anon") for process in descendants())
 
 
 HUGE_PAGE_BYTES = 2 << 20
@@ -73,11 +72,11 @@ class PretouchedMemory:
         if hasattr(mmap, "MADV_HUGEPAGE"):
             self._memory.madvise(mmap.MADV_HUGEPAGE)
         np.frombuffer(self._memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
-        self._before = _resident()
+        self._before = self._resident()
 
     def release(self) -> None:
         """Release as much memory as the process has grown by, and RELEASED_AHEAD_BYTES for its next allocations."""
-        grown = _resident() - self._before + RELEASED_AHEAD_BYTES
+        grown = self._resident() - self._before + RELEASED_AHEAD_BYTES
         size = min(grown // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, self._left)
         if size > 0:
             self._left -= size
@@ -86,9 +85,9 @@ class PretouchedMemory:
     def close(self) -> None:
         self._memory.close()
 
-
-def _resident() -> int:
-    return _field(os.getpid(), "status", "VmRSS")
+    @staticmethod
+    def _resident() -> int:
+        return int(psutil.Process().memory_info().rss)
 
 
 def reset_peak() -> None:

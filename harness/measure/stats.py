@@ -27,7 +27,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-    """Return two order statistics between which the median lies with at least this confidence; None of too few values.
+    """Return two order statistics between which the median lies with at least this confidence; None for too few values.
 
     This inverts the sign test: the probability that fewer than k of n values lie below the median is the probability
     that fewer than k of n coins show heads. At 95%, 6 values are the fewest with an interval, and 9 the fewest whose

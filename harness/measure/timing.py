@@ -34,7 +34,7 @@ class TimedRun:
     tuples: int = 0
     changes: int = 0
     loaded: int = 0
-    """The rows that have arrived, in timed batches and between them."""
+    """The number of rows that have arrived, in timed batches and between them."""
     latencies: list[float] = field(default_factory=list)
     loaded_by: list[int] = field(default_factory=list)
     """The rows that have arrived by the end of each timed batch."""

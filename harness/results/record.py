@@ -1,21 +1,21 @@
 """Records: the measurement of one cell of the benchmark, or the reason why it failed. One JSON object a line.
 
-`cell` names what was measured and compares across time; `key` also covers the data, code and versions that measured it,
-and decides whether the cell is done. A change of a field's meaning raises VERSION, a change of how time is taken raises
+`cell` is the name of the measured work, and compares across time; `key` also covers the data, code and versions, and
+decides whether the cell is done. A change of a field's meaning raises VERSION, a change of how time is taken raises
 MEASURING. Some fields have another name in JSON, so that records of older commits stay readable.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, field, structs
 
 from deltamark.datagen.schema import scale_factor
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.results.json_types import check_fields, json_name, stored_as
+from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.queries.catalogue import query
 
 VERSION = 1
@@ -26,11 +26,16 @@ SPREAD = ("p50", "p95", "p99", "max")
 
 TPCH = "tpch"
 
+MAX_NUMBER = (1 << 63) - 1
+
+Count = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+Amount = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
+"""Seconds, or another number from 0 up. The limits are checked when a record is read."""
+
 Status = Literal["ok", "wrong", "failed", "timeout"]
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The code, versions and session that make a record; all but commit and session are part of its key."""
 
     code: str
@@ -39,33 +44,32 @@ class Origin:
     session: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """The part that the records of all suites share: the cell, its outcome, and what measured it."""
+class Record(Struct, frozen=True, kw_only=True):
+    """The common part of the records of all suites: the cell, its outcome, and the code and data behind it."""
 
     FILE: ClassVar[str]
 
     suite: str = TPCH
     status: Status = "ok"
     problem: str = ""
-    limit: float = 0.0
+    limit: Amount = 0.0
     """Seconds that a run may take (TPC-H), or the whole cell (other suites)."""
-    requested_runs: int = stored_as("asked", 0)
+    requested_runs: Count = field(name="asked", default=0)
     """Slow cells have fewer timed runs."""
     verified: str = ""
     """The check that the answer passed: `oracle` (DuckDB), `digest` (equal to an oracle-checked change stream), the
     name of another algorithm, or empty."""
-    control: float = 0.0
+    control: Amount = 0.0
     """Seconds of the fixed work of harness/measure/control_work.py, just before the cell."""
-    elapsed: float = stored_as("took", 0.0)
+    elapsed: Amount = field(name="took", default=0.0)
     """Seconds of the whole cell, warm-up and checks included."""
     data: str = ""
     code: str = ""
     versions: str = ""
     commit: str = ""
     session: str = ""
-    finished_at: str = stored_as("at", "")
-    version: int = VERSION
+    finished_at: str = field(name="at", default="")
+    version: Count = VERSION
     cell: str = ""
     key: str = ""
 
@@ -99,14 +103,14 @@ class Record:
         return None
 
     @property
-    def lines(self) -> list[dict[str, Any]]:
+    def lines(self) -> list[bytes]:
         """The JSON objects of the record."""
-        return [{json_name(each): getattr(self, each.name) for each in fields(self)}]
+        return [msgspec.json.encode(self)]
 
     @classmethod
-    def from_json(cls, raw: dict[str, Any]) -> Self:
+    def from_json(cls, line: bytes) -> Self:
         """Read a line; raise a ValueError unless it is valid."""
-        record = cls(**check_fields(raw, cls))
+        record = msgspec.json.decode(line, type=cls)
         record.check()
         return record
 
@@ -114,8 +118,7 @@ class Record:
         """Raise a ValueError if the values contradict each other."""
 
 
-@dataclass(frozen=True)
-class QueryRecord(Record):
+class QueryRecord(Record, frozen=True, kw_only=True):
     """The measurement of one query over one stream. Times are in seconds; lists have an entry per timed run."""
 
     FILE = "records.jsonl"
@@ -123,35 +126,35 @@ class QueryRecord(Record):
     query: str
     sf: str
     variant: str = ""
-    is_default: bool = stored_as("default", True)  # noqa: FBT003
+    is_default: bool = field(name="default", default=True)
     """Whether the variant is the query's default."""
     workload: str = "insert"
-    engine: str = "embedded"
-    logical: int = 1
-    physical: int = 1
-    workers: int = 1
-    sample: int = 0
+    engine: str = DEFAULT_ENGINE
+    logical: Count = 1
+    physical: Count = 1
+    workers: Count = 1
+    sample: Count = 0
     """The largest number of timed batches, which are spread over the stream; 0 for all."""
-    fully_timed: bool = stored_as("whole", True)  # noqa: FBT003
-    seconds: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
-    cut: list[float] = field(default_factory=list)
+    fully_timed: bool = field(name="whole", default=True)
+    seconds: list[Amount] = []
+    cpu: list[Amount] = []
+    cut: list[Amount] = []
     """The time for cutting batches, which `seconds` does not include."""
-    tuples: int = 0
-    changes: int = 0
-    batches: int = 0
-    latency: dict[str, float] = field(default_factory=dict)
+    tuples: Count = 0
+    changes: Count = 0
+    batches: Count = 0
+    latency: dict[str, Amount] = {}
     """The latency of a batch in the fastest run, by the names of SPREAD."""
-    trace: list[tuple[int, float]] = field(default_factory=list)
+    trace: list[tuple[Count, Amount]] = []
     """Per batch of the fastest run: the number of rows fed so far, and its latency. Empty if there are many batches."""
-    state_rows: int = 0
+    state_rows: Count = 0
     """0 for engines that do not report it."""
-    state_bytes: int = 0
-    peak_bytes: int = 0
+    state_bytes: Count = 0
+    peak_bytes: Count = 0
     digest: str = ""
-    oracle_seconds: float = stored_as("once", 0.0)
+    oracle_seconds: Amount = field(name="once", default=0.0)
     """The time of DuckDB for the query over all rows with one thread; 0 if it was not measured for this cell."""
-    measuring: int = MEASURING
+    measuring: Count = MEASURING
 
     def check(self) -> None:
         query(self.query)
@@ -186,7 +189,7 @@ class QueryRecord(Record):
         variant = "" if self.is_default else f" {self.variant}"
         work = "" if self.workload == "insert" else f" {self.workload}"
         workers = "" if self.workers == 1 else f" -w{self.workers}"
-        engine = "" if self.engine == "embedded" else f" {self.engine}"
+        engine = "" if self.engine == DEFAULT_ENGINE else f" {self.engine}"
         return f"{self.query}{variant}{work} {self.logical}x{self.physical}{workers}{engine}"
 
     @property
@@ -210,7 +213,7 @@ def blank_query_record(cell: Cell, sample: int, *, data: str, origin: Origin) ->
     return QueryRecord(
         query=cell.query, sf=cell.sf, variant=variant, is_default=variant == of_cell.default, workload=cell.workload,
         engine=cell.engine, logical=cell.logical, physical=cell.physical, workers=cell.workers, sample=sample,
-        cell=name, data=data, key=key_of(name, data, origin), **asdict(origin),
+        cell=name, data=data, key=key_of(name, data, origin), **structs.asdict(origin),
     )  # fmt: skip
 
 
@@ -246,12 +249,10 @@ def of_queries(records: Iterable[Record], sf: str) -> list[QueryRecord]:
     return [record for record in records if isinstance(record, QueryRecord) and record.sf == sf]
 
 
-def to_lines(record: Record) -> str:
-    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in record.lines)
+class _Versioned(Struct):
+    version: int | None = None
 
 
-def parsed(kind: type[AnyRecord], raw: Any) -> AnyRecord | None:
+def from_line(kind: type[AnyRecord], line: bytes) -> AnyRecord | None:
     """Read a record; return None for another version, and raise a ValueError unless it is valid."""
-    if not isinstance(raw, dict):
-        raise ValueError(f"{type(raw).__name__} is not an object")  # noqa: TRY004 (one class for all faults)
-    return kind.from_json(raw) if raw.get("version") == VERSION else None
+    return kind.from_json(line) if msgspec.json.decode(line, type=_Versioned).version == VERSION else None

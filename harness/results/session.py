@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict, cast
+from typing import NotRequired, TypedDict
 
-from deltamark.harness.results.json_types import check
+from deltamark.harness.results.record import Amount, Count
 
 
 class Facts(TypedDict):
     """The description of a machine: see harness/results/machine.py."""
 
     cpu: str
-    cores: int
-    usable: int
+    cores: Count
+    usable: Count
     caches: str
     governor: str
-    memory_gb: int
+    memory_gb: Count
     kernel: NotRequired[str]
     system: str
     limits: str
-    load: float
+    load: Amount
 
 
 class Header(TypedDict):
@@ -30,10 +30,4 @@ class Header(TypedDict):
     java: str
     commit: str
     argv: str
-    load_after: NotRequired[float]
-
-
-def header_from_json(raw: Any) -> Header:
-    """Read a header; raise a ValueError unless it is valid."""
-    check(raw, Header, "the header")
-    return cast("Header", raw)
+    load_after: NotRequired[Amount]

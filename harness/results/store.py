@@ -6,17 +6,19 @@ A crash can only cut off the last line; readers skip it, and the next writer rem
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
+
+import msgspec
 
 from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.results.record import AnyRecord, QueryRecord, Record, parsed, to_lines
-from deltamark.harness.results.session import Header, header_from_json
+from deltamark.harness.results.record import AnyRecord, QueryRecord, Record, from_line
+from deltamark.harness.results.session import Header
 from deltamark.harness.results.table_record import TableRecord, merged
 
 RECORDS, FINDINGS, SESSIONS = QueryRecord.FILE, TableRecord.FILE, "sessions.jsonl"
@@ -38,11 +40,11 @@ class Writer:
         self._directory = directory
 
     def add(self, record: Record) -> None:
-        """Append a record; its lines are written at once, so that a cell has all of its rows or is measured again."""
-        self._append(record.FILE, to_lines(record))
+        """Append a record. Its lines are written at once, so a cell has all of its rows, or is measured again."""
+        self._append(record.FILE, record.lines)
 
-    def add_session(self, header: Mapping[str, Any]) -> None:
-        self._append(SESSIONS, json.dumps(header, separators=(",", ":")) + "\n")
+    def add_session(self, header: Header) -> None:
+        self._append(SESSIONS, [msgspec.json.encode(header)])
 
     def take_stop(self) -> bool:
         """Remove the file STOP here or in the parent directory; return whether there was one."""
@@ -51,10 +53,10 @@ class Writer:
             path.unlink(missing_ok=True)
         return bool(paths)
 
-    def _append(self, name: str, lines: str) -> None:
+    def _append(self, name: str, lines: Iterable[bytes]) -> None:
         path = self._directory / name
         with naming(path), _open(path) as file:
-            file.write(lines)
+            file.write(b"".join(line + b"\n" for line in lines))
             file.flush()
             os.fsync(file.fileno())
 
@@ -80,11 +82,11 @@ def writing(directory: Path) -> Iterator[Writer]:
         yield writer
 
 
-def _open(path: Path) -> IO[str]:
+def _open(path: Path) -> IO[bytes]:
     """Open a file for appending after its last complete line."""
     if path.exists() and not _ends_with_newline(path):
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
-    return path.open("a", encoding="utf-8")
+    return path.open("ab")
 
 
 def _ends_with_newline(path: Path) -> bool:
@@ -102,9 +104,9 @@ def read(directory: Path) -> StoredRecords:
     return StoredRecords([*queries, *merged(rows)], foreign_queries + foreign_rows)
 
 
-def read_lines(lines: Iterable[str | bytes], path: Path, kind: type[AnyRecord]) -> tuple[list[AnyRecord], int]:
+def read_lines(lines: Iterable[bytes], path: Path, kind: type[AnyRecord]) -> tuple[list[AnyRecord], int]:
     """Read records from lines; return them and the number of lines of other versions. Errors name the path."""
-    of_lines = list(_parsed(lines, path, lambda raw: parsed(kind, raw)))
+    of_lines = list(_parsed(lines, path, partial(from_line, kind)))
     records = [record for record in of_lines if record is not None]
     return records, len(of_lines) - len(records)
 
@@ -112,7 +114,9 @@ def read_lines(lines: Iterable[str | bytes], path: Path, kind: type[AnyRecord]) 
 def sessions(directory: Path) -> dict[str, Header]:
     """Read the headers of all sessions of a machine, by id."""
     path = directory / SESSIONS
-    return {header["session"]: header for header in _parsed(_lines(path), path, header_from_json)}
+    return {
+        header["session"]: header for header in _parsed(_lines(path), path, partial(msgspec.json.decode, type=Header))
+    }
 
 
 def _read(path: Path, kind: type[AnyRecord]) -> tuple[list[AnyRecord], int]:
@@ -127,11 +131,10 @@ def _lines(path: Path) -> list[bytes]:
         return []
 
 
-def _parsed(lines: Iterable[str | bytes], path: Path, read: Callable[[Any], Parsed]) -> Iterator[Parsed]:
+def _parsed(lines: Iterable[bytes], path: Path, read: Callable[[bytes], Parsed]) -> Iterator[Parsed]:
     for number, line in enumerate(lines, 1):
         try:
-            text = line if isinstance(line, str) else line.decode()
-            yield read(json.loads(text))
+            yield read(line)
         except (ValueError, RecursionError, DeltamarkError) as error:
             remedy = "remove that line, or move the file away"
             raise DeltamarkError("not a record", f"{path}, line {number}: {error}", remedy) from error

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Self
+from typing import Annotated, Self
 
-from deltamark.harness.results.json_types import check_fields, json_name, stored_as
-from deltamark.harness.results.record import Record, latest
+import msgspec
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
-Figures = dict[str, list[float]]
+from deltamark.harness.results.record import Amount, Count, Record, latest
+
+Figures = dict[str, Annotated[list[Count | Amount], Meta(min_length=1)]]
 """Seconds, bytes and counts by name; a list has an entry per timed run."""
 
 
@@ -18,11 +21,10 @@ class AbsentFigureError(KeyError):
     """A row of an older version lacks a figure."""
 
 
-@dataclass(frozen=True)
-class TableRow:
-    name: str = stored_as("row")
-    figures: Figures = field(default_factory=dict)
-    note: str = stored_as("said", "")
+class TableRow(Struct, frozen=True):
+    name: str = field(name="row")
+    figures: Figures = {}
+    note: str = field(name="said", default="")
     """A text to show beside the figures."""
 
     def least(self, figure: str) -> float:
@@ -31,34 +33,26 @@ class TableRow:
         return min(self.figures[figure])
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableRecord(Record):
+class TableRecord(Record, frozen=True, kw_only=True):
     """The rows that one cell has yielded. A cell that failed has a single row without figures."""
 
     FILE = "findings.jsonl"
 
-    dataset: str = stored_as("of", "")
+    dataset: str = field(name="of", default="")
     """The data that was measured: a graph, or TPC-H at a scale factor."""
     table: str = ""
     rows: tuple[TableRow, ...] = ()
 
     @property
-    def lines(self) -> list[dict[str, Any]]:
-        (header,) = super().lines
-        header.pop("rows")
-        return [{**header, **{json_name(each): getattr(row, each.name) for each in _ROW_FIELDS}} for row in self.rows]
+    def lines(self) -> list[bytes]:
+        header: dict[str, object] = msgspec.to_builtins(self)
+        rows: list[dict[str, object]] = msgspec.to_builtins(header.pop("rows"))
+        return [msgspec.json.encode(header | row) for row in rows]
 
     @classmethod
-    def from_json(cls, raw: dict[str, Any]) -> Self:
+    def from_json(cls, line: bytes) -> Self:
         """Read one row; see `merged`."""
-        row = TableRow(**check_fields(raw, TableRow))
-        for name, values in row.figures.items():
-            if not values:
-                raise ValueError(f"figures.{name} has no values")
-        return replace(cls(**check_fields(raw, cls)), rows=(row,))
-
-
-_ROW_FIELDS = fields(TableRow)
+        return replace(msgspec.json.decode(line, type=cls), rows=(msgspec.json.decode(line, type=TableRow),))
 
 
 def merged(records: Iterable[TableRecord]) -> Iterator[TableRecord]:

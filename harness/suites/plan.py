@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from deltamark.harness.results.record import Origin, Record
 
@@ -34,7 +36,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimated seconds of some cells, and the number of cells that it leaves out because none like it was
+    """The estimated seconds of some cells, and the number of cells without an estimate, because no similar cell was
     measured.
     """
 
@@ -53,7 +55,7 @@ class Plan:
 
     @cached_property
     def done(self) -> dict[str, Record]:
-        """The last records of all keys, as far as they took enough effort."""
+        """The last record of each key, if it took enough effort."""
         last = {record.key: record for record in self.known}
         return {key: record for key, record in last.items() if self.effort.is_met_by(record)}
 
@@ -65,8 +67,8 @@ class Plan:
         return replace(cell.blank(self.origin), requested_runs=self.effort.runs, limit=self.effort.limit)
 
     def estimate(self, cells: Iterable[BenchmarkCell], measured: Sequence[Record] = ()) -> Estimate:
-        """Estimate the time of cells: as before, else the mean of similar cells, else the default of the suite, else
-        the mean of this run.
+        """Estimate the time of cells: their last time, else the mean of similar cells, else the default of the suite,
+        else the mean of this run.
 
         measured: the records of this run, which are not among the known ones.
         """

@@ -1,11 +1,13 @@
-"""The runner: measures the remaining cells of a plan one by one, stores each record and reports it."""
+"""The runner: measures the remaining cells of a plan in order, stores each record and reports it."""
 
 from __future__ import annotations
 
 import datetime as dt
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from deltamark.harness.results.record import Record
 from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, Self
+
+import msgspec
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.console.table import Table
@@ -18,7 +20,7 @@ from deltamark.harness.suites.runner import CellMeasurer
 
 
 def refuse_others(suite: str, settings: Iterable[str], given: Iterable[str]) -> None:
-    """Raise an error if a given setting is not one of those of a suite."""
+    """Raise an error if a suite lacks one of the given settings."""
     for name in {*given} - {*settings}:
         known = ", ".join(sorted(each.upper() for each in settings))
         raise DeltamarkError(f"no setting of the suite {suite}", name.upper(), f"it has {known}")
@@ -42,10 +44,10 @@ class Suite(ABC):
         return {each.name for each in fields(cls)}
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> Suite:
+    def of(cls, given: Mapping[str, object]) -> Self:
         """Return the suite with the given settings; raise an error if it lacks one of them."""
         refuse_others(cls.NAME, cls.settings(), given)
-        return cls(**given)
+        return msgspec.convert(given, cls)
 
     @abstractmethod
     def make_data(self) -> None:
@@ -61,7 +63,7 @@ class Suite(ABC):
 
     @abstractmethod
     def measurer(self, plan: Plan) -> AbstractContextManager[CellMeasurer]:
-        """Open what measures the cells of a plan."""
+        """Open the measurer of the cells of a plan."""
 
     @classmethod
     @abstractmethod

@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
+from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure import child, control_work
@@ -35,7 +38,7 @@ class TableCell:
     measure: Callable[[], Iterable[TableRow]]
     """Yields rows with figures, or raises an error. Runs in the child."""
     prepare: Callable[[], object] = _nothing
-    """Reads and caches what several cells share. Runs in the parent."""
+    """Reads and caches the data that several cells share. Runs in the parent."""
     verified: str = ""
     """The check that every answer of `measure` has passed."""
 
@@ -47,13 +50,13 @@ class TableCell:
         name = " ".join(filter(None, (self.suite, self.dataset, self.table, self.part)))
         return TableRecord(
             suite=self.suite, dataset=self.dataset, table=self.table, rows=(TableRow(self.row_name),), cell=name,
-            data=self.data, key=key_of(name, self.data, origin), **asdict(origin),
+            data=self.data, key=key_of(name, self.data, origin), **structs.asdict(origin),
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ForkingMeasurer:
-    """Measures each cell in a child: a time-out, a crash or a lack of memory becomes its record."""
+    """Measures each cell in a child, so that a time-out, a crash or a lack of memory becomes the cell's record."""
 
     plan: Plan
 

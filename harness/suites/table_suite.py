@@ -1,4 +1,4 @@
-"""The base of suites whose cells yield rows: they are measured in children, and their tables are made per dataset."""
+"""The base of suites whose cells yield rows: children measure them, and each dataset has its own tables."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from deltamark.datagen.make import Wanted, make_data
 from deltamark.harness.chaos import processes
 from deltamark.harness.chaos.bench import BenchTrial
 from deltamark.harness.chaos.data import differences, digests
-from deltamark.harness.chaos.running import Command, run
+from deltamark.harness.chaos.running import Invocation, run
 from deltamark.harness.chaos.strike import SIGNALS, TARGETS, Strike
 from deltamark.harness.chaos.trial import attempt
 from deltamark.harness.cli.main import main
@@ -40,7 +40,7 @@ STAYS = "import os, time; os.fork() or os.setsid(); time.sleep(60)"
 def test_a_remaining_process_is_found_in_any_session(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "SHUTDOWN_TIMEOUT_S", 0.3)
     strike = Strike(0.5, signal.SIGKILL, "parent", 0.0)
-    outcome = run(Command(["python3", "-c", STAYS], tmp_path, tmp_path / "temporary"), 10.0, strike, 1.0)
+    outcome = run(Invocation(["python3", "-c", STAYS], tmp_path, tmp_path / "temporary"), 10.0, strike, 1.0)
     assert outcome.code == -signal.SIGKILL
     assert outcome.target == "SIGKILL to the parent"
     assert len(outcome.remaining) == 1
@@ -53,7 +53,7 @@ class LawBreaker:
     def __init__(self, directory):
         self.temporary = directory / "temporary"
         script = "import sys, time; open(sys.argv[1] + '/stray', 'w'); time.sleep(0.3); sys.exit('no')"
-        self.command = Command(["python3", "-c", script, str(self.temporary)], directory, self.temporary)
+        self.command = Invocation(["python3", "-c", script, str(self.temporary)], directory, self.temporary)
 
     def prepare(self):
         self.temporary.mkdir(exist_ok=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.report.page import ReportData

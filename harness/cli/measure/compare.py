@@ -32,9 +32,9 @@ from deltamark.harness.cli.sweep_options import rmat_scale
 from deltamark.harness.compare.cells import PHYSICAL, QUERIES, SCALE, SF, WORKLOADS, cells, motif_cells
 from deltamark.harness.compare.data import SideData
 from deltamark.harness.compare.gate import Gate
-from deltamark.harness.compare.layouts import Suite
+from deltamark.harness.compare.layouts import ComparedSuite
 from deltamark.harness.compare.side import opener
-from deltamark.harness.compare.summary import Header, as_markdown, as_text, verdict_line
+from deltamark.harness.compare.summary import ComparisonHeader, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.trees import DIRECTORY, Tree, trees
 from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
@@ -45,7 +45,7 @@ from deltamark.harness.measure.windows import checkpoints
 from deltamark.harness.results import machine
 from deltamark.harness.suites.suite import refuse_others
 
-SETTINGS: Mapping[Suite, tuple[str, ...]] = {
+SETTINGS: Mapping[ComparedSuite, tuple[str, ...]] = {
     "tpch": ("sf", "queries", "workload", "logical", "physical"),
     "graph": ("scale",),
 }
@@ -87,7 +87,7 @@ class OutputFiles:
     verdict: Path
 
     @classmethod
-    def of(cls, suite: Suite) -> OutputFiles:
+    def of(cls, suite: ComparedSuite) -> OutputFiles:
         directory = machine.ROOT / DIRECTORY
         return cls(directory / f"summary-{suite}.md", directory / f"verdict-{suite}.txt")
 
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         with ProgressLine() as progress:
             data = request.data.make(both, progress.report)
             outcome = Gate(request.cells, opener(data, args.timeout), control_work.seconds, progress.report).run()
-        header = Header(both[0].label, both[1].label, machine_line(facts), _command(args))
+        header = ComparisonHeader(both[0].label, both[1].label, machine_line(facts), _command(args))
         markdown = as_markdown(outcome, header)
         files.write(markdown, outcome.verdict)
         _publish(markdown)

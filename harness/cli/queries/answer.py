@@ -16,12 +16,13 @@ from decimal import Decimal
 
 from deltamark.datagen.workload import workload
 from deltamark.harness.check.change_stream import end_of, open_answer
-from deltamark.harness.check.decode import Value, answer_columns
+from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
 from deltamark.harness.console.console import say, write_csv
 from deltamark.harness.console.table import grid
+from deltamark.harness.engines.base import Value
 from deltamark.queries.catalogue import query
 
 Rows = Sequence[tuple[Value, ...]]

@@ -111,7 +111,7 @@ def changing(edges: Edges, batch: int, runs: int) -> Iterator[TableRow]:
 
 
 def hub(edges: Edges, variant: Variant) -> Iterator[TableRow]:
-    """Insert the vertices of a graph one by one, and count triangles by a variant."""
+    """Insert each vertex of a graph on its own, and count triangles by a variant."""
     count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}, variant).count()
     matches, measured = maintained(count, WORKLOADS["nodes"](edges, 1))
     agree(TRIANGLE, edges, matches, (BY_HAND, by_hand(TRIANGLE, edges)()))

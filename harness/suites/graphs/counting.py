@@ -27,15 +27,15 @@ Result = TypeVar("Result")
 MAX_CHANGES, MAX_BATCHES = 50_000, 2000
 """The limits of a changing workload: changes of edges, and batches."""
 
-REPEAT_SECONDS = 10.0
-"""The time after which no further run begins."""
+MAX_REPEAT_S = 10.0
+"""The time after which no further run begins. Not tuned."""
 
 
 def repeated(runs: int) -> Iterator[None]:
     """Iterate once per run; slow cells get fewer runs."""
     begun = time.monotonic()
     for number in range(runs):
-        if number and time.monotonic() - begun > REPEAT_SECONDS:
+        if number and time.monotonic() - begun > MAX_REPEAT_S:
             return
         yield
 
@@ -74,7 +74,7 @@ def agree(name: str, edges: Edges, matches: int, expected: tuple[str, int]) -> N
     other, right = expected
     if matches != right:
         actual = f"{matches:,} in {edges.name}, {other} {right:,}"
-        raise WrongAnswerError(f"wrong number of motifs {name}", actual, "ask DuckDB: python -m harness motif --help")
+        raise WrongAnswerError(f"wrong number of motifs {name}", actual, "compare with DuckDB: see motif --help")
 
 
 def churn(edges: Edges, batch: int) -> EdgeStream:

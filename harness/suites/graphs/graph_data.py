@@ -146,7 +146,7 @@ def _load(edges: Edges, _: int) -> EdgeStream:
 
 
 def _half(edges: Edges, size: int) -> EdgeStream:
-    """Preload most edges; then insert the others one by one, and delete the oldest after each."""
+    """Preload most edges; then alternately insert one of the others and delete the oldest."""
     first = len(edges) - max(len(edges) // LOADED_PER_HELD_BACK, 1)
     coming = np.arange(first, len(edges))
     rows = np.concatenate([np.arange(first), np.column_stack([coming, coming - first]).ravel()])
@@ -164,4 +164,4 @@ def _nodes(edges: Edges, size: int) -> EdgeStream:
 WORKLOADS: Mapping[str, Callable[[Edges, int], EdgeStream]] = {
     "load": _load, "insert": _insert, "half": _half, "nodes": _nodes,
 }  # fmt: skip
-"""All edges in one batch; batches of edges; most edges preloaded, then as many deleted as inserted; by vertices."""
+"""All edges in one batch; batches of edges; most edges preloaded, then equal insertions and deletions; by vertices."""

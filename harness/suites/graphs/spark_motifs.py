@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
+import msgspec
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
@@ -169,9 +170,10 @@ def index_placement(requested: Indexes, found: Collection, executor_bytes: int) 
 
 def executor_bytes(spark: SparkSession) -> int:
     """Return the memory of an executor."""
-    context: Any = spark.sparkContext
-    words = context.getConf().get("spark.executor.memory", "1g")
-    return int(context._jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(words))  # noqa: SLF001
+    words = spark.sparkContext.getConf().get("spark.executor.memory", "1g")
+    jvm = spark.sparkContext._jvm  # noqa: SLF001 (pyspark does not parse sizes)
+    assert jvm
+    return int(jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(words))
 
 
 def index_bytes(found: Collection) -> int:
@@ -218,24 +220,33 @@ class Counting:
     def total(self, spark: SparkSession, shards: int) -> int:
         """Count with a share of the first atom's rows per task."""
         parts = TASKS_PER_SHARD * shards
-        tasks = [{**asdict(self), "part": part, "parts": parts} for part in range(parts)]
-        return sum(run_tasks(spark, count_part, tasks))
+        tasks = [msgspec.to_builtins(Share(self, part, parts)) for part in range(parts)]
+        return sum(run_tasks(spark, count_share, tasks))
 
     def indexed(self) -> StaticMotif:
         pattern, edges = motif(self.motif), self.place.edges()
         return indexed(triangular(pattern, edges) if self.triangles else pattern, edges)
 
 
+@dataclass(frozen=True)
+class Share:
+    """A task of an executor: the share number `part` of the first atom's rows."""
+
+    counting: Counting
+    part: int
+    parts: int
+
+
 _indexes: dict[Counting, StaticMotif] = {}
 """The indexes of the last request to this process."""
 
 
-def count_part(task: dict[str, Any]) -> int:
-    """Count a share of the first atom's rows, on an executor."""
-    part, parts = task.pop("part"), task.pop("parts")
-    what = Counting(**{**task, "place": GraphLocation(**task["place"])})
-    if what not in _indexes:
+def count_share(task: object) -> int:
+    """Count the matches of a `Share`, on an executor."""
+    share = msgspec.convert(task, Share)
+    counting = share.counting
+    if counting not in _indexes:
         while _indexes:
             _indexes.popitem()[1].close()
-        _indexes[what] = what.indexed()
-    return _indexes[what].count_share(part, parts, what.batch)
+        _indexes[counting] = counting.indexed()
+    return _indexes[counting].count_share(share.part, share.parts, counting.batch)

@@ -26,7 +26,7 @@ from deltamark.queries.graph.motifs import MOTIFS
 NAME = "graph"
 CLIQUES = ("triangle", "4-clique", "5-clique", "6-clique")
 
-Measure = Callable[[Edges], Iterable[TableRow]]
+GraphMeasure = Callable[[Edges], Iterable[TableRow]]
 
 
 def _unchanged(edges: Edges) -> Edges:
@@ -34,7 +34,7 @@ def _unchanged(edges: Edges) -> Edges:
 
 
 class LazyGraph:
-    """A graph that is read by the first cell that needs it, and cached. transform: applied to its edges."""
+    """A cached graph, read by the first cell that needs it. transform: applied to its edges."""
 
     def __init__(self, name: str, data: Path, transform: Callable[[Edges], Edges] = oriented) -> None:
         self._name, self._transform = name, transform
@@ -44,7 +44,9 @@ class LazyGraph:
     def _edges(self) -> Edges:
         return self._transform(stored(self._directory))
 
-    def cell(self, table: str, part: str, measure: Measure, *, verified: str = BY_HAND, dataset: str = "") -> TableCell:
+    def cell(
+        self, table: str, part: str, measure: GraphMeasure, *, verified: str = BY_HAND, dataset: str = ""
+    ) -> TableCell:
         return TableCell(
             NAME, table, dataset or self._name, part, machine.data(self._directory),
             lambda: measure(self._edges), lambda: self._edges, verified,

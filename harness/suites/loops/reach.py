@@ -26,7 +26,7 @@ LOAD_BATCH_EDGES = 10_000_000
 """Edges per batch, and per logical time, while the graph is loaded."""
 
 BYTES_PER_EDGE, BYTES_PER_NODE = 20, 400
-"""More memory than the engine needs, index included."""
+"""Upper limits of the engine's memory, with its index. Not tuned."""
 
 DISTANCES = "distances"
 
@@ -91,25 +91,16 @@ def measure(
     expected = levels(graph, roots)
     figures = {"scratch": _from_scratch(graph, roots, plan, expected)}
     with closing(Dataflow({"index": index})) as engine:
-        with closing(resources.PretouchedMemory(_touched_bytes(graph))) as warm:
-            figures["index"] = _load(engine, graph, warm)
-            index_bytes = engine.state_bytes()
-        started = time.perf_counter()
-        answer = engine.attach(DISTANCES, plan, history={"roots": [_roots(roots, 0)]})
-        figures["attached"] = time.perf_counter() - started
-        figures |= {"index_bytes": index_bytes, "more_bytes": engine.state_bytes() - index_bytes}
-        engine.retire("index")
-        maintained = _summed({}, answer)
+        attachment, maintained = _attach(engine, graph, roots, plan)
         _compare("attached", maintained, expected)
+        figures |= attachment
         figures |= {"reached": sum(nodes_at for nodes_at, _ in expected.values()), "farthest": max(expected)}
         yield TableRow(DISTANCES, {name: [value] for name, value in figures.items()})
-        random, time_of_batch = np.random.default_rng(seed + 1), _load_times(graph)
+        random, first = np.random.default_rng(seed + 1), _load_times(graph) + 1
         for size in sizes:
             count = max(changes // size, 1)
-            maintained, seconds = _update(
-                engine, maintained, _batches(graph, random, size, count, time_of_batch + 1)
-            )  # fmt: skip
-            time_of_batch += count
+            maintained, seconds = _update(engine, maintained, _batches(graph, random, size, count, first))
+            first += count
             yield TableRow(str(size), {"batches": [count], "seconds": [seconds]})
         _compare("after updates", maintained, levels(graph, roots))
 
@@ -123,6 +114,21 @@ def _from_scratch(graph: ChangingGraph, roots: np.ndarray, plan: Collection, exp
         seconds += time.perf_counter() - started
     _compare("from scratch", _summed({}, answer), expected)
     return seconds
+
+
+def _attach(
+    engine: Dataflow[dict[str, Batch]], graph: ChangingGraph, roots: np.ndarray, plan: Collection
+) -> tuple[dict[str, float], Levels]:
+    """Load the index of the edges, attach the distances, and retire the index; return figures and the levels."""
+    with closing(resources.PretouchedMemory(_touched_bytes(graph))) as warm:
+        figures = {"index": _load(engine, graph, warm)}
+        index_bytes = engine.state_bytes()
+    started = time.perf_counter()
+    answer = engine.attach(DISTANCES, plan, history={"roots": [_roots(roots, 0)]})
+    figures["attached"] = time.perf_counter() - started
+    figures |= {"index_bytes": index_bytes, "more_bytes": engine.state_bytes() - index_bytes}
+    engine.retire("index")
+    return figures, _summed({}, answer)
 
 
 def _load_times(graph: ChangingGraph) -> int:
@@ -189,6 +195,6 @@ def _summed(before: Levels, answer: Batch) -> Levels:
 def _compare(part: str, actual: Levels, expected: Levels) -> None:
     for dist in sorted({*actual, *expected}):
         if actual.get(dist) != expected.get(dist):
-            difference = f"{part}, at distance {dist}: {actual.get(dist)}, numpy says {expected.get(dist)}"
+            difference = f"{part}, at distance {dist}: {actual.get(dist)}, numpy has {expected.get(dist)}"
             remedy = "pytest tests/harness/suites/test_reach.py tells whether small graphs are right"
             raise WrongAnswerError("a wrong answer", difference, remedy)

@@ -1,6 +1,6 @@
 """The suite of loops: distances over a random graph, from scratch, attached to an index of its edges, and maintained.
 
-It has one cell, because what it maintains is what it attached before. Its answers are compared with numpy's.
+It has one cell, because it maintains the answer that it attached before. Its answers are compared with numpy's.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """Measurements of queries that attach to a dataflow of other queries: all at once, and incrementally.
 
-Everything is measured in this process, over batches that are cut before and not timed. The memory that a timed run
-needs has been touched before: see resources.PretouchedMemory.
+All work runs in this process, over batches that are cut untimed in advance. The memory of a timed run is touched in
+advance too: see resources.PretouchedMemory.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.runtime.live_plans import History
 from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
 from deltamark.datagen.schema import relation
 from deltamark.harness.check.snapshot import Snapshot
@@ -23,8 +24,8 @@ from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results.table_record import Figures, TableRow
 from deltamark.harness.suites.sharing.queries import SharedQueries
 
-REPEAT_SECONDS, MAX_REPEATS = 0.2, 5
-"""An attachment is repeated until it took this long, or this often."""
+MIN_REPEAT_S, MAX_REPEATS = 0.2, 5
+"""An attachment is repeated for this time in all, but at most this often. Not tuned."""
 
 FORWARD_ROUNDS, SMALL_BATCH_ROUNDS, SMALL_BATCHES = 100_000, 1000, 500
 """Rounds in an untimed batch, rounds in a batch beside an incremental attachment, and the number of timed batches
@@ -36,8 +37,6 @@ JOINS = {
     "customers and suppliers of a nation": ("customer", "supplier", "nationkey"),
 }
 """The joins that attach incrementally, by name: two relations and their key."""
-
-History = Mapping[str, list[Batch]]
 
 
 def attachments(shared: SharedQueries) -> Iterator[TableRow]:
@@ -61,7 +60,7 @@ def attachments(shared: SharedQueries) -> Iterator[TableRow]:
 
 def _fastest(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History) -> float:
     durations: list[float] = []
-    while len(durations) < MAX_REPEATS and sum(durations) < REPEAT_SECONDS:
+    while len(durations) < MAX_REPEATS and sum(durations) < MIN_REPEAT_S:
         started = time.perf_counter()
         engine.attach(name, plan, history=history)
         durations.append(time.perf_counter() - started)
@@ -70,7 +69,7 @@ def _fastest(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, hi
 
 
 def _from_scratch(shared: SharedQueries, plan: Collection) -> float:
-    """Return the seconds for creating a dataflow and loading all rows into it at once."""
+    """Return the seconds of creating a dataflow and of loading all rows into it at once."""
     started = time.perf_counter()
     with closing(Dataflow({"alone": plan})) as engine:
         seconds = time.perf_counter() - started
@@ -89,7 +88,7 @@ def _history(shared: SharedQueries, plan: Collection) -> History:
 
 
 def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[TableRow]:
-    """Load half of the stream, then go on in small batches while large joins attach incrementally."""
+    """Load half of the stream, then continue in small batches while large joins attach incrementally."""
     with closing(Dataflow(shared.plans)) as engine:
         feed = shared.feed(engine, 1)
         while feed.round < shared.work.rounds // 2:
@@ -112,7 +111,7 @@ class _TimedFeed:
     warm: resources.PretouchedMemory
 
     def push(self, before: float = 0.0) -> float:
-        """Push a small batch; return its seconds, plus those that passed before it."""
+        """Push a small batch; return its seconds plus `before`."""
         batch = batches(self.feed.take(SMALL_BATCH_ROUNDS))
         self.warm.release()
         started = time.perf_counter()

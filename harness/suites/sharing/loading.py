@@ -1,7 +1,7 @@
-"""Measurements of loads: several queries in one dataflow beside the same queries alone, and what they share.
+"""Measurements of loads: several queries in one dataflow beside the same queries alone, and their shared arrangements.
 
-Everything is measured in this process, over batches that are cut before and not timed. The memory that a timed run
-needs has been touched before: see resources.PretouchedMemory.
+All work runs in this process, over batches that are cut untimed in advance. The memory of a timed run is touched in
+advance too: see resources.PretouchedMemory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Loaded:
 
 
 def loads(shared: SharedQueries, logical: int, physical: int, runs: int) -> Iterator[TableRow]:
-    """Load all queries together, then each alone, and so on: once for their memory, then timed."""
+    """Load all queries together and each alone, alternately: once to measure their memory, then timed."""
     rounds = shared.work.rounds
     drawn = Random(logical * physical).randrange(1, rounds) // logical * logical  # noqa: S311
     check(shared, logical, physical, sorted({max(drawn, logical), rounds}))

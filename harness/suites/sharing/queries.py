@@ -14,12 +14,11 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workload import Workload, workload
-from deltamark.harness.check import verify
+from deltamark.harness.check.difference import difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.snapshot import Snapshot
-from deltamark.harness.engines.duckdb_tables import reads
 from deltamark.harness.engines.inputs import batches
-from deltamark.harness.engines.plans import plan_of
+from deltamark.harness.engines.plans import plan_of, sql_inputs
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.queries.catalogue import query
@@ -68,16 +67,14 @@ class SharedQueries:
         return engine
 
     def oracle(self) -> Oracle:
-        relations = sorted({name for each in self.names for name in query(each).relations})
-        text = " ".join(cell.sql for cell in self.cells.values())
-        return Oracle(self.dataset, self.work, reads(text, tuple(relations)), 1)
+        return Oracle(self.dataset, self.work, sql_inputs(*self.cells.values()), 1)
 
     def compare(self, name: str, snapshot: Snapshot, oracle: Oracle, where: str) -> None:
         """Raise an error if the answer of a query differs from DuckDB's."""
         answer = snapshot.answer(query(name).order_by)
-        if difference := verify.difference(answer, oracle.answer(self.cells[name].sql)):
+        if wrong := difference(answer, oracle.answer(self.cells[name].sql)):
             remedy = "python -m harness verify tells whether the query is right alone"
-            raise WrongAnswerError("a wrong answer", f"{name}, {where}\n{difference}", remedy)
+            raise WrongAnswerError("a wrong answer", f"{name}, {where}\n{wrong}", remedy)
 
 
 def _columns(engine: Dataflow[dict[str, Batch]]) -> dict[RelationName, tuple[str, ...]]:

@@ -7,8 +7,11 @@ current one; timed runs are always alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import workload
@@ -85,7 +88,7 @@ class CheckedMeasurer:
         return _judged(record, self._checked.get(_digest_group(record)), cell.cell)
 
     def _prepare(self, cell: SampledCell) -> PreparedCell | QueryRecord:
-        """Have DuckDB answer the query if the cell is to be compared; return a failed record if it cannot."""
+        """Request DuckDB's answers if the cell needs them; return a failed record if DuckDB has none."""
         record = self.plan.blank(cell)
         assert isinstance(record, QueryRecord)
         compared: list[int] = []
@@ -98,7 +101,7 @@ class CheckedMeasurer:
         return PreparedCell(record, CellRequest(cell.cell, cell.sample, effort.runs, effort.limit, tuple(compared)))
 
     def _oracle_reply(self, cell: Cell) -> AskReply:
-        """Have DuckDB answer a query at all rounds at which any cell of the plan is compared."""
+        """Request DuckDB's answers to a query at all rounds at which any cell of the plan is compared."""
         name = (cell.query, cell.workload)
         if name not in self._oracle_replies or self._oracle_replies[name].status != "ok":
             cells = [each for each in self._cells(self.plan.cells) if (each.cell.query, each.cell.workload) == name]
@@ -115,7 +118,7 @@ class CheckedMeasurer:
             self._checked.setdefault(_digest_group(record), record)
 
     @staticmethod
-    def _cells(cells: Any) -> list[SampledCell]:
+    def _cells(cells: Iterable[BenchmarkCell]) -> list[SampledCell]:
         return [cell for cell in cells if isinstance(cell, SampledCell)]
 
 

@@ -1,4 +1,4 @@
-"""The cells of TPC-H: those of the post's tables and ours by default, or those that the settings select."""
+"""The cells of TPC-H: by default those of the post's tables and of ours, otherwise those that the settings select."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORKER_BATCHINGS = (COARSE, published.ours("post", *COARSE))
 
 DELETIONS = ("window:100000", "refresh:10")
 QUERIES_WITH_VARIANTS = ("q04", "q13", "q15", "q18")
-"""The queries that the post has several dataflows for."""
+"""The queries that have several dataflows in the post."""
 
 SAMPLED_BATCHES, RECOMPUTED_BATCHES = 10_000, 15
 """The largest numbers of timed batches: for engines that maintain, and for those that recompute."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
@@ -20,7 +20,7 @@ from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_c
 from deltamark.harness.tables import tables
 
 CHECK_BYTES_PER_DATA_BYTE = 4
-"""The memory of a check, estimated generously."""
+"""The memory of a check relative to its data; a generous estimate, not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class TpchSuite(GridSettings, Suite):
     @contextmanager
     def measurer(self, plan: Plan) -> Iterator[CheckedMeasurer]:
         dataset = Dataset.open(self._wanted.directory)
-        with MeasurementClient(ServerSpec(dataset.directory)) as service:
+        with closing(MeasurementClient(ServerSpec(dataset.directory))) as service:
             measurer = CheckedMeasurer(plan, dataset, service, _has_room_for_two_checks(dataset))
             service.warm()
             yield measurer

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from pathlib import Path
 from random import Random
@@ -159,7 +158,7 @@ def test_a_query_survives_the_kill_of_a_python_worker(chunked, tmp_path):
 
 def kill_one_worker(choices):
     if workers := list(victims(os.getpid(), "worker")):
-        os.kill(choices.choice(workers), signal.SIGKILL)
+        choices.choice(workers).kill()
 
 
 @pytest.mark.waits(60)

@@ -28,7 +28,7 @@ from deltamark.dataflow.types import (
     pack_short,
 )
 from deltamark.harness.check.change_csv import BLOCK_ROWS, ChangeCsv, Digest
-from deltamark.harness.check.decode import answer_columns, in_order, reader
+from deltamark.harness.check.decode import answer_columns, in_order, value_of
 
 (PLAIN,) = re.findall(r"```python\n(import sys.*?)```", (ROOT / "docs" / "queries.md").read_text(), re.DOTALL)
 
@@ -74,10 +74,9 @@ def in_python(changes):
     """Write changes with the standard library."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    readers = [reader(field.type) for field in SCHEMA.fields]
     columns = [changes.columns[name].tolist() for name in SCHEMA.names]
     for time, diff, *row in zip(changes.time.tolist(), changes.diff.tolist(), *columns, strict=True):
-        values = [read(value) for read, value in zip(readers, row, strict=True)]
+        values = [value_of(field.type, value) for field, value in zip(SCHEMA.fields, row, strict=True)]
         writer.writerow([time, diff, *(f"{each:f}" if hasattr(each, "scaleb") else each for each in values)])
     return out.getvalue().encode()
 

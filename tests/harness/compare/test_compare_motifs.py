@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from dataclasses import asdict, replace
 
+import msgspec
 import pytest
 from support.in_turn import draw
 from support.paths import ROOT
@@ -18,7 +19,7 @@ from deltamark.harness.compare.rule import QUANTITIES
 from deltamark.harness.compare.side import SideError, opener
 from deltamark.harness.compare.trees import Tree
 from deltamark.harness.measure.cell import MotifCell
-from deltamark.harness.measure.messages import AskReply, SampleReply, decode_request
+from deltamark.harness.measure.messages import AskReply, Request, SampleReply
 from deltamark.harness.suites.graphs.graph_data import oriented, stored
 
 CELLS = [MotifCell("triangle", "rmat:7"), MotifCell("triangle", "rmat:7", 100), MotifCell("4-clique", "rmat:7")]
@@ -43,7 +44,7 @@ def server(directory):
 
 def reply(server, request, cell):
     raw = {"do": request, "cell": asdict(cell), "rounds": [], "limit": 600.0, "sample": 0, "runs": 1, "compare": []}
-    return server.reply(decode_request(raw, MotifCell))
+    return server.reply(msgspec.convert(raw, Request[MotifCell]))
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.motif} {cell.place}")

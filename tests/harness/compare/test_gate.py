@@ -7,9 +7,9 @@ from support.fake_sides import CELLS, fake_gate
 
 from deltamark.harness.compare.cells import QUERIES, WORKLOADS, motif_cells
 from deltamark.harness.compare.rule import CONFIRM_PAIRS, PEAK, QUANTITIES, SCREEN_PAIRS, STATE, TIME
-from deltamark.harness.compare.summary import Header, as_markdown, as_text, headline
+from deltamark.harness.compare.summary import ComparisonHeader, as_markdown, as_text, headline
 
-HEADER = Header("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
+HEADER = ComparisonHeader("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -9,9 +9,9 @@ from support.fake_sides import CELLS, fake_gate
 
 from deltamark.harness.compare.gate import EXIT_CODES, Judgement, Outcome
 from deltamark.harness.compare.rule import QUANTITIES, TIME, Change
-from deltamark.harness.compare.summary import Header, as_markdown, as_text, headline, verdict_line
+from deltamark.harness.compare.summary import ComparisonHeader, as_markdown, as_text, headline, verdict_line
 
-HEADER = Header("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
+HEADER = ComparisonHeader("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
 
 
 def test_the_comment_begins_with_the_changes():

@@ -20,8 +20,8 @@ from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.engines.base import AnswerEngine, StreamEngine
-from deltamark.harness.engines.duckdb_tables import reads
 from deltamark.harness.engines.embedded import EmbeddedEngine
+from deltamark.harness.engines.plans import columns_read
 from deltamark.harness.engines.registry import ENGINES, engine_class, known_engine, open_engine
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
@@ -62,9 +62,9 @@ def test_a_query_reads_the_columns_that_it_names():
     exists = (
         "SELECT o_orderpriority FROM orders WHERE EXISTS (\n SELECT *\n FROM lineitem WHERE l_orderkey = o_orderkey)"
     )
-    assert reads(exists, names) == {"orders": ("orderkey", "orderpriority"), "lineitem": ("orderkey",)}
-    assert reads("SELECT count(*) FROM orders", names[:1]) == {"orders": ("orderkey",)}
-    assert len(reads("SELECT\n* FROM orders", names[:1])["orders"]) == 9
+    assert columns_read(exists, names) == {"orders": ("orderkey", "orderpriority"), "lineitem": ("orderkey",)}
+    assert columns_read("SELECT count(*) FROM orders", names[:1]) == {"orders": ("orderkey",)}
+    assert len(columns_read("SELECT\n* FROM orders", names[:1])["orders"]) == 9
 
 
 class InThread:
@@ -133,7 +133,7 @@ def test_a_sampled_run_ends_in_the_state_of_a_full_run(chunked):
     cell = Cell("q15", "0.001", physical=1)
     whole, part = (measured(job(chunked, cell, 1, sample), chunked, Mock()) for sample in (0, 50))
     assert whole.digest == part.digest
-    assert (whole.whole, part.whole, part.batches) == (True, False, 50)
+    assert (whole.fully_timed, part.fully_timed, part.batches) == (True, False, 50)
     assert whole.state_rows == part.state_rows
 
 
@@ -188,7 +188,7 @@ def test_an_external_engine_that_ends_fails_its_cell(chunked, tmp_path):
     program = tmp_path / "ends.py"
     program.write_text("import sys; sys.stdin.readline()")
     cell = Cell("q06", "0.001", engine=f"exec:{program}")
-    with pytest.raises(DeltamarkError, match="failed to open: it has ended"):
+    with pytest.raises(DeltamarkError, match="failed to open: the program has ended"):
         open_engine(cell, chunked, workload(chunked, "insert"))
 
 

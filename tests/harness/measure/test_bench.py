@@ -15,7 +15,9 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
+import msgspec
 import pytest
+from msgspec import structs
 from support.paths import ROOT
 from support.processes import all_end
 
@@ -24,7 +26,7 @@ from deltamark.harness.cli.main import main
 from deltamark.harness.console.reporter import Reporter
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import AskRequest, CellReply, CellRequest
+from deltamark.harness.measure.messages import AskReply, AskRequest, CellReply, CellRequest
 from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.record import latest
@@ -50,15 +52,15 @@ class Near:
         gc.unfreeze()
 
     def ask(self, cell, rounds, limit):
-        return self._server.ask(AskRequest(cell, limit, tuple(rounds)))
+        return self._reply(AskRequest(cell, limit, tuple(rounds)), AskReply)
 
     def cell(self, request, beside=None):
-        return self._server.cell(replace(request, beside=beside))
+        return self._reply(structs.replace(request, beside=beside), CellReply)
 
-    def __enter__(self):
-        return self
+    def _reply(self, request, kind):
+        return msgspec.convert(msgspec.to_builtins(self._server.reply(request)), kind)
 
-    def __exit__(self, *error):
+    def close(self):
         self._server.close()
 
 
@@ -209,7 +211,7 @@ def _killed(process, victim, results, cells):
     """Kill a process of a sweep when it has measured so many cells; return whom it has started."""
     records = directory(results) / store.RECORDS
     while process.poll() is None:
-        started = list(resources.descendants(process.pid))
+        started = [child.pid for child in resources.descendants(process.pid)]
         measured = records.read_text().count("\n") if records.exists() else 0
         if len(started) == 2 and measured >= cells:
             os.kill({"itself": process.pid, "its parent": started[0], "its cell": started[1]}[victim], signal.SIGKILL)

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from support.processes import all_end
 
-from deltamark.harness.measure.child import AbandonedError, Child, LimitError, run_in_child
+from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, run_in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
@@ -52,7 +52,7 @@ def test_a_serving_child_does_one_task_after_another():
 
         stages.serve(work)
 
-    with closing(Child(serve)) as child:
+    with closing(ForkedChild(serve)) as child:
         served = [child.serve(number, 5) for number in (1, 1_000_000)]
         assert [len(found) for _, found, _ in served] == [1, 1_000_000]
         assert len({pid for pid, _, _ in served}) == 1
@@ -64,7 +64,7 @@ def test_each_task_of_a_serving_child_has_the_limit():
     def serve(stages):
         stages.serve(time.sleep)
 
-    with closing(Child(serve)) as child, pytest.raises(LimitError):
+    with closing(ForkedChild(serve)) as child, pytest.raises(LimitError):
         child.serve(60, 0.05)
 
 
@@ -81,7 +81,7 @@ def test_a_waiting_child_goes_on_when_its_result_is_requested(tmp_path):
         (tmp_path / "on").touch()
         return "done"
 
-    with closing(Child(work)) as one, closing(Child(lambda stages: stages.wait())) as other:
+    with closing(ForkedChild(work)) as one, closing(ForkedChild(lambda stages: stages.wait())) as other:
         for each in (one, other, one):
             each.reach(5)
         time.sleep(0.1)
@@ -90,7 +90,7 @@ def test_a_waiting_child_goes_on_when_its_result_is_requested(tmp_path):
 
 
 def test_a_child_that_fails_before_it_waits_raises_with_its_result():
-    with closing(Child(lambda _: 1 // 0)) as child, closing(Child(lambda _: time.sleep(60))) as slow:
+    with closing(ForkedChild(lambda _: 1 // 0)) as child, closing(ForkedChild(lambda _: time.sleep(60))) as slow:
         child.reach(5)
         slow.reach(0.05)
         with pytest.raises(ChildProcessError, match="ZeroDivisionError"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.console.reporter import plan_line
@@ -208,7 +209,7 @@ def test_estimates_go_by_the_same_cell_then_the_query_then_the_engine(chunked):
 
 def test_records_of_other_data_are_no_measure(chunked):
     """A machine's records are of all scale factors, and of all that the code has been."""
-    other_data = [replace(CELLS[0], data="other")]
+    other_data = [dataclasses.replace(CELLS[0], data="other")]
     for cells, origin in ((other_data, ORIGIN), (CELLS[:1], replace(ORIGIN, code="other"))):
         sink = Sink()
         run(Plan(cells, [], origin, EFFORT), chunked, Fake(digest="1 bb"), sink)
@@ -229,7 +230,7 @@ def test_a_resumed_sweep_trusts_what_was_compared(chunked, tmp_path):
 
 def test_where_there_is_room_cells_are_checked_in_pairs(chunked):
     fake, sink = Fake(), Sink()
-    plan = Plan([*CELLS, replace(CELLS[0], cell=CELLS[0].cell.but(workers=2))], (), ORIGIN, EFFORT)
+    plan = Plan([*CELLS, dataclasses.replace(CELLS[0], cell=CELLS[0].cell.but(workers=2))], (), ORIGIN, EFFORT)
     run(plan, chunked, fake, sink, checks_in_pairs=True)
     cells = [cell for cell, _ in fake.measured]
     assert cells == [each.cell for each in plan.cells]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import duckdb
 import pytest
+from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import store
-from deltamark.harness.results.record import SPREAD, Origin, QueryRecord, blank_query_record, parsed, to_lines
+from deltamark.harness.results.record import SPREAD, Origin, QueryRecord, blank_query_record, from_line
 
 ORIGIN = Origin("code", "versions", "commit", "session")
 
@@ -25,7 +25,8 @@ def record(name="q01", **changes):
 
 def test_a_record_survives_its_line():
     made = record()
-    assert parsed(QueryRecord, json.loads(to_lines(made))) == made
+    (line,) = made.lines
+    assert from_line(QueryRecord, line) == made
     assert made.rate == 400
     assert made.variant == "data"
 
@@ -47,10 +48,10 @@ def test_keys_name_what_a_number_depends_on():
 
 
 def test_lines_of_other_versions_are_counted_and_left_out(tmp_path, capsys):
-    lines = [to_lines(record()), json.dumps({"version": 0, "query": "q01"})]
+    lines = [*record().lines, json.dumps({"version": 0, "query": "q01"}).encode()]
     records, foreign = store.read_lines(lines, tmp_path, QueryRecord)
     assert (len(records), foreign) == (1, 1)
-    (tmp_path / store.RECORDS).write_text(lines[0] + lines[1] + "\n")
+    (tmp_path / store.RECORDS).write_bytes(b"\n".join([*lines, b""]))
     assert main(["tables", "SF=1", f"RESULTS={tmp_path.parent}", f"MACHINE={tmp_path.name}"]) == 0
     assert "1 records of other versions are not comparable, and left out: " in capsys.readouterr().err
 
@@ -68,7 +69,7 @@ def test_a_line_cut_off_is_left_out_and_repaired(tmp_path):
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path):
     with pytest.raises(DeltamarkError, match=r"not a record: .*line 1"):
-        store.read_lines(["{", to_lines(record())], tmp_path, QueryRecord)
+        store.read_lines([b"{", *record().lines], tmp_path, QueryRecord)
 
 
 def test_a_second_writer_is_told_who_writes(tmp_path):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from deltamark.harness.console.formatting import brief, rate, seconds
 from deltamark.harness.console.table import FORMATS

@@ -1,16 +1,13 @@
-"""Graphs: what is drawn, files of edges, motifs in words, and the command that counts them."""
+"""Graphs: what is drawn, motifs in words, and the command that counts them."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support.in_turn import draw
 
-from deltamark.datagen.graphs.edge_file import read_edges
 from deltamark.datagen.graphs.generator import KINDS, graph
 from deltamark.datagen.graphs.make import directory_of
 from deltamark.errors import DeltamarkError
@@ -72,39 +69,6 @@ def test_a_workload_never_deletes_what_is_not_there(workload):
     fed = len(stream.loaded().time) + sum(len(batch.time) for batch in stream.batches())
     assert fed == len(stream.rows)
     assert all(stream.live(stop).min() >= 0 for stop in range(1, fed + 1))
-
-
-TABLE = pa.table({"src": [1, 2, 2], "dst": [2, 3, 3]})
-
-
-def test_files_of_edges(tmp_path):
-    texts = {"a.txt": "# from to\n1 2\n2 3\n2 3\n", "b.csv": "1,2\n2,3\n2,3\n", "c.tsv": "1\t2\n2\t3\n2\t3"}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-    pq.write_table(TABLE, tmp_path / "d.parquet")
-    with pa.OSFile(str(tmp_path / "e.arrow"), "wb") as sink, pa.ipc.new_file(sink, TABLE.schema) as writer:
-        writer.write_table(TABLE)
-    for path in tmp_path.iterdir():
-        assert read_edges(path).equals(TABLE), path
-
-
-NO_EDGES = {
-    "words.txt": "a b\n", "one.txt": "1\n2\n", "three.txt": "1 2 3\n", "half.txt": "1 2\n3\n", "real.txt": "1 2.5\n",
-    "empty.txt": "", "comments.txt": "# nothing\n",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NO_EDGES)
-def test_what_is_no_list_of_edges_is_an_error_that_names_the_file(tmp_path, name):
-    (tmp_path / name).write_text(NO_EDGES[name])
-    with pytest.raises(DeltamarkError, match=f"not a list of edges.*{name}"):
-        read_edges(tmp_path / name)
-
-
-def test_columns_that_are_no_integers_are_an_error(tmp_path):
-    pq.write_table(pa.table({"src": ["a"], "dst": ["b"]}), tmp_path / "x.parquet")
-    with pytest.raises(DeltamarkError, match="src string"):
-        read_edges(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("words", ["rmat", "rmat:0", "rmat:99", "hub:x", "nothing:3"])

@@ -53,9 +53,9 @@ def check_shape(run, shards: int, batch: int) -> None:
     """What the papers' proofs rest upon, of a run that has ended."""
     shown, load = run.shown, run.shown.load
     whole = batch * shards
-    most = 2 * (whole + shards**2) if isinstance(run.way, BalancedPartitioning) else 2 * whole
+    most = 2 * (whole + shards**2) if isinstance(run.scheme, BalancedPartitioning) else 2 * whole
     assert all(each <= most for each in shown.most)
-    if isinstance(run.way, BalancedPartitioning):
+    if isinstance(run.scheme, BalancedPartitioning):
         assert shown.apart <= shards
         assert shown.rounds <= load.proposals.sum() // whole + 3 ** len(shown.most)
     assert load.messages.sum() % 2 == 0
@@ -121,9 +121,9 @@ def test_work_is_dealt_evenly_whatever_it_is(data):
 @given(left=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), max_size=4), batch=st.integers(1, 9))
 def test_the_last_level_runs_that_one_shard_or_all_have_a_batch_for(left, batch):
     levels = np.array(left, dtype=np.int64).reshape(-1, 3)
-    for way, enough in ((PrefixPartitioning, any), (BalancedPartitioning, all)):
+    for scheme, enough in ((PrefixPartitioning, any), (BalancedPartitioning, all)):
         ready = [number for number, each in enumerate(left) if enough(work >= batch for work in each)]
-        assert last_ready(way(3, len(left)), levels, batch) == max(ready, default=-1)
+        assert last_ready(scheme(3, len(left)), levels, batch) == max(ready, default=-1)
 
 
 def drawn(name: str) -> Edges:
@@ -179,28 +179,28 @@ def test_balance_has_its_price():
 
 
 def test_equal_questions_of_a_shard_are_asked_once():
-    way = BalancedPartitioning(2, 1)
+    scheme = BalancedPartitioning(2, 1)
     at, word = np.array([0, 0, 0, 1]), np.full(4, 12345, np.uint64)
-    way.count(at, word)
-    assert way.load.lookups.sum() == 2
+    scheme.count(at, word)
+    assert scheme.load.lookups.sum() == 2
 
 
 def test_extensions_of_one_prefix_are_asked_for_at_all_shards():
-    way = BalancedPartitioning(4, 1)
+    scheme = BalancedPartitioning(4, 1)
     at, word, values = np.zeros(1000, np.int64), np.full(1000, 12345, np.uint64), np.arange(1000)
-    for ask in (lambda: way.validate(at, word, values), lambda: way.resolve(at, word, values, np.zeros_like(at))):
-        before = way.load.lookups.copy()
+    for ask in (lambda: scheme.validate(at, word, values), lambda: scheme.resolve(at, word, values, np.zeros_like(at))):
+        before = scheme.load.lookups.copy()
         ask()
-        asked = way.load.lookups - before
+        asked = scheme.load.lookups - before
         assert asked.sum() == 1000
         assert asked.max() < 350
 
 
 def test_equal_numbers_in_two_indexes_are_two_questions():
-    way = BalancedPartitioning(4, 1)
+    scheme = BalancedPartitioning(4, 1)
     at, word = np.zeros(2, np.int64), np.full(2, 12345, np.uint64)
-    way.resolve(at, word, np.array([7, 7]), np.array([0, 1]))
-    assert way.load.lookups.sum() == 2
+    scheme.resolve(at, word, np.array([7, 7]), np.array([0, 1]))
+    assert scheme.load.lookups.sum() == 2
 
 
 NODES = integer(0, 9)

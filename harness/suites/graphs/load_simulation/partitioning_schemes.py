@@ -43,12 +43,12 @@ class ShardLoads:
 
     def move(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Record a step of messages between shards; return the number of messages that each shard receives."""
-        came = np.bincount(target, minlength=self.shards)
-        self.busiest = max(self.busiest, int(came.max()))
+        received = np.bincount(target, minlength=self.shards)
+        self.busiest = max(self.busiest, int(received.max()))
         away = source != target
         for end in (source, target):
             self.messages += np.bincount(end[away], minlength=self.shards)
-        return came
+        return received
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class DealtWork:
 class PartitioningScheme(ABC):
     def __init__(self, shards: int, levels: int) -> None:
         self.shards, self.load = shards, ShardLoads(shards)
-        self._turns = np.tile(np.arange(shards), (levels, 1))
+        self._next_shards = np.tile(np.arange(shards), (levels, 1))
 
     @abstractmethod
     def store(self, index: SortedIndex) -> None:
@@ -139,48 +139,49 @@ class BalancedPartitioning(PartitioningScheme):
         return bool(left.min() >= batch)
 
     def count(self, at: np.ndarray, word: np.ndarray) -> np.ndarray:
-        self._ask(at, word, np.zeros_like(at))
+        self._request(at, word, np.zeros_like(at))
         return at
 
     def resolve(self, at: np.ndarray, word: np.ndarray, number: np.ndarray, index: np.ndarray) -> None:
-        self._ask(at, mixed(word, number), index)
+        self._request(at, mixed(word, number), index)
 
     def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:
-        self._ask(at, mixed(word, value), np.zeros_like(at))
+        self._request(at, mixed(word, value), np.zeros_like(at))
         return at
 
     def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:  # noqa: ARG002
-        pieces, self._turns[level] = dealt(at, work, self._turns[level])
+        pieces, self._next_shards[level] = dealt(at, work, self._next_shards[level])
         self.load.move(at[pieces.which], pieces.target)
         return pieces
 
-    def _ask(self, at: np.ndarray, word: np.ndarray, index: np.ndarray) -> None:
+    def _request(self, at: np.ndarray, word: np.ndarray, index: np.ndarray) -> None:
         """Send the requests of each shard to their owners, equal ones (by 64-bit hash) once, and the replies back."""
         _, first = np.unique(mixed(word, at + self.shards * index), return_index=True)
-        knows, asks = owner(word[first], self.shards), at[first]
-        self.load.lookups += self.load.move(asks, knows)
-        self.load.move(knows, asks)
+        owners, senders = owner(word[first], self.shards), at[first]
+        self.load.lookups += self.load.move(senders, owners)
+        self.load.move(owners, senders)
 
 
 def owner(word: np.ndarray, shards: int) -> np.ndarray:
     return (word >> np.uint64(33)).astype(np.int64) % shards
 
 
-def dealt(source: np.ndarray, work: np.ndarray, turns: np.ndarray) -> tuple[DealtWork, np.ndarray]:
+def dealt(source: np.ndarray, work: np.ndarray, next_shards: np.ndarray) -> tuple[DealtWork, np.ndarray]:
     """Cut the work of each source, at least 1 per prefix, into equal pieces for all shards.
 
-    Sizes of pieces differ by at most one. turns[source] is the first shard to get one more, and the next first shard
-    is returned for the next call: so the totals that a source deals to two shards differ by at most one.
+    Sizes of pieces differ by at most one. next_shards[source] is the first shard to get one more, and the first shard
+    after the last one is returned for the next call: so the totals that a source deals to two shards differ by at most
+    one.
     """
-    shards = len(turns)
+    shards = len(next_shards)
     order = np.argsort(source.astype(np.uint16), kind="stable")
     begins = np.cumsum(work[order]) - work[order]
     whole = np.bincount(source, work, shards).astype(np.int64)
     sizes = (whole[:, None] // shards + (np.arange(shards) < whole[:, None] % shards)).ravel()
-    targets = ((turns[:, None] + np.arange(shards)) % shards).ravel()[sizes > 0]
+    targets = ((next_shards[:, None] + np.arange(shards)) % shards).ravel()[sizes > 0]
     pieces = (np.cumsum(sizes) - sizes)[sizes > 0]
     cuts = np.unique(np.concatenate([begins, pieces]))
     prefix, piece = (np.searchsorted(each, cuts, side="right") - 1 for each in (begins, pieces))
     stops = np.append(cuts[1:], whole.sum())[: len(cuts)]
-    found = DealtWork(order[prefix], cuts - begins[prefix], stops - begins[prefix], targets[piece])
-    return found, (turns + whole) % shards
+    pieces_of_work = DealtWork(order[prefix], cuts - begins[prefix], stops - begins[prefix], targets[piece])
+    return pieces_of_work, (next_shards + whole) % shards

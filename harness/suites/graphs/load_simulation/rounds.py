@@ -114,7 +114,7 @@ class ShardedRun:
 
     def __init__(  # noqa: PLR0913
         self,
-        way: PartitioningScheme,
+        scheme: PartitioningScheme,
         seed: ExtensionLevel,
         levels: Sequence[ExtensionLevel],
         *,
@@ -122,11 +122,11 @@ class ShardedRun:
         order: Sequence[int],
         values: np.ndarray,
     ) -> None:
-        self.way, self._seed, self._levels, self._batch = way, seed, levels, batch
+        self.scheme, self._seed, self._levels, self._batch = scheme, seed, levels, batch
         self._order, self._values = order, values
         before = [seed, *levels][: len(levels)]
         self._held = [WaitingPrefixes.none(len(each.after)) for each in before]
-        self._left = np.zeros((len(levels), way.shards), np.int64)
+        self._left = np.zeros((len(levels), scheme.shards), np.int64)
         self._rounds, self._apart = 0, 0
         self._most, self._most_of_a_shard = [0] * len(levels), [0] * len(levels)
 
@@ -142,16 +142,16 @@ class ShardedRun:
     @property
     def shown(self) -> ShardedRunStats:
         return ShardedRunStats(
-            self._rounds, self.way.load, tuple(self._most), tuple(self._most_of_a_shard), self._apart
+            self._rounds, self.scheme.load, tuple(self._most), tuple(self._most_of_a_shard), self._apart
         )
 
     def _found(self) -> Iterator[WeightedRows]:
         for found in self._seeds():
             yield from self._handed_on(0, found)
-            while (level := last_ready(self.way, self._left, self._batch)) >= 0:
+            while (level := last_ready(self.scheme, self._left, self._batch)) >= 0:
                 yield from self._handed_on(level + 1, self._extended(level))
         while self._left.any():
-            level = last_ready(self.way, self._left, self._batch)
+            level = last_ready(self.scheme, self._left, self._batch)
             if level < 0:
                 level = int(np.flatnonzero(self._left.any(axis=1)).max())
             yield from self._handed_on(level + 1, self._extended(level))
@@ -167,12 +167,12 @@ class ShardedRun:
         """Yield the rows of the first atom, up to a batch per shard at a time."""
         (part,) = self._seed.parts
         index = part.index
-        at = self.way.home(index.words(), np.arange(len(index)))
+        at = self.scheme.home(index.words(), np.arange(len(index)))
         order = np.argsort(at, kind="stable")
         turn = (np.arange(len(at)) - np.searchsorted(at[order], at[order])) // self._batch
         rows = np.column_stack([*index.keys, index.values])
         for now in np.split(order[np.argsort(turn, kind="stable")], np.cumsum(np.bincount(turn))[:-1]):
-            self.way.load.proposals += np.bincount(at[now], minlength=self.way.shards)
+            self.scheme.load.proposals += np.bincount(at[now], minlength=self.scheme.shards)
             yield self._seed.kept((rows[now], index.weights[now], at[now]))
 
     def _admit(self, number: int, found: WeightedRows) -> None:
@@ -181,7 +181,7 @@ class ShardedRun:
         level = self._levels[number]
         which, first, fewest = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64), np.full(len(at), 1 << 62)
         for each, part in enumerate(level.parts):
-            at = self.way.count(at, part.words(rows))
+            at = self.scheme.count(at, part.words(rows))
             start, stop = part.index.ranges(part.find(rows))
             less = stop - start < fewest
             which, first, fewest = (
@@ -194,7 +194,7 @@ class ShardedRun:
         word = np.zeros(len(at), np.uint64)
         for each, part in enumerate(level.parts):
             word = np.where(which == each, part.words(rows), word)
-        pieces = self.way.settle(number, at, word, fewest)
+        pieces = self.scheme.settle(number, at, word, fewest)
         of = pieces.which
         self._hold(
             number,
@@ -205,7 +205,7 @@ class ShardedRun:
 
     def _hold(self, number: int, more: WaitingPrefixes) -> None:
         held = self._held[number] = self._held[number].with_more(more)
-        left = self._left[number] = self._left[number] + more.left(self.way.shards)
+        left = self._left[number] = self._left[number] + more.left(self.scheme.shards)
         self._most[number] = max(self._most[number], len(held))
         most = int(np.bincount(held.at, minlength=1).max())
         self._most_of_a_shard[number] = max(self._most_of_a_shard[number], most)
@@ -216,9 +216,9 @@ class ShardedRun:
         level = self._levels[number]
         self._rounds += 1
         now, self._held[number] = self._held[number].cut(self._batch)
-        made = now.left(self.way.shards)
-        self._left[number] -= made
-        self.way.load.proposals += made
+        proposed = now.left(self.scheme.shards)
+        self._left[number] -= proposed
+        self.scheme.load.proposals += proposed
         many = now.stop - now.start
         prefix = np.repeat(np.arange(len(now)), many)
         place = np.arange(len(prefix)) + np.repeat(now.start - (np.cumsum(many) - many), many)
@@ -229,13 +229,13 @@ class ShardedRun:
         else:
             value, weight, proposer = *self._resolved(level, all_of, place), which
         for each, part in enumerate(level.parts):
-            asked = proposer != each
+            others = proposer != each
             at = at.copy()
-            at[asked] = self.way.validate(at[asked], part.words(rows[asked]), value[asked])
+            at[others] = self.scheme.validate(at[others], part.words(rows[others]), value[others])
             place = part.index.places(part.find(rows), value)
-            there = place >= 0
-            rows, weight, at, value, proposer = (old[there] for old in (rows, weight, at, value, proposer))
-            weight = _times(weight, np.where(asked[there], part.index.weights[place[there]], 1))
+            exists = place >= 0
+            rows, weight, at, value, proposer = (old[exists] for old in (rows, weight, at, value, proposer))
+            weight = _times(weight, np.where(others[exists], part.index.weights[place[exists]], 1))
         return level.kept((rows if level.bound >= 0 else np.column_stack([rows, value]), weight, at))
 
     def _resolved(self, level: ExtensionLevel, of: WaitingPrefixes, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -248,13 +248,13 @@ class ShardedRun:
             word[mine], index[mine] = part.words(of.rows[mine]), indexes.index(part.index)
             value[mine] = part.index.values[place[mine]]
             weight[mine] = _times(weight[mine], part.index.weights[place[mine]])
-        self.way.resolve(of.at, word, place, index)
+        self.scheme.resolve(of.at, word, place, index)
         return value, weight
 
 
-def last_ready(way: PartitioningScheme, left: np.ndarray, batch: int) -> int:
+def last_ready(scheme: PartitioningScheme, left: np.ndarray, batch: int) -> int:
     """Return the last ready level, given the waiting proposals by level and shard; -1 if none is ready."""
-    return max((number for number, each in enumerate(left) if way.is_ready(each, batch)), default=-1)
+    return max((number for number, each in enumerate(left) if scheme.is_ready(each, batch)), default=-1)
 
 
 def _times(a: np.ndarray, b: np.ndarray) -> np.ndarray:

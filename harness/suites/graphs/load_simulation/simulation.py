@@ -76,11 +76,11 @@ class ShardedMotif:
             next_step = f"give 1 to {MOST_SHARDS} shards, and batches of at least 1"
             raise DeltamarkError("no such shards", f"{shards}, batches of {batch}", next_step)
         seed, *levels = [self._level(each) for each in self._plans]
-        way = SCHEMES[algorithm](shards, len(levels))
+        scheme = SCHEMES[algorithm](shards, len(levels))
         for each in self._indexes.values():
-            way.store(each)
+            scheme.store(each)
         order = [(levels or [seed])[-1].after.index(each) for each in self.variables]
-        return ShardedRun(way, seed, levels, batch=batch, order=order, values=self._values)
+        return ShardedRun(scheme, seed, levels, batch=batch, order=order, values=self._values)
 
     def _level(self, plan: Extend) -> ExtensionLevel:
         columns, new = plan.rows.schema.names, plan.column

@@ -1,4 +1,4 @@
-"""A sample: one process runs a cell a few times and adds up, over all batches, the shortest time of each batch.
+"""A sample: one process runs a cell a few times, and sums the shortest time of each batch over all batches.
 
 Every run does the same work in a batch, so a longer time of the same batch has an outside cause: the first touch of a
 page, or another program. The minimum of each batch removes a disturbance in one batch; the minimum of whole runs would

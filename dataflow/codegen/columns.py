@@ -14,10 +14,10 @@ from typing import ClassVar, Literal
 from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.codegen.program import Part, Program, key_range
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.core import interner as intern
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.hashing import interner as intern
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import key_partition as deal
 from deltamark.dataflow.kernels.text.pool import TextPool

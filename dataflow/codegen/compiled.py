@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from deltamark.dataflow.codegen.columns import Interner
 from deltamark.dataflow.codegen.program import Loop, Op, Part, Program, State
-from deltamark.dataflow.kernels.core.interner import InternBlock
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.hashing.interner import InternBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.collect import Root

@@ -14,14 +14,15 @@ from deltamark.dataflow.kernels.arrangements import row_lookup, settle
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
-from deltamark.dataflow.kernels.core import hash_map, interner, sorted_lists
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
-from deltamark.dataflow.kernels.core.hash_map import id_limit
 from deltamark.dataflow.kernels.core.memory import Memory
 from deltamark.dataflow.kernels.groups import grouped_rows
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
+from deltamark.dataflow.kernels.hashing import hash_map, interner
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.motifs.index_settle import SettleIndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.ordered import sorted_lists
 from deltamark.dataflow.kernels.program import LateBlock, RoomBlock
 from deltamark.dataflow.kernels.text import pool as text_pool
 

@@ -16,9 +16,9 @@ from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels import interpreter as vm
 from deltamark.dataflow.kernels.core.blocks import Block, Operator
 from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import ProgramBlock, RoomBlock
 from deltamark.dataflow.kernels.text import pool as text_pool

@@ -14,8 +14,6 @@ from deltamark.dataflow.kernels.arrangements.join import JoinBlock, join
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, merge
 from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.core.hash_map import needs_rehash
-from deltamark.dataflow.kernels.core.interner import InternBlock, intern
 from deltamark.dataflow.kernels.core.intrinsics import heed_signals, inline, kernel
 from deltamark.dataflow.kernels.expressions import (
     BinaryBlock,
@@ -35,6 +33,8 @@ from deltamark.dataflow.kernels.groups.bucket import BucketBlock, bucket
 from deltamark.dataflow.kernels.groups.group_changes import update_groups
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock, threshold
+from deltamark.dataflow.kernels.hashing.hash_map import needs_rehash
+from deltamark.dataflow.kernels.hashing.interner import InternBlock, intern
 from deltamark.dataflow.kernels.loops.iterate import (
     BACK,
     FORWARD,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Arrays, Block, Cell, Cells, Operator, Vectors
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 
 FOREVER = 2**62
 MAX_FAN_OUT = 1 << 18

@@ -10,8 +10,8 @@ import numpy as np
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.program import key_range
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.hash_map import id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.motifs import bigjoin
 from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs import layout as kernel

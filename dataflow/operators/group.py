@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from deltamark.dataflow.codegen.columns import Key, Stream, unpacked
 from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.codegen.program import key_range
-from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, Group, group_words
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock
+from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.plan import nodes

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from deltamark.dataflow.codegen.columns import MOST_PACKED, Key, Stream, unpacked
 from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.codegen.program import Keys, Program, key_range
-from deltamark.dataflow.kernels.core.hash_map import key_of
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.hashing.hash_map import key_of
 from deltamark.dataflow.kernels.loops import reduce_state as kernel
 from deltamark.dataflow.kernels.loops.cycles import CycleDetector
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock, LoopSourceBlock, RepeatBlock

@@ -10,7 +10,6 @@ from deltamark.dataflow.codegen.columns import Stream
 from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.codegen.program import Keys, Program
 from deltamark.dataflow.kernels.core.blocks import Array8
-from deltamark.dataflow.kernels.core.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.expressions import BinaryBlock
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.groups.grouped_rows import (
@@ -23,6 +22,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     RowTable,
 )
 from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.types import Schema

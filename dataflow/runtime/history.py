@@ -23,8 +23,8 @@ from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock
 from deltamark.dataflow.kernels.arrangements.join_cursor import CursorSide
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.hash_map import id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement

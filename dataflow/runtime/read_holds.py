@@ -21,8 +21,8 @@ from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.arrangements import settle
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
-from deltamark.dataflow.kernels.core.interner import InternerBlock
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.hashing.interner import InternerBlock
 from deltamark.dataflow.kernels.program import FOREVER, InputBlock
 from deltamark.errors import DeltamarkError
 

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.hash_map import find
 from deltamark.dataflow.kernels.core.intrinsics import OFTEN, heed_signals, inline, kernel, too_wide
+from deltamark.dataflow.kernels.hashing.hash_map import find
 
 FOREVER = 2**62
 

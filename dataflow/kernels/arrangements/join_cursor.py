@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, product
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
-from deltamark.dataflow.kernels.core.hash_map import find, id_limit, key_of
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.hashing.hash_map import find, id_limit, key_of
 
 KEYS_PER_PAIR, MIN_KEYS = 8, 1 << 15
 """The number of keys that a call visits: at most KEYS_PER_PAIR for each pair that it may write, and MIN_KEYS in any

@@ -8,8 +8,8 @@ in the list NEW, and OLD stays empty.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Arrays, Block
-from deltamark.dataflow.kernels.core.hash_set import move, put, take_out
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.hashing.hash_set import move, put, take_out
 
 
 class RowLookup(Block):

@@ -6,8 +6,8 @@ from deltamark.dataflow.kernels.arrangements import row_lookup
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.hash_map import id_limit, id_of, remove
 from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit, id_of, remove
 
 MAX_PASSED = 64
 """Rows that a search may pass before all rows are hashed. Not measured."""

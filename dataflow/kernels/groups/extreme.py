@@ -8,7 +8,6 @@ only when the last of the best rows has gone.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Inline
-from deltamark.dataflow.kernels.core.hash_map import key_of, remove
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     LAST,
@@ -23,6 +22,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     release,
     replace,
 )
+from deltamark.dataflow.kernels.hashing.hash_map import key_of, remove
 
 BEST, OTHERS = 0, 1
 """The lists of a group."""

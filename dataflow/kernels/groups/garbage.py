@@ -8,13 +8,13 @@ a count cannot be right if rows of both signs share a text or a group, or if a w
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
-from deltamark.dataflow.kernels.core import interner as interner_kernel
 from deltamark.dataflow.kernels.core.blocks import Array, Array8
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
-from deltamark.dataflow.kernels.core.hash_set import take_out
-from deltamark.dataflow.kernels.core.interner import InternerBlock
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import RowTable, record_at
+from deltamark.dataflow.kernels.hashing import interner as interner_kernel
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
+from deltamark.dataflow.kernels.hashing.hash_set import take_out
+from deltamark.dataflow.kernels.hashing.interner import InternerBlock
 from deltamark.dataflow.kernels.text.bytes import hash_bytes
 from deltamark.dataflow.kernels.text.pool import FREE_NUMBER, TextPool, size_of
 

@@ -20,10 +20,10 @@ from deltamark.dataflow.kernels.core.blocks import (
     Vector,
     Vectors,
 )
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
-from deltamark.dataflow.kernels.core.hash_set import move, place_of, take_out
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch, wraps
 from deltamark.dataflow.kernels.groups.bucket import hash_columns
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
+from deltamark.dataflow.kernels.hashing.hash_set import move, place_of, take_out
 
 LAST = -1
 """The link of the last record of a chain."""

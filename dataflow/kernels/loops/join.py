@@ -10,8 +10,8 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.join import product
 from deltamark.dataflow.kernels.core.blocks import Array32, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, find, key_of, remove
 from deltamark.dataflow.kernels.core.intrinsics import OFTEN, heed_signals, kernel, prefetch
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find, key_of, remove
 from deltamark.dataflow.kernels.loops.trace import FREED, Trace, add_slice, remove_row, row_at
 
 FAILED = 2

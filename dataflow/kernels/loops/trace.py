@@ -7,9 +7,9 @@ of (hash, slot). Its record begins as a `TraceRow`; the words behind its values 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Arrays, Block, Cell, Inline, Int32, Vector, Vectors
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
-from deltamark.dataflow.kernels.core.hash_set import put, take_out
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch, wraps
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
+from deltamark.dataflow.kernels.hashing.hash_set import put, take_out
 
 FREED = -1
 """The key id of a slot that is free."""

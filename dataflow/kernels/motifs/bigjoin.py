@@ -13,9 +13,8 @@ because nothing of them is kept.)
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.hash_map import key_of
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
-from deltamark.dataflow.kernels.core.sorted_lists import UNIT, head_of, number_at, weight_at
+from deltamark.dataflow.kernels.hashing.hash_map import key_of
 from deltamark.dataflow.kernels.motifs.extender import settled_weight
 from deltamark.dataflow.kernels.motifs.factorized import count_tail, list_tail
 from deltamark.dataflow.kernels.motifs.layout import (
@@ -34,6 +33,7 @@ from deltamark.dataflow.kernels.motifs.layout import (
     open_lists,
     product,
 )
+from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, head_of, number_at, weight_at
 
 
 @kernel

@@ -7,9 +7,7 @@ however large the others are. Plain lists are intersected instead, a whole list 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32
-from deltamark.dataflow.kernels.core.intersection import intersect
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch, wraps
-from deltamark.dataflow.kernels.core.sorted_lists import UNIT, ListHead, head_of, number_at, seek
 from deltamark.dataflow.kernels.motifs.extender import (
     DeltaExtender,
     close_list,
@@ -32,6 +30,8 @@ from deltamark.dataflow.kernels.motifs.extension import (
     propose_updates,
     validate,
 )
+from deltamark.dataflow.kernels.ordered.intersection import intersect
+from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, ListHead, head_of, number_at, seek
 
 AHEAD_ROWS = 8
 """The distance of prefetching, once from heads to lists and once from lists to rows. Not measured."""

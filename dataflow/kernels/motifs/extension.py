@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, too_wide
-from deltamark.dataflow.kernels.core.sorted_lists import number_at
 from deltamark.dataflow.kernels.motifs.extender import DeltaExtender, visible_weight
 from deltamark.dataflow.kernels.motifs.index import update_at
+from deltamark.dataflow.kernels.ordered.sorted_lists import number_at
 
 LISTED, SUMMED, MEASURED = range(3)
 """Modes: an output row for each value of a row; one output row with the sum of their multiplicities, if the values are

@@ -9,9 +9,10 @@ is left then is an error.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
-from deltamark.dataflow.kernels.core.hash_map import key_of, remove
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, wraps
-from deltamark.dataflow.kernels.core.sorted_lists import (
+from deltamark.dataflow.kernels.hashing.hash_map import key_of, remove
+from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at, update_run_at
+from deltamark.dataflow.kernels.ordered.sorted_lists import (
     UNIT,
     ListHead,
     allocate,
@@ -27,7 +28,6 @@ from deltamark.dataflow.kernels.core.sorted_lists import (
     span_length,
     weight_at,
 )
-from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at, update_run_at
 
 NEEDS_ROOM, FAILED = 1, 2
 """Statuses of `settle`: the lists should be packed, and nothing was done; `error` says what is wrong."""

@@ -7,8 +7,8 @@ numbers, and texts that no state holds are freed (see `kernels.groups.garbage`).
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array8, Block, Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.hash_set import move
 from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch
+from deltamark.dataflow.kernels.hashing.hash_set import move
 from deltamark.dataflow.kernels.text.bytes import equal_bytes, first_bytes, hash_bytes
 from deltamark.dataflow.kernels.text.functions import TextFunctionBlock
 from deltamark.dataflow.types import NULL

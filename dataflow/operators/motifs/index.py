@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from deltamark.dataflow.codegen.columns import MOST_PACKED, Digit, Key, Stream
 from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.codegen.program import Program, key_range
-from deltamark.dataflow.kernels.core.hash_map import key_of as key_of_id
-from deltamark.dataflow.kernels.core.sorted_lists import SIZE_CLASSES
+from deltamark.dataflow.kernels.hashing.hash_map import key_of as key_of_id
 from deltamark.dataflow.kernels.motifs import index as kernel
 from deltamark.dataflow.kernels.motifs.index_settle import OVERFLOW, SettleIndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.ordered.sorted_lists import SIZE_CLASSES
 from deltamark.dataflow.operators.arrangement import negative, wide_weight
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError

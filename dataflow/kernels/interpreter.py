@@ -14,7 +14,8 @@ from deltamark.dataflow.kernels.arrangements.join import JoinBlock, join
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, merge
 from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.core.intrinsics import heed_signals, inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import heed_signals
 from deltamark.dataflow.kernels.expressions import (
     BinaryBlock,
     ChooseBlock,

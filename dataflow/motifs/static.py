@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.builder.growth import pack_index
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.codegen.growth import pack_index
 from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.opcodes import Opcode

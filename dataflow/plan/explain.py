@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from deltamark.dataflow.codegen.compiled import Built, Compiled, reachable
-from deltamark.dataflow.codegen.program import Part
+from deltamark.dataflow.builder.program import ProgramPart
+from deltamark.dataflow.codegen.compiled import Compiled, NodePart, reachable
 from deltamark.dataflow.operators.motifs.index import Indexed
 from deltamark.dataflow.plan.describe import describe
 from deltamark.dataflow.plan.distribution import Exchange
@@ -17,14 +17,14 @@ from deltamark.dataflow.plan.traversal import base_inputs
 def explain(compiled: Compiled) -> str:
     """Describe a plan with one line per operator, exchange, index and arrangement, inputs first."""
     numbers: dict[Node, int] = {}
-    for each in compiled.built:
+    for each in compiled.node_parts:
         numbers.setdefault(each.node, len(numbers))
     state = _state(compiled)
-    lines = [f"{_line(each, compiled, numbers)}{state[each]}" for each in compiled.built]
+    lines = [f"{_line(each, compiled, numbers)}{state[each]}" for each in compiled.node_parts]
     return "\n".join([*lines, *(_choice(*each) for each in choices(compiled))])
 
 
-def _line(part: Built, compiled: Compiled, numbers: dict[Node, int]) -> str:
+def _line(part: NodePart, compiled: Compiled, numbers: dict[Node, int]) -> str:
     number = numbers[part.node]
     readers = ", ".join(str(numbers[reader.node]) for reader in compiled.readers.get(part, []))
     match part.role:
@@ -88,9 +88,9 @@ def _number(node: Node, numbers: dict[Node, int]) -> str:
     return f"{below} where {node.condition}" if isinstance(node, Filter) else below
 
 
-def _state(compiled: Compiled) -> dict[Part, str]:
+def _state(compiled: Compiled) -> dict[ProgramPart, str]:
     """Describe the rows and bytes of each part that has state."""
-    words: dict[Part, str] = defaultdict(str)
+    words: dict[ProgramPart, str] = defaultdict(str)
     for part, (rows, size) in _sizes(compiled).items():
         if rows or size:
             share = f", {size / rows:.0f} a row" if rows else ""
@@ -98,7 +98,7 @@ def _state(compiled: Compiled) -> dict[Part, str]:
     return words
 
 
-def _sizes(compiled: Compiled) -> dict[Part, tuple[int, int]]:
+def _sizes(compiled: Compiled) -> dict[ProgramPart, tuple[int, int]]:
     """Return the rows and bytes of each part."""
     memory: dict[object, int] = defaultdict(int)
     reserved = compiled.program.state_memory()

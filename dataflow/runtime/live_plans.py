@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.builder.program import Op, wait_alone
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added, compile_into, compile_plans
-from deltamark.dataflow.codegen.program import Op, nobody
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.backfill import Backfill
 from deltamark.dataflow.runtime.history import arranged, rows_of
@@ -61,7 +61,7 @@ class LivePlans:
         pointers = worker.checked(batches)
         if self._holds.active:
             self._holds.fed.append(FedBatches(worker.last, pointers, worker.inputs))
-        return worker.run(pointers, nobody, drop=drop)
+        return worker.run(pointers, wait_alone, drop=drop)
 
     def attach(self, name: str, plan: Collection, history: History, since: Hold | None) -> Batch:
         """Attach a plan at once; return its answer as of the last fed time, or as of a hold and what changed since."""

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Pointers
+from deltamark.dataflow.builder.growth import grow_lookup
+from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
-from deltamark.dataflow.codegen.growth import grow_lookup
-from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
-from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.arrangements import settle
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.hashing.interner import InternerBlock
-from deltamark.dataflow.kernels.program import FOREVER, InputBlock
+from deltamark.dataflow.kernels.program import InputBlock
+from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
 OWN_WORDS = 32
@@ -158,7 +158,7 @@ class ReadHolds:
         for each in arrangements:
             if each.arrangement.block not in self._logs:
                 self._logs[each.arrangement.block] = UpdateLog(self._compiled.program, each, time)
-        self._compiled.program.keeps_texts = True
+        self._compiled.program.sweeper.is_paused = True
         for interner in self._compiled.interners.values():
             block = InternerBlock(interner.block)
             if block.keeps_ids == 0:
@@ -191,7 +191,7 @@ class ReadHolds:
             return
         for log in self._logs.values():
             log.close()
-        self._compiled.program.keeps_texts = False
+        self._compiled.program.sweeper.is_paused = False
         for block in self._flags:
             block.keeps_ids = 0
         self._logs, self._flags, self.fed = {}, [], []

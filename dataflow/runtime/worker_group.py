@@ -17,9 +17,8 @@ import numba
 from deltamark.dataflow.batch import BYTES, PADDING_BYTES, Batch, Pointers, merged
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.exchange import trim
@@ -142,7 +141,7 @@ class WorkerGroup:
 
     def _become(self, worker: int) -> None:
         self._number = worker
-        self._program.become(worker)
+        self._program.become_worker(worker)
 
     def _command(self, message: tuple[str, Any]) -> int:
         """Run one worker's part of a command."""

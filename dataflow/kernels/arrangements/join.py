@@ -16,10 +16,10 @@ from typing import Protocol
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.intrinsics import OFTEN, heed_signals, inline, kernel, too_wide
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, too_wide
 from deltamark.dataflow.kernels.hashing.hash_map import find
-
-FOREVER = 2**62
+from deltamark.dataflow.types import FOREVER
 
 
 class JoinSide(Block):
@@ -54,7 +54,7 @@ def join(op: JoinBlock) -> int:
     left_count, right_count = _collect_hits(left, right.rows), _collect_hits(right, left.rows)
     i = j = size = last_poll = 0
     while i < left_count or j < right_count:
-        if size - last_poll > OFTEN:
+        if size - last_poll >= STEPS_PER_POLL:
             heed_signals()
             last_poll = size
         left_time = left.rows.time[left.hits[2 * i]] if i < left_count else FOREVER

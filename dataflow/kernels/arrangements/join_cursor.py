@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, product
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.hashing.hash_map import find, id_limit, key_of
 

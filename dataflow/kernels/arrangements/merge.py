@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import kernel
-
-FOREVER = 2**62
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.types import FOREVER
 
 
 class MergedStream(Block):

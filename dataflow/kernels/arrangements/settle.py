@@ -6,7 +6,7 @@ from deltamark.dataflow.kernels.arrangements import row_lookup
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit, id_of, remove
 
 MAX_PASSED = 64

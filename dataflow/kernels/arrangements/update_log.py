@@ -6,7 +6,7 @@ In between, the earlier updates can be settled as if they were the updates of on
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.hashing.hash_map import id_for, id_of
 
 

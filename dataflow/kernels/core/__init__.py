@@ -1,1 +1,1 @@
-"""Memory and general data structures: hash tables, a B+-tree, sorted lists, texts."""
+"""What all kernels are made of: memory, declared blocks, intrinsics, checks, and the cache of compiled code."""

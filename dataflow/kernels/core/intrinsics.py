@@ -1,7 +1,7 @@
-"""Intrinsics: loads, stores and other instructions that kernels use, and the decorators that compile kernels.
+"""Intrinsics: instructions that kernels use and Python does not have.
 
-An address is an int64, an index counts elements. Accesses are unchecked, because operators reserve what kernels touch;
-checked kernels verify each access: see `guard`.
+An address is an int64; an index counts elements. Accesses are unchecked, because operators reserve the memory that
+kernels touch; checked kernels verify each of them: see `guard`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from deltamark.dataflow.kernels.core.dispatcher import inline
 from deltamark.dataflow.kernels.core.guard import guard, guard_bytes
-
-kernel = njit(cache=True, error_model="numpy")
-"""Compile a kernel. Integers wrap, as in C: what may overflow is checked where it may."""
-
-inline = njit(cache=True, error_model="numpy", inline="always")
 
 
 def _loader(bits: int, align: int | None = None) -> Any:
@@ -66,7 +62,7 @@ def load_any(address: int) -> int:
 
 @inline
 def wraps(a: int, b: int) -> int:
-    """Return a negative number where the sum of two needs more than 64 bits."""
+    """Return a negative number if the sum of two numbers needs more than 64 bits."""
     total = a + b
     return (a ^ total) & (b ^ total)
 
@@ -83,8 +79,8 @@ def _multiplier() -> Any:
 
 
 too_wide = _multiplier()
-"""Return 1 where the product of two needs more than 64 bits, else 0. (Dividing it again does not tell: LLVM may take it
-for granted that there is no overflow.)"""
+"""too_wide(a, b): return 1 if the product of two numbers needs more than 64 bits, else 0. A division of the product
+would not detect it, because LLVM may assume that there is no overflow."""
 
 
 def _adder() -> Any:
@@ -145,7 +141,7 @@ def _prefetcher() -> Any:
 
 
 prefetch = _prefetcher()
-"""Have the cache fetch what lies at an address; any address will do."""
+"""prefetch(address): load the cache line of any address, valid or not."""
 
 
 def _mover() -> Any:
@@ -167,11 +163,11 @@ def _mover() -> Any:
 
 
 move = _mover()
-"""Copy so many bytes to an address from another one; they may overlap."""
+"""move(target, source, size): copy bytes between two addresses; the ranges may overlap."""
 
 
 def _published() -> tuple[Any, Any]:
-    """Make a load and a store of words that other processes write and read."""
+    """Make the load and the store of words that processes exchange."""
 
     @intrinsic
     def load_acquire(_typing: Any, _address: Any) -> Any:
@@ -196,10 +192,11 @@ def _published() -> tuple[Any, Any]:
 
 
 load_acquire, store_release = _published()
-"""Whoever loads what was so stored sees all that was stored before it; and a loop that waits loads it each time."""
+"""load_acquire(address), store_release(address, value): a process that loads a stored value also sees all stores before
+it. A loop that waits for a value loads it anew each time."""
 
 
-def _asker() -> Any:
+def _signal_checker() -> Any:
     @intrinsic
     def heed_signals(_typing: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
@@ -216,16 +213,16 @@ def _asker() -> Any:
     return heed_signals
 
 
-heed_signals = _asker()
-"""Run the Python handlers of signals that have come, and raise what they raise: so Ctrl-C ends a long kernel.
-It costs 5 ns, and is to be called now and then."""
+heed_signals = _signal_checker()
+"""heed_signals(): run the Python handlers of pending signals, and raise their errors, so that Ctrl-C ends a long
+kernel. Measured: 5 ns a call."""
 
-OFTEN = (1 << 16) - 1
-"""Steps of a long loop, less one, between two looks for signals."""
+STEPS_PER_POLL = 1 << 16
+"""Steps of a long loop between two calls of `heed_signals`, which then take no measurable time."""
 
 
 @inline
 def heed_signals_at(step: int) -> None:
     """Heed signals at some of the steps of a loop."""
-    if step & OFTEN == 0:
+    if step & (STEPS_PER_POLL - 1) == 0:
         heed_signals()

@@ -8,7 +8,7 @@ only when the last of the best rows has gone.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Inline
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     LAST,
     NEGATIVE,

@@ -7,7 +7,7 @@ value, so when a limit moves, only the rows between the old and the new limit ar
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     BAD_DENOMINATOR,
     NEGATIVE,

@@ -7,7 +7,7 @@ all lie behind the last place emits nothing; any other time assigns the places a
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Inline
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     NEGATIVE,
     GroupedRowsBlock,

@@ -10,7 +10,9 @@ Loops over direct keys subtract `low` themselves and call `find` or `add` only i
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block
-from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at, inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at
+from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 
 
 class KeyMap(Block):
@@ -37,7 +39,7 @@ class KeyMap(Block):
 @inline
 def _home(key: int, mask: int) -> int:
     """Mix a key, but keep runs of 8 neighbouring keys in one cache line."""
-    mixed = (key >> 3) * -7046029254386353131
+    mixed = (key >> 3) * GOLDEN
     return (((mixed ^ (mixed >> 32)) << 3) | (key & 7)) & mask
 
 

@@ -8,7 +8,8 @@ sum of an iteration is compared with that of a reference iteration, which moves 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 
 
 class CycleDetector(Block):
@@ -64,9 +65,9 @@ def begin_iteration(detector: CycleDetector, iteration: int) -> int:
 @inline
 def hash_of(key: int, value: int) -> int:
     """Return the hash of a row, which a digest contains as often as its weight says."""
-    mixed = (key ^ (key >> 32)) * -7046029254386353131
-    mixed = (mixed ^ (mixed >> 29) ^ value) * -7046029254386353131
-    return (mixed ^ (mixed >> 32)) * -7046029254386353131
+    mixed = (key ^ (key >> 32)) * GOLDEN
+    mixed = (mixed ^ (mixed >> 29) ^ value) * GOLDEN
+    return (mixed ^ (mixed >> 32)) * GOLDEN
 
 
 @kernel

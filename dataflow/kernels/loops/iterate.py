@@ -9,19 +9,18 @@ is left. If a slice leaves the epoch open, the loop takes in the rows that have 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.loops import worklist
 from deltamark.dataflow.kernels.loops.join import LoopJoinBlock
 from deltamark.dataflow.kernels.loops.reduce import end_epoch, evaluate_keys
 from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce
+from deltamark.dataflow.types import FOREVER
 
 RESTING, CHOOSING, SENDING_UPDATES, SENDING_ROWS, EVALUATING = range(5)
 """The phases of a loop."""
 
 FAILED, FORWARD, BACK = 2, 4, 5
 """Statuses: an error was recorded; go on behind the loop; go back to its first operator."""
-
-FOREVER = 2**62
 
 
 class IterateBlock(Operator):

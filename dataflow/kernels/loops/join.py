@@ -10,7 +10,8 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.join import product
 from deltamark.dataflow.kernels.core.blocks import Array32, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import OFTEN, heed_signals, kernel, prefetch
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, prefetch
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find, key_of, remove
 from deltamark.dataflow.kernels.loops.trace import FREED, Trace, add_slice, remove_row, row_at
 
@@ -104,7 +105,7 @@ def _join_slice(op: LoopJoinBlock, trace: Trace, size: int) -> int:
     out_iteration, out_diff, out_slot = op.iteration, op.diff, op.slot
     active, last_poll = _collect_hits(trace, outer, hits), size
     while active > 0:
-        if size - last_poll > OFTEN:
+        if size - last_poll >= STEPS_PER_POLL:
             heed_signals()
             last_poll = size
         start, left = size, 0

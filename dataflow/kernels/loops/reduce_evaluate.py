@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.loops import running_sums
 from deltamark.dataflow.kernels.loops.reduce_emit import emit
 from deltamark.dataflow.kernels.loops.reduce_state import (

@@ -10,7 +10,8 @@ the epoch ends.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Inline
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, move
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import move
 from deltamark.dataflow.kernels.loops.reduce_state import (
     NEVER,
     NO_VALUE,

@@ -13,7 +13,7 @@ because nothing of them is kept.)
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.hashing.hash_map import key_of
 from deltamark.dataflow.kernels.motifs.extender import settled_weight
 from deltamark.dataflow.kernels.motifs.factorized import count_tail, list_tail

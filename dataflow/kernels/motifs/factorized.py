@@ -10,7 +10,8 @@ from prefix to prefix; but a list that is much shorter is looked up in the longe
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, wraps
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import wraps
 from deltamark.dataflow.kernels.motifs.extender import is_plain, settled_weight, size_of
 from deltamark.dataflow.kernels.motifs.layout import (
     OVERFLOW,

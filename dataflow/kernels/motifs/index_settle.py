@@ -9,7 +9,8 @@ is left then is an error.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, wraps
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import wraps
 from deltamark.dataflow.kernels.hashing.hash_map import key_of, remove
 from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at, update_run_at
 from deltamark.dataflow.kernels.ordered.sorted_lists import (

@@ -10,7 +10,7 @@ A position is `node * FANOUT + index`; 0 is the end.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.ordered.btree_node import (
     FANOUT,
     INNER_COLUMNS,

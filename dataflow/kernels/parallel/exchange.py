@@ -10,8 +10,10 @@ caller finds out why a worker is late, and comes back.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, load_acquire, store_release
-from deltamark.dataflow.kernels.parallel.key_partition import GOLDEN, owner_of, scaled
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import load_acquire, store_release
+from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
+from deltamark.dataflow.kernels.parallel.key_partition import owner_of, scaled
 
 SLOTS = 2
 PUBLISHED, DONE, LINE = 0, 16, 32

@@ -6,7 +6,7 @@ The texts are those of an input's rows, as they lie in the feed, or those of num
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array8, Cell, Operator, Vector, Vector32, vector_at
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.text.bytes import big_endian, equal_bytes, first_bytes, hash_bytes, search
 from deltamark.dataflow.types import NULL
 

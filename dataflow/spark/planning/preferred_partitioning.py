@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import prod
 
-from deltamark.dataflow.codegen.program import key_range
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,
@@ -18,7 +16,7 @@ from deltamark.dataflow.plan.nodes import (
     Project,
     Threshold,
 )
-from deltamark.dataflow.types import Field
+from deltamark.dataflow.types import Field, key_count
 
 MIN_KEYS = 1024
 """The number of different keys by which rows are partitioned for a later operator; not measured."""
@@ -28,7 +26,7 @@ RANGED = ("int", "date", "code")
 
 def has_many_keys(node: Node, keys: Sequence[str]) -> bool:
     """Return whether key columns can have enough different values to partition rows by them."""
-    return bool(keys) and prod(radix for _, radix in key_range([node.schema[name] for name in keys])) >= MIN_KEYS
+    return bool(keys) and key_count(node.schema[name] for name in keys) >= MIN_KEYS
 
 
 def widest(fields: Iterable[Field]) -> tuple[str, ...]:

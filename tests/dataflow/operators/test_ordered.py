@@ -13,7 +13,7 @@ import pytest
 from support.reference import changes
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.codegen import program
+from deltamark.dataflow.builder import program
 from deltamark.dataflow.language.collection import average, count, source, total
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.traversal import base_inputs

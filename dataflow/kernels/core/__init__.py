@@ -1,1 +1,1 @@
-"""What all kernels are made of: memory, declared blocks, intrinsics, checks, and the cache of compiled code."""
+"""The base of all kernels: memory, declared blocks, intrinsics, checks, and the cache of compiled code."""

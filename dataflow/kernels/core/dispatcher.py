@@ -1,12 +1,19 @@
-"""The decorators of kernels: `kernel` compiles a function, and `inline` inserts it into the kernels that call it."""
+"""The decorators of kernels.
+
+`kernel` compiles a function, `inline` inserts it into the kernels that call it, and `instruction` makes an instruction
+of LLVM code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from llvmlite import ir
 from numba import njit, types
 from numba.core.registry import CPUDispatcher
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
 
 OPTIONS = {"nopython": True, "error_model": "numpy", "no_cfunc_wrapper": True, "boundscheck": None}
 """Integers wrap, as in C; kernels check for overflow where it can happen."""
@@ -33,3 +40,14 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 inline = njit(error_model="numpy", inline="always")
 """Insert a function into each kernel that calls it."""
+
+
+WORD = ir.IntType(64)
+
+Generated = tuple[Signature, Callable[..., ir.Value]]
+"""The types of a call, and the generator of its LLVM code."""
+
+
+def instruction(function: Callable[..., Generated]) -> Any:
+    """Make an instruction that kernels can call from the function that returns its types and its code."""
+    return intrinsic(function)

@@ -68,7 +68,7 @@ class Key:
 
 
 def key_of(stream: Stream, names: Sequence[str], types: Sequence[Type], interner: Interner | None = None) -> Key:
-    """Append what makes one number of the key columns. interner: used if they do not pack; made if None is given."""
+    """Append the numbering of rows by key columns. interner: used if they do not pack; by default a new one."""
     if stream.partition is not None and tuple(names) == (stream.partition.column,):
         cell = _compact(stream, stream.partition)
         return Key(cell, 0, stream.partition.largest(types[0].high), "single", partition=stream.partition)
@@ -108,7 +108,7 @@ def _pack(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> int:
 
 
 def _digits(types: Sequence[Type]) -> list[Digit]:
-    """Return the digit of a packed key that each column is."""
+    """Return the digit of each column in a packed key."""
     digits, divisor = list[Digit](), 1
     for type_, (low, radix) in reversed(list(zip(types, key_range(types), strict=True))):
         digits.append(Digit(divisor, radix, low, type_.nullable))
@@ -119,7 +119,7 @@ def _digits(types: Sequence[Type]) -> list[Digit]:
 def key_columns(
     stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]
 ) -> Mapping[str, Callable[[], int]]:
-    """Return functions that append what computes each key column from a stream's cell of such keys."""
+    """Return for each key column a function that appends its computation from a cell of a stream's keys."""
     if key.partition is not None:
         return {names[0]: partial(_expand, stream, cell, key.partition)}
     if key.form == "single":

@@ -73,7 +73,7 @@ class Program:
         self.workers = workers
         self.memory = Memory()
         self.memory.owner = self.base = ProgramPart()
-        """The part of what belongs to the whole program."""
+        """The part of the memory that the whole program uses."""
         self._chunk = self._chunk_end = 0
         self._vectors: dict[int, int] = {}
         """The cell of each reservation that is the memory of a vector."""
@@ -83,7 +83,7 @@ class Program:
         self.states: dict[int, OperatorState] = {}
         """The states of the operators that keep rows or can fail, by block."""
         self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
-        """Cells: the end of the round, the number of this worker, and the looks for another worker's message."""
+        """Cells: the end of the round, the number of this worker, and its loads for another worker's message."""
         self.fan_out = self.cell()
         """The cell of the most rows that an operator has made of the slice: see kernels.program."""
         self.zeros = self.cell(self.memory.reserve(UNBOUNDED_WORDS))

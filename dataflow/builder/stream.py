@@ -41,7 +41,7 @@ class Stream:
     time: int
     diff: int
     compute: Callable[[str], int]
-    """Append what computes a column, and return its cell."""
+    """Append the computation of a column, and return its cell."""
     computed: dict[str, int] = field(default_factory=dict)
     """The cells of the columns that are computed already."""
     raw: Mapping[str, tuple[int, int]] = field(default_factory=dict)

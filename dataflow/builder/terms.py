@@ -15,7 +15,7 @@ from deltamark.errors import DeltamarkError
 
 
 def evaluate(stream: Stream, term: Term) -> int:
-    """Append what computes a term over a stream; return the cell of its values."""
+    """Append the computation of a term over a stream; return the cell of its values."""
     return _Evaluator(stream).cell(term)
 
 

@@ -1,8 +1,8 @@
-"""The interpreter of programs: it divides the feed into slices, and runs every operator on each of them.
+"""The interpreter divides a feed into slices, and runs every operator of a program on each of them.
 
 Slices are small, so that the vectors between operators stay in the cache. A slice ends between two times if it can. A
-time with more rows than a slice passes in pieces, and the frontier says that it is still open: operators that look at
-the end of a time wait until the frontier has passed it.
+time with more rows than a slice passes in pieces, and the frontier stays at it: operators that emit at the end of a
+time wait until the frontier has passed it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.kernels.text.functions import InputTextsBlock, MatchBlock, SubstringBlock, TextFunctionBlock
 from deltamark.dataflow.kernels.text.pool import NumberedTextsBlock, NumberTextsBlock
 
-STEPS = 8
-"""Operators that run between two looks for signals."""
+STEPS_PER_POLL = 8
+"""Operators that run between two calls of `heed_signals`. Not measured."""
 
 DONE, GROW, FAILED, WAIT = 0, 1, 2, 3
 
@@ -95,7 +95,7 @@ def run(address: int, start: int) -> int:
             program.running = at
             reason = _step(op)
             steps += 1
-            if steps & (STEPS - 1) == 0:
+            if steps & (STEPS_PER_POLL - 1) == 0:
                 heed_signals()
             if reason == FORWARD:
                 at += IterateBlock(op).length

@@ -24,7 +24,7 @@ class InputBlock(Block):
     diff: Cell
     columns: int = 0
     bases: Array = NONE
-    """Where the rows of each column lie."""
+    """The address of the rows of each column."""
     widths: Array = NONE
     """The bytes of a value of each column."""
     cells: Cells = NONE

@@ -59,7 +59,7 @@ class ExtensionStep:
         return self.columns if self.new in self.columns else (*self.columns, self.new)
 
     def is_free(self, known: set[str]) -> bool:
-        """Do the values depend only on known columns?"""
+        """Return whether the values depend only on known columns."""
         return self.new not in self.columns and not self.smaller and all(set(mine) <= known for mine, _ in self.parts)
 
     @property

@@ -43,7 +43,7 @@ class Arrangement:
         return block.mark + block.first
 
     def has_bitmap(self, condition: Term) -> bool:
-        """Return whether a bitmap says for each row whether it satisfies a condition."""
+        """Return whether the arrangement stores a bitmap of the rows that satisfy a condition."""
         return any(term.op == "passes" and condition in term.args for term in self.stored)
 
     def bitmap(self, condition: Term | None) -> tuple[int, int]:

@@ -23,7 +23,7 @@ NO_ARRAY = 0, 0
 
 
 class InputReader:
-    """The block of an input, the columns that are read from it, and the arrays that hold these."""
+    """The block of an input, and the columns that are read from it, with their arrays."""
 
     def __init__(self, program: Program, node: nodes.Input) -> None:
         self.node = node

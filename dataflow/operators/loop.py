@@ -59,7 +59,7 @@ def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[
 
 
 def key_in_loop(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
-    """Append what makes one number of key columns; refuse keys that do not fit, since a loop does not intern."""
+    """Append the numbering of rows by key columns; refuse keys that do not pack, since a loop does not intern."""
     if key_count(types) > MAX_PACKED_KEYS:
         actual = f"{', '.join(names)}: {key_count(types)} values"
         raise DeltamarkError("a key of a loop does not fit in 62 bits", actual, "declare narrower bounds")

@@ -100,12 +100,12 @@ class UpdateLog:
             self._start_at(0)
 
     def _start_at(self, first: int) -> None:
-        """Let our slice begin with an update of the log."""
+        """Let the slice of the log begin with one of its updates."""
         view(self._own, len(self._cells))[1:] = [each + 8 * first for each in self._logs]
 
     @contextmanager
     def _reading_log(self) -> Iterator[None]:
-        """Let the arrangement read our slice instead of its own."""
+        """Let the arrangement read the slice of the log instead of its own."""
         words = self._block.as_words
         before = words.size, words.time, words.diff, words.key
         words.size, words.time, words.diff, words.key = self._cells
@@ -115,7 +115,7 @@ class UpdateLog:
             words.size, words.time, words.diff, words.key = before
 
     def close(self) -> None:
-        """Compact all updates, and log no more."""
+        """Compact all updates, and stop logging."""
         self.compact(FOREVER)
         words = self._block.as_words
         words.visible_time, words.visible_diff = words.time, words.diff
@@ -125,7 +125,7 @@ class UpdateLog:
 
 
 def is_logged(kept: SharedArrangement) -> bool:
-    """Has an arrangement updates that are not compacted?"""
+    """Return whether an arrangement has updates that are not compacted."""
     return bool(kernel.ArrangementBlock(kept.arrangement.block).first)
 
 
@@ -197,7 +197,7 @@ class ReadHolds:
         self._logs, self._flags, self.fed = {}, [], []
 
     def _drop_retired(self) -> None:
-        """Forget the logs of arrangements that are gone."""
+        """Forget the logs of retired arrangements."""
         kept = {each.arrangement.block for each in self._compiled.arrangements}
         self._logs = {block: log for block, log in self._logs.items() if block in kept}
 

@@ -122,7 +122,7 @@ class Worker:
         return {name: self.changes(name, rows) for name, rows in counts.items()}
 
     def push(self, batches: Mapping[str, Batch]) -> int:
-        """Do as `feed` does, but only count the changes."""
+        """Apply whole logical times as `feed` does, but only count the changes."""
         return sum(self.run(self.checked(batches), wait_alone, drop=True).values())
 
     def changes(self, name: str, rows: int, worker: int = 0) -> Batch:
@@ -186,5 +186,5 @@ class Worker:
         return sum(self._program.memory.resident(self._program.state_memory()).values())
 
     def close(self) -> None:
-        """Give all memory back."""
+        """Release all memory."""
         self._program.memory.close()

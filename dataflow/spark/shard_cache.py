@@ -15,16 +15,16 @@ MOST_RUNS = 2
 
 
 @dataclass(frozen=True)
-class Key:
+class ShardKey:
     run: str
     stage: int
     shard: int
 
 
-_alive: dict[Key, tuple[int, Shard]] = {}
+_alive: dict[ShardKey, tuple[int, Shard]] = {}
 
 
-def take(key: Key, committed: int) -> tuple[int, Shard] | None:
+def take(key: ShardKey, committed: int) -> tuple[int, Shard] | None:
     """Return a shard and its batch, which is at most the committed one; it is the caller's alone until it is kept."""
     found = _alive.pop(key, None)
     if found is None or found[0] <= committed:
@@ -33,7 +33,7 @@ def take(key: Key, committed: int) -> tuple[int, Shard] | None:
     return None
 
 
-def keep(key: Key, batch: int, shard: Shard) -> None:
+def keep(key: ShardKey, batch: int, shard: Shard) -> None:
     _alive[key] = batch, shard
     runs = list(dict.fromkeys(each.run for each in reversed(_alive)))
     for old in [each for each in _alive if each.run in runs[MOST_RUNS:]]:

@@ -25,7 +25,7 @@ class Turn:
 
     def __init__(self, part: Part, label: int, log: StateLog) -> None:
         self._part, self._log = part, log
-        self._name = shard_cache.Key(part.run, part.stage, part.labels.index(label))
+        self._name = shard_cache.ShardKey(part.run, part.stage, part.labels.index(label))
 
     def take(self, rows: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """Apply a batch; hand out what goes to the next stage, or the changes of the answer."""

@@ -64,7 +64,7 @@ def consolidate(op: ConsolidateBlock) -> int:
 
 @kernel
 def _end_time(op: ConsolidateBlock, start: int, stop: int) -> int:
-    """Write the rows that are left of a time; return a negative number if a weight needs more than 64 bits."""
+    """Write the rows of a time that have weight; return a negative number if a weight needs more than 64 bits."""
     diffs, wrapped = op.buffer[1], 0
     if stop - start > 1:
         for row in range(start, stop):

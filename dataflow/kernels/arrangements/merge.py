@@ -19,7 +19,7 @@ class MergedStream(Block):
 
 
 class MergeBlock(Operator):
-    """The streams, and the one that they are merged into."""
+    """The streams, and their merged stream."""
 
     streams: int
     """The number of streams."""

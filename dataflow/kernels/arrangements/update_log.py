@@ -1,4 +1,4 @@
-"""Arrangements whose updates are logged rather than settled: the latest are taken out of the lists and put back.
+"""Logged updates of arrangements: the latest updates are taken out of the lists of their keys, and put back.
 
 In between, the earlier updates can be settled as if they were the updates of one slice: see `arrangement`.
 """

@@ -1,4 +1,4 @@
-"""Garbage collection: the numbers of texts that no state holds, and the ids of groups that are gone.
+"""Garbage collection: the numbers of texts that no state holds, and the ids of groups without rows.
 
 Every state that holds numbers of texts marks them; then the pool frees the texts without a mark. Since this visits each
 state once, it is done when there are twice as many texts and ids as the last collection has left. Uses are not counted:

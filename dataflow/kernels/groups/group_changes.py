@@ -25,7 +25,7 @@ EXTREME, TOP, MOVING_THRESHOLD, NULL_ROW = range(4)
 """The operators."""
 
 NEEDS_ROOM, FAILED = 1, 2
-"""Statuses: a table is too small, and nothing was done; `GroupedRows.error` says what has failed."""
+"""Statuses: a table is too small, and nothing was done; the operator has failed with `GroupedRowsBlock.error`."""
 
 
 @kernel

@@ -103,7 +103,7 @@ GROUP_WORDS = RowGroup.size_in_words + 3
 
 
 class GroupedRowsBlock(Operator):
-    """An operator that looks at the groups that a time has changed when the time ends."""
+    """An operator that processes the groups changed by a time when the time ends."""
 
     operator: int
     """See `group_changes`."""

@@ -23,7 +23,7 @@ class KeyCount(Block):
 
 
 class ThresholdBlock(Operator):
-    """The number of rows of each key."""
+    """The number of rows of each key, and the keys that have enough."""
 
     size: Cell
     time: Vector

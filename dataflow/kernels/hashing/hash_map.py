@@ -1,6 +1,6 @@
 """The map of keys to ids, which every keyed operator uses. Ids are small and dense, and state is arrays over them.
 
-direct   the id is `key - low`: for keys whose whole range is worth an array
+direct   the id is `key - low`: for keys of a range that is small enough for an array
 hashed   open addressing with linear probing at a load of at most 1/2, entries (key, id + 1); a removed key leaves no
          tombstone, because the entries behind it move up, and its id is used again
 

@@ -1,9 +1,9 @@
-"""A loop: the operators from ITERATE to REPEAT run again and again, until no iteration changes anything.
+"""A loop: the operators from ITERATE to REPEAT run repeatedly, until an iteration changes nothing.
 
-Epochs, which are the times outside the loop, are run one by one. In an epoch the new updates of arrangements are joined
-with the traces of the loop's joins. Then rows enter in iteration 0; those that the loop begins with leave again in
-iteration 1, where the results of the body take their place. Then keys are evaluated, iteration by iteration, until none
-is left. If a slice leaves the epoch open, the loop takes in the rows that have arrived, and waits.
+Epochs, the times outside the loop, run in order. In an epoch the new updates of arrangements are joined with the
+traces of the loop's joins. Then rows enter in iteration 0; those that the loop begins with leave again in iteration 1,
+where the results of the body take their place. Then keys are evaluated, iteration by iteration, until none is left. If
+a slice leaves the epoch open, the loop takes in the rows that have arrived, and waits.
 """
 
 from __future__ import annotations

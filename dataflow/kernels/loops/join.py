@@ -2,7 +2,8 @@
 
 A trace keeps all rows that the loop has ever sent, with their iterations. So the updates of the arrangement, at the
 beginning of an epoch, are joined with the trace. In either direction a pair belongs to the iteration of the loop's row.
-The lists of a slice's keys are walked side by side, one step of each in turn, so that they wait for memory together.
+The lists of a slice's keys are walked in parallel, one step of each list after another, so that their accesses to
+memory overlap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """BiGJoin: find a motif in indexes that do not change, in batches of bounded size.
 
 A level holds prefixes, rows of the variables that are bound so far, which are extended by one more variable. For each
-prefix it holds which index proposes its values, the one with the fewest, and the rest of that list. So a prefix can be
+prefix it holds the index with the fewest values, which proposes them, and the rest of its list. So a prefix can be
 extended in part, and a round makes at most `batch` proposals, however long a list is.
 
 A round runs the last level that has a batch of proposals. If there is none, more rows of the first atom become

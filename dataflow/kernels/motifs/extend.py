@@ -77,7 +77,7 @@ def extend(op: ExtendBlock) -> int:
 
 @inline
 def _refer_to_pool(extender: DeltaExtender) -> None:
-    """Copy from the index what is the same for all rows of a slice."""
+    """Copy the fields of the index that are equal for all rows of a slice."""
     extender.pool = extender.index.pool
     extender.width = extender.index.width
 

@@ -31,7 +31,7 @@ from deltamark.dataflow.kernels.ordered.sorted_lists import (
 )
 
 NEEDS_ROOM, FAILED = 1, 2
-"""Statuses of `settle`: the lists should be packed, and nothing was done; `error` says what is wrong."""
+"""Statuses of `settle`: the lists should be packed, and nothing was done; the index has failed with `error`."""
 
 NEGATIVE, OVERFLOW = 1, 2
 """Errors: a multiplicity is negative at the end of a time, or needs more than 64 bits."""

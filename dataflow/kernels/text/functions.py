@@ -1,6 +1,6 @@
 """Functions of texts, which operators see as two vectors: the addresses of their bytes, and their lengths.
 
-The texts are those of an input's rows, as they lie in the feed, or those of numbers. None is copied here.
+The texts are those of an input's rows, at their addresses in the feed, or those of numbers. None is copied here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TOO_LONG = 2
 
 
 class InputTextsBlock(Operator):
-    """The texts of an input's column, as they lie in the feed."""
+    """The texts of an input's column, at their addresses in the feed."""
 
     size: Cell
     offsets: Vector32

@@ -1,7 +1,7 @@
-"""The pool of texts: one copy of each text that is kept, with a number by which it is compared from then on.
+"""The pool of texts: one copy of each stored text, with a number by which texts are compared.
 
-Equal texts have one number, whatever their column. No uses are counted: between feeds, all states can be searched for
-numbers, and texts that no state holds are freed (see `kernels.groups.garbage`).
+Equal texts have one number, whatever their column. Uses are not counted: between feeds a sweep marks the numbers in
+all states, and frees the texts without a mark (see `kernels.groups.garbage`).
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ bool   a condition; never stored
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -27,7 +28,9 @@ NULL = -(2**63)
 """The stored value of NULL in a nullable column: below every bound."""
 
 LAST_TIME = 2**62 - 2
-"""The last logical time: kernels use 2**62 for "never", and compare times plus one."""
+"""The last logical time: kernels compare times plus one."""
+FOREVER = 2**62
+"""The end of all times: later than every logical time and every iteration."""
 
 SHORT_BYTES = 7
 EPOCH = dt.date(1970, 1, 1)
@@ -152,6 +155,16 @@ def unpack_short(packed: int) -> str:
 def spanning(a: Type, b: Type) -> Type:
     """Return the type of the values of both types, which differ only in their bounds."""
     return replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
+
+
+def key_range(types: Iterable[Type]) -> list[tuple[int, int]]:
+    """Return the low bound and the radix of each column of a packed key; NULL is one more value of a nullable one."""
+    return [(type_.low - type_.nullable, type_.high - type_.low + 1 + type_.nullable) for type_ in types]
+
+
+def key_count(types: Iterable[Type]) -> int:
+    """Return the number of different keys of some types."""
+    return math.prod(radix for _, radix in key_range(types))
 
 
 _OURS = {

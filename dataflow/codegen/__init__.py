@@ -1,1 +1,1 @@
-"""Code generation: a plan becomes a program of operator blocks."""
+"""Code generation: the passes by which plans become a program."""

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
-from deltamark.dataflow.codegen.built import Built
-from deltamark.dataflow.codegen.columns import Interner
-from deltamark.dataflow.codegen.program import Loop, Op, Part, Program, State
-from deltamark.dataflow.kernels.core.interner import InternBlock
+from deltamark.dataflow.builder.interner import Interner
+from deltamark.dataflow.builder.program import Op, OperatorState, Program, ProgramPart, Schedule
+from deltamark.dataflow.codegen.node_parts import NodePart
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.hashing.interner import InternBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.collect import Root
@@ -28,7 +28,7 @@ class SharedArrangement:
 
     key: ArrangementKey
     arrangement: Arrangement
-    part: Built
+    part: NodePart
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Compiled:
     roots: dict[str, Root] = field(default_factory=dict)
     arrangements: list[SharedArrangement] = field(default_factory=list)
     interners: dict[tuple[Type, ...], Interner] = field(default_factory=dict)
-    built: list[Built] = field(default_factory=list)
+    node_parts: list[NodePart] = field(default_factory=list)
     exchanges: list[Mailboxes] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
 
@@ -59,14 +59,14 @@ class Compiled:
                 return each
         return None
 
-    def loop(self, without: Container[Op] = ()) -> Loop:
-        """Make the loop over all inputs and all operators except some."""
-        ops = [each for each in self.program.ops if each not in without]
-        return self.program.loop([each.block for each in self.inputs.values()], ops)
+    def schedule(self, without: Container[Op] = ()) -> Schedule:
+        """Make the schedule of all operators except some, over all inputs."""
+        ops = [op for op in self.program.ops if op not in without]
+        return self.program.schedule([reader.block for reader in self.inputs.values()], ops)
 
-    def states(self) -> dict[Part, list[State]]:
+    def states(self) -> dict[ProgramPart, list[OperatorState]]:
         """Return the operators that keep rows or can fail, by the part that they belong to."""
-        found: dict[Part, list[State]] = defaultdict(list)
+        found: dict[ProgramPart, list[OperatorState]] = defaultdict(list)
         for each in self.program.ops:
             state = self.program.states.get(each.block)
             if state is not None and not any(state is other for other in found[each.part]):
@@ -78,12 +78,12 @@ class Compiled:
         del self.roots[name]
         alive = reachable(root.part for root in self.roots.values())
         self.program.drop(self.program.parts() - alive - {self.program.base})
-        self.built = [each for each in self.built if each in alive]
+        self.node_parts = [each for each in self.node_parts if each in alive]
         self.arrangements = [each for each in self.arrangements if each.part in alive]
         self.interners = {types: each for types, each in self.interners.items() if each.part in alive}
-        read = {each.node.name for each in self.built if isinstance(each.node, nodes.Input)}
+        read = {each.node.name for each in self.node_parts if isinstance(each.node, nodes.Input)}
         self.inputs = {each: block for each, block in self.inputs.items() if each in read}
-        self.choices = [each for each in self.choices if any(each.node is built.node for built in self.built)]
+        self.choices = [each for each in self.choices if any(each.node is part.node for part in self.node_parts)]
         self._lead()
 
     def _lead(self) -> None:
@@ -96,9 +96,9 @@ class Compiled:
                 led.add(block.interner.address)
 
 
-def reachable(parts: Iterable[Part]) -> set[Part]:
+def reachable(parts: Iterable[ProgramPart]) -> set[ProgramPart]:
     """Return parts, and all parts that they use."""
-    found: set[Part] = set()
+    found: set[ProgramPart] = set()
     left = list(parts)
     while left:
         part = left.pop()

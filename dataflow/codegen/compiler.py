@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deltamark.dataflow.builder.program import Op, Program
 from deltamark.dataflow.codegen.buffers import reuse
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.emitter import emit
-from deltamark.dataflow.codegen.program import Op, Program
 from deltamark.dataflow.plan.nodes import Input, Node
 from deltamark.dataflow.plan.partitioning import partition
 from deltamark.dataflow.plan.pruning import prune

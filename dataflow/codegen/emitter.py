@@ -11,27 +11,30 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
-from deltamark.dataflow.codegen.built import Answer, Built, NodeParts
-from deltamark.dataflow.codegen.columns import Deal, Stream
+from deltamark.dataflow.builder.key_ids import key_ids
+from deltamark.dataflow.builder.keys import key_of
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.stream import KeyPartition, Stream
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.loop_body import Body, LoopJoin
-from deltamark.dataflow.codegen.program import Program
+from deltamark.dataflow.codegen.node_parts import Answer, NodePart, NodeParts
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import LateBlock
 from deltamark.dataflow.language.iteration import inside
-from deltamark.dataflow.operators import group, linear
+from deltamark.dataflow.operators import linear
 from deltamark.dataflow.operators.arrangement import Arrangement, arrange
 from deltamark.dataflow.operators.collect import collect
 from deltamark.dataflow.operators.consolidate import consolidate
 from deltamark.dataflow.operators.exchange import exchange
-from deltamark.dataflow.operators.extreme import extreme
+from deltamark.dataflow.operators.groups import aggregate as aggregates
+from deltamark.dataflow.operators.groups.extreme import extreme
+from deltamark.dataflow.operators.groups.moving_threshold import moving_threshold
+from deltamark.dataflow.operators.groups.null_row import null_row
+from deltamark.dataflow.operators.groups.prefix_aggregate import prefix_aggregate
+from deltamark.dataflow.operators.groups.top import top
 from deltamark.dataflow.operators.join import join
 from deltamark.dataflow.operators.motifs.extend import extend, is_counted
-from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settled
-from deltamark.dataflow.operators.moving_threshold import moving_threshold
-from deltamark.dataflow.operators.null_row import null_row
-from deltamark.dataflow.operators.prefix_aggregate import prefix_aggregate
-from deltamark.dataflow.operators.top import top
+from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settle
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import Node
@@ -65,8 +68,8 @@ class _Emitter:
     partitioned: Partitioned
     _parts: NodeParts
     _streams: dict[Node, Stream] = field(default_factory=dict)
-    _exchanged: dict[tuple[Node, Exchange], tuple[Stream, Built]] = field(default_factory=dict)
-    _indexes: dict[tuple[Node, Exchange | None, Indexed], tuple[Index, Built]] = field(default_factory=dict)
+    _exchanged: dict[tuple[Node, Exchange], tuple[Stream, NodePart]] = field(default_factory=dict)
+    _indexes: dict[tuple[Node, Exchange | None, Indexed], tuple[Index, NodePart]] = field(default_factory=dict)
 
     def emit(self, node: Node) -> None:
         """Append the operator of a node."""
@@ -79,28 +82,28 @@ class _Emitter:
             stream = self._stream(node, streams)
             self._streams[node] = self._in_blocks(stream, self._distribution(node).distribution)
         part.rows_cell = stream.size
-        self.compiled.built.append(part)
+        self.compiled.node_parts.append(part)
 
     def answer(self, name: str, plan: Node) -> None:
         """Append the collection of an answer."""
-        part = Built(node=plan, role=Answer(name), columns=plan.schema.names)
+        part = NodePart(node=plan, role=Answer(name), columns=plan.schema.names)
         with self._program.building(part):
             stream = self._exchange(plan, self.partitioned.answers[name])
             if not is_consolidated(plan):
                 stream = consolidate(stream, plan.schema.names)
             self.compiled.roots[name] = collect(stream, plan.schema)
         part.rows_cell = stream.size
-        self.compiled.built.append(part)
+        self.compiled.node_parts.append(part)
 
     @property
     def _program(self) -> Program:
         return self.compiled.program
 
     @property
-    def _building(self) -> Built:
+    def _building(self) -> NodePart:
         """The part under construction."""
         part = self._program.part
-        assert isinstance(part, Built)
+        assert isinstance(part, NodePart)
         return part
 
     def _columns(self, node: Node) -> tuple[str, ...]:
@@ -134,7 +137,7 @@ class _Emitter:
             case nodes.Aggregate():
                 return self._aggregate(node, streams[0])
             case nodes.Threshold():
-                return group.threshold(streams[0], node, base_rows(node))
+                return aggregates.threshold(streams[0], node, base_rows(node))
             case nodes.Join():
                 return self._join(node)
             case nodes.Extreme():
@@ -165,11 +168,11 @@ class _Emitter:
         return reader.stream(self._columns(node))
 
     def _aggregate(self, node: nodes.Aggregate, stream: Stream) -> Stream:
-        append: group.Append = self._program.add
+        append: aggregates.AppendOperator = self._program.add
         if self._distribution(node).distribution.kind == "scanned":
             append = partial(prefix_aggregate, self._program)
             self._building.remark = "each worker sums its slices and sends sums instead of rows"
-        return group.aggregate(stream, node, base_rows(node), append)
+        return aggregates.aggregate(stream, node, base_rows(node), append)
 
     def _in_two_phases(
         self, node: Node, select: Callable[[Stream], Stream], stream: Stream, names: Iterable[str]
@@ -187,11 +190,11 @@ class _Emitter:
     def _exchange(self, node: Node, by: Exchange | None) -> Stream:
         """Return a node's stream after an exchange, which is emitted once for all readers."""
         if by is not None and (node, by) not in self._exchanged:
-            part = Built(node=node, role=by, columns=self._columns(node), reads=[(self._parts[node],)])
+            part = NodePart(node=node, role=by, columns=self._columns(node), reads=[(self._parts[node],)])
             with self._program.building(part):
                 moved = self._moved(node, by)
             part.rows_cell = moved.size
-            self.compiled.built.append(part)
+            self.compiled.node_parts.append(part)
             self._exchanged[node, by] = moved, part
         stream, read = (self._streams[node], self._parts[node]) if by is None else self._exchanged[node, by]
         self._program.part.uses.add(stream.part)
@@ -209,14 +212,14 @@ class _Emitter:
         """Number the keys of a stream densely if its worker owns blocks of them."""
         if distribution.low is None:
             return stream
-        deal = Deal(distribution.by[0], distribution.low, self._program.workers, self._program.worker)
-        return replace(stream, deal=deal)
+        partition = KeyPartition(distribution.by[0], distribution.low, self._program.workers, self._program.worker)
+        return replace(stream, partition=partition)
 
     def _join(self, node: nodes.Join) -> Stream:
         self._building.reads.clear()  # its arrangements read the streams
         arrangements, conditions = zip(*(self._arrangement(node, side) for side in (0, 1)), strict=True)
         origins = {name: self.shared.pruned.origin(node, name) for name in self._columns(node)}
-        columns = {name: (side == 0, self.shared.inputs[node, side].terms[of]) for name, (side, of) in origins.items()}
+        columns = {name: (side, self.shared.inputs[node, side].terms[of]) for name, (side, of) in origins.items()}
         return join(self._program, arrangements, conditions, columns)
 
     def _arrangement(self, node: nodes.Join, side: int) -> tuple[Arrangement, Term | None]:
@@ -234,20 +237,20 @@ class _Emitter:
 
     def _arrange(self, key: ArrangementKey) -> SharedArrangement:
         program, at = self._program, (key.node, key.names)
-        part = Built(node=key.node, role=key.names, columns=self._columns(key.node))
+        part = NodePart(node=key.node, role=key.names, columns=self._columns(key.node))
         with program.building(part):
             stream = self._exchange(key.node, key.exchange)
             part.rows_cell = stream.size
-            number = stream.key(key.names, key.types, self.compiled.interners.get(key.types))
+            number = key_of(stream, key.names, key.types, self.compiled.interners.get(key.types))
             if number.interner is not None:
                 self.compiled.interners[key.types] = number.interner
-            keys = program.keys(number, base_rows(key.node), stream.size)
+            keys = key_ids(program, number, base_rows(key.node), stream.size)
             conditions = self.shared.filters.get(at)
             terms = [*self.shared.stored[at], *([filter_bitmap(conditions)] if conditions else [])]
             arrangement = arrange(stream, number.cell, keys, terms)
             program.add_late(Opcode.SETTLE, LateBlock, block=arrangement.block)
-            program.keep(arrangement)
-        self.compiled.built.append(part)
+            program.add_state(arrangement)
+        self.compiled.node_parts.append(part)
         return SharedArrangement(key, arrangement, part)
 
     def _extend(self, node: nodes.Extend | nodes.Seek | nodes.Measure, stream: Stream) -> Stream:
@@ -264,13 +267,13 @@ class _Emitter:
         node = read.rows
         of = Indexed(read.keys, read.value, self.shared.index_types[node, read.keys, read.value])
         if (node, by, of) not in self._indexes:
-            part = Built(node=node, role=of, columns=self._columns(node))
+            part = NodePart(node=node, role=of, columns=self._columns(node))
             with self._program.building(part):
                 stream = self._exchange(node, by)
                 part.rows_cell = stream.size
                 built = index(stream, of, node.schema[read.value], base_rows(node))
-                settled(self._program, built)
-            self.compiled.built.append(part)
+                settle(self._program, built)
+            self.compiled.node_parts.append(part)
             self._indexes[node, by, of] = built, part
         built, part = self._indexes[node, by, of]
         self._building.read(part)
@@ -279,7 +282,7 @@ class _Emitter:
     def _iterate(self, loop: nodes.Iterate) -> Stream:
         columns = self.shared.pruned.columns
         parts = {each: self._parts.add(each) for each in inside(loop)}
-        self.compiled.built += parts.values()
+        self.compiled.node_parts += parts.values()
         self._program.part.uses.update(parts.values())
         joins = {}
         for each, part in parts.items():

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from deltamark.dataflow.codegen.built import Built
-from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import Program
+from deltamark.dataflow.builder.key_ids import key_ids
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.codegen.node_parts import NodePart
 from deltamark.dataflow.language.iteration import closing, inside
 from deltamark.dataflow.operators import linear
 from deltamark.dataflow.operators.arrangement import Arrangement
@@ -40,7 +41,7 @@ class Body:
     loop: Iterate
     columns: Mapping[Node, Iterable[str]]
     joins: Mapping[Join, LoopJoin]
-    parts: Mapping[Node, Built]
+    parts: Mapping[Node, NodePart]
     _streams: dict[Node, Stream] = field(default_factory=dict)
     _join_blocks: list[int] = field(default_factory=list)
 
@@ -93,7 +94,7 @@ class Body:
         joined = self.joins[node]
         stream = self._streams[node.inputs[joined.side]]
         key = key_in_loop(stream, node.keys[joined.side], joined.types)
-        keys = self.program.keys(key, base_rows(self.loop), stream.size)
+        keys = key_ids(self.program, key, base_rows(self.loop), stream.size)
         names = [name for name in self.columns[node] if name not in joined.terms]
         block, pairs = loop_join(LoopSide(stream, key, keys, names), joined.arrangement, joined.terms, now)
         self._join_blocks.append(block)

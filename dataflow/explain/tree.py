@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from deltamark.dataflow.codegen.built import ANSWER, Answer, Built
+from deltamark.dataflow.builder.program import ProgramPart
 from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.codegen.program import Part
+from deltamark.dataflow.codegen.node_parts import ANSWER, Answer, NodePart
 from deltamark.dataflow.explain.describe import describe, title
 from deltamark.dataflow.operators.motifs.index import Indexed
 from deltamark.dataflow.plan.cardinality import expected_rows
@@ -34,7 +34,7 @@ class Measurement:
     seconds: float
 
 
-Measurements = Mapping[Part, Measurement]
+Measurements = Mapping[ProgramPart, Measurement]
 
 
 @dataclass
@@ -42,10 +42,10 @@ class PlanTree:
     """The trees of one or several programs, as a table of numbers with the trees in the last column."""
 
     measured: Measurements = field(default_factory=dict)
-    _lines: list[tuple[Built | None, str]] = field(default_factory=list)
-    _numbers: dict[Built, int] = field(default_factory=dict)
-    _state: dict[Part, tuple[int, int]] = field(default_factory=dict)
-    _stored: dict[Part, Iterable[Term]] = field(default_factory=dict)
+    _lines: list[tuple[NodePart | None, str]] = field(default_factory=list)
+    _numbers: dict[NodePart, int] = field(default_factory=dict)
+    _state: dict[ProgramPart, tuple[int, int]] = field(default_factory=dict)
+    _stored: dict[ProgramPart, Iterable[Term]] = field(default_factory=dict)
 
     def add_heading(self, text: str) -> None:
         """Add a line above the next trees."""
@@ -55,11 +55,11 @@ class PlanTree:
         """Add the trees of a program. titles: replacements for the lines of answers, by the names of their plans."""
         self._state |= state_sizes(compiled)
         self._stored |= {each.part: each.arrangement.stored for each in compiled.arrangements}
-        for part in compiled.built:
+        for part in compiled.node_parts:
             if isinstance(part.role, Answer):
                 self._visit((part,), "", "", (titles or {}).get(part.role.name))
 
-    def _visit(self, path: Sequence[Built], fork: str, indent: str, text: str | None = None) -> None:
+    def _visit(self, path: Sequence[NodePart], fork: str, indent: str, text: str | None = None) -> None:
         """Add the lines of the first part of a path, and of the parts below it: the rest, or the inputs of the part."""
         part, rest = path[0], path[1:]
         if part in self._numbers:
@@ -73,7 +73,7 @@ class PlanTree:
             branch, line = ("└─ ", "   ") if place == len(inputs) - 1 else ("├─ ", "│  ")
             self._visit(each, f"{indent}{branch}", f"{indent}{line}")
 
-    def _text(self, part: Built) -> str:
+    def _text(self, part: NodePart) -> str:
         """Describe a part with its arguments."""
         match part.role:
             case None:
@@ -118,7 +118,7 @@ def _aligned(name: str, cells: Sequence[str]) -> list[str]:
     return [each.rjust(width) for each in (name, *cells)]
 
 
-def _brief(part: Built) -> str:
+def _brief(part: NodePart) -> str:
     """Name a part, without the arguments that tell it from others of its name."""
     match part.role:
         case None:
@@ -138,7 +138,7 @@ def _stored(term: Term) -> str:
     return f"a bitmap of {len(term.args)} filters" if term.op == "passes" else sql(term)
 
 
-def state_sizes(compiled: Compiled) -> dict[Part, tuple[int, int]]:
+def state_sizes(compiled: Compiled) -> dict[ProgramPart, tuple[int, int]]:
     """Return the rows and bytes that each part keeps."""
     memory: dict[object, int] = defaultdict(int)
     reserved = compiled.program.state_memory()

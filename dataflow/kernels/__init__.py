@@ -1,12 +1,12 @@
-"""Compiled loops: addresses in, addresses out; no clock, no IO.
+"""Kernels: compiled loops over blocks of memory, without clock or IO.
 
 Every operator of a compiled plan is a block of int64 words: its opcode, its parameters, and the addresses of its
-inputs, outputs and state. A kernel is a function from the block's address to a status. `run` walks a program, which is
-a list of blocks, in one call; so a feed costs one call from Python, however small it is and however many operators it
-passes (measured: 0.6 microseconds a feed of one row through q05, against 6 with a call an operator).
+inputs, outputs and state. A kernel takes the address of a block and returns a status. `interpreter.run` runs all
+operators of a program in one call, so a feed costs one call from Python (measured: 0.6 microseconds for a feed of one
+row through q05, against 6 with a call for each operator).
 
-numba caches what it compiles by the time stamp of one file, which is not enough for kernels that call each other:
-the cache lives in a directory named by the content of them all.
+Compiled kernels are cached in a directory named by the digest of all sources of kernels. Numba's own cache compares the
+time stamp of one file, which is not enough for kernels that call each other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _cache_directory() -> Path:
 
 
 def _bases() -> Iterator[Path]:
-    """Name the directories where compiled kernels may lie, the best first."""
+    """Yield the directories in which the cache may lie, the preferred one first."""
     if base := os.environ.get("XDG_CACHE_HOME"):
         yield Path(base) / "deltamark"
     else:
@@ -40,7 +40,7 @@ def _bases() -> Iterator[Path]:
 
 
 def _is_usable(directory: Path) -> bool:
-    """Is there such a directory of this user's or of root's, or can it be made? What is complete may be read-only."""
+    """Return whether the directory exists or can be made, and belongs to this user or to root. It may be read-only."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         return directory.stat().st_uid in (0, os.getuid()) and os.access(directory, os.R_OK | os.X_OK)
@@ -49,7 +49,7 @@ def _is_usable(directory: Path) -> bool:
 
 
 def compiled_before() -> bool:
-    """Has this machine compiled these kernels? If not, their first use takes about a minute."""
+    """Return whether this machine has compiled these kernels. If not, their first use takes about a minute."""
     directory = Path(config.CACHE_DIR)  # type: ignore[attr-defined]
     return any(directory.rglob("interpreter.run-*.nbc"))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, Operator, Vector, vector_at
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.types import NULL
 
 

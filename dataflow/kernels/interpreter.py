@@ -1,8 +1,8 @@
-"""The interpreter of programs: it divides the feed into slices, and runs every operator on each of them.
+"""The interpreter divides a feed into slices, and runs every operator of a program on each of them.
 
 Slices are small, so that the vectors between operators stay in the cache. A slice ends between two times if it can. A
-time with more rows than a slice passes in pieces, and the frontier says that it is still open: operators that look at
-the end of a time wait until the frontier has passed it.
+time with more rows than a slice passes in pieces, and the frontier stays at it: operators that emit at the end of a
+time wait until the frontier has passed it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from deltamark.dataflow.kernels.arrangements.join import JoinBlock, join
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, merge
 from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.core.hash_map import needs_rehash
-from deltamark.dataflow.kernels.core.interner import InternBlock, intern
-from deltamark.dataflow.kernels.core.intrinsics import heed_signals, inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import heed_signals
 from deltamark.dataflow.kernels.expressions import (
     BinaryBlock,
     ChooseBlock,
@@ -35,6 +34,8 @@ from deltamark.dataflow.kernels.groups.bucket import BucketBlock, bucket
 from deltamark.dataflow.kernels.groups.group_changes import update_groups
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock, threshold
+from deltamark.dataflow.kernels.hashing.hash_map import needs_rehash
+from deltamark.dataflow.kernels.hashing.interner import InternBlock, intern
 from deltamark.dataflow.kernels.loops.iterate import (
     BACK,
     FORWARD,
@@ -70,8 +71,8 @@ from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.kernels.text.functions import InputTextsBlock, MatchBlock, SubstringBlock, TextFunctionBlock
 from deltamark.dataflow.kernels.text.pool import NumberedTextsBlock, NumberTextsBlock
 
-STEPS = 8
-"""Operators that run between two looks for signals."""
+STEPS_PER_POLL = 8
+"""Operators that run between two calls of `heed_signals`. Not measured."""
 
 DONE, GROW, FAILED, WAIT = 0, 1, 2, 3
 
@@ -94,7 +95,7 @@ def run(address: int, start: int) -> int:
             program.running = at
             reason = _step(op)
             steps += 1
-            if steps & (STEPS - 1) == 0:
+            if steps & (STEPS_PER_POLL - 1) == 0:
                 heed_signals()
             if reason == FORWARD:
                 at += IterateBlock(op).length

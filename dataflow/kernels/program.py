@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Arrays, Block, Cell, Cells, Operator, Vectors
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
+from deltamark.dataflow.types import FOREVER
 
-FOREVER = 2**62
 MAX_FAN_OUT = 1 << 18
 """Rows that an operator may make of a slice before slices become smaller."""
 
@@ -24,7 +24,7 @@ class InputBlock(Block):
     diff: Cell
     columns: int = 0
     bases: Array = NONE
-    """Where the rows of each column lie."""
+    """The address of the rows of each column."""
     widths: Array = NONE
     """The bytes of a value of each column."""
     cells: Cells = NONE

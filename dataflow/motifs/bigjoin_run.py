@@ -8,24 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.codegen.program import key_range
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.hash_map import id_limit
-from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.motifs import bigjoin
 from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs import layout as kernel
 from deltamark.dataflow.kernels.motifs.layout import BigJoin, KeyColumn, Prefix, PrefixLevel, StaticExtender
-from deltamark.dataflow.operators.arrangement import wide_weight
+from deltamark.dataflow.operators.errors import wide_weight
 from deltamark.dataflow.operators.motifs.index import Index, Indexed
 from deltamark.dataflow.plan.nodes import Extend, Node
+from deltamark.dataflow.types import FOREVER, key_range
 from deltamark.errors import DeltamarkError
 
 MAX_STAMPS = 1 << 28
 """Numbers with a stamp of 4 bytes each, which speed up the intersection of lists. Not measured."""
-
-UNBOUNDED_WORDS = 1 << 31
-"""Words of address space that are reserved for a list of unknown length."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class ExtensionStep:
         return self.columns if self.new in self.columns else (*self.columns, self.new)
 
     def is_free(self, known: set[str]) -> bool:
-        """Do the values depend only on known columns?"""
+        """Return whether the values depend only on known columns."""
         return self.new not in self.columns and not self.smaller and all(set(mine) <= known for mine, _ in self.parts)
 
     @property
@@ -166,7 +163,7 @@ class BigJoinRun:
             extender = StaticExtender.words(
                 index=index.address, pool=index.pool.address, width=index.width, key_columns=len(mine)
             )
-            ranges = [(0, kernel.FOREVER)] if len(mine) == 1 else key_range(of.of.types)
+            ranges = [(0, FOREVER)] if len(mine) == 1 else key_range(of.of.types)
             for name, (low, radix) in zip(mine, ranges, strict=True):
                 extender += KeyColumn.words(column=level.columns.index(name), low=low, radix=radix)
             words += [*extender, *[0] * (kernel.EXTENDER_WORDS - len(extender))]

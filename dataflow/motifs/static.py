@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.builder.growth import pack_index
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.codegen.growth import pack_index
 from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.opcodes import Opcode
@@ -92,7 +92,7 @@ class StaticMotif:
         ]
         self._last: BigJoinRun | None = None
         self._workers, self._number = workers, 0
-        self._pool: ProcessPool | None = None
+        self._pool: ProcessPool[int | None] | None = None
         self._board = 0
         """The statistics of each worker: rounds, proposals, and the most prefixes of each step."""
 
@@ -210,7 +210,7 @@ class StaticMotif:
             yield FactorizedRows(rows[:, : len(prefix) + 1], rows[:, len(prefix) + 1 :], values)
 
     def close(self) -> None:
-        """End the other workers, and give all memory back."""
+        """End the other workers, and release all memory."""
         self._close_pool()
         self._last = None
         self._program.memory.close()

@@ -1,1 +1,1 @@
-"""One file an operator: how it becomes blocks of a program, and the state behind them."""
+"""One module an operator: the blocks that it appends to a program, and the state behind them."""

@@ -1,4 +1,4 @@
-"""Operators without state: input, where, select, negate, concat."""
+"""Operators without state: input, filter, projection, negation and concatenation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deltamark.dataflow.batch import BYTES, MISSING
-from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import Program
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.builder.terms import evaluate
+from deltamark.dataflow.builder.texts import InputText, numbers_of
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import InputBlock
-from deltamark.dataflow.operators.text import Fed
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
 from deltamark.dataflow.plan.terms import Term, conjuncts
@@ -22,30 +23,28 @@ NO_ARRAY = 0, 0
 
 
 class InputReader:
-    """The block of an input, the columns that are read from it, and the arrays that they lie in."""
+    """The block of an input, and the columns that are read from it, with their arrays."""
 
     def __init__(self, program: Program, node: nodes.Input) -> None:
         self.node = node
         self.names: list[str] = []
         self.arrays: dict[str, tuple[int, int]] = {}
-        """The cell of each array, and how wide its elements are."""
+        """The cell of each array, and the bytes of its elements."""
         self.bases = 0
+        """The address of a table of the arrays' addresses."""
         self._program = program
         self._size, self._time, self._diff = program.cell(), program.cell(), program.cell()
         self.block = program.block(InputBlock, size=self._size, time=self._time, diff=self._diff)
 
     def stream(self, names: Iterable[str]) -> Stream:
-        """Read columns: their cells are aimed at each slice, so they cost nothing."""
+        """Return a stream of columns. Their cells point at the slice, so reading them costs nothing."""
         self._read([name for name in names if name not in self.names])
-        texts = {
-            name: Fed(*(self.arrays.get(array, NO_ARRAY)[0] for array in (name, f"{name}{BYTES}", f"{name}{MISSING}")))
-            for name in self.names
-            if _is_text(self.node, name)
-        }
+        texts = {name: self._text(name) for name in self.names if self.node.schema[name].kind == "text"}
         raw = {name: self.arrays[name] for name in self.names if name not in texts}
         stream = Stream(
-            self._program, self._size, self._time, self._diff, lambda name: _read(stream, name), raw=raw, fed=texts.get
-        )
+            self._program, self._size, self._time, self._diff, lambda name: _column(stream, name), raw=raw,
+            input_text=texts.get,
+        )  # fmt: skip
         return stream
 
     def _read(self, names: Sequence[str]) -> None:
@@ -55,33 +54,32 @@ class InputReader:
         for name in names:
             for array, width in _arrays(name, self.node.schema[name]):
                 self.arrays[array] = program.cell(), width
-        cells, widths = ([each[place] for each in self.arrays.values()] for place in (0, 1))
+        cells, widths = ([array[index] for array in self.arrays.values()] for index in (0, 1))
         self.bases = program.words(max(len(self.arrays), 1))
         words = InputBlock(self.block).as_words
         words.columns, words.bases = len(self.arrays), self.bases
         words.widths, words.cells = program.table(widths), program.table(cells)
 
-
-def _is_text(node: nodes.Input, name: str) -> bool:
-    return node.schema[name].kind == "text"
+    def _text(self, name: str) -> InputText:
+        return InputText(*(self.arrays.get(f"{name}{suffix}", NO_ARRAY)[0] for suffix in ("", BYTES, MISSING)))
 
 
 def _arrays(name: str, type_: Type) -> list[tuple[str, int]]:
-    """List the arrays of a column, and how far apart their elements are: all texts share one array of bytes."""
-    found = [(name, type_.width)]
+    """List the arrays of a column, with the bytes of their elements: 0 for the bytes of texts, which all rows share."""
+    arrays = [(name, type_.width)]
     if type_.kind == "text":
-        found.append((f"{name}{BYTES}", 0))
+        arrays.append((f"{name}{BYTES}", 0))
         if type_.nullable:
-            found.append((f"{name}{MISSING}", 1))
-    return found
+            arrays.append((f"{name}{MISSING}", 1))
+    return arrays
 
 
-def _read(stream: Stream, name: str) -> int:
-    fed = stream.fed(name)
-    return _widened(stream, *stream.raw[name]) if fed is None else stream.numbered(fed)
-
-
-def _widened(stream: Stream, cell: int, width: int) -> int:
+def _column(stream: Stream, name: str) -> int:
+    """Return the cell of an input's column as int64."""
+    text = stream.input_text(name)
+    if text is not None:
+        return numbers_of(stream.program, stream.size, text.cells(stream.program, stream.size))
+    cell, width = stream.raw[name]
     return cell if width == 8 else stream.take(cell, 0, width)
 
 
@@ -91,8 +89,8 @@ def where(stream: Stream, node: nodes.Filter) -> Stream:
     return _selected(stream, size, selected)
 
 
-def passing(stream: Stream, conditions: Sequence[Term]) -> int:
-    """Return the cell of numbers whose bits say which conditions a row meets."""
+def filter_bits(stream: Stream, conditions: Sequence[Term]) -> int:
+    """Append the evaluation of conditions; return the cell of numbers, each bit of which stands for a condition."""
     program, result = stream.program, stream.program.vector()
     program.add(Opcode.FILL, expressions.FillBlock, size=stream.size, value=0, result=result)
     for bit, condition in enumerate(conditions):
@@ -102,21 +100,20 @@ def passing(stream: Stream, conditions: Sequence[Term]) -> int:
 
 
 def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
-    """Narrow a selection conjunct by conjunct; return its cell, and that of its size."""
+    """Narrow a selection, one conjunct after another; return its cell, and the cell of its size."""
     program, selected, size = stream.program, 0, stream.size
     for column, low, high in column_ranges(conjuncts(condition)):
         (values, width), out, out_size = stream.stored(column), program.vector(), program.cell()
         program.add(
             Opcode.FILTER_RANGE, expressions.FilterRangeBlock, size=size, values=values, width=width, low=low,
-            high=high,
-            selected=selected, out=out, out_size=out_size,
+            high=high, selected=selected, out=out, out_size=out_size,
         )  # fmt: skip
         selected, size = out, out_size
     for term in other_conditions(conjuncts(condition)):
         narrowed = _selected(stream, size, selected) if selected else stream
-        met, out, out_size = narrowed.evaluate(term), program.vector(), program.cell()
+        satisfied, out, out_size = evaluate(narrowed, term), program.vector(), program.cell()
         program.add(
-            Opcode.FILTER_TRUE, expressions.FilterTrueBlock, size=size, condition=met, selected=selected, out=out,
+            Opcode.FILTER_TRUE, expressions.FilterTrueBlock, size=size, condition=satisfied, selected=selected, out=out,
             out_size=out_size,
         )  # fmt: skip
         selected, size = out, out_size
@@ -124,41 +121,47 @@ def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
 
 
 def _selected(stream: Stream, size: int, selected: int) -> Stream:
-    narrowed = Stream(stream.program, size, 0, 0, lambda name: _narrow(stream, narrowed, selected, name))
-    narrowed.fed = lambda name: _narrowed(stream, narrowed, selected, name)
+    """Return the stream of the rows at a selection."""
+    narrowed = Stream(stream.program, size, 0, 0, lambda name: _take(stream, narrowed, selected, name))
+    narrowed.input_text = lambda name: _selected_text(stream, narrowed, selected, name)
     narrowed.time = narrowed.take(stream.time, selected)
     narrowed.diff = narrowed.take(stream.diff, selected)
     return narrowed
 
 
-def _narrow(stream: Stream, narrowed: Stream, selected: int, name: str) -> int:
-    """Take a column at a selection; number a text only now, and only once."""
-    fed = _narrowed(stream, narrowed, selected, name)
-    if fed is not None:
-        return narrowed.numbered(fed)
+def _take(stream: Stream, narrowed: Stream, selected: int, name: str) -> int:
+    """Take a column at a selection. Only the selected texts are numbered."""
+    text = _selected_text(stream, narrowed, selected, name)
+    if text is not None:
+        return numbers_of(stream.program, narrowed.size, text.cells(stream.program, narrowed.size))
     cell, width = stream.stored(name)
     return narrowed.take(cell, selected, width)
 
 
-def _narrowed(stream: Stream, narrowed: Stream, selected: int, name: str) -> Fed | None:
-    fed = None if name in stream.made else stream.fed(name)
-    if fed is None:
+def _selected_text(stream: Stream, narrowed: Stream, selected: int, name: str) -> InputText | None:
+    text = None if name in stream.computed else stream.input_text(name)
+    if text is None:
         return None
-    return replace(fed, rows=narrowed.take(fed.rows, selected) if fed.rows else selected)
+    return replace(text, rows=narrowed.take(text.rows, selected) if text.rows else selected)
 
 
 def select(stream: Stream, node: nodes.Project) -> Stream:
     """Return the stream of a projection, whose columns are computed when they are first read."""
-    terms, same = node.terms, node.copied
-    raw = {name: stream.raw[theirs] for name, theirs in same.items() if theirs in stream.raw}
-    made = Stream(
-        stream.program, stream.size, stream.time, stream.diff, lambda name: stream.evaluate(terms[name]), raw=raw
-    )
-    made.fed = lambda name: stream.fed(same[name]) if name in same and same[name] not in stream.made else None
-    return made
+    terms, copied = node.terms, node.copied
+    raw = {name: stream.raw[source] for name, source in copied.items() if source in stream.raw}
+
+    def input_text(name: str) -> InputText | None:
+        source = copied.get(name)
+        return None if source is None or source in stream.computed else stream.input_text(source)
+
+    return Stream(
+        stream.program, stream.size, stream.time, stream.diff, lambda name: evaluate(stream, terms[name]), raw=raw,
+        input_text=input_text,
+    )  # fmt: skip
 
 
 def negate(stream: Stream) -> Stream:
+    """Append the negation of all weights."""
     diff = stream.program.vector()
     stream.program.add(
         Opcode.NEGATION, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff
@@ -167,18 +170,18 @@ def negate(stream: Stream) -> Stream:
 
 
 def concat(program: Program, streams: Sequence[Stream], names: Sequence[str]) -> Stream:
-    """Merge by time."""
-    inputs = [_merged(program, each, names) for each in streams]
+    """Append the merge of several streams in order of time."""
+    inputs = [_merged(program, stream, names) for stream in streams]
     out, size = [program.vector() for _ in range(len(names) + 2)], program.cell()
     program.add(
         Opcode.MERGE, MergeBlock, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
         out=program.table(out),
     )  # fmt: skip
-    made = dict(zip(names, out[2:], strict=True))
-    return Stream(program, size, out[0], out[1], made.__getitem__, made)
+    columns = dict(zip(names, out[2:], strict=True))
+    return Stream(program, size, out[0], out[1], columns.__getitem__, columns)
 
 
 def _merged(program: Program, stream: Stream, names: Sequence[str]) -> int:
-    """Make the block of a stream that is merged with others."""
+    """Make the block of one of the merged streams."""
     columns = program.table([stream.time, stream.diff, *map(stream.column, names)])
     return program.block(MergedStream, size=stream.size, time=stream.time, columns=columns)

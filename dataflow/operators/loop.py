@@ -1,17 +1,17 @@
-"""The operators of a loop: its head, the rows that enter, the joins inside, and the reduction that ends its body."""
+"""Loop: the head, the entry of rows, the joins inside, and the reduction that ends the body."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
-from deltamark.dataflow.codegen.columns import MOST_PACKED, Key, Stream, unpacked
-from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
-from deltamark.dataflow.codegen.program import Keys, Program, key_range
-from deltamark.dataflow.kernels.core.hash_map import key_of
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.builder.key_ids import KeyIds, key_ids
+from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, key_columns, key_of, key_values
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
+from deltamark.dataflow.kernels.hashing.hash_map import key_of as key_of_id
 from deltamark.dataflow.kernels.loops import reduce_state as kernel
 from deltamark.dataflow.kernels.loops.cycles import CycleDetector
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock, LoopSourceBlock, RepeatBlock
@@ -21,26 +21,25 @@ from deltamark.dataflow.kernels.loops.trace import Trace, TraceRow
 from deltamark.dataflow.kernels.loops.worklist import Worklist
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.language.iteration import MOST_ITERATIONS, Closing
-from deltamark.dataflow.operators.arrangement import Arrangement, Weights, negative, wide_weight
-from deltamark.dataflow.operators.group import row_of
-from deltamark.dataflow.operators.rows import COMPLEMENTED, reverse_order
+from deltamark.dataflow.operators.arrangement import Arrangement
+from deltamark.dataflow.operators.errors import WeightOverflow, negative_multiplicity, wide_weight
+from deltamark.dataflow.operators.groups.grouped_rows import COMPLEMENTED, reverse_order
 from deltamark.dataflow.plan.terms import Term
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.types import Type, key_count
 from deltamark.errors import DeltamarkError
 
 TRACE_ENTRIES = 1024
-"""Entries of a new trace's table."""
+"""Entries of a new trace's table. Not measured."""
 
 MIN_SUMMED_ROWS = 64
-"""Keys with more rows get running sums at their second evaluation in an epoch."""
+"""Keys with more rows get running sums at their second evaluation in an epoch. Not measured."""
 
 MIN_CYCLE_ITERATIONS = 64
-"""Iterations of an epoch before its rows are compared with those of earlier iterations."""
+"""Iterations of an epoch before its rows are compared with those of earlier iterations. Not measured."""
 
 MAX_ROWS = 512
-"""Rows that go through a loop's body together. The joins make many times as many of them, which should stay in the
-cache.
-"""
+"""Rows that go through a loop's body together. Joins multiply them, and the result should stay in the cache. Not
+measured."""
 
 LARGEST_VALUE = kernel.NO_VALUE - 1
 
@@ -60,12 +59,11 @@ def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[
 
 
 def key_in_loop(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
-    """Make one number of key columns, which must fit."""
-    size = prod(radix for _, radix in key_range(types))
-    if size > MOST_PACKED:
-        actual = f"{', '.join(names)}: {size} values"
+    """Append the numbering of rows by key columns; refuse keys that do not pack, since a loop does not intern."""
+    if key_count(types) > MAX_PACKED_KEYS:
+        actual = f"{', '.join(names)}: {key_count(types)} values"
         raise DeltamarkError("a key of a loop does not fit in 62 bits", actual, "declare narrower bounds")
-    return stream.key(names, types)
+    return key_of(stream, names, types)
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class LoopSide:
 
     stream: Stream
     key: Key
-    keys: Keys
+    keys: KeyIds
     names: Sequence[str] = ()
 
 
@@ -90,7 +88,7 @@ def _trace(side: LoopSide, columns: Sequence[int], *, key_width: int, record_wor
     )  # fmt: skip
 
 
-class LoopJoinState(Weights):
+class LoopJoinState(WeightOverflow):
     """The trace of a join inside a loop."""
 
     def __init__(self, trace: int) -> None:
@@ -112,10 +110,10 @@ def loop_join(side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], no
         Opcode.MEET, LoopJoinBlock, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration, diff=diff,
         slot=slot, columns=program.table(out), hits=program.memory.reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
-    program.keep(LoopJoinState(trace))
-    made = dict(zip(side.names, out, strict=True))
+    program.add_state(LoopJoinState(trace))
+    computed = dict(zip(side.names, out, strict=True))
     stream = Stream(
-        program, size, iteration, diff, lambda name: stream.take(outer.stored[stored[name]], slot), made=made
+        program, size, iteration, diff, lambda name: stream.take(outer.stored[stored[name]], slot), computed
     )
     return block, stream
 
@@ -157,11 +155,10 @@ class LoopReduction:
         block = program.block(
             LoopReduce, worklist=worklist, cycles=cycles, min_weight=closing.least, max_iterations=MOST_ITERATIONS,
             min_summed_rows=MIN_SUMMED_ROWS, now=now, changed_keys=reserve(UNBOUNDED_WORDS),
-            evaluated_keys=reserve(UNBOUNDED_WORDS),
-            sorted_rows=reserve(UNBOUNDED_WORDS), sums=reserve(UNBOUNDED_WORDS), size=feedback.size,
-            iteration=feedback.time,
-            diff=feedback.diff, key=feedback.key, value=feedback.value, answer_size=answer.size,
-            answer_time=answer.time, answer_diff=answer.diff, answer_key=answer.key, answer_value=answer.value,
+            evaluated_keys=reserve(UNBOUNDED_WORDS), sorted_rows=reserve(UNBOUNDED_WORDS),
+            sums=reserve(UNBOUNDED_WORDS), size=feedback.size, iteration=feedback.time, diff=feedback.diff,
+            key=feedback.key, value=feedback.value, answer_size=answer.size, answer_time=answer.time,
+            answer_diff=answer.diff, answer_key=answer.key, answer_value=answer.value,
         )  # fmt: skip
         return cls(program, block, closing, feedback, answer)
 
@@ -182,18 +179,18 @@ class LoopReduction:
     def append(self, stream: Stream, rows: int) -> None:
         """Append the reduction of the body's rows. rows: their expected number."""
         key = key_in_loop(stream, self.closing.keys, self.types)
-        side = LoopSide(stream, key, self.program.keys(key, rows, stream.size))
+        side = LoopSide(stream, key, key_ids(self.program, key, rows, stream.size))
         record_words = ReduceRow.size_in_words
         trace = _trace(side, [self._value(stream)], key_width=kernel.STATE_WIDTH, record_words=record_words)
         LoopReduce(self.block).as_words.trace = trace
         self.program.add(Opcode.CLOSE, ReduceInputBlock, reduce=self.block)
-        self.program.keep(self)
+        self.program.add_state(self)
 
     def _value(self, stream: Stream) -> int:
         """Return the cell of the values of which the least is kept."""
         of = self.closing.of
         if of is None:
-            return self.program.nothing
+            return self.program.zeros
         type_ = self.closing.below.schema[of]
         if not -LARGEST_VALUE < type_.low <= type_.high < LARGEST_VALUE:
             actual = f"{of}: {type_.low}..{type_.high}"
@@ -202,10 +199,10 @@ class LoopReduction:
 
     def stream(self, cells: ChangeCells) -> Stream:
         """Return an output as a stream."""
-        stream = Stream(self.program, cells.size, cells.time, cells.diff, lambda name: makers[name]())
-        makers = dict(unpacked(stream, cells.key, self.key, self.closing.keys, self.types) if self.types else {})
+        stream = Stream(self.program, cells.size, cells.time, cells.diff, lambda name: columns[name]())
+        columns = dict(key_columns(stream, cells.key, self.key, self.closing.keys, self.types) if self.types else {})
         if self.closing.of is not None:
-            makers[self.closing.of] = lambda: reverse_order(stream, cells.value, self.complement)
+            columns[self.closing.of] = lambda: reverse_order(stream, cells.value, self.complement)
         return stream
 
     def rows(self) -> int:
@@ -222,12 +219,13 @@ class LoopReduction:
                 actual = f"the same rows again after {reduce.error_value} iterations, time {reduce.now}"
                 return DeltamarkError("a loop goes round in a circle", actual, remedy)
             case kernel.NEGATIVE_WEIGHT:
-                return negative(self._row(reduce), reduce.now)
+                return negative_multiplicity(self._row(reduce), reduce.now)
         return wide_weight()
 
     def _row(self, reduce: LoopReduce) -> dict[str, int]:
         """Return the row of negative weight."""
-        row = row_of(self.key, self.closing.keys, self.types, int(key_of(reduce.trace.keys, reduce.error_key)))
+        number = int(key_of_id(reduce.trace.keys, reduce.error_key))
+        row = key_values(self.key, number, self.closing.keys, self.types)
         if self.closing.of is not None:
             value = reduce.error_value
             row[self.closing.of] = value if self.complement is None else self.complement - value
@@ -236,28 +234,27 @@ class LoopReduction:
 
 @dataclass(frozen=True)
 class LoopHead:
-    """The beginning of a loop: its block, and its place among the operators."""
+    """The head of a loop: its block, and its position among the operators."""
 
     program: Program
     block: int
-    place: int
+    position: int
 
     @classmethod
     def of(cls, program: Program, sources: Sequence[int], joins: int, reduction: LoopReduction, now: int) -> LoopHead:
         """Append the head of a loop. joins: the number of joins inside; now: the cell of the epoch."""
-        place = len(program.ops)
+        position = len(program.ops)
         block = program.add(
             Opcode.ITERATE, IterateBlock, frontier=program.frontier, now=now, max_rows=MAX_ROWS,
-            source_count=len(sources),
-            sources=program.table(sources), join_count=joins, joins=program.words(max(joins, 1)),
-            reduce=reduction.block,
+            source_count=len(sources), sources=program.table(sources), join_count=joins,
+            joins=program.words(max(joins, 1)), reduce=reduction.block,
         )  # fmt: skip
-        program.keep(reduction)
-        return cls(program, block, place)
+        program.add_state(reduction)
+        return cls(program, block, position)
 
     def repeat(self, joins: Sequence[int]) -> None:
         """Append the end of the loop. joins: the blocks of the joins inside, the last one first."""
-        head, length = IterateBlock(self.block), len(self.program.ops) - self.place
+        head, length = IterateBlock(self.block), len(self.program.ops) - self.position
         head.length = length
         view(head.joins.address, max(len(joins), 1))[: len(joins)] = joins
         self.program.add(Opcode.REPEAT, RepeatBlock, length=length)

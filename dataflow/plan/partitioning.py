@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import assert_never
 
-from deltamark.dataflow.codegen.program import key_range
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_KEYS, MIN_RANGE
 from deltamark.dataflow.plan.distribution import ANYWHERE, FIRST, SLICED, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import (
@@ -38,7 +36,7 @@ from deltamark.dataflow.plan.nodes import (
 )
 from deltamark.dataflow.plan.pruning import Pruned
 from deltamark.dataflow.plan.traversal import is_consolidated
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.types import Type, key_count
 from deltamark.errors import DeltamarkError
 
 Columns = Mapping[Node, Iterable[str]]
@@ -141,7 +139,7 @@ def _gather(distribution: Distribution, names: Sequence[str], types: Sequence[Ty
 
 def _aggregate(node: Aggregate, distribution: Distribution) -> OperatorDistribution:
     """Replicate an aggregate with few groups over rows in order: its workers exchange sums instead of rows."""
-    groups = prod(radix for _, radix in key_range([node.schema[name] for name in node.keys]))
+    groups = key_count(node.schema[name] for name in node.keys)
     if distribution.in_order and groups <= MAX_REPLICATED_GROUPS:
         return OperatorDistribution((None,), Distribution("scanned", (node.digest.hex(),)))
     return _by_group(node, distribution)

@@ -11,13 +11,12 @@ different filters f^2 estimates of its size.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from deltamark.dataflow.codegen.program import DIRECT_FREE, DIRECT_SHARE, key_range
+from deltamark.dataflow.builder.key_ids import is_direct
 from deltamark.dataflow.plan.cardinality import expected_rows, selectivity
 from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.look_through import JoinInput, look_through
@@ -25,7 +24,7 @@ from deltamark.dataflow.plan.nodes import INDEX_READERS, Filter, Join, Node, Pro
 from deltamark.dataflow.plan.pruning import Pruned, Requirement, prune
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import base_rows
-from deltamark.dataflow.types import Type, spanning
+from deltamark.dataflow.types import Type, key_count, spanning
 
 LINK_BYTES, COLUMN_BYTES = 4, 8
 """Bytes per row of an arrangement: of its link in the list of its key, and of each column."""
@@ -260,8 +259,8 @@ def _size(demands: Sequence[ArrangementDemand], condition: Term | None, bitmap: 
     node, types = demands[0].below.node, demands[0].types
     rows = expected_rows(node) * (1.0 if condition is None else selectivity(condition))
     terms = {term for each in demands for term in each.below.of(each.columns)}
-    keys = math.prod(radix for _, radix in key_range(types))
-    if keys < DIRECT_SHARE * base_rows(node) + DIRECT_FREE:
+    keys = key_count(types)
+    if is_direct(keys - 1, base_rows(node)):
         heads = min(DIRECT_HEAD_BYTES * keys, PAGE_BYTES * rows)
     else:
         heads = HASHED_HEAD_BYTES * min(keys, rows)

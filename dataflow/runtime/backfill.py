@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 
 from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.builder.program import wait_alone
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added
-from deltamark.dataflow.codegen.program import nobody
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.traversal import subtracts
 from deltamark.dataflow.runtime.history import HistoryLoad
@@ -75,13 +75,13 @@ class Backfill:
         bindings = {name: self._worker.bindings[name] for name in self._added.read if name in fed.pointers}
         blocks = [*(each.input for each in logs), *(each.block for each in bindings.values())]
         program = self._worker.compiled.program
-        loop = program.loop(blocks, self.ops)
+        schedule = program.schedule(blocks, self.ops)
         with ExitStack() as stack:
             for log in logs:
                 stack.enter_context(log.replay(self._time, fed.last))
             for name, binding in bindings.items():
                 stack.enter_context(binding.replay(fed.pointers[name], self._added.read[name], self._time))
-            program.run(loop, -1, nobody)
-        program.memory.release(loop.block)
+            program.run(schedule, -1, wait_alone)
+        program.memory.release(schedule.block)
         self._answers.append(self._worker.pending_changes(self.name))
         self._time = fed.last

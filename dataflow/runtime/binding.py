@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from deltamark.dataflow.batch import Batch, Pointers
-from deltamark.dataflow.codegen.program import SLICE_ROWS
+from deltamark.dataflow.builder.program import SLICE_ROWS
 from deltamark.dataflow.kernels.core.guard import REGISTRY, Range
 from deltamark.dataflow.kernels.core.memory import view, words
 from deltamark.dataflow.kernels.program import InputBlock

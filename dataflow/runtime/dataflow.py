@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeVar, overload
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.codegen.built import ANSWER
+from deltamark.dataflow.codegen.node_parts import ANSWER
 from deltamark.dataflow.explain import explain
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.sharing import Choice
@@ -102,7 +102,7 @@ class Dataflow(Generic[ChangesT]):
         return changes[ANSWER] if self._only else changes  # type: ignore[return-value]  # as `__init__` declares
 
     def push(self, batches: Mapping[str, Batch]) -> int:
-        """Do as `feed` does, but return only the number of changes of all answers, without copying them.
+        """Apply changes as `feed` does, but return only the number of changes of all answers, without copying them.
 
         >>> with Dataflow(sales) as dataflow:
         ...     dataflow.push({"sales": Batch([0], [1], {"shop": [7], "price": [900]})})
@@ -148,7 +148,7 @@ class Dataflow(Generic[ChangesT]):
         return None if self._live is None else self._live.pending
 
     def retire(self: Dataflow[dict[str, Batch]], name: str) -> None:
-        """Maintain a plan no longer, and free what only it needed.
+        """Stop maintaining a plan, and free the state that no other plan uses.
 
         >>> with Dataflow({"all": sales, "count": sales.count()}) as dataflow:
         ...     dataflow.retire("count")
@@ -197,18 +197,18 @@ class Dataflow(Generic[ChangesT]):
         return explain.choices(self._runtime.compiled)
 
     def close(self) -> None:
-        """End the other workers, and give all memory back. Closing again does nothing."""
+        """End the other workers, and release all memory. Closing again does nothing."""
         self._runtime.close()
 
     def _alone(self, what: str) -> LivePlans:
-        """Return the plans of the only worker; refuse what several workers cannot do."""
+        """Return the live plans of the only worker; raise an error if there are several workers."""
         if self._live is None:
             raise DeltamarkError(f"{what} needs one worker", f"workers={self._workers}", "open it with workers=1")
         return self._live
 
 
 def _checked(plans: object) -> dict[str, Collection]:
-    """Refuse what are not plans by name."""
+    """Return plans by name; refuse any other value."""
     if not isinstance(plans, Mapping):
         _refuse(plans)
     for each in plans.values():

@@ -17,14 +17,14 @@ from itertools import chain
 import numpy as np
 
 from deltamark.dataflow.batch import Batch, Column
+from deltamark.dataflow.builder.program import SLICE_ROWS, Op, Program, Schedule, wait_alone
 from deltamark.dataflow.codegen.compiled import SharedArrangement
-from deltamark.dataflow.codegen.program import SLICE_ROWS, Loop, Op, Program, nobody
 from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock
 from deltamark.dataflow.kernels.arrangements.join_cursor import CursorSide
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.hash_map import id_limit
 from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
@@ -52,7 +52,7 @@ class HistoryLoad:
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
         """Run the operators slice by slice. inputs: iterators that bind an input to one slice after another."""
-        everything = self._program.loop([], self._others)
+        everything = self._program.schedule([], self._others)
         frontier = time if self._subtracts else time + 1
         for each in self._sources:
             if _code(each) == Opcode.JOIN:
@@ -81,8 +81,9 @@ class HistoryLoad:
 
     def _end(self, op: Op, time: int) -> None:
         """Let one operator end the time, and the others read what it emits."""
-        loops = self._program.loop([], [op]), self._program.loop([], [each for each in self._others if each is not op])
-        for loop, frontier in zip(loops, (time + 1, time), strict=True):
+        others = [each for each in self._others if each is not op]
+        for ops, frontier in (([op], time + 1), (others, time)):
+            loop = self._program.schedule([], ops)
             self._run(loop, frontier)
             self._program.memory.release(loop.block)
 
@@ -90,7 +91,7 @@ class HistoryLoad:
         """Run a loop over the rows that have entered it, with arrangements that have no new updates."""
         iterate = IterateBlock(op.block)
         joins, iterate.join_count = iterate.join_count, 0
-        loop = self._program.loop([], self._loops[op])
+        loop = self._program.schedule([], self._loops[op])
         self._run(loop, time + 1)
         self._program.memory.release(loop.block)
         iterate.join_count = joins
@@ -107,9 +108,9 @@ class HistoryLoad:
                     raise self._program.states[op.block].problem()
                 yield
 
-    def _run(self, loop: Loop, frontier: int) -> None:
+    def _run(self, loop: Schedule, frontier: int) -> None:
         view(self._program.frontier, 1)[0] = frontier
-        self._program.run(loop, 0, nobody)
+        self._program.run(loop, 0, wait_alone)
 
 
 def _code(op: Op) -> int:

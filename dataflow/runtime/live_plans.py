@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.builder.program import Op, wait_alone
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added, compile_into, compile_plans
-from deltamark.dataflow.codegen.program import Op, nobody
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.backfill import Backfill
 from deltamark.dataflow.runtime.history import arranged, rows_of
@@ -61,10 +61,10 @@ class LivePlans:
         pointers = worker.checked(batches)
         if self._holds.active:
             self._holds.fed.append(FedBatches(worker.last, pointers, worker.inputs))
-        return worker.run(pointers, nobody, drop=drop)
+        return worker.run(pointers, wait_alone, drop=drop)
 
     def attach(self, name: str, plan: Collection, history: History, since: Hold | None) -> Batch:
-        """Attach a plan at once; return its answer as of the last fed time, or as of a hold and what changed since."""
+        """Attach a plan at once; return its answer as of the last fed time, or as of a hold with its changes since."""
         backfill = self._begin(name, plan, history, self.worker.last if since is None else since.time)
         with self._or_retire(name):
             while not backfill.work():
@@ -96,7 +96,7 @@ class LivePlans:
         return self._holds.hold(self.worker.last, self.compiled.arrangements)
 
     def retire(self, name: str) -> None:
-        """Remove a plan, and free what only it needed."""
+        """Remove a plan, and free the state that no other plan uses."""
         if name not in self.schemas:
             raise unknown("plan", name, self.schemas)
         del self.schemas[name]

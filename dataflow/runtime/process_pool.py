@@ -19,7 +19,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Generic, NoReturn, TypeVar
 
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.parallel.exchange import LINE, awaited, publish
@@ -29,12 +29,16 @@ FINISHED, RESULT = 0, 1
 """Words of a worker's line on the board: the number of commands it has run, and the result of the last one."""
 
 MAX_SPINS, MAX_POLLS = 4000, 400
-"""Busy looks for a result, or for a command, before a process sleeps, if each has a core of its own. Not measured."""
+"""Polls for a result, or for a command, before a process sleeps, if each has a core of its own. Not measured."""
 
 MAX_YIELDS, NAP_S = 200, 50e-6
 """Checks in a row that only yield the core; each later one sleeps for NAP_S. Not measured."""
 
 DEATH_SIGNAL = 1
+"""The option of `prctl` by which a process gets a signal when its parent ends."""
+
+MessageT = TypeVar("MessageT")
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -52,12 +56,12 @@ class Child:
     is_dead: bool = False
 
 
-class ProcessPool:
-    """The workers of a dataflow, each a process; `run` has all of them run a command."""
+class ProcessPool(Generic[MessageT]):
+    """The workers of a dataflow, each a process; `run` runs a command in all of them."""
 
     def __init__(self, workers: int, memory: Memory) -> None:
         self.workers = workers
-        self._command: Callable[[Any], int] = _no_command
+        self._command: Callable[[MessageT], int] = _no_command
         self._board = memory.share(LINE * (workers + 1))
         self._stop = self._board + 8 * LINE * workers
         self._worker = self._sent = self._checks = 0
@@ -66,7 +70,7 @@ class ProcessPool:
         self._children: dict[int, Child] = {}
         self._spins = spins(workers)
 
-    def start(self, prepare: Callable[[int], None], command: Callable[[Any], int]) -> None:
+    def start(self, prepare: Callable[[int], None], command: Callable[[MessageT], int]) -> None:
         """Fork the other workers. prepare: called first in each, with its number; command: runs a message."""
         self._command = command
         try:
@@ -76,8 +80,8 @@ class ProcessPool:
             self.close()
             raise
 
-    def run(self, message: Any) -> list[int]:
-        """Have every worker run the command with a message; return the result of each."""
+    def run(self, message: MessageT) -> list[int]:
+        """Run the command with a message in every worker; return the result of each."""
         self.check()
         try:
             return self._run(message)
@@ -94,7 +98,7 @@ class ProcessPool:
         if self._closed:
             raise DeltamarkError("the workers have ended", "they were closed, or one has failed", "make a new dataflow")
 
-    def _run(self, message: Any) -> list[int]:
+    def _run(self, message: MessageT) -> list[int]:
         content = pickle.dumps(message) if self._children else b""
         self._sent += 1
         self._checks = 0
@@ -112,7 +116,7 @@ class ProcessPool:
         return results
 
     def wait(self) -> None:
-        """Let others run, and check that they are alive."""
+        """Let other processes run, and check that all workers are alive."""
         if view(self._stop, 1)[0] != 0:
             raise StoppedError
         for worker, child in self._children.items():
@@ -126,7 +130,7 @@ class ProcessPool:
             os.sched_yield()
 
     def close(self) -> None:
-        """End the other workers; again if need be."""
+        """End the other workers. A call after an interrupted one continues it."""
         self._closed = True
         while self._children and os.getpid() == self._process:
             _, child = self._children.popitem()
@@ -195,14 +199,15 @@ class ProcessPool:
             publish(self._stop, self._worker)
             os._exit(1)
 
-    def _received(self, commands: int) -> Any:
+    def _received(self, commands: int) -> MessageT:
         if self._spins:
             poll = select.poll()
             poll.register(commands, select.POLLIN)
             for _ in range(MAX_POLLS):
                 if poll.poll(0):
                     break
-        return pickle.loads(_read(commands))  # noqa: S301 (our own process wrote it)
+        message: MessageT = pickle.loads(_read(commands))  # noqa: S301 (our own process wrote it)
+        return message
 
 
 def end_with(parent: int) -> None:
@@ -212,12 +217,12 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _no_command(message: Any) -> int:
+def _no_command(message: object) -> int:
     raise AssertionError(message)
 
 
 def spins(workers: int) -> int:
-    """Return how often a worker looks for a result before it checks the others: 0 if they have no core each."""
+    """Return the number of polls for a result before a worker checks the others: 0 unless each has a core."""
     return MAX_SPINS if workers <= len(os.sched_getaffinity(0)) else 0
 
 
@@ -238,7 +243,7 @@ def _read(pipe: int) -> bytes:
 
 
 def _as_ours(error: BaseException, worker: int) -> DeltamarkError:
-    """Return the error that the caller of the pool sees for one that a worker has raised."""
+    """Convert an error of a worker to the error that the caller of the pool sees."""
     if isinstance(error, DeltamarkError):
         return error
     where = "".join(traceback.format_exception(error))[-4000:]

@@ -10,8 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from deltamark.dataflow.builder.program import Op, ProgramPart, Schedule
 from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.codegen.program import Loop, Op, Part
 from deltamark.dataflow.explain.tree import Measurement
 from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock
@@ -23,42 +23,42 @@ class Profile:
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled, self._program = compiled, compiled.program
-        self._nanoseconds: Counter[Part] = Counter()
-        self._changes: Counter[Part] = Counter()
-        self._divided: Loop | None = None
-        self._steps: list[tuple[Part, Loop]] = []
+        self._nanoseconds: Counter[ProgramPart] = Counter()
+        self._changes: Counter[ProgramPart] = Counter()
+        self._divided: Schedule | None = None
+        self._steps: list[tuple[ProgramPart, Schedule]] = []
 
-    def run(self, loop: Loop, start: int, wait: Callable[[], None]) -> None:
-        """Run a loop as `Program.run` does. A feed must be one slice."""
-        if loop is not self._divided:
-            self._divide(loop)
+    def run(self, schedule: Schedule, start: int, wait: Callable[[], None]) -> None:
+        """Run a schedule as `Program.run` does. A feed must be one slice."""
+        if schedule is not self._divided:
+            self._divide(schedule)
         self._program.run(self._slicing, start, wait)
         for part, step in self._steps:
             started = time.perf_counter_ns()
             self._program.run(step, 0, wait)
             self._nanoseconds[part] += time.perf_counter_ns() - started
-        for each in self._compiled.built:
+        for each in self._compiled.node_parts:
             if each.rows_cell:
                 self._changes[each] += self._program.address(each.rows_cell)
 
-    def measurements(self) -> dict[Part, Measurement]:
+    def measurements(self) -> dict[ProgramPart, Measurement]:
         """Return what was measured so far. The operators inside a loop count as one, and emit an unknown number."""
-        counted = [each for each in self._compiled.built if each.rows_cell]
+        counted = [each for each in self._compiled.node_parts if each.rows_cell]
         return {each: Measurement(self._changes[each], self._nanoseconds[each] / 1e9) for each in counted}
 
-    def _divide(self, loop: Loop) -> None:
-        """Make a loop that only takes the next slice, and one for each operator."""
+    def _divide(self, schedule: Schedule) -> None:
+        """Make a schedule that only takes the next slice, and one for each operator."""
         for _, step in self._steps:
             self._program.memory.release(step.block)
-        self._slicing = self._program.loop([each.block for each in self._compiled.inputs.values()], [])
+        self._slicing = self._program.schedule([each.block for each in self._compiled.inputs.values()], [])
         ops = {each.block: each for each in self._program.ops}
-        remaining = [ops[block] for block in loop.ops]
+        remaining = [ops[block] for block in schedule.ops]
         self._steps = []
         while remaining:
             size = _size_of_step(remaining[0])
-            self._steps.append((remaining[0].part, self._program.loop([], remaining[:size])))
+            self._steps.append((remaining[0].part, self._program.schedule([], remaining[:size])))
             del remaining[:size]
-        self._divided = loop
+        self._divided = schedule
 
 
 def _size_of_step(op: Op) -> int:

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Pointers
+from deltamark.dataflow.builder.growth import grow_lookup
+from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
-from deltamark.dataflow.codegen.growth import grow_lookup
-from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
-from deltamark.dataflow.codegen.program import Program
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.arrangements import settle
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
-from deltamark.dataflow.kernels.core.interner import InternerBlock
-from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.program import FOREVER, InputBlock
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
+from deltamark.dataflow.kernels.hashing.interner import InternerBlock
+from deltamark.dataflow.kernels.program import InputBlock
+from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
 OWN_WORDS = 32
@@ -100,12 +100,12 @@ class UpdateLog:
             self._start_at(0)
 
     def _start_at(self, first: int) -> None:
-        """Let our slice begin with an update of the log."""
+        """Let the slice of the log begin with one of its updates."""
         view(self._own, len(self._cells))[1:] = [each + 8 * first for each in self._logs]
 
     @contextmanager
     def _reading_log(self) -> Iterator[None]:
-        """Let the arrangement read our slice instead of its own."""
+        """Let the arrangement read the slice of the log instead of its own."""
         words = self._block.as_words
         before = words.size, words.time, words.diff, words.key
         words.size, words.time, words.diff, words.key = self._cells
@@ -115,7 +115,7 @@ class UpdateLog:
             words.size, words.time, words.diff, words.key = before
 
     def close(self) -> None:
-        """Compact all updates, and log no more."""
+        """Compact all updates, and stop logging."""
         self.compact(FOREVER)
         words = self._block.as_words
         words.visible_time, words.visible_diff = words.time, words.diff
@@ -125,7 +125,7 @@ class UpdateLog:
 
 
 def is_logged(kept: SharedArrangement) -> bool:
-    """Has an arrangement updates that are not compacted?"""
+    """Return whether an arrangement has updates that are not compacted."""
     return bool(kernel.ArrangementBlock(kept.arrangement.block).first)
 
 
@@ -158,7 +158,7 @@ class ReadHolds:
         for each in arrangements:
             if each.arrangement.block not in self._logs:
                 self._logs[each.arrangement.block] = UpdateLog(self._compiled.program, each, time)
-        self._compiled.program.keeps_texts = True
+        self._compiled.program.sweeper.is_paused = True
         for interner in self._compiled.interners.values():
             block = InternerBlock(interner.block)
             if block.keeps_ids == 0:
@@ -191,13 +191,13 @@ class ReadHolds:
             return
         for log in self._logs.values():
             log.close()
-        self._compiled.program.keeps_texts = False
+        self._compiled.program.sweeper.is_paused = False
         for block in self._flags:
             block.keeps_ids = 0
         self._logs, self._flags, self.fed = {}, [], []
 
     def _drop_retired(self) -> None:
-        """Forget the logs of arrangements that are gone."""
+        """Forget the logs of retired arrangements."""
         kept = {each.arrangement.block for each in self._compiled.arrangements}
         self._logs = {block: log for block, log in self._logs.items() if block in kept}
 

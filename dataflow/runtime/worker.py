@@ -9,23 +9,23 @@ from typing import TypeVar
 import numpy as np
 
 from deltamark.dataflow.batch import BYTES, Batch, Pointers
+from deltamark.dataflow.builder.program import Op, wait_alone
+from deltamark.dataflow.builder.texts import read_texts
 from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.codegen.program import Op, nobody
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.program import CollectBlock
-from deltamark.dataflow.operators.text import texts_at
 from deltamark.dataflow.runtime.batch_checks import Accepted
 from deltamark.dataflow.runtime.binding import InputBinding
 from deltamark.dataflow.runtime.profile import Profile
 from deltamark.errors import DeltamarkError, unknown
 
 MIN_VIEW_ROWS = 1 << 10
-"""Least rows of a cached view of collected changes, so that small feeds share one view. Not measured."""
+"""Rows of the smallest cached view of collected changes, so that small feeds share one view. Not measured."""
 
 StateT = TypeVar("StateT")
 
 UNBOUNDED_ROWS = 1 << 40
-"""A slice of more rows than any feed has."""
+"""Rows of a slice that no feed exceeds."""
 
 
 class Worker:
@@ -47,11 +47,11 @@ class Worker:
         """The error that stopped a feed halfway; from then on all states lie between two times."""
         self.last = -1
         """The last time that was fed. The first feed completes time 0 even if it has no rows."""
-        self._loop, self._run_loop = compiled.loop(), self._program.run
+        self._schedule, self._run_schedule = compiled.schedule(), self._program.run
         self.refresh()
 
     def refresh(self, pending: Mapping[str, Sequence[Op]] = MappingProxyType({})) -> None:
-        """Run everything that is compiled by now, except the operators of pending plans."""
+        """Include the operators that were compiled since, except those of pending plans."""
         compiled, without = self.compiled, {op for ops in pending.values() for op in ops}
         self.bindings = {name: self.bindings.get(name) or InputBinding(each) for name, each in compiled.inputs.items()}
         for binding in self.bindings.values():
@@ -59,8 +59,8 @@ class Worker:
         self._roots = {name: CollectBlock(root.block).as_words for name, root in compiled.roots.items()}
         self._running = {name: root for name, root in self._roots.items() if name not in pending}
         self._views = {}
-        self._program.memory.release(self._loop.block)
-        self._loop = compiled.loop(without)
+        self._program.memory.release(self._schedule.block)
+        self._schedule = compiled.schedule(without)
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -99,13 +99,13 @@ class Worker:
 
         wait: called while another worker is awaited; drop: count the changes without collecting them.
         """
-        self._program.sweep_if_due()
+        self._program.sweeper.sweep_if_due()
         for root in self._running.values():
             root.drop = drop
         for name, each in pointers.items():
             self.bindings[name].bind(each)
         try:
-            self._run_loop(self._loop, -1, wait)
+            self._run_schedule(self._schedule, -1, wait)
         except BaseException as error:
             self._failure = error
             raise
@@ -119,12 +119,12 @@ class Worker:
 
     def feed(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
         """Apply whole logical times, later than all before; return the changes of each answer, ordered by time."""
-        counts = self.run(self.checked(batches), nobody, drop=False)
+        counts = self.run(self.checked(batches), wait_alone, drop=False)
         return {name: self.changes(name, rows) for name, rows in counts.items()}
 
     def push(self, batches: Mapping[str, Batch]) -> int:
-        """Do as `feed` does, but only count the changes."""
-        return sum(self.run(self.checked(batches), nobody, drop=True).values())
+        """Apply whole logical times as `feed` does, but only count the changes."""
+        return sum(self.run(self.checked(batches), wait_alone, drop=True).values())
 
     def changes(self, name: str, rows: int, worker: int = 0) -> Batch:
         """Copy the changes of an answer that a worker has collected."""
@@ -163,7 +163,7 @@ class Worker:
         if root.arrays == root.names:
             return Batch(time, diff, named)
         for text in root.texts:
-            named[text] = texts_at(named[text], named.pop(f"{text}{BYTES}"))
+            named[text] = read_texts(named[text], named.pop(f"{text}{BYTES}"))
         return Batch(time, diff, {column: named[column] for column in root.names})
 
     def take_whole_feeds(self) -> None:
@@ -179,19 +179,20 @@ class Worker:
         return profile
 
     def states(self, kind: type[StateT]) -> list[StateT]:
-        """Return the states of the operators of one type."""
+        """Return the operators' states of one type."""
         return [each for each in self._program.states.values() if isinstance(each, kind)]
 
     def state_rows(self) -> int:
         """Count the rows, groups, keys and texts that are kept between feeds."""
-        self._program.sweep()
-        states = {id(each): each for each in self._program.states.values()}.values()
-        return sum(state.rows() for state in states) + (self._program.pool.used() if self._program.pool else 0)
+        sweeper = self._program.sweeper
+        sweeper.sweep()
+        states = {id(state): state for state in self._program.states.values()}.values()
+        return sum(state.rows() for state in states) + (sweeper.texts.used() if sweeper.texts else 0)
 
     def state_bytes(self) -> int:
         """Count the bytes of the memory that is kept between feeds."""
         return sum(self._program.memory.resident(self._program.state_memory()).values())
 
     def close(self) -> None:
-        """Give all memory back."""
+        """Release all memory."""
         self._program.memory.close()

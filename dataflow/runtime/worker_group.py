@@ -17,9 +17,8 @@ import numba
 from deltamark.dataflow.batch import BYTES, PADDING_BYTES, Batch, Pointers, merged
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels import interpreter as vm
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.exchange import trim
@@ -34,7 +33,7 @@ LINE_BYTES = 64
 
 
 class BatchSource(Protocol):
-    """Hands out batches: the same ones to every worker for the same messages."""
+    """A source of batches, which gives every worker equal batches for equal messages."""
 
     def take(self, message: Any) -> Mapping[str, Batch]: ...
 
@@ -65,7 +64,7 @@ class WorkerGroup:
         """The number of changes of each answer that each worker has collected."""
         view(self._program.spins, 1)[0] = spins(workers)
         self._number = 0
-        self._pool = ProcessPool(workers, self._program.memory)
+        self._pool: ProcessPool[tuple[str, Any]] = ProcessPool(workers, self._program.memory)
         self._pool.start(self._become, self._command)
 
     @property
@@ -94,7 +93,7 @@ class WorkerGroup:
         return sum(self._run(batches, "push"))
 
     def take(self, message: Any) -> int:
-        """Have every worker take batches from its source for `push_taken`; return their number of rows."""
+        """Take batches from the source of every worker for `push_taken`; return their number of rows."""
         return self._pool.run(("take", message))[0]
 
     def push_taken(self) -> int:
@@ -142,7 +141,7 @@ class WorkerGroup:
 
     def _become(self, worker: int) -> None:
         self._number = worker
-        self._program.become(worker)
+        self._program.become_worker(worker)
 
     def _command(self, message: tuple[str, Any]) -> int:
         """Run one worker's part of a command."""

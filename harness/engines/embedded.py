@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.codegen.built import ANSWER
+from deltamark.dataflow.codegen.node_parts import ANSWER
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow

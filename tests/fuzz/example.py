@@ -18,7 +18,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.errors import DeltamarkError
 
 SLICED = (
-    "deltamark.dataflow.codegen.program",
+    "deltamark.dataflow.builder.program",
     "deltamark.dataflow.runtime.history",
     "deltamark.dataflow.runtime.binding",
 )
@@ -52,7 +52,7 @@ def slices(rows: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name in SLICED:
             stack.enter_context(changed(name, SLICE_ROWS=rows))
-        stack.enter_context(changed("deltamark.dataflow.codegen.program", LONGER=1))
+        stack.enter_context(changed("deltamark.dataflow.builder.program", WORKERS_SLICE_FACTOR=1))
         stack.enter_context(changed("deltamark.dataflow.runtime.history", BATCH_ROWS=rows))
         yield
 

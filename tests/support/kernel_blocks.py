@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from deltamark.dataflow.kernels.core.blocks import Block
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 
 ROOM_WORDS = 1 << 14
 

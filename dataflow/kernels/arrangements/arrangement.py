@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Arrays, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
 
 
 class ArrangementBlock(Operator):

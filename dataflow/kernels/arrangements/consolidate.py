@@ -7,7 +7,9 @@ that is cleared by visiting the same rows again.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import kernel, wraps
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.intrinsics import wraps
+from deltamark.dataflow.kernels.hashing.mixing import mix
 
 NEEDS_ROOM, OVERFLOW = 1, 2
 """Statuses: the table is too small, and nothing was done; a weight needs more than 64 bits."""
@@ -62,7 +64,7 @@ def consolidate(op: ConsolidateBlock) -> int:
 
 @kernel
 def _end_time(op: ConsolidateBlock, start: int, stop: int) -> int:
-    """Write the rows that are left of a time; return a negative number if a weight needs more than 64 bits."""
+    """Write the rows of a time that have weight; return a negative number if a weight needs more than 64 bits."""
     diffs, wrapped = op.buffer[1], 0
     if stop - start > 1:
         for row in range(start, stop):
@@ -85,11 +87,10 @@ def _end_time(op: ConsolidateBlock, start: int, stop: int) -> int:
 
 @kernel
 def _home(op: ConsolidateBlock, row: int) -> int:
-    """Hash the values of a row to a slot of the table."""
+    """Return the slot of the table at which the search for a row begins."""
     mixed = 0
     for column in range(2, op.columns):
-        mixed = (mixed ^ op.buffer[column][row]) * -7046029254386353131
-        mixed ^= mixed >> 29
+        mixed = mix(mixed, op.buffer[column][row])
     return mixed & op.mask
 
 

@@ -1,13 +1,13 @@
 """The join of two arrangements that already contain the updates of the slice.
 
-A left update of the slice meets the right rows of times up to its own, and a right update the left rows of earlier
-times. So a pair that is new on both sides is met once, and its time is that of the later update. Both sides see the
+A left update of the slice is paired with the right rows of times up to its own, a right update with the left rows of
+earlier times. So a pair that is new on both sides is emitted once, at the time of the later update. Both sides see the
 updates of earlier slices, whatever their times; neither sees those of later slices, which a log of held updates may
 already contain.
 
 The join makes two passes. The first collects the updates whose key has rows on the other side, without a branch since
-most keys have none. The second merges the collected updates of both sides by time and walks the rows that they meet. So
-the output is in order of time.
+most keys have none. The second merges the collected updates of both sides by time and walks the rows under their keys.
+So the output is in order of time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Protocol
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.hash_map import find
-from deltamark.dataflow.kernels.core.intrinsics import OFTEN, heed_signals, inline, kernel, too_wide
-
-FOREVER = 2**62
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, too_wide
+from deltamark.dataflow.kernels.hashing.hash_map import find
+from deltamark.dataflow.types import FOREVER
 
 
 class JoinSide(Block):
-    """One side of a join, as the join reads and writes it."""
+    """One side of a join: its arrangement, and the slots of its paired rows."""
 
     rows: ArrangementBlock
     slots: Vector
@@ -31,7 +31,7 @@ class JoinSide(Block):
     hits: Array
     """Scratch: pairs of an update and the id of its key on the other side."""
     filter: Array
-    """A word for each slot, whose bit `filter_bit` says whether the row takes part; none if all rows do."""
+    """A word for each slot, whose bit `filter_bit` is set if the row passes the filter; none without a filter."""
     filter_bit: int
 
 
@@ -49,12 +49,12 @@ class JoinBlock(Operator):
 
 @kernel
 def join(op: JoinBlock) -> int:
-    """Pair the updates of the slice with the rows that they meet."""
+    """Pair the updates of the slice with the visible rows of equal keys."""
     left, right = op.left, op.right
     left_count, right_count = _collect_hits(left, right.rows), _collect_hits(right, left.rows)
     i = j = size = last_poll = 0
     while i < left_count or j < right_count:
-        if size - last_poll > OFTEN:
+        if size - last_poll >= STEPS_PER_POLL:
             heed_signals()
             last_poll = size
         left_time = left.rows.time[left.hits[2 * i]] if i < left_count else FOREVER

@@ -1,7 +1,7 @@
 """All pairs of rows that two arrangements have under equal keys, or all rows of one arrangement, in pieces.
 
-The pairs are those that a join would have emitted, as of a time, had it been there from the beginning. Until all pairs
-are out the arrangements may change only by later updates that are not settled. A cursor keeps the position, which may
+The pairs are those that a join from the beginning on would have emitted up to a time. Until all pairs have been
+written, the arrangements may change only by later updates that are not settled. A cursor keeps the position, which may
 lie within a key.
 """
 
@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, product
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
-from deltamark.dataflow.kernels.core.hash_map import find, id_limit, key_of
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.hashing.hash_map import find, id_limit, key_of
 
 KEYS_PER_PAIR, MIN_KEYS = 8, 1 << 15
 """The number of keys that a call visits: at most KEYS_PER_PAIR for each pair that it may write, and MIN_KEYS in any
@@ -33,7 +33,7 @@ class CursorSide(Block):
     """As in `JoinSide`."""
     filter_bit: int = 0
     output: Vector = NONE
-    """Where the slots of the rows go."""
+    """The slots of the rows in the output."""
 
 
 class Cursor(Block):
@@ -128,7 +128,7 @@ def _advance(side: CursorSide, key_id: int, time: int) -> None:
 
 @inline
 def _is_hidden(side: CursorSide, link: int, time: int) -> bool:
-    """Return whether a row is an update after the time of the cursor, or does not pass the filter."""
+    """Return whether a row is an update after the time of the cursor, or fails the filter."""
     mark = side.rows.mark
     if link > mark and side.rows.visible_time[link - 1 - mark] > time:
         return True

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import kernel
-
-FOREVER = 2**62
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.types import FOREVER
 
 
 class MergedStream(Block):
@@ -20,7 +19,7 @@ class MergedStream(Block):
 
 
 class MergeBlock(Operator):
-    """The streams, and the one that they are merged into."""
+    """The streams, and their merged stream."""
 
     streams: int
     """The number of streams."""

@@ -8,8 +8,9 @@ in the list NEW, and OLD stays empty.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Arrays, Block
-from deltamark.dataflow.kernels.core.hash_set import move, put, take_out
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH, insert, move_entries, remove
+from deltamark.dataflow.kernels.hashing.mixing import mix
 
 
 class RowLookup(Block):
@@ -27,23 +28,23 @@ class RowLookup(Block):
 @kernel
 def hash_of(key_id: int, slot: int, columns: int, stored: Arrays) -> int:
     """Hash a row to 31 bits."""
-    mixed = key_id * -7046029254386353131
+    mixed = mix(key_id, 0)
     for column in range(columns):
-        mixed = (mixed ^ (mixed >> 29) ^ stored[column][slot]) * -7046029254386353131
-    return (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
+        mixed = mix(mixed, stored[column][slot])
+    return mixed & MAX_HASH
 
 
 @kernel
 def add_row(lookup: RowLookup, slot: int, row_hash: int) -> None:
     """Add a row to the table, which has room."""
-    put(lookup.table, lookup.mask, row_hash << 32 | (slot + 1))
+    insert(lookup.table, lookup.mask, row_hash << 32 | (slot + 1))
     lookup.used += 1
 
 
 @kernel
 def remove_row(lookup: RowLookup, slot: int, row_hash: int) -> None:
     """Remove a row from the table."""
-    take_out(lookup.table, lookup.mask, row_hash, slot + 1)
+    remove(lookup.table, lookup.mask, row_hash, slot + 1)
     lookup.used -= 1
 
 
@@ -84,6 +85,6 @@ def unlink(lookup: RowLookup, slot: int, lists: Array32, following: Array32) -> 
 @kernel
 def rehash(lookup: RowLookup, table: Array, mask: int) -> None:
     """Move all entries to an empty table of another size."""
-    move(lookup.table, lookup.mask, table, mask)
+    move_entries(lookup.table, lookup.mask, table, mask)
     lookup.table = table
     lookup.mask = mask

@@ -6,8 +6,8 @@ from deltamark.dataflow.kernels.arrangements import row_lookup
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.hash_map import id_limit, id_of, remove
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit, id_of, remove
 
 MAX_PASSED = 64
 """Rows that a search may pass before all rows are hashed. Not measured."""
@@ -53,7 +53,7 @@ def settle(op: ArrangementBlock) -> int:
 
 @kernel
 def _settle_inserts(op: ArrangementBlock, size: int) -> None:
-    """Settle a slice that only inserts, each row once: the updates are rows as they lie."""
+    """Settle a slice of insertions of weight 1: its updates become rows in their places."""
     mark = op.mark
     op.mark += size
     op.live += size
@@ -147,7 +147,7 @@ def _equal(op: ArrangementBlock, a: int, b: int) -> bool:
 
 @kernel
 def _cancel(op: ArrangementBlock, key_id: int, slot: int, diff: int) -> int:
-    """Cancel an update against equal rows of the other sign, the oldest first; return what is left of its diff."""
+    """Cancel an update against equal rows of the other sign, the oldest first; return the rest of its diff."""
     if diff > 0 and op.negative_rows == 0:
         return diff
     if op.lookup.address != 0:

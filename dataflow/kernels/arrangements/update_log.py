@@ -1,4 +1,4 @@
-"""Arrangements whose updates are logged rather than settled: the latest are taken out of the lists and put back.
+"""Logged updates of arrangements: the latest updates are taken out of the lists of their keys, and put back.
 
 In between, the earlier updates can be settled as if they were the updates of one slice: see `arrangement`.
 """
@@ -6,8 +6,8 @@ In between, the earlier updates can be settled as if they were the updates of on
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
-from deltamark.dataflow.kernels.core.hash_map import id_for, id_of
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.hashing.hash_map import id_for, id_of
 
 
 @kernel

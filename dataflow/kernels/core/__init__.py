@@ -1,1 +1,1 @@
-"""Memory and general data structures: hash tables, a B+-tree, sorted lists, texts."""
+"""The base of all kernels: memory, declared blocks, intrinsics, checks, and the cache of compiled code."""

@@ -1,4 +1,4 @@
-"""Blocks: structures of int64 words in memory, declared once and read alike by kernels and by Python.
+"""Blocks: structures of int64 words in memory, declared once for kernels and for Python.
 
 A block is declared as a class whose annotations are its fields, in order, one word each:
 
@@ -9,10 +9,10 @@ A block is declared as a class whose annotations are its fields, in order, one w
         hits: Array                 the word is the address of an array of int64
         overflow: int = 0           the word is a number
         first: Int32                the number takes half a word
-        values: Inline              the array of the words that follow: the last field, and none of its own
+        values: Inline              the array of the words behind the block; only the last field
 
 `JoinBlock(address)` is the block at an address, in kernels and in Python. In kernels an access compiles to the loads
-that it stands for, and to nothing else; checked kernels verify each of them. `JoinBlock.words(left=..., ...)` returns
+that it stands for, without any call; checked kernels verify each of them. `JoinBlock.words(left=..., ...)` returns
 the words of a new block; fields without a default must be given.
 """
 
@@ -29,7 +29,7 @@ from deltamark.dataflow.kernels.core.guard import check_view
 NONE: Any = 0
 """The default of a field that holds no address yet."""
 CELL, HALF, INLINE = "cell", "half", "inline"
-"""How a field is reached: through a cell, in half a word, or as the words that follow."""
+"""Kinds of fields: behind a cell, in half a word, or the words behind the block."""
 
 
 class Array:
@@ -37,7 +37,7 @@ class Array:
 
     layout: ClassVar[str] = "array"
     bits: ClassVar[int] = 64
-    _element: ClassVar[Any] = ctypes.c_int64
+    _element: ClassVar[type[ctypes.c_int64 | ctypes.c_int32 | ctypes.c_uint8]] = ctypes.c_int64
 
     def __init__(self, address: int | Array) -> None:
         self.address: int = address.address if isinstance(address, Array) else address
@@ -55,7 +55,7 @@ class Array:
     def __setitem__(self, at: int, value: int) -> None:
         self._at(at).value = value
 
-    def _at(self, at: int) -> Any:
+    def _at(self, at: int) -> ctypes.c_int64 | ctypes.c_int32 | ctypes.c_uint8:
         size = self.bits // 8
         check_view(self.address + size * at, size)
         return self._element.from_address(self.address + size * at)
@@ -77,7 +77,7 @@ class AddressTable:
     """A table of addresses of elements, or of cells that hold them."""
 
     layout: ClassVar[str] = "table"
-    element: ClassVar[Any] = Array
+    element: ClassVar[type[Array | int]] = Array
     through_cells: ClassVar[bool] = False
 
     def __init__(self, address: int) -> None:
@@ -95,7 +95,7 @@ class Arrays(AddressTable):
 
 
 class Cells(AddressTable):
-    """A table of addresses of words, which are read and written."""
+    """A table of addresses of words, which an element access reads and writes."""
 
     element, through_cells = int, True
 
@@ -135,9 +135,9 @@ for _kind in (Array, Array32, Array8, Arrays, Cells, Vectors):
 
 
 class BlockField:
-    """A field of a block: its offset in bytes, the type of its value, and how the value is reached."""
+    """A field of a block: its offset in bytes, the type of its value, and the way to it."""
 
-    def __init__(self, name: str, offset: int, hint: Any) -> None:
+    def __init__(self, name: str, offset: int, hint: object) -> None:
         self.name, self.offset = name, offset
         self.kind, access = get_args(hint) if get_origin(hint) is Annotated else (hint, "")
         self.through_cell, self.inline = access == CELL, access == INLINE
@@ -168,13 +168,13 @@ class BlockField:
 
 
 class Block:
-    """A structure in memory, whose fields are the annotations of its class; see the module."""
+    """A structure in memory, whose fields are the annotations of its class: see the module."""
 
     layout: ClassVar[str] = "block"
     fields: ClassVar[dict[str, BlockField]] = {}
     defaults: ClassVar[dict[str, int]] = {}
     size_in_words: ClassVar[int] = 0
-    _structure: ClassVar[Any] = ctypes.Structure
+    _structure: ClassVar[type[ctypes.Structure]] = ctypes.Structure
 
     def __init__(self, address: int) -> None:
         self.address = address
@@ -199,8 +199,8 @@ class Block:
         return [field for field in cls.fields.values() if not field.inline]
 
     @property
-    def as_words(self) -> Any:
-        """The words as they lie in memory, by name: the addresses of cells and arrays, not what these hold.
+    def as_words(self) -> ctypes.Structure:
+        """The words by name: of cells and arrays the addresses, not the content.
 
         Python reads and writes them faster than the fields.
         """

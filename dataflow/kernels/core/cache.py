@@ -1,8 +1,8 @@
-"""The cache of compiled kernels: keyed by what a function says, not by where its source lies, and checked when read.
+"""The cache of compiled kernels: keyed by the source of a kernel, wherever the source lies, and verified when read.
 
-So copies of the project share it, and so do the archives of it that Spark hands to its executors. Every file carries a
-digest of its content: a file that was cut off or damaged counts as absent, and its kernel is compiled again. A cache
-that cannot be written to saves nothing, and stops nothing.
+So copies of the project share it, and so do the archives of it that Spark sends to its executors. Every file contains a
+digest of its content: a truncated or damaged file counts as absent, and its kernel is compiled again. If the cache
+cannot be written, kernels are compiled in each process, and nothing fails.
 """
 
 # mypy: allow-untyped-calls
@@ -20,9 +20,10 @@ from typing import Any, Self
 from numba import config
 from numba.core import dispatcher
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.typing.templates import Signature
 
 OTHERS = "UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator,ZipCacheLocator"
-"""Numba's own, for functions that no module of a file has."""
+"""Numba's own locators, for functions without a source file."""
 
 DIGEST_BYTES = 16
 
@@ -32,7 +33,7 @@ class DamagedError(OSError):
 
 
 class Locator:
-    """What numba asks of one: see `numba.core.caching`."""
+    """The cache directory and the source digest of one kernel, with the interface of `numba.core.caching`."""
 
     def __init__(self, function: Callable[..., Any], file: str, content: bytes) -> None:
         self._py_file = file
@@ -64,14 +65,14 @@ class Locator:
 class Files(IndexDataCacheFile):
     """The files of one kernel: an index, and a data file for each signature. All begin with their digest."""
 
-    def load(self, key: object) -> Any:
+    def load(self, key: object) -> object:
         with suppress(OSError):
             return super().load(key)
         return None
 
     def _load_index(self) -> dict[object, str]:
         try:
-            version, stamp, names = pickle.loads(_read(self._index_path))  # noqa: S301 (written by us, and whole)
+            version, stamp, names = pickle.loads(_read(self._index_path))  # noqa: S301 (verified)
         except OSError:
             return {}
         return names if (version, stamp) == (self._version, self._source_stamp) else {}
@@ -79,29 +80,29 @@ class Files(IndexDataCacheFile):
     def _save_index(self, overloads: dict[object, str]) -> None:
         self._save(self._index_path, (self._version, self._source_stamp, overloads))
 
-    def _load_data(self, name: str) -> Any:
-        return pickle.loads(_read(self._data_path(name)))  # noqa: S301 (written by us, and whole)
+    def _load_data(self, name: str) -> object:
+        return pickle.loads(_read(self._data_path(name)))  # noqa: S301 (verified)
 
     def _save_data(self, name: str, data: object) -> None:
         self._save(self._data_path(name), data)
 
-    def _save(self, path: str, what: object) -> None:
-        content = self._dump(what)
+    def _save(self, path: str, value: object) -> None:
+        content = self._dump(value)
         with self._open_for_write(path) as file:
             file.write(_digest(content) + content)
 
 
 class Cache(FunctionCache):
-    """Numba's cache of a function, with checked files for the functions that `Locator` finds."""
+    """Numba's cache of a function, with verified files if the function has a `Locator`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         self._is_ours = isinstance(self._impl.locator, Locator)
         if self._is_ours:
-            made = self._cache_file
-            self._cache_file = Files(made._cache_path, self._impl.filename_base, made._source_stamp)  # noqa: SLF001
+            numbas = self._cache_file
+            self._cache_file = Files(numbas._cache_path, self._impl.filename_base, numbas._source_stamp)  # noqa: SLF001
 
-    def save_overload(self, signature: Any, data: Any) -> None:
+    def save_overload(self, signature: Signature, data: object) -> None:
         try:
             super().save_overload(signature, data)
         except OSError:
@@ -110,7 +111,7 @@ class Cache(FunctionCache):
 
 
 def install() -> None:
-    """Have numba use this cache. Numba lets one choose where files lie, but not how they are read."""
+    """Make numba use this cache. Numba has a setting for the locators of files, but none for the way they are read."""
     dispatcher.FunctionCache = Cache  # type: ignore[attr-defined]
     if not config.CACHE_LOCATOR_CLASSES:  # type: ignore[attr-defined]
         config.CACHE_LOCATOR_CLASSES = f"{Locator.__module__}.{Locator.__name__},{OTHERS}"  # type: ignore[attr-defined]

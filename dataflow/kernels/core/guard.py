@@ -1,12 +1,14 @@
-"""Checked kernels: every load and store must stay within the reservation that its address belongs to.
+"""Checked kernels: every load and store must stay within the range of memory that its address belongs to.
 
-They are chosen by the environment variable DELTAMARK_CHECKED, before the first import, and are compiled apart from the
-others. Then this module knows each reservation, block, table and cell of the process, and each array that is lent to
-kernels, as a range of addresses. A load or store names a base and an index: the base must lie in a range that is live,
-and what is touched must lie in the same one. Python's own views of the memory are checked alike.
+The environment variable DELTAMARK_CHECKED, set before the first import, selects them; their cache is separate. Each
+reservation, block, table and cell of the process, and each array that is lent to kernels, is registered as a range of
+addresses. A load or store has a base and an index: the base must lie in a registered range, and the accessed bytes must
+lie in the same one. Views of the memory in Python are checked in the same way.
 
-What this cannot see: an index that goes astray within its range, and a base that is computed to lie in another one.
+Two faults are not detected: a wrong index that stays within its range, and a wrong base that lies in another range.
 """
+
+# mypy: allow-untyped-calls
 
 from __future__ import annotations
 
@@ -15,36 +17,40 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba import cfunc, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.ccallback import CFunc
+from numba.core.cpu import CPUContext
+from numba.core.typing.templates import Signature
+
+from deltamark.dataflow.kernels.core.dispatcher import WORD, Generated, instruction
 
 CHECKED = os.environ.get("DELTAMARK_CHECKED", "0") not in ("", "0")
 
 SYMBOL = "deltamark_guard"
-"""The name by which compiled kernels know the check."""
+"""The symbol of the check in compiled kernels."""
 
+CACHED_RANGES, MAX_LENT, MAX_RANGES = 1024, 1 << 12, 1 << 18
 COUNT, LENT, FAULT_BASE, FAULT_ADDRESS, FAULT_SIZE, CACHE = 0, 1, 2, 3, 4, 8
-CACHED, MOST_LENT, MOST = 1024, 1 << 12, 1 << 18
-"""Words of the table that the check reads: how many ranges and lent arrays there are, the last fault, a cache of
-CACHED ranges (first address, end), the lent arrays, the first addresses of all ranges in order, and their ends."""
-ARRAYS = CACHE + 2 * CACHED
-STARTS = ARRAYS + 2 * MOST_LENT
-ENDS = STARTS + MOST
+ARRAYS = CACHE + 2 * CACHED_RANGES
+STARTS = ARRAYS + 2 * MAX_LENT
+ENDS = STARTS + MAX_RANGES
+"""Positions in the table that the check reads: the numbers of ranges and of lent arrays, the last fault, the cached
+ranges and the lent arrays (pairs of first address and end), the first addresses of all ranges in order, and their ends.
+"""
 
 
 class OutOfBoundsError(Exception):
-    """A kernel has touched memory that is not its own: a fault in deltamark."""
+    """A kernel has accessed memory outside its ranges: a fault in deltamark."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Addresses that may be touched, and what they are."""
+    """Addresses that kernels may access, and a description of them for errors."""
 
     start: int
     end: int
@@ -55,12 +61,12 @@ class Registry:
     """The ranges of this process. A forked process has a copy."""
 
     def __init__(self) -> None:
-        self.table = np.zeros(ENDS + MOST, np.int64)
+        self.table = np.zeros(ENDS + MAX_RANGES, np.int64)
         self._starts: list[int] = []
         self._ranges: dict[int, Range] = {}
         self._lent: list[Range] = []
         self._is_changing, self._freed = False, list[tuple[int, int]]()
-        """Memory that was given back by the garbage collector in the middle of a change."""
+        """Memory that the garbage collector released during a change."""
 
     def add(self, start: int, size: int, label: str) -> None:
         with self._change():
@@ -68,7 +74,7 @@ class Registry:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """Make one change after the other, though the garbage collector may give memory back at any step of one."""
+        """Complete a change before the next begins: the garbage collector may release memory at any step of one."""
         self._is_changing = True
         try:
             yield
@@ -80,7 +86,7 @@ class Registry:
     def _add(self, start: int, size: int, label: str) -> None:
         place = bisect.bisect(self._starts, start)
         count = len(self._starts)
-        if count == MOST:
+        if count == MAX_RANGES:
             raise MemoryError("too many ranges for checked kernels")
         for column, value in ((STARTS, start), (ENDS, start + size)):
             self.table[column + place + 1 : column + count + 1] = self.table[column + place : column + count].copy()
@@ -97,7 +103,7 @@ class Registry:
         self._changed()
 
     def remove_within(self, start: int, size: int) -> None:
-        """Remove all ranges that begin in a piece of memory."""
+        """Remove all ranges that begin within some bytes of memory."""
         if self._is_changing:
             self._freed.append((start, size))
             return
@@ -114,7 +120,7 @@ class Registry:
         self.table[CACHE:ARRAYS] = 0
 
     def lend(self, lent: Sequence[Range]) -> None:
-        """Add arrays, which may overlap, for a while."""
+        """Add arrays, which may overlap, until `take_back`."""
         self._lent += lent
         self._show_lent()
 
@@ -124,14 +130,14 @@ class Registry:
         self._show_lent()
 
     def _show_lent(self) -> None:
-        if len(self._lent) > MOST_LENT:
+        if len(self._lent) > MAX_LENT:
             raise MemoryError("too many lent arrays for checked kernels")
         self.table[LENT] = len(self._lent)
         for place, each in enumerate(self._lent):
             self.table[ARRAYS + 2 * place : ARRAYS + 2 * place + 2] = each.start, each.end
 
     def of(self, address: int) -> Range | None:
-        """Return the range that an address lies in."""
+        """Return the range that contains an address."""
         place = bisect.bisect(self._starts, address) - 1
         found = self._ranges[self._starts[place]] if place >= 0 else None
         if found is not None and address < found.end:
@@ -148,7 +154,7 @@ class Registry:
         return f"{size} bytes at index {offset} of {found.label}, which has {length} such elements at {found.start:#x}"
 
     def check(self, address: int, size: int) -> None:
-        """Check a view of memory."""
+        """Refuse a view of memory that does not lie in one range."""
         found = self.of(address)
         if size and (found is None or address + size > found.end):
             self.table[FAULT_BASE], self.table[FAULT_ADDRESS], self.table[FAULT_SIZE] = address, address + size - 8, 8
@@ -158,32 +164,28 @@ class Registry:
 REGISTRY = Registry() if CHECKED else None
 
 
-def _make_check(table: int) -> Any:
-    @intrinsic
-    def _word(_typing: Any, _index: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            pointer = builder.inttoptr(ir.Constant(ir.IntType(64), table), ir.IntType(64).as_pointer())
+def _make_check(table: int) -> CFunc:
+    pointer = ir.Constant(WORD, table).inttoptr(WORD.as_pointer())
+
+    @instruction
+    def word(_typing: object, _index: object) -> Generated:
+        def generate(_context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
             return builder.load(builder.gep(pointer, [args[0]]))
 
         return types.int64(types.int64), generate
 
-    word: Any = _word
-
-    @intrinsic
-    def _set_word(_typing: Any, _index: Any, _value: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            pointer = builder.inttoptr(ir.Constant(ir.IntType(64), table), ir.IntType(64).as_pointer())
+    @instruction
+    def set_word(_typing: object, _index: object, _value: object) -> Generated:
+        def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
             builder.store(args[1], builder.gep(pointer, [args[0]]))
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64), generate
 
-    set_word: Any = _set_word
-
     @cfunc(types.int32(types.int64, types.int64, types.int64))
     def check(base: int, address: int, size: int) -> int:
-        """Return 0 where all is well."""
-        cached = CACHE + 2 * ((base >> 5) & (CACHED - 1))
+        """Return 0 if the access lies within a range."""
+        cached = CACHE + 2 * ((base >> 5) & (CACHED_RANGES - 1))
         if word(cached) <= base < word(cached + 1) and word(cached) <= address and address + size <= word(cached + 1):
             return 0
         low, high = 0, word(COUNT)
@@ -216,38 +218,36 @@ if REGISTRY is not None:
     llvmlite.binding.add_symbol(SYMBOL, CHECK.address)
 
 
-def guard(context: Any, builder: Any, base: Any, index: Any, size: int) -> None:
-    """Generate the check of a load or store at base + index * size; nothing in kernels unchecked."""
+def guard(context: CPUContext, builder: ir.IRBuilder, base: ir.Value, index: ir.Value, size: int) -> None:
+    """Generate the check of a load or store at base + index * size, in checked kernels only."""
     if CHECKED:
-        word = ir.IntType(64)
-        _check(context, builder, base, builder.add(base, builder.mul(index, word(size))), word(size))
+        _check(context, builder, base, builder.add(base, builder.mul(index, WORD(size))), WORD(size))
 
 
-def guard_bytes(context: Any, builder: Any, base: Any, size: Any) -> None:
-    """Generate the check of an access to a number of bytes, which may be none."""
+def guard_bytes(context: CPUContext, builder: ir.IRBuilder, base: ir.Value, size: ir.Value) -> None:
+    """Generate the check of an access to `size` bytes, which may be 0, in checked kernels only."""
     if CHECKED:
-        with builder.if_then(builder.icmp_signed("!=", size, ir.IntType(64)(0))):
+        with builder.if_then(builder.icmp_signed("!=", size, WORD(0))):
             _check(context, builder, base, base, size)
 
 
-def _check(context: Any, builder: Any, base: Any, address: Any, size: Any) -> None:
-    word = ir.IntType(64)
-    kind = ir.FunctionType(ir.IntType(32), [word, word, word])
-    function = cgutils.get_or_insert_function(builder.module, kind, SYMBOL)  # type: ignore[no-untyped-call]
+def _check(context: CPUContext, builder: ir.IRBuilder, base: ir.Value, address: ir.Value, size: ir.Value) -> None:
+    kind = ir.FunctionType(ir.IntType(32), [WORD, WORD, WORD])
+    function = cgutils.get_or_insert_function(builder.module, kind, SYMBOL)
     status = builder.call(function, [base, address, size])
     refused = builder.icmp_signed("!=", status, ir.IntType(32)(0))
-    with cgutils.if_unlikely(builder, refused):  # type: ignore[no-untyped-call]
+    with cgutils.if_unlikely(builder, refused):
         context.call_conv.return_user_exc(builder, OutOfBoundsError, ())
 
 
 def register(start: int, size: int, label: str) -> None:
-    """Make memory known that kernels may touch."""
+    """Register memory that kernels may access."""
     if REGISTRY is not None:
         REGISTRY.add(start, size, label)
 
 
 def forget(start: int, size: int) -> None:
-    """Make known that all of a piece of memory is given back."""
+    """Remove all ranges within some bytes of memory, which is released."""
     if REGISTRY is not None:
         REGISTRY.remove_within(start, size)
 
@@ -259,7 +259,7 @@ def check_view(address: int, size: int) -> None:
 
 @contextmanager
 def lent(*arrays: np.ndarray) -> Iterator[list[int]]:
-    """Lend arrays to kernels: yields their addresses, which are valid for as long as the context is open."""
+    """Lend arrays to kernels; yield their addresses, which are valid while the context is open."""
     addresses = [int(each.__array_interface__["data"][0]) for each in arrays]
     ranges = [Range(at, at + each.nbytes, "a lent array") for at, each in zip(addresses, arrays, strict=True)]
     if REGISTRY is not None:

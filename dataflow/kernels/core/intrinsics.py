@@ -1,46 +1,47 @@
-"""Intrinsics: loads, stores and other instructions that kernels use, and the decorators that compile kernels.
+"""Intrinsics: instructions that kernels use and Python does not have.
 
-An address is an int64, an index counts elements. Accesses are unchecked, because operators reserve what kernels touch;
-checked kernels verify each access: see `guard`.
+An address is an int64; an index counts elements. Accesses are unchecked, because operators reserve the memory that
+kernels touch; checked kernels verify each of them: see `guard`.
 """
+
+# mypy: allow-untyped-calls
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.cpu import CPUContext
+from numba.core.typing.templates import Signature
 
+from deltamark.dataflow.kernels.core.dispatcher import WORD, Generated, inline, instruction
 from deltamark.dataflow.kernels.core.guard import guard, guard_bytes
 
-kernel = njit(cache=True, error_model="numpy")
-"""Compile a kernel. Integers wrap, as in C: what may overflow is checked where it may."""
-
-inline = njit(cache=True, error_model="numpy", inline="always")
+BYTE, WIDE = ir.IntType(8), ir.IntType(128)
 
 
-def _loader(bits: int, align: int | None = None) -> Any:
-    @intrinsic
-    def load(_typing: Any, _address: Any, _index: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+def _loader(bits: int, align: int | None = None) -> Callable[..., int]:
+    @instruction
+    def load(_typing: object, _address: object, _index: object) -> Generated:
+        def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
             guard(context, builder, args[0], args[1], bits // 8)
             pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
             value = builder.load(builder.gep(pointer, [args[1]]), align=align)
             if bits == 8:
-                return builder.zext(value, ir.IntType(64))
-            return value if bits == 64 else builder.sext(value, ir.IntType(64))
+                return builder.zext(value, WORD)
+            return value if bits == 64 else builder.sext(value, WORD)
 
         return types.int64(types.int64, types.int64), generate
 
     return load
 
 
-def _storer(bits: int) -> Any:
-    @intrinsic
-    def store(_typing: Any, _address: Any, _index: Any, _value: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+def _storer(bits: int) -> Callable[..., None]:
+    @instruction
+    def store(_typing: object, _address: object, _index: object, _value: object) -> Generated:
+        def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
             guard(context, builder, args[0], args[1], bits // 8)
             pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
             value = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))
@@ -66,166 +67,135 @@ def load_any(address: int) -> int:
 
 @inline
 def wraps(a: int, b: int) -> int:
-    """Return a negative number where the sum of two needs more than 64 bits."""
+    """Return a negative number if the sum of two numbers needs more than 64 bits."""
     total = a + b
     return (a ^ total) & (b ^ total)
 
 
-def _multiplier() -> Any:
-    @intrinsic
-    def too_wide(_typing: Any, _a: Any, _b: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            return builder.zext(builder.extract_value(builder.smul_with_overflow(*args), 1), ir.IntType(64))
+@instruction
+def too_wide(_typing: object, _a: object, _b: object) -> Generated:
+    """Return 1 if the product of two numbers needs more than 64 bits, else 0.
 
-        return types.int64(types.int64, types.int64), generate
+    A division of the product would not detect it, because LLVM may assume that there is no overflow.
+    """
 
-    return too_wide
+    def generate(_context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.zext(builder.extract_value(builder.smul_with_overflow(*args), 1), WORD)
 
-
-too_wide = _multiplier()
-"""Return 1 where the product of two needs more than 64 bits, else 0. (Dividing it again does not tell: LLVM may take it
-for granted that there is no overflow.)"""
+    return types.int64(types.int64, types.int64), generate
 
 
-def _adder() -> Any:
-    """Make add_product(address, a, b): add a * b to the 128-bit number at an address, low word first."""
+@instruction
+def add_product(_typing: object, _address: object, _a: object, _b: object) -> Generated:
+    """Add a * b to the 128-bit number at an address, low word first."""
 
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        guard(context, builder, args[0], ir.IntType(64)(0), 16)
-        pointer = builder.inttoptr(args[0], wide.as_pointer())
-        product = builder.mul(builder.sext(args[1], wide), builder.sext(args[2], wide))
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        guard(context, builder, args[0], WORD(0), 16)
+        pointer = builder.inttoptr(args[0], WIDE.as_pointer())
+        product = builder.mul(builder.sext(args[1], WIDE), builder.sext(args[2], WIDE))
         builder.store(builder.add(builder.load(pointer, align=8), product), pointer, align=8)
         return context.get_dummy_value()
 
-    @intrinsic
-    def add_product(_typing: Any, _address: Any, _a: Any, _b: Any) -> Any:
-        return types.void(types.int64, types.int64, types.int64), generate
-
-    return add_product
+    return types.void(types.int64, types.int64, types.int64), generate
 
 
-add_product = _adder()
+@instruction
+def add_wide(_typing: object, _address: object, _other: object) -> Generated:
+    """Add the 128-bit number at another address to the one at an address."""
 
-
-def _wide_adder() -> Any:
-    """Make add_wide(address, other): add the 128-bit number at another address to the one at an address."""
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
         for arg in args:
-            guard(context, builder, arg, ir.IntType(64)(0), 16)
-        pointer, other = (builder.inttoptr(arg, ir.IntType(128).as_pointer()) for arg in args)
+            guard(context, builder, arg, WORD(0), 16)
+        pointer, other = (builder.inttoptr(arg, WIDE.as_pointer()) for arg in args)
         total = builder.add(builder.load(pointer, align=8), builder.load(other, align=8))
         builder.store(total, pointer, align=8)
         return context.get_dummy_value()
 
-    @intrinsic
-    def add_wide(_typing: Any, _address: Any, _other: Any) -> Any:
-        return types.void(types.int64, types.int64), generate
-
-    return add_wide
+    return types.void(types.int64, types.int64), generate
 
 
-add_wide = _wide_adder()
+@instruction
+def prefetch(_typing: object, _address: object) -> Generated:
+    """Load the cache line of any address, valid or not."""
+
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        pointer, flag = BYTE.as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        builder.call(function, [builder.inttoptr(args[0], pointer), flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
 
 
-def _prefetcher() -> Any:
-    @intrinsic
-    def prefetch(_typing: Any, _address: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
-            function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-            builder.call(function, [builder.inttoptr(args[0], pointer), flag(0), flag(3), flag(1)])
-            return context.get_dummy_value()
+@instruction
+def move(_typing: object, _target: object, _source: object, _size: object) -> Generated:
+    """Copy bytes between two addresses; the ranges may overlap."""
 
-        return types.void(types.int64), generate
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        pointer, flag = BYTE.as_pointer(), ir.IntType(1)
+        for end in args[:2]:
+            guard_bytes(context, builder, end, args[2])
+        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, WORD, flag])
+        function = builder.module.declare_intrinsic("llvm.memmove", [pointer, pointer, WORD], kind)
+        builder.call(function, [*(builder.inttoptr(arg, pointer) for arg in args[:2]), args[2], flag(0)])
+        return context.get_dummy_value()
 
-    return prefetch
-
-
-prefetch = _prefetcher()
-"""Have the cache fetch what lies at an address; any address will do."""
+    return types.void(types.int64, types.int64, types.int64), generate
 
 
-def _mover() -> Any:
-    @intrinsic
-    def move(_typing: Any, _target: Any, _source: Any, _size: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            pointer, size = ir.IntType(8).as_pointer(), ir.IntType(64)
-            for end in args[:2]:
-                guard_bytes(context, builder, end, args[2])
-            kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, size, ir.IntType(1)])
-            function = builder.module.declare_intrinsic("llvm.memmove", [pointer, pointer, size], kind)
-            ends = [builder.inttoptr(arg, pointer) for arg in args[:2]]
-            builder.call(function, [*ends, args[2], ir.Constant(ir.IntType(1), 0)])
-            return context.get_dummy_value()
+@instruction
+def load_acquire(_typing: object, _address: object) -> Generated:
+    """Load a word that another process has published.
 
-        return types.void(types.int64, types.int64, types.int64), generate
+    A process that loads a value stored by `store_release` also sees all stores before it. A loop that waits for a value
+    loads it anew each time.
+    """
 
-    return move
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        guard(context, builder, args[0], WORD(0), 8)
+        return builder.load_atomic(builder.inttoptr(args[0], WORD.as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), generate
 
 
-move = _mover()
-"""Copy so many bytes to an address from another one; they may overlap."""
+@instruction
+def store_release(_typing: object, _address: object, _value: object) -> Generated:
+    """Publish a word for other processes; see `load_acquire`."""
+
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        guard(context, builder, args[0], WORD(0), 8)
+        builder.store_atomic(args[1], builder.inttoptr(args[0], WORD.as_pointer()), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
 
 
-def _published() -> tuple[Any, Any]:
-    """Make a load and a store of words that other processes write and read."""
+@instruction
+def heed_signals(_typing: object) -> Generated:
+    """Run the Python handlers of pending signals, and raise their errors, so that Ctrl-C ends a kernel.
 
-    @intrinsic
-    def load_acquire(_typing: Any, _address: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            guard(context, builder, args[0], ir.IntType(64)(0), 8)
-            pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-            return builder.load_atomic(pointer, "acquire", 8)
+    Measured: 5 ns a call.
+    """
 
-        return types.int64(types.int64), generate
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, _args: Sequence[ir.Value]) -> ir.Value:
+        kind = ir.FunctionType(ir.IntType(32), [])
+        name = "PyErr_CheckSignals"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        raised = builder.icmp_signed("!=", builder.call(function, []), ir.IntType(32)(0))
+        with cgutils.if_unlikely(builder, raised):
+            context.call_conv.return_exc(builder)
+        return context.get_dummy_value()
 
-    @intrinsic
-    def store_release(_typing: Any, _address: Any, _value: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            guard(context, builder, args[0], ir.IntType(64)(0), 8)
-            pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-            builder.store_atomic(args[1], pointer, "release", 8)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
-
-    return load_acquire, store_release
+    return types.void(), generate
 
 
-load_acquire, store_release = _published()
-"""Whoever loads what was so stored sees all that was stored before it; and a loop that waits loads it each time."""
-
-
-def _asker() -> Any:
-    @intrinsic
-    def heed_signals(_typing: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-            kind = ir.FunctionType(ir.IntType(32), [])
-            name = "PyErr_CheckSignals"
-            function = cgutils.get_or_insert_function(builder.module, kind, name)  # type: ignore[no-untyped-call]
-            raised = builder.icmp_signed("!=", builder.call(function, []), ir.IntType(32)(0))
-            with cgutils.if_unlikely(builder, raised):  # type: ignore[no-untyped-call]
-                context.call_conv.return_exc(builder)
-            return context.get_dummy_value()
-
-        return types.void(), generate
-
-    return heed_signals
-
-
-heed_signals = _asker()
-"""Run the Python handlers of signals that have come, and raise what they raise: so Ctrl-C ends a long kernel.
-It costs 5 ns, and is to be called now and then."""
-
-OFTEN = (1 << 16) - 1
-"""Steps of a long loop, less one, between two looks for signals."""
+STEPS_PER_POLL = 1 << 16
+"""Steps of a long loop between two calls of `heed_signals`, which then take no measurable time."""
 
 
 @inline
 def heed_signals_at(step: int) -> None:
     """Heed signals at some of the steps of a loop."""
-    if step & OFTEN == 0:
+    if step & (STEPS_PER_POLL - 1) == 0:
         heed_signals()

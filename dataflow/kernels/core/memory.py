@@ -1,6 +1,6 @@
-"""Memory: reservations of virtual memory, which cost nothing until they are touched.
+"""Memory: reservations of address space, which occupy no memory until they are touched.
 
-State is reserved for its bound, so it is never moved or copied when it grows.
+State is reserved for its bound, so it is neither moved nor copied when it grows.
 """
 
 from __future__ import annotations
@@ -19,41 +19,54 @@ import numpy as np
 from deltamark.dataflow.kernels.core.guard import CHECKED, check_view, forget, register
 from deltamark.errors import DeltamarkError
 
-NORESERVE, HUGE_PAGES, GIVE_BACK = 0x4000, 14, 9
-SMALL_PAGES = 1 << 18
-"""Bytes at the start of a reservation in small pages: zeroing a huge one costs more than a small array is worth."""
+UNBOUNDED_WORDS = 1 << 24 if CHECKED else 1 << 31
+"""Words of an array of unknown size. Checked kernels are for small data, and detect stray accesses sooner if
+reservations are smaller."""
+
+MAP_NORESERVE, MADV_HUGEPAGE, MADV_REMOVE = 0x4000, 14, 9
+"""Flags of `mmap` and `madvise` on Linux, which Python does not name."""
+
+SMALL_PAGE_BYTES = 1 << 18
+"""Bytes at the start of a reservation in small pages, since zeroing a huge page takes longer than a small array saves.
+Not measured."""
+
+PAGES_PER_QUERY = 1 << 14
+"""Pages whose residence is queried in one call, which returns a byte for each."""
+
+STAGGER_BYTES, MAX_STAGGER_BYTES = 17 * 64, 1 << 16
+"""Reservations begin at different offsets within a page: arrays with the same offset compete for the same cache
+lines. Not measured."""
+
+GAP_BYTES = mmap.PAGESIZE if CHECKED else 0
+"""Bytes behind a reservation that no reservation contains."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-MOST_PAGES = 1 << 14
-"""Asked of at a time: the answer is a byte a page, and a large array would itself be many pages."""
-STAGGER, STAGGER_WITHIN = 17 * 64, 1 << 16
-GAP = mmap.PAGESIZE if CHECKED else 0
-"""Bytes behind a reservation that belong to nobody."""
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """A mapping of this process, which may be of a part of a reservation, or of several."""
+    """A mapping of this process, which may cover a part of a reservation, or several."""
 
     start: int
     end: int
-    bytes: int
-    """What of it costs memory, as far as this process has touched it."""
+    resident_bytes: int
+    """Bytes in memory that this process has touched."""
 
     def resident(self, start: int, end: int) -> int:
-        """Count the bytes between two addresses that cost memory."""
+        """Count the resident bytes between two addresses."""
         start, end = max(start, self.start), min(end, self.end)
-        if start >= end or self.bytes == 0:
+        if start >= end or self.resident_bytes == 0:
             return 0
         if (start, end) == (self.start, self.end):
-            return self.bytes
+            return self.resident_bytes
         return sum(
-            _resident_pages(first, min(end - first, MOST_PAGES * mmap.PAGESIZE)) * mmap.PAGESIZE
-            for first in range(start, end, MOST_PAGES * mmap.PAGESIZE)
+            _resident_pages(first, min(end - first, PAGES_PER_QUERY * mmap.PAGESIZE)) * mmap.PAGESIZE
+            for first in range(start, end, PAGES_PER_QUERY * mmap.PAGESIZE)
         )
 
 
@@ -74,86 +87,87 @@ def _resident_pages(address: int, size: int) -> int:
 
 
 class Memory:
-    """Owns reservations, and gives them back all at once, or those that were made for an owner."""
+    """The reservations of a program. Each belongs to an owner; all are released when the memory is closed."""
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[int, int]] = {}
         self._owners: dict[int, object] = {}
         self.owner: object = None
-        """Whom reservations are made for from now on."""
+        """The owner of the next reservations."""
 
     def reserve(self, words: int) -> int:
-        """Return the address of so many int64, all zero, none of them costing memory yet."""
+        """Reserve int64 words, all zero; return their address."""
         return self._map(words, mmap.MAP_PRIVATE)
 
     def share(self, words: int) -> int:
-        """Reserve what processes that are forked later have in common."""
+        """Reserve words that processes forked later share; return their address."""
         return self._map(words, mmap.MAP_SHARED)
 
     @contextmanager
     def borrowed(self, words: int) -> Iterator[int]:
-        """Reserve words for as long as the context is open."""
+        """Reserve words until the context is closed."""
         address = self.reserve(words)
         try:
             yield address
         finally:
-            if address in self._held:  # unless everything has been given back meanwhile
+            if address in self._held:  # the memory may have been closed meanwhile
                 self.release(address)
 
     def _map(self, words: int, kind: int) -> int:
-        # arrays that begin at the same place in their pages fight for the same lines of the cache
-        offset = len(self._held) * STAGGER % STAGGER_WITHIN
-        size = -(-(words * 8 + offset + GAP) // mmap.PAGESIZE) * mmap.PAGESIZE
-        flags = kind | mmap.MAP_ANONYMOUS | NORESERVE
+        offset = len(self._held) * STAGGER_BYTES % MAX_STAGGER_BYTES
+        size = -(-(words * 8 + offset + GAP_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
+        flags = kind | mmap.MAP_ANONYMOUS | MAP_NORESERVE
         address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
         if address in (None, 2**64 - 1):
             raise DeltamarkError(
                 "no address space", f"{size / 1e9:.1f} GB", "lower the bounds on rows, or lift ulimit -v"
             )
-        if size > SMALL_PAGES and kind == mmap.MAP_PRIVATE:
-            _libc.madvise(address + SMALL_PAGES, size - SMALL_PAGES, HUGE_PAGES)
+        if size > SMALL_PAGE_BYTES and kind == mmap.MAP_PRIVATE:
+            _libc.madvise(address + SMALL_PAGE_BYTES, size - SMALL_PAGE_BYTES, MADV_HUGEPAGE)
         self._held[address + offset] = (address, size)
         self._owners[address + offset] = self.owner
         register(int(address + offset), 8 * words, f"a reservation of {words} words")
         return int(address + offset)
 
     def clear(self, address: int, used: int) -> None:
-        """Give back the memory of a shared reservation of which so many bytes were used; it reads as zeros again."""
+        """Free the first `used` bytes of a shared reservation. They then contain zeros, and stay reserved."""
         start, size = self._held[address]
         whole = -(-(address - start + used) // mmap.PAGESIZE) * mmap.PAGESIZE
-        if _libc.madvise(start, min(whole, size), GIVE_BACK) != 0:
+        if _libc.madvise(start, min(whole, size), MADV_REMOVE) != 0:
             raise OSError(ctypes.get_errno(), "madvise")
 
     def replace(self, address: int, by: int) -> None:
-        """Give a reservation back, whose content has moved to another."""
+        """Release a reservation whose content has moved to another, which gets its owner."""
         self._owners[by] = self._owners[address]
         self.release(address)
 
     def release(self, address: int) -> None:
+        """Return a reservation to the system."""
         del self._owners[address]
         start, size = self._held.pop(address)
         forget(start, size)
         _libc.munmap(start, size)
 
-    def give(self, address: int, owner: object) -> None:
-        """Let a reservation belong to another owner."""
+    def set_owner(self, address: int, owner: object) -> None:
+        """Change the owner of a reservation."""
         self._owners[address] = owner
 
     def reservations(self) -> dict[int, object]:
-        """Return whom each reservation was made for, in the order in which they were made."""
+        """Return the owner of each reservation, the oldest reservation first."""
         return self._owners
 
     def resident(self, addresses: Iterable[int]) -> dict[int, int]:
-        """Count the bytes of each of these reservations that cost memory and that this process has touched."""
+        """Count the bytes of reservations that are in memory and that this process has touched."""
         mapped = _mappings()
-        starts, found = [each.start for each in mapped], {}
+        starts, sizes = [mapping.start for mapping in mapped], {}
         for address in addresses:
             start, size = self._held[address]
             parts = mapped[max(bisect_right(starts, start) - 1, 0) : bisect_left(starts, start + size)]
-            found[address] = sum(each.resident(start, start + size) for each in parts)
-        return found
+            sizes[address] = sum(mapping.resident(start, start + size) for mapping in parts)
+        return sizes
 
     def close(self) -> None:
+        """Release all reservations."""
         for address in list(self._held):
             self.release(address)
 
@@ -162,12 +176,12 @@ class Memory:
 
 
 def view(address: int, size: int) -> np.ndarray:
-    """Look at int64 words as an array; it is valid as long as its memory is."""
+    """Return int64 words as an array, which is valid until their memory is released."""
     check_view(address, 8 * size)
     return np.ctypeslib.as_array((ctypes.c_int64 * size).from_address(address))
 
 
 def words(address: int, count: int) -> ctypes.Array[ctypes.c_int64]:
-    """Look at int64 words in a way that is quick to read and write one by one."""
+    """Return int64 words as a ctypes array, whose elements Python reads and writes faster than those of `view`."""
     check_view(address, 8 * count)
     return (ctypes.c_int64 * count).from_address(address)

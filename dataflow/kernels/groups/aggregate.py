@@ -10,8 +10,9 @@ Most times touch one group: those save nothing.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Inline, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, add, key_of, remove
-from deltamark.dataflow.kernels.core.intrinsics import add_product, inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import add_product
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, remove
 from deltamark.dataflow.types import NULL
 
 FAILED = 1

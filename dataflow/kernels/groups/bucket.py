@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH
+from deltamark.dataflow.kernels.hashing.mixing import mix
 
 
 class BucketBlock(Operator):
@@ -32,13 +34,12 @@ def bucket(op: BucketBlock) -> None:
 
 @kernel
 def hash_columns(size: int, count: int, columns: Arrays, hashes: Array) -> None:
-    """Hash rows to 31 bits."""
+    """Compute the hash of each row."""
     for at in range(size):
         hashes[at] = 0
     for column in range(count):
         source = columns[column]
         for at in range(size):
-            mixed = (hashes[at] ^ source[at]) * -7046029254386353131
-            hashes[at] = mixed ^ (mixed >> 32)
+            hashes[at] = mix(hashes[at], source[at])
     for at in range(size):
-        hashes[at] &= 0x7FFFFFFF
+        hashes[at] &= MAX_HASH

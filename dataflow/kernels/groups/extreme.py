@@ -8,8 +8,7 @@ only when the last of the best rows has gone.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Inline
-from deltamark.dataflow.kernels.core.hash_map import key_of, remove
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     LAST,
     NEGATIVE,
@@ -23,6 +22,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     release,
     replace,
 )
+from deltamark.dataflow.kernels.hashing.hash_map import key_of, remove
 
 BEST, OTHERS = 0, 1
 """The lists of a group."""
@@ -90,7 +90,7 @@ def _set_best(op: GroupedRowsBlock, rows: RowTable, group: ExtremeGroup, best: i
 
 @kernel
 def _apply_changes(op: GroupedRowsBlock, rows: RowTable, group: ExtremeGroup) -> None:
-    """Emit the changes of the best rows; link the touched rows that are new, and unlink those that have gone."""
+    """Emit the changes of the best rows; link the touched rows that are new, and unlink those of weight zero."""
     slot, best, waiting = group.row_chain, group.best, 0
     group.row_chain = 0
     while slot != LAST:
@@ -109,7 +109,7 @@ def _apply_changes(op: GroupedRowsBlock, rows: RowTable, group: ExtremeGroup) ->
 
 @kernel
 def _apply_other(rows: RowTable, group: ExtremeGroup, slot: int, waiting: int) -> int:
-    """Let a new row take the place of one that has gone, which spares a visit to four neighbours.
+    """Let a new row take the place of a removed one in a list, which saves four accesses to neighbours.
 
     Return the row that now waits for such a pair: its slot if it has gone, -slot if it is new, or 0.
     """

@@ -1,4 +1,4 @@
-"""Garbage collection: the numbers of texts that no state holds, and the ids of groups that are gone.
+"""Garbage collection: the numbers of texts that no state holds, and the ids of groups without rows.
 
 Every state that holds numbers of texts marks them; then the pool frees the texts without a mark. Since this visits each
 state once, it is done when there are twice as many texts and ids as the last collection has left. Uses are not counted:
@@ -8,13 +8,13 @@ a count cannot be right if rows of both signs share a text or a group, or if a w
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
-from deltamark.dataflow.kernels.core import interner as interner_kernel
 from deltamark.dataflow.kernels.core.blocks import Array, Array8
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
-from deltamark.dataflow.kernels.core.hash_set import take_out
-from deltamark.dataflow.kernels.core.interner import InternerBlock
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import RowTable, record_at
+from deltamark.dataflow.kernels.hashing import interner as interner_kernel
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
+from deltamark.dataflow.kernels.hashing.hash_set import remove
+from deltamark.dataflow.kernels.hashing.interner import InternerBlock
 from deltamark.dataflow.kernels.text.bytes import hash_bytes
 from deltamark.dataflow.kernels.text.pool import FREE_NUMBER, TextPool, size_of
 
@@ -40,9 +40,9 @@ def mark_keys(pool: TextPool, keys: KeyMap, divisor: int, radix: int, low: int) 
 def mark_interned(pool: TextPool, interner: InternerBlock, column: int) -> None:
     """Mark the texts in a column of an interner's rows."""
     table, stored = interner.table, interner.stored[column]
-    for slot in range(interner.mask + 1):
-        if table[slot] != 0:
-            _mark(pool, stored[table[slot] - 1])
+    for place in range(interner.mask + 1):
+        if table[place] != 0:
+            _mark(pool, stored[interner_kernel.id_in(table[place])])
 
 
 @kernel
@@ -76,9 +76,9 @@ def mark_rows(pool: TextPool, rows: RowTable, column: int, is_complemented: int,
 def free_ids(interner: InternerBlock, state: Array, words: int) -> None:
     """Free the ids of an interner under which an aggregate has no rows, and only zeros in its record."""
     table = interner.table
-    for slot in range(interner.mask + 1):
-        while table[slot] != 0 and _is_unused(interner, state, words, table[slot] - 1):
-            interner_kernel.remove(interner, table[slot] - 1)  # which may move another entry to this slot
+    for place in range(interner.mask + 1):
+        while table[place] != 0 and _is_unused(interner, state, words, interner_kernel.id_in(table[place])):
+            interner_kernel.free_id(interner, interner_kernel.id_in(table[place]))  # may move another entry here
 
 
 @inline
@@ -101,7 +101,7 @@ def sweep(pool: TextPool) -> None:
 @kernel
 def _free_text(pool: TextPool, number: int) -> None:
     start, length = pool.starts[number], pool.lengths[number]
-    take_out(pool.table, pool.mask, hash_bytes(start, length), number + 1)
+    remove(pool.table, pool.mask, hash_bytes(start, length), number + 1)
     which, _ = size_of(length)
     Array(start)[0] = pool.holes[which]
     pool.holes[which] = start

@@ -6,7 +6,7 @@ time has touched.
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.groups.extreme import ExtremeGroup, extreme
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,
@@ -19,14 +19,13 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
 from deltamark.dataflow.kernels.groups.moving_threshold import LimitedGroup, MovingThresholdBlock, moving_threshold
 from deltamark.dataflow.kernels.groups.null_row import NullRowBlock, null_row
 from deltamark.dataflow.kernels.groups.top import TopBlock, top
+from deltamark.dataflow.types import FOREVER
 
 EXTREME, TOP, MOVING_THRESHOLD, NULL_ROW = range(4)
 """The operators."""
 
 NEEDS_ROOM, FAILED = 1, 2
-"""Statuses: a table is too small, and nothing was done; `GroupedRows.error` says what has failed."""
-
-FOREVER = 2**62
+"""Statuses: a table is too small, and nothing was done; the operator has failed with `GroupedRowsBlock.error`."""
 
 
 @kernel

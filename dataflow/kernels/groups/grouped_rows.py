@@ -20,10 +20,11 @@ from deltamark.dataflow.kernels.core.blocks import (
     Vector,
     Vectors,
 )
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
-from deltamark.dataflow.kernels.core.hash_set import move, place_of, take_out
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch, wraps
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
 from deltamark.dataflow.kernels.groups.bucket import hash_columns
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
+from deltamark.dataflow.kernels.hashing.hash_set import find_slot, move_entries, remove
 
 LAST = -1
 """The link of the last record of a chain."""
@@ -102,7 +103,7 @@ GROUP_WORDS = RowGroup.size_in_words + 3
 
 
 class GroupedRowsBlock(Operator):
-    """An operator that looks at the groups that a time has changed when the time ends."""
+    """An operator that processes the groups changed by a time when the time ends."""
 
     operator: int
     """See `group_changes`."""
@@ -248,7 +249,7 @@ def emit(op: GroupedRowsBlock, values: Array, diff: int) -> None:
 @kernel
 def release(rows: RowTable, slot: int) -> None:
     """Remove a record from the table, and free its slot."""
-    take_out(rows.table, rows.mask, record_at(rows, slot).hash, slot)
+    remove(rows.table, rows.mask, record_at(rows, slot).hash, slot)
     _free(rows, slot)
 
 
@@ -263,9 +264,9 @@ def _free(rows: RowTable, slot: int) -> None:
 def replace(rows: RowTable, slot: int, new: int) -> None:
     """Release a record, and move another to its slot, where the words of the operator stay."""
     record, other, table, mask = record_at(rows, slot), record_at(rows, new), rows.table, rows.mask
-    take_out(table, mask, record.hash, slot)
+    remove(table, mask, record.hash, slot)
     row_hash = other.hash
-    table[place_of(table, mask, row_hash, new)] = row_hash << 32 | slot
+    table[find_slot(table, mask, row_hash, new)] = row_hash << 32 | slot
     record.hash = row_hash
     record.weight = other.weight
     record.group = other.group
@@ -277,7 +278,7 @@ def replace(rows: RowTable, slot: int, new: int) -> None:
 @kernel
 def rehash(rows: RowTable, table: Array, mask: int) -> None:
     """Move all entries to an empty table of another size."""
-    move(rows.table, rows.mask, table, mask)
+    move_entries(rows.table, rows.mask, table, mask)
     rows.table = table
     rows.mask = mask
 

@@ -7,10 +7,7 @@ value, so when a limit moves, only the rows between the old and the new limit ar
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core import btree
-from deltamark.dataflow.kernels.core.btree import BTree
-from deltamark.dataflow.kernels.core.hash_map import key_of, remove
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     BAD_DENOMINATOR,
     NEGATIVE,
@@ -22,6 +19,9 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     record_at,
     release,
 )
+from deltamark.dataflow.kernels.hashing.hash_map import key_of, remove
+from deltamark.dataflow.kernels.ordered import btree
+from deltamark.dataflow.kernels.ordered.btree import BTree
 from deltamark.dataflow.types import LARGEST
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     NEGATIVE,
     GroupedRowsBlock,

@@ -6,8 +6,9 @@ A key is inserted when its count has reached the minimum at the end of a time, a
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, add, key_of, remove
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, wraps
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import wraps
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, remove
 
 FAILED = 1
 """Status: the count of `error_group` is negative, or `overflow` is."""
@@ -22,7 +23,7 @@ class KeyCount(Block):
 
 
 class ThresholdBlock(Operator):
-    """The number of rows of each key."""
+    """The number of rows of each key, and the keys that have enough."""
 
     size: Cell
     time: Vector

@@ -6,10 +6,8 @@ all lie behind the last place emits nothing; any other time assigns the places a
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core import btree
 from deltamark.dataflow.kernels.core.blocks import Array, Inline
-from deltamark.dataflow.kernels.core.btree import BTree
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     NEGATIVE,
     GroupedRowsBlock,
@@ -21,6 +19,8 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     record_at,
     release,
 )
+from deltamark.dataflow.kernels.ordered import btree
+from deltamark.dataflow.kernels.ordered.btree import BTree
 
 
 class TopBlock(GroupedRowsBlock):

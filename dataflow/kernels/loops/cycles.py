@@ -1,14 +1,15 @@
-"""Detection of loops that repeat themselves for ever.
+"""Detection of loops that never end because their rows repeat.
 
-The rows of an iteration follow from those of the iteration before. So an epoch never ends if its rows are what they
-were some iterations ago, and were something else in between. Sums of hashes of the rows tell the iterations apart. The
-sum of an iteration is compared with that of a reference iteration, which moves on after longer and longer spans.
+The rows of an iteration follow from those of the iteration before. So an epoch never ends if its rows equal those of an
+earlier iteration and differ from those of an iteration in between. Iterations are compared by sums of hashes of their
+rows: each with a reference iteration, which moves on after longer and longer spans.
 """
 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 
 
 class CycleDetector(Block):
@@ -63,10 +64,10 @@ def begin_iteration(detector: CycleDetector, iteration: int) -> int:
 
 @inline
 def hash_of(key: int, value: int) -> int:
-    """Return the hash of a row, which a digest contains as often as its weight says."""
-    mixed = (key ^ (key >> 32)) * -7046029254386353131
-    mixed = (mixed ^ (mixed >> 29) ^ value) * -7046029254386353131
-    return (mixed ^ (mixed >> 32)) * -7046029254386353131
+    """Return the hash of a row, which a digest contains as many times as its weight."""
+    mixed = (key ^ (key >> 32)) * GOLDEN
+    mixed = (mixed ^ (mixed >> 29) ^ value) * GOLDEN
+    return (mixed ^ (mixed >> 32)) * GOLDEN
 
 
 @kernel

@@ -1,27 +1,26 @@
-"""A loop: the operators from ITERATE to REPEAT run again and again, until no iteration changes anything.
+"""A loop: the operators from ITERATE to REPEAT run repeatedly, until an iteration changes nothing.
 
-Epochs, which are the times outside the loop, are run one by one. In an epoch the new updates of arrangements are joined
-with the traces of the loop's joins. Then rows enter in iteration 0; those that the loop begins with leave again in
-iteration 1, where the results of the body take their place. Then keys are evaluated, iteration by iteration, until none
-is left. If a slice leaves the epoch open, the loop takes in the rows that have arrived, and waits.
+Epochs, the times outside the loop, run in order. In an epoch the new updates of arrangements are joined with the
+traces of the loop's joins. Then rows enter in iteration 0; those that the loop begins with leave again in iteration 1,
+where the results of the body take their place. Then keys are evaluated, iteration by iteration, until none is left. If
+a slice leaves the epoch open, the loop takes in the rows that have arrived, and waits.
 """
 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.loops import worklist
 from deltamark.dataflow.kernels.loops.join import LoopJoinBlock
 from deltamark.dataflow.kernels.loops.reduce import end_epoch, evaluate_keys
 from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce
+from deltamark.dataflow.types import FOREVER
 
 RESTING, CHOOSING, SENDING_UPDATES, SENDING_ROWS, EVALUATING = range(5)
 """The phases of a loop."""
 
 FAILED, FORWARD, BACK = 2, 4, 5
 """Statuses: an error was recorded; go on behind the loop; go back to its first operator."""
-
-FOREVER = 2**62
 
 
 class IterateBlock(Operator):

@@ -2,7 +2,8 @@
 
 A trace keeps all rows that the loop has ever sent, with their iterations. So the updates of the arrangement, at the
 beginning of an epoch, are joined with the trace. In either direction a pair belongs to the iteration of the loop's row.
-The lists of a slice's keys are walked side by side, one step of each in turn, so that they wait for memory together.
+The lists of a slice's keys are walked in parallel, one step of each list after another, so that their accesses to
+memory overlap.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.join import product
 from deltamark.dataflow.kernels.core.blocks import Array32, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, find, key_of, remove
-from deltamark.dataflow.kernels.core.intrinsics import OFTEN, heed_signals, kernel, prefetch
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, prefetch
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find, key_of, remove
 from deltamark.dataflow.kernels.loops.trace import FREED, Trace, add_slice, remove_row, row_at
 
 FAILED = 2
@@ -104,7 +106,7 @@ def _join_slice(op: LoopJoinBlock, trace: Trace, size: int) -> int:
     out_iteration, out_diff, out_slot = op.iteration, op.diff, op.slot
     active, last_poll = _collect_hits(trace, outer, hits), size
     while active > 0:
-        if size - last_poll > OFTEN:
+        if size - last_poll >= STEPS_PER_POLL:
             heed_signals()
             last_poll = size
         start, left = size, 0

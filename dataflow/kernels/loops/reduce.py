@@ -8,8 +8,9 @@ key is left to be evaluated; then the differences after all iterations are the c
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.hash_map import key_of, remove
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import prefetch
+from deltamark.dataflow.kernels.hashing.hash_map import key_of, remove
 from deltamark.dataflow.kernels.loops import cycles, worklist
 from deltamark.dataflow.kernels.loops.reduce_emit import emit_answer
 from deltamark.dataflow.kernels.loops.reduce_evaluate import evaluate, sum_weights

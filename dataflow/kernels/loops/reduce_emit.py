@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.hash_map import key_of
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.hashing.hash_map import key_of
 from deltamark.dataflow.kernels.loops.cycles import hash_of
 from deltamark.dataflow.kernels.loops.reduce_state import NO_VALUE, BestValues, LoopReduce
 

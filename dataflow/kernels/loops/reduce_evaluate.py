@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.loops import running_sums
-from deltamark.dataflow.kernels.loops.record_sort import sort_records
 from deltamark.dataflow.kernels.loops.reduce_emit import emit
 from deltamark.dataflow.kernels.loops.reduce_state import (
     CHANGED,
@@ -21,6 +20,7 @@ from deltamark.dataflow.kernels.loops.reduce_state import (
     sorted_row,
 )
 from deltamark.dataflow.kernels.loops.running_sums import NEW, OLD
+from deltamark.dataflow.kernels.ordered.shell_sort import sort_records
 
 
 @inline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Block, Cell, Int32, Operator, Vector
-from deltamark.dataflow.kernels.core.intrinsics import inline
+from deltamark.dataflow.kernels.core.dispatcher import inline
 from deltamark.dataflow.kernels.loops.cycles import CycleDetector
 from deltamark.dataflow.kernels.loops.trace import Trace, TraceRow
 from deltamark.dataflow.kernels.loops.worklist import Worklist

@@ -10,8 +10,8 @@ the epoch ends.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Inline
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, move
-from deltamark.dataflow.kernels.loops.record_sort import sort_records
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import move
 from deltamark.dataflow.kernels.loops.reduce_state import (
     NEVER,
     NO_VALUE,
@@ -20,6 +20,7 @@ from deltamark.dataflow.kernels.loops.reduce_state import (
     reduce_row,
     sorted_row,
 )
+from deltamark.dataflow.kernels.ordered.shell_sort import sort_records
 
 NEW, OLD = range(2)
 """Which weight of a value: that of this epoch, or that before it."""

@@ -7,9 +7,11 @@ of (hash, slot). Its record begins as a `TraceRow`; the words behind its values 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Arrays, Block, Cell, Inline, Int32, Vector, Vectors
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
-from deltamark.dataflow.kernels.core.hash_set import put, take_out
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch, wraps
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
+from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH, insert, remove
+from deltamark.dataflow.kernels.hashing.mixing import mix
 
 FREED = -1
 """The key id of a slot that is free."""
@@ -73,12 +75,6 @@ def row_at(trace: Trace, slot: int) -> TraceRow:
     return TraceRow(trace.records[trace.record_words * slot :].address)
 
 
-@inline
-def _mix(row_hash: int, value: int) -> int:
-    mixed = (row_hash ^ value) * -7046029254386353131
-    return mixed ^ (mixed >> 32)
-
-
 @kernel
 def _resolve(trace: Trace, size: int) -> None:
     """Store the columns of the slice, and the key id and the hash of each row, in the scratch arrays."""
@@ -88,14 +84,14 @@ def _resolve(trace: Trace, size: int) -> None:
     for at in range(size):
         key_id = add(keys, key[at]) if hashed else key[at] - low
         ids[at] = key_id
-        hashes[at] = _mix(key_id << 20, iterations[at])
+        hashes[at] = mix(key_id << 20, iterations[at])
     for column in range(columns):
         source = trace.inputs[column]
         trace.resolved[column] = source
         for at in range(size):
-            hashes[at] = _mix(hashes[at], source[at])
+            hashes[at] = mix(hashes[at], source[at])
     for at in range(size):
-        hashes[at] &= 0x7FFFFFFF
+        hashes[at] &= MAX_HASH
     for at in range(size, size + FAR):  # they are prefetched
         ids[at] = 0
 
@@ -182,7 +178,7 @@ def remove_row(trace: Trace, slot: int) -> None:
         row_at(trace, previous).next = following
     if following != 0:
         row_at(trace, following).previous = previous
-    take_out(trace.table, trace.mask, _hash_of(row, trace.columns), slot)
+    remove(trace.table, trace.mask, _hash_of(row, trace.columns), slot)
     row.key_id = FREED
     row.next = trace.free
     trace.free = slot
@@ -192,10 +188,10 @@ def remove_row(trace: Trace, slot: int) -> None:
 @kernel
 def _hash_of(row: TraceRow, columns: int) -> int:
     """Return the hash of a row."""
-    row_hash = _mix(row.key_id << 20, row.iteration)
+    row_hash = mix(row.key_id << 20, row.iteration)
     for column in range(columns):
-        row_hash = _mix(row_hash, row.values[column])
-    return row_hash & 0x7FFFFFFF
+        row_hash = mix(row_hash, row.values[column])
+    return row_hash & MAX_HASH
 
 
 @kernel
@@ -215,7 +211,7 @@ def _grow(trace: Trace) -> None:
         entry = table[place]
         if entry != 0:
             table[place] = 0
-            put(table, mask, entry)
+            insert(table, mask, entry)
     for index in range(count):
-        put(table, mask, waiting[index])
+        insert(table, mask, waiting[index])
     trace.mask = mask

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Block
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 
 
 class Worklist(Block):

@@ -1,7 +1,7 @@
 """BiGJoin: find a motif in indexes that do not change, in batches of bounded size.
 
 A level holds prefixes, rows of the variables that are bound so far, which are extended by one more variable. For each
-prefix it holds which index proposes its values, the one with the fewest, and the rest of that list. So a prefix can be
+prefix it holds the index with the fewest values, which proposes them, and the rest of its list. So a prefix can be
 extended in part, and a round makes at most `batch` proposals, however long a list is.
 
 A round runs the last level that has a batch of proposals. If there is none, more rows of the first atom become
@@ -13,9 +13,8 @@ because nothing of them is kept.)
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.hash_map import key_of
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
-from deltamark.dataflow.kernels.core.sorted_lists import UNIT, head_of, number_at, weight_at
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.hashing.hash_map import key_of
 from deltamark.dataflow.kernels.motifs.extender import settled_weight
 from deltamark.dataflow.kernels.motifs.factorized import count_tail, list_tail
 from deltamark.dataflow.kernels.motifs.layout import (
@@ -34,6 +33,7 @@ from deltamark.dataflow.kernels.motifs.layout import (
     open_lists,
     product,
 )
+from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, head_of, number_at, weight_at
 
 
 @kernel

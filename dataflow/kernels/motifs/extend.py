@@ -7,9 +7,8 @@ however large the others are. Plain lists are intersected instead, a whole list 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32
-from deltamark.dataflow.kernels.core.intersection import intersect
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch, wraps
-from deltamark.dataflow.kernels.core.sorted_lists import UNIT, ListHead, head_of, number_at, seek
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
 from deltamark.dataflow.kernels.motifs.extender import (
     DeltaExtender,
     close_list,
@@ -21,7 +20,6 @@ from deltamark.dataflow.kernels.motifs.extender import (
 )
 from deltamark.dataflow.kernels.motifs.extension import (
     FEWEST,
-    FOREVER,
     LISTED,
     MEASURED,
     ExtendBlock,
@@ -32,6 +30,9 @@ from deltamark.dataflow.kernels.motifs.extension import (
     propose_updates,
     validate,
 )
+from deltamark.dataflow.kernels.ordered.intersection import intersect
+from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, ListHead, head_of, number_at, seek
+from deltamark.dataflow.types import FOREVER
 
 AHEAD_ROWS = 8
 """The distance of prefetching, once from heads to lists and once from lists to rows. Not measured."""
@@ -76,7 +77,7 @@ def extend(op: ExtendBlock) -> int:
 
 @inline
 def _refer_to_pool(extender: DeltaExtender) -> None:
-    """Copy from the index what is the same for all rows of a slice."""
+    """Copy the fields of the index that are equal for all rows of a slice."""
     extender.pool = extender.index.pool
     extender.width = extender.index.width
 

@@ -9,10 +9,10 @@ A delta extender also sees updates of the current slice: those of times up to th
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, find
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
-from deltamark.dataflow.kernels.core.sorted_lists import UNIT, ListHead, number_at, seek, weight_at
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find
 from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at
+from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, ListHead, number_at, seek, weight_at
 
 
 class Extender(Block):

@@ -7,10 +7,12 @@ row is the product of that of the row and of those that the indexes have.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, too_wide
-from deltamark.dataflow.kernels.core.sorted_lists import number_at
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import too_wide
 from deltamark.dataflow.kernels.motifs.extender import DeltaExtender, visible_weight
 from deltamark.dataflow.kernels.motifs.index import update_at
+from deltamark.dataflow.kernels.ordered.sorted_lists import number_at
+from deltamark.dataflow.types import FOREVER
 
 LISTED, SUMMED, MEASURED = range(3)
 """Modes: an output row for each value of a row; one output row with the sum of their multiplicities, if the values are
@@ -18,8 +20,6 @@ not read; or one output row with an upper bound of the number of values of the o
 
 FEWEST = -1
 """The proposer, if it is the index with the fewest values."""
-
-FOREVER = 2**62
 
 
 class ExtendBlock(Operator):

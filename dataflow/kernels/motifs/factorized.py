@@ -10,9 +10,8 @@ from prefix to prefix; but a list that is much shorter is looked up in the longe
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32
-from deltamark.dataflow.kernels.core.intersection import intersect
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, wraps
-from deltamark.dataflow.kernels.core.sorted_lists import number_at, seek, weight_at
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import wraps
 from deltamark.dataflow.kernels.motifs.extender import is_plain, settled_weight, size_of
 from deltamark.dataflow.kernels.motifs.layout import (
     OVERFLOW,
@@ -24,6 +23,8 @@ from deltamark.dataflow.kernels.motifs.layout import (
     open_lists,
     product,
 )
+from deltamark.dataflow.kernels.ordered.intersection import intersect
+from deltamark.dataflow.kernels.ordered.sorted_lists import number_at, seek, weight_at
 
 MAX_SCAN_RATIO = 8
 """A list that is more than MAX_SCAN_RATIO times longer than the stamped one is not scanned: the numbers of the stamped

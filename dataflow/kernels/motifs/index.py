@@ -8,10 +8,10 @@ lists: see `index_settle`.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Vector
-from deltamark.dataflow.kernels.core.hash_map import KeyMap, add
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
-from deltamark.dataflow.kernels.core.sort import sort_rows
-from deltamark.dataflow.kernels.core.sorted_lists import SortedListsBlock, head_of
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
+from deltamark.dataflow.kernels.ordered.radix_sort import sort_rows
+from deltamark.dataflow.kernels.ordered.sorted_lists import SortedListsBlock, head_of
 
 
 class IndexBlock(SortedListsBlock):

@@ -9,9 +9,11 @@ is left then is an error.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
-from deltamark.dataflow.kernels.core.hash_map import key_of, remove
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, wraps
-from deltamark.dataflow.kernels.core.sorted_lists import (
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import wraps
+from deltamark.dataflow.kernels.hashing.hash_map import key_of, remove
+from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at, update_run_at
+from deltamark.dataflow.kernels.ordered.sorted_lists import (
     UNIT,
     ListHead,
     allocate,
@@ -27,10 +29,9 @@ from deltamark.dataflow.kernels.core.sorted_lists import (
     span_length,
     weight_at,
 )
-from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at, update_run_at
 
 NEEDS_ROOM, FAILED = 1, 2
-"""Statuses of `settle`: the lists should be packed, and nothing was done; `error` says what is wrong."""
+"""Statuses of `settle`: the lists should be packed, and nothing was done; the index has failed with `error`."""
 
 NEGATIVE, OVERFLOW = 1, 2
 """Errors: a multiplicity is negative at the end of a time, or needs more than 64 bits."""

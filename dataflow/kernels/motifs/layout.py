@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Block, Inline
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, too_wide
-from deltamark.dataflow.kernels.core.sorted_lists import UNIT, head_of
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import too_wide
 from deltamark.dataflow.kernels.motifs.extender import Extender, id_in
+from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, head_of
+from deltamark.dataflow.types import FOREVER
 
 DONE, FULL, FAILED = 0, 1, 2
-"""Statuses of `run`: all rows are found; the output should be emptied; `error` says what is wrong."""
+"""Statuses of `run`: all rows are found; the output should be emptied; the run has failed with `error`."""
 
 OVERFLOW, TOO_MANY_PREFIXES = 1, 2
 """Errors: a weight needs more than 64 bits; a level is full."""
-
-FOREVER = 2**62
 
 
 class KeyColumn(Block):

@@ -3,15 +3,17 @@
 All workers run the same program over the same rounds. In each round a sender writes one message, with a part for each
 receiver, into shared memory, and then publishes the number of the round; a receiver waits for the messages of all
 senders and merges their parts by time. A sender has SLOTS messages, and reuses one when all receivers are done with it.
-So there is no lock, and each word has one writer. No kernel waits for long: after `spins` looks it returns, and the
-caller finds out why a worker is late, and comes back.
+So no lock is needed, and each word has one writer. No kernel waits for long: after `spins` loads it returns, and the
+caller checks the other workers before it runs the kernel again.
 """
 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, load_acquire, store_release
-from deltamark.dataflow.kernels.parallel.key_partition import GOLDEN, owner_of, scaled
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import load_acquire, store_release
+from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
+from deltamark.dataflow.kernels.parallel.key_partition import owner_of, scaled
 
 SLOTS = 2
 PUBLISHED, DONE, LINE = 0, 16, 32
@@ -19,11 +21,11 @@ PUBLISHED, DONE, LINE = 0, 16, 32
 own."""
 
 WAITING = 1
-"""Status: nothing was done, come back later."""
+"""Status: nothing was done, because a message of another worker is missing."""
 
 
 class ExchangeBlock(Operator):
-    """The rows of a stream, and where they go."""
+    """The rows of a stream, and their receivers."""
 
     size: Cell
     columns: int
@@ -83,7 +85,7 @@ def send(op: ExchangeBlock) -> int:
 
 @kernel
 def awaited(address: int, number: int, spins: int) -> bool:
-    """Return whether a word that another worker publishes reaches a number within a number of looks."""
+    """Return whether a word that another worker publishes reaches a number within a number of loads."""
     while load_acquire(address) < number:
         if spins <= 0:
             return False

@@ -9,15 +9,14 @@ of its worker is known without a table, and an array indexed by places takes 1/w
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 
 BLOCK_BITS, MIN_RANGE = 4, 1 << 14
 """Blocks have 2**BLOCK_BITS keys; ranges of at least MIN_RANGE keys are partitioned in blocks."""
 
 PRECISION_BITS, MAX_WORKERS, MAX_KEYS = 34, 64, 1 << 32
 """A block is divided by the number of workers as a multiplication with their reciprocal, which is exact up to this."""
-
-GOLDEN = -7046029254386353131
 
 
 class CompactBlock(Operator):

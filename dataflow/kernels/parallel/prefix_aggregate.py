@@ -9,7 +9,8 @@ come in two parts: those of the last time of a slice, which may continue in the 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Inline, Operator
-from deltamark.dataflow.kernels.core.intrinsics import add_product, add_wide, inline, kernel, store_release
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import add_product, add_wide, store_release
 from deltamark.dataflow.kernels.groups.aggregate import (
     AggregateBlock,
     Group,

@@ -1,1 +1,1 @@
-"""Text: its bytes, functions of columns of texts, and the pool of texts that are kept."""
+"""Text: its bytes, functions of columns of texts, and the pool of stored texts."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, load_any
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import load_any
+from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH
+from deltamark.dataflow.kernels.hashing.mixing import mix
 
 
 @inline
@@ -34,13 +37,12 @@ def equal_bytes(a: int, b: int, length: int) -> bool:
 
 @kernel
 def hash_bytes(start: int, length: int) -> int:
-    """Hash a text to 31 bits."""
+    """Return the hash of a text."""
     mixed, left = length, length
     while left > 0:
-        mixed = (mixed ^ first_bytes(start, left)) * -7046029254386353131
-        mixed ^= mixed >> 29
+        mixed = mix(mixed, first_bytes(start, left))
         start, left = start + 8, left - 8
-    return (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
+    return mixed & MAX_HASH
 
 
 @kernel

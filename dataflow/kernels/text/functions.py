@@ -1,12 +1,12 @@
 """Functions of texts, which operators see as two vectors: the addresses of their bytes, and their lengths.
 
-The texts are those of an input's rows, as they lie in the feed, or those of numbers. None is copied here.
+The texts are those of an input's rows, at their addresses in the feed, or those of numbers. None is copied here.
 """
 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array8, Cell, Operator, Vector, Vector32, vector_at
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.text.bytes import big_endian, equal_bytes, first_bytes, hash_bytes, search
 from deltamark.dataflow.types import NULL
 
@@ -15,7 +15,7 @@ TOO_LONG = 2
 
 
 class InputTextsBlock(Operator):
-    """The texts of an input's column, as they lie in the feed."""
+    """The texts of an input's column, at their addresses in the feed."""
 
     size: Cell
     offsets: Vector32

@@ -1,14 +1,15 @@
-"""The pool of texts: one copy of each text that is kept, with a number by which it is compared from then on.
+"""The pool of texts: one copy of each stored text, with a number by which texts are compared.
 
-Equal texts have one number, whatever their column. No uses are counted: between feeds, all states can be searched for
-numbers, and texts that no state holds are freed (see `kernels.groups.garbage`).
+Equal texts have one number, whatever their column. Uses are not counted: between feeds a sweep marks the numbers in
+all states, and frees the texts without a mark (see `kernels.groups.garbage`).
 """
 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array8, Block, Cell, Operator, Vector
-from deltamark.dataflow.kernels.core.hash_set import move
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, prefetch
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import prefetch
+from deltamark.dataflow.kernels.hashing.hash_set import move_entries
 from deltamark.dataflow.kernels.text.bytes import equal_bytes, first_bytes, hash_bytes
 from deltamark.dataflow.kernels.text.functions import TextFunctionBlock
 from deltamark.dataflow.types import NULL
@@ -144,7 +145,7 @@ def _copy(pool: TextPool, start: int, length: int) -> int:
 @kernel
 def rehash(pool: TextPool, table: Array, mask: int) -> None:
     """Move all entries to an empty table of another size."""
-    move(pool.table, pool.mask, table, mask)
+    move_entries(pool.table, pool.mask, table, mask)
     pool.table = table
     pool.mask = mask
 

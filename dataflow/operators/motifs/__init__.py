@@ -1,1 +1,1 @@
-"""Operators of motifs: indexes, and the extension of rows by them."""
+"""Operators of motifs: indexes, and the extension of rows by their values."""

@@ -1,24 +1,26 @@
-"""Index: for each key of a collection its values; all operators that extend rows by them share it."""
+"""Index: the sorted values of each key of a collection, which all operators that extend rows by them share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltamark.dataflow.codegen.columns import MOST_PACKED, Digit, Key, Stream
-from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
-from deltamark.dataflow.codegen.program import Program, key_range
-from deltamark.dataflow.kernels.core.hash_map import key_of as key_of_id
-from deltamark.dataflow.kernels.core.sorted_lists import SIZE_CLASSES
+from deltamark.dataflow.builder.key_ids import key_ids
+from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, key_of, key_values
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.hashing.hash_map import key_of as key_of_id
 from deltamark.dataflow.kernels.motifs import index as kernel
 from deltamark.dataflow.kernels.motifs.index_settle import OVERFLOW, SettleIndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.operators.arrangement import negative, wide_weight
+from deltamark.dataflow.kernels.ordered.sorted_lists import SIZE_CLASSES
+from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
 
 MAX_NARROW_RANGE = 1 << 31
-"""The values of smaller ranges take 4 bytes each."""
+"""Values take 4 bytes each if their range is smaller, else 8."""
 
 SCRATCH = ("ids", "numbers", "rows", "spare", "counts", "updates", "runs", "added", "removed")
 """Fields of an index with room for the updates of a slice."""
@@ -38,10 +40,11 @@ class Indexed:
 
 @dataclass(frozen=True)
 class Index:
-    """An index: its block, its columns, and the type of its values."""
+    """The block of an index, its columns, its keys as numbers, and the type of its values."""
 
     block: int
     of: Indexed
+    key: Key
     value: Type
 
     def numbers(self) -> int:
@@ -55,25 +58,17 @@ class Index:
         block = kernel.IndexBlock(self.block)
         if block.error == OVERFLOW:
             return wide_weight()
-        row = {**self._row(key_of_id(block.keys, block.error_key)), self.of.value: block.low + block.error_number}
-        return negative(row, block.error_time)
-
-    def _row(self, key: int) -> dict[str, int]:
-        if len(self.of.keys) == 1:
-            return {self.of.keys[0]: key}
-        row, divisor = {}, 1
-        for name, (low, radix) in reversed(list(zip(self.of.keys, key_range(self.of.types), strict=True))):
-            row[name] = Digit(divisor, radix, low, nullable=False).of(key)
-            divisor *= radix
-        return dict(reversed(row.items()))
+        number = int(key_of_id(block.keys, block.error_key))
+        row = key_values(self.key, number, self.of.keys, self.of.types)
+        return negative_multiplicity({**row, self.of.value: block.low + block.error_number}, block.error_time)
 
 
-def key_of(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
-    """Return the keys of a stream in the form that indexes use."""
+def index_key(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
+    """Return the keys of a stream as indexes number them: alike on all workers, without an interner."""
     plain = Stream(stream.program, stream.size, stream.time, stream.diff, stream.column)
-    key = plain.key(names, types)
+    key = key_of(plain, names, types)
     if key.interner is not None:
-        actual = f"{', '.join(names)}: more than {MOST_PACKED} values"
+        actual = f"{', '.join(names)}: more than {MAX_PACKED_KEYS} values"
         raise DeltamarkError("a key that is too wide for an index", actual, "declare narrower bounds")
     return key
 
@@ -81,9 +76,9 @@ def key_of(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
 def index(stream: Stream, of: Indexed, value: Type, rows: int) -> Index:
     """Append the insertion of a stream into an index. rows: a bound of the live rows."""
     program, reserve = stream.program, stream.program.memory.reserve
-    key = key_of(stream, of.keys, of.types)
-    keys = program.keys(key, rows, stream.size)
-    if value.high - value.low >= MOST_PACKED:
+    key = index_key(stream, of.keys, of.types)
+    keys = key_ids(program, key, rows, stream.size)
+    if value.high - value.low >= MAX_PACKED_KEYS:
         actual = f"{of.value}: {value.low}..{value.high}"
         raise DeltamarkError("a range that is too wide for an index", actual, "declare narrower bounds")
     width = 4 if value.high - value.low < MAX_NARROW_RANGE else 8
@@ -93,12 +88,12 @@ def index(stream: Stream, of: Indexed, value: Type, rows: int) -> Index:
         diff=stream.diff, key=key.cell, value=stream.column(of.value), keys=keys.block, frontier=program.frontier,
         low=value.low, **{name: reserve(UNBOUNDED_WORDS) for name in SCRATCH},
     )  # fmt: skip
-    appended = Index(block, of, value)
-    program.keep(appended)
+    appended = Index(block, of, key, value)
+    program.add_state(appended)
     return appended
 
 
-def settled(program: Program, unsettled: Index) -> None:
-    """Append the settling of an index, after all its readers."""
-    program.add_late(Opcode.SETTLE_INDEX, SettleIndexBlock, index=unsettled.block)
-    program.keep(unsettled)
+def settle(program: Program, index: Index) -> None:
+    """Append the settling of an index, which runs after all of its readers."""
+    program.add_late(Opcode.SETTLE_INDEX, SettleIndexBlock, index=index.block)
+    program.add_state(index)

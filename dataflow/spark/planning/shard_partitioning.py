@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
-from deltamark.dataflow.codegen.program import key_range
 from deltamark.dataflow.plan.distribution import FIRST, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
@@ -28,7 +26,7 @@ from deltamark.dataflow.plan.nodes import (
 )
 from deltamark.dataflow.plan.partitioning import distribute
 from deltamark.dataflow.spark.planning.locations import BY_ROW
-from deltamark.dataflow.types import Field
+from deltamark.dataflow.types import Field, key_count
 
 MIN_KEYS = 1024
 """The least number of different keys by which rows are partitioned for a later operator; not measured."""
@@ -39,7 +37,7 @@ RANGED = ("int", "date", "code")
 
 def has_many_keys(node: Node, keys: Sequence[str]) -> bool:
     """Return whether key columns can have enough different values to balance the shards."""
-    return bool(keys) and prod(radix for _, radix in key_range([node.schema[name] for name in keys])) >= MIN_KEYS
+    return bool(keys) and key_count(node.schema[name] for name in keys) >= MIN_KEYS
 
 
 def widest(fields: Iterable[Field]) -> tuple[str, ...]:

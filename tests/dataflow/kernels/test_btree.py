@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from support.kernel_blocks import Blocks
 
-from deltamark.dataflow.kernels.core import btree
-from deltamark.dataflow.kernels.core.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.ordered import btree
+from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
 
 SLOTS = 4000
 RECORD_WORDS = 3

@@ -10,7 +10,6 @@ import pytest
 from support.kernel_blocks import Blocks, Updates, random_slices
 
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import grouped_rows
 from deltamark.dataflow.kernels.groups.group_changes import (
@@ -26,6 +25,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import GROUP_WORDS, GroupedR
 from deltamark.dataflow.kernels.groups.moving_threshold import MovingThresholdBlock
 from deltamark.dataflow.kernels.groups.null_row import NullRowBlock
 from deltamark.dataflow.kernels.groups.top import TopBlock
+from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.types import NULL
 
 KEYS, PLACES = 5, 7

@@ -14,9 +14,10 @@ from numba import config, njit
 from support.paths import ROOT
 
 from deltamark.dataflow import kernels
-from deltamark.dataflow.kernels.core import cache, hash_map
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
+from deltamark.dataflow.kernels.core import cache
 from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.hashing import hash_map
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 
 
 def use() -> tuple[int, int]:
@@ -39,7 +40,7 @@ def directory(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
     assert use() == (0, 1)
     assert use() == (1, 0)
-    return tmp_path / "deltamark.dataflow.kernels.core.hash_map"
+    return tmp_path / "deltamark.dataflow.kernels.hashing.hash_map"
 
 
 def flip(path: Path) -> None:
@@ -124,8 +125,9 @@ def test_a_directory_of_somebody_else_among_temporary_files_is_not_used(tmp_path
 
 def test_a_process_finds_its_kernels_damaged(tmp_path):
     """As for a user: no fixture, another process, and the files of every kernel that it needs."""
-    modules = "from deltamark.dataflow.kernels.core import hash_map, memory"
-    script = f"{modules}; print(hash_map.needs_rehash(hash_map.KeyMap(memory.Memory().reserve(16)), 1))"
+    package = "deltamark.dataflow.kernels"
+    imports = f"from {package}.core import memory; from {package}.hashing import hash_map"
+    script = f"{imports}; print(hash_map.needs_rehash(hash_map.KeyMap(memory.Memory().reserve(16)), 1))"
     for _ in range(2):
         ran = subprocess.run(
             [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from numba import njit
 
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.blocks import Array, Block
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.intrinsics import add_product
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.expressions import FilterRangeBlock
+from deltamark.dataflow.kernels.hashing import hash_map
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert
 from deltamark.dataflow.kernels.arrangements.settle import settle
-from deltamark.dataflow.kernels.core import hash_map
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.hashing import hash_map
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 from deltamark.dataflow.kernels.loops import cycles, reduce_state, running_sums, trace, worklist
 from deltamark.dataflow.kernels.loops.cycles import CycleDetector
 from deltamark.dataflow.kernels.loops.iterate import FORWARD, IterateBlock, LoopSourceBlock, enter, iterate

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from deltamark.dataflow.kernels.core import intersection, sort, sorted_lists
 from deltamark.dataflow.kernels.core.blocks import Array, Array32
 from deltamark.dataflow.kernels.core.guard import lent
-from deltamark.dataflow.kernels.core.hash_map import KeyMap
 from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 from deltamark.dataflow.kernels.motifs import extend as extend_kernel
 from deltamark.dataflow.kernels.motifs import extension, index, index_settle
 from deltamark.dataflow.kernels.motifs.extender import DeltaExtender
+from deltamark.dataflow.kernels.ordered import intersection, radix_sort, sorted_lists
 
 few = settings(max_examples=40)
 ROOM = 1 << 12
@@ -28,7 +28,7 @@ SKEWED = st.integers(0, 5000).flatmap(lambda size: st.just(list(range(0, 3 * siz
 
 @njit
 def sorted_rows(values, rows, spare, size, counts):
-    return sort.sort_rows(values, rows, spare, size, counts).address
+    return radix_sort.sort_rows(values, rows, spare, size, counts).address
 
 
 def make(memory: Memory, words: list[int]) -> int:
@@ -49,7 +49,7 @@ def vector(memory: Memory, values: list[int]) -> int:
 @given(st.lists(st.integers(0, 9) | st.integers(0, 2**40), max_size=100))
 def test_rows_are_sorted_stably(values):
     memory, size = Memory(), len(values)
-    rows, spare, counts = (Array(memory.reserve(each)) for each in (size + 1, size + 1, sort.DIGITS))
+    rows, spare, counts = (Array(memory.reserve(each)) for each in (size + 1, size + 1, radix_sort.DIGITS))
     view(rows.address, size)[:] = range(size)
     result = sorted_rows(Array(make(memory, values)), rows, spare, size, counts)
     assert view(result, size).tolist() == sorted(range(size), key=values.__getitem__)

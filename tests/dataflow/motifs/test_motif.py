@@ -40,7 +40,7 @@ each_motif = pytest.mark.parametrize("name", MOTIFS)
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch):
     """Have times that are larger than a slice."""
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", 3)
+    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 3)
 
 
 def drawn(data, name: str, variant="least") -> Case:
@@ -147,7 +147,7 @@ def graph(seed: int, nodes: int, batches: int, size: int) -> list[Batch]:
 @pytest.mark.parametrize("variant", ["least", "fixed"])
 @pytest.mark.parametrize("seed", range(3))
 def test_triangles_after_every_batch_are_those_of_the_matrix(seed, variant, monkeypatch):
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", 64)
+    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 64)
     nodes = 30
     edges = source("e", {"src": integer(0, nodes - 1), "dst": integer(0, nodes - 1)}, ROWS)
     atoms = [Atom(edges, tuple(variables)) for variables in ("ab", "bc", "ac")]
@@ -304,7 +304,7 @@ def test_what_is_no_motif_is_an_error(words):
 
 
 def test_slices_become_smaller_while_they_make_too_many_rows(monkeypatch):
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", 4096)
+    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 4096)
     edges = source("e", {"src": integer(0, 1999), "dst": integer(0, 1999)}, ROWS)
     ends = [((at, 0), 0, 1) for at in range(1, 701)], [((0, at), 1, 1) for at in range(1, 1401)]
     path = delta_query([Atom(edges, ("a", "b")), Atom(edges, ("b", "c"))])
@@ -312,5 +312,5 @@ def test_slices_become_smaller_while_they_make_too_many_rows(monkeypatch):
         for each in ends:
             out = worker.feed({"e": arrays(edges.schema, each)})
         assert 700 * 1400 + 700 in out.columns["count"].tolist()  # there and back, and back and there
-        loop = worker._worker._loop.block
-        assert ProgramBlock(loop).as_words.slice_rows < 4096
+        schedule = worker._worker._schedule.block
+        assert ProgramBlock(schedule).as_words.slice_rows < 4096

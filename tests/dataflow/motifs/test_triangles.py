@@ -38,7 +38,7 @@ each_pattern = pytest.mark.parametrize("name", PATTERNS)
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch):
     """Have times that are larger than a slice."""
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", 3)
+    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 3)
 
 
 def by(name: str, once: str = "once"):
@@ -132,7 +132,7 @@ def test_an_index_of_triangles_is_as_large_as_they_are_many():
 @pytest.mark.parametrize("more", [["--workload", "half", "--batch", "60"], ["--static"], ["--workload", "insert"]])
 @pytest.mark.parametrize("twice", [0, 20])
 def test_the_command_counts_by_triangles_as_duckdb_does_by_edges(name, more, twice, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", 4096)
+    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 4096)
     random = np.random.default_rng(5)
     edges = np.unique(np.sort(random.integers(0, 25, (180, 2)), axis=1), axis=0)
     lines = [f"{a} {b}" for a, b in random.permutation(np.concatenate([edges, edges[:twice]])).tolist()]

@@ -55,7 +55,7 @@ def test_a_loop_may_be_fed_in_any_batches(name, data):
 @given(data=st.data(), rows=st.integers(1, 3))
 def test_a_time_of_a_loop_may_be_longer_than_a_slice(name, data, rows):
     case = drawn(data, name)
-    with patch("deltamark.dataflow.codegen.program.SLICE_ROWS", rows):
+    with patch("deltamark.dataflow.builder.program.SLICE_ROWS", rows):
         check_recomputation(case, data.draw(cuts(case.streams)))
 
 
@@ -63,7 +63,7 @@ def test_a_slice_that_only_later_iterations_meet_is_met_once():
     """The edge from 1 is in a slice of its own, in which no remembered row can meet it yet."""
     plan = LOOPS["reach-by-a-way-that-opens-later"]
     streams = {"roots": [((0,), 0, 1)], "edges": [((0, 1, 0), 1, 1), ((1, 2, 2), 1, 1), ((1, 2, 2), 2, -1)]}
-    with patch("deltamark.dataflow.codegen.program.SLICE_ROWS", 1):
+    with patch("deltamark.dataflow.builder.program.SLICE_ROWS", 1):
         assert at_once(plan, streams) == changes(plan.node, streams)
 
 

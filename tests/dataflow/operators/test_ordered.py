@@ -14,7 +14,7 @@ from support.reference import changes
 from support.thresholds import above, below
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.codegen import program
+from deltamark.dataflow.builder import program
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.plan.traversal import base_inputs

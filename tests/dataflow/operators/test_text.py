@@ -81,14 +81,14 @@ def test_a_text_that_is_missing_is_refused():
 
 def test_the_pool_follows_the_live_rows(monkeypatch):
     """A window of ten texts at a time, of all lengths, none of which comes twice."""
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.LEAST_SWEPT", 10)
+    monkeypatch.setattr("deltamark.dataflow.builder.sweeps.MIN_SWEPT_NUMBERS", 10)
     with closing(Dataflow(notes.distinct("text"))) as worker:
         sizes = []
         for time in range(300):
             texts = [f"{time}-{number}-{'x' * (number * time % 90)}" for number in range(10)]
             worker.feed(batch(texts, 2 * time))
             worker.feed(batch(texts, 2 * time + 1, -1))
-            pool = TextPool(worker._worker.compiled.program.pool.block)
+            pool = TextPool(worker._worker.compiled.program.sweeper.texts.block)
             sizes.append((pool.next_number, pool.heap))
         assert worker.state_rows() == 0
     assert sizes[-1][0] <= 40

@@ -249,7 +249,7 @@ LONG_TIMES = {
 @pytest.mark.parametrize("name", LONG_TIMES)
 def test_residents_are_right_while_a_time_is_held(name, how, slice_rows, monkeypatch):
     """Times are longer than slices, so rows of earlier slices of a time lie behind those that are settled."""
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", slice_rows)
+    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", slice_rows)
     plan, order = LONG_TIMES[name], Random(slice_rows)
     streams = {each: churn(schema, order) for each, schema in inputs_of(plan).items()}
     said = []
@@ -268,7 +268,7 @@ def test_residents_are_right_while_a_time_is_held(name, how, slice_rows, monkeyp
 @pytest.mark.parametrize("name", LONG_TIMES)
 def test_a_past_of_long_times_is_seen_again(name, slice_rows, monkeypatch):
     """The log has the rows of all slices of a time already when the first of them is seen again."""
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", slice_rows)
+    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", slice_rows)
     plan, order = LONG_TIMES[name], Random(slice_rows)
     streams = {each: churn(schema, order) for each, schema in inputs_of(plan).items()}
     run = Feeds(Case(plan, streams), {"plan": plan, "other": JOINED.count()})

@@ -40,8 +40,8 @@ WORKERS = (2, 5)
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch):
     """Have several rounds in a feed, and times that are larger than a slice."""
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.SLICE_ROWS", 3)
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.LONGER", 1)
+    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 3)
+    monkeypatch.setattr("deltamark.dataflow.builder.program.WORKERS_SLICE_FACTOR", 1)
 
 
 def sharded(collection, streams, feeds, workers):
@@ -133,7 +133,7 @@ SHARED = {
 @pytest.mark.parametrize("name", SHARED)
 def test_a_text_stays_while_any_row_has_it(name, workers, monkeypatch):
     """Rows of both signs share texts, and some only pass through a worker."""
-    monkeypatch.setattr("deltamark.dataflow.codegen.program.LEAST_SWEPT", 0)
+    monkeypatch.setattr("deltamark.dataflow.builder.sweeps.MIN_SWEPT_NUMBERS", 0)
     order, live, updates = random.Random(workers), {}, []
     for now in range(4):
         changed = [(row, -n) for row, n in live.items() if n and order.random() < 0.6]
@@ -290,5 +290,5 @@ def test_what_moves_is_explained():
         assert parts(engine.explain(), "exchange") == ["exchange by id"] * 2
         assert "one worker among the selected rows" in engine.explain()
     with closing(Dataflow(left.count(by="value"), workers=2)) as engine:
-        assert "sums its slices and sends sums instead of rows" in engine.explain()
+        assert "each worker sums its slices and sends sums instead of rows" in engine.explain()
         assert "exchange" not in engine.explain()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltamark.dataflow.operators.arrangement import wide_weight
+from deltamark.dataflow.operators.errors import wide_weight
 from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import PartitioningScheme, ShardLoads
 from deltamark.harness.suites.graphs.load_simulation.sorted_index import SortedIndex, words
 

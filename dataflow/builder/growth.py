@@ -1,7 +1,7 @@
-"""Growth: makes the room that an operator has stopped for.
+"""Growth: larger tables for operators that have stopped because a table is too small.
 
-A kernel that needs a larger table stops before it changes anything. The table is then moved to larger memory, and the
-kernel starts again.
+A kernel that needs a larger table stops before it changes anything. The entries are then moved to a larger table, and
+the kernel starts again.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.arrangements import row_lookup, settle
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
-from deltamark.dataflow.kernels.core import hash_map, interner, sorted_lists
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
-from deltamark.dataflow.kernels.core.hash_map import id_limit
-from deltamark.dataflow.kernels.core.memory import Memory
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory
 from deltamark.dataflow.kernels.groups import grouped_rows
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
+from deltamark.dataflow.kernels.hashing import hash_map, interner
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.motifs.index_settle import SettleIndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.ordered import sorted_lists
 from deltamark.dataflow.kernels.program import LateBlock, RoomBlock
 from deltamark.dataflow.kernels.text import pool as text_pool
 
@@ -30,7 +30,7 @@ MIN_LOOKUP_SLOTS = 1024
 
 
 class HasMemory(Protocol):
-    """A program, as far as growth needs it."""
+    """The part of a program that growth needs."""
 
     @property
     def memory(self) -> Memory: ...
@@ -39,12 +39,12 @@ class HasMemory(Protocol):
 
 
 def make_room(program: HasMemory, op: int) -> None:
-    """Make the room that an operator has stopped for."""
+    """Enlarge the table because of which an operator has stopped."""
     GROWERS[Opcode(Operator(op).opcode)](program, op)
 
 
 def pack_index(program: HasMemory, op: int) -> None:
-    """Move the lists of the index of a SETTLE_INDEX operator together, into new memory."""
+    """Move the lists of the index of a SETTLE_INDEX operator to new memory, without gaps between them."""
     index, memory = SettleIndexBlock(op).index, program.memory
     pool, weights = index.pool.address, index.weights.address
     new_pool, new_weights = memory.reserve(UNBOUNDED_WORDS), memory.reserve(2 * UNBOUNDED_WORDS)
@@ -68,7 +68,7 @@ def grow_lookup(program: HasMemory, arrangement: int) -> None:
 
 def _grow_consolidate(program: HasMemory, op: int) -> None:
     block = ConsolidateBlock(op)
-    slots = _enough(block.mask + 1, block.held + block.size)
+    slots = _doubled(block.mask + 1, block.held + block.size)
 
     def use(table: Array) -> None:  # the old table is empty
         block.table, block.mask = table, slots - 1
@@ -78,19 +78,19 @@ def _grow_consolidate(program: HasMemory, op: int) -> None:
 
 def _grow_keys(program: HasMemory, op: int) -> None:
     keys = RoomBlock(op).keys
-    slots = 2 * _enough(keys.mask + 1, keys.used + RoomBlock(op).coming)
+    slots = 2 * _doubled(keys.mask + 1, keys.used + RoomBlock(op).coming)
     _move(program, keys.table, 2 * slots, lambda table: hash_map.rehash(keys, table, slots - 1))
 
 
 def _grow_interner(program: HasMemory, op: int) -> None:
     ids = interner.InternBlock(op).interner
-    slots = _enough(ids.mask + 1, ids.used + interner.InternBlock(op).size)
+    slots = _doubled(ids.mask + 1, ids.used + interner.InternBlock(op).size)
     _move(program, ids.table, slots, lambda table: interner.rehash(ids, table, slots - 1))
 
 
 def _grow_texts(program: HasMemory, op: int) -> None:
     pool = text_pool.NumberTextsBlock(op).pool
-    slots = 2 * _enough(pool.mask + 1, pool.used + text_pool.NumberTextsBlock(op).size)
+    slots = 2 * _doubled(pool.mask + 1, pool.used + text_pool.NumberTextsBlock(op).size)
     _move(program, pool.table, slots, lambda table: text_pool.rehash(pool, table, slots - 1))
 
 
@@ -102,12 +102,12 @@ def _grow_rows(program: HasMemory, op: int) -> None:
 
 
 def _grow_row_table(program: HasMemory, rows: grouped_rows.RowTable) -> None:
-    slots = 2 * _enough(rows.mask + 1, rows.used + rows.size)
+    slots = 2 * _doubled(rows.mask + 1, rows.used + rows.size)
     _move(program, rows.table, slots, lambda table: grouped_rows.rehash(rows, table, slots - 1))
 
 
-def _enough(slots: int, entries: int) -> int:
-    """Double a number of slots until at most half of them are used."""
+def _doubled(slots: int, entries: int) -> int:
+    """Double a number of slots until entries fill at most half of them."""
     while slots < 2 * entries:
         slots *= 2
     return slots

@@ -7,7 +7,8 @@ freed span is used again for a list of its class. Numbers take 4 bytes each if t
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Block, Int32, Operator
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel, move
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import move
 
 UNIT = 4
 """Spans begin at multiples of UNIT numbers, and their lengths are such multiples."""

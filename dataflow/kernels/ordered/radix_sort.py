@@ -6,7 +6,7 @@ Because it is stable, sorting by one column and then by another sorts by the sec
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 
 DIGIT_BITS = 11
 DIGITS = 1 << DIGIT_BITS

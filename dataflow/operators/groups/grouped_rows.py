@@ -1,4 +1,4 @@
-"""Operators over grouped rows, which they process when a time ends: extreme, top, moving threshold and null row."""
+"""Grouped rows: what extreme, top, moving threshold and null row share, which process their groups when a time ends."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
-from deltamark.dataflow.codegen.program import Keys, Program
+from deltamark.dataflow.builder.key_ids import KeyIds
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.builder.sweeps import TextStore
+from deltamark.dataflow.builder.texts import text_store
 from deltamark.dataflow.kernels.core.blocks import Array8
-from deltamark.dataflow.kernels.core.btree import MAX_DEPTH, BTree
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.expressions import BinaryBlock
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.groups.grouped_rows import (
@@ -23,13 +25,14 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     RowTable,
 )
 from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.text.pool import TextPool
-from deltamark.dataflow.operators.arrangement import negative, wide_weight
+from deltamark.dataflow.operators.errors import described, negative_multiplicity, wide_weight
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 
 TABLE_ENTRIES = 1024
-"""Entries of a new table of rows."""
+"""Entries of a new table of rows. Not measured."""
 
 COMPLEMENTED, NEGATED = -1, 0
 """Minuends of columns whose order is reversed: the stored value is the minuend less the value."""
@@ -94,11 +97,10 @@ class GroupedState:
         table = self.block.limits if self.block.error_is_limit else self.block.rows
         row = self.inputs[self.block.error_is_limit].row(table, self.block.error_slot)
         if error == NEGATIVE:
-            return negative(row, time)
-        actual = f"{', '.join(f'{name}={value}' for name, value in row.items())} at time {time}"
+            return negative_multiplicity(row, time)
         if error == TWO_LIMITS:
-            return DeltamarkError("more than one limit", actual, "give at most one row of limits a key")
-        return DeltamarkError("a denominator that is not positive", actual, "divide by a number of rows")
+            return DeltamarkError("more than one limit", described(row, time), "give at most one row of limits a key")
+        return DeltamarkError("a denominator that is not positive", described(row, time), "divide by a number of rows")
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class RowOrder:
         return program.block(
             BTree, records=rows.records.address, record_words=rows.record_words, first_word=self.first_word,
             compared_words=self.words, text_words=sum(1 << word for word in self.texts),
-            pool=program.pool.block if self.texts else 0, nodes=program.memory.reserve(UNBOUNDED_WORDS),
+            pool=text_store(program).block if self.texts else 0, nodes=program.memory.reserve(UNBOUNDED_WORDS),
             path=program.words(2 * MAX_DEPTH),
         )  # fmt: skip
 
@@ -142,7 +144,7 @@ def stored_columns(
 def grouped_rows(
     operator: int,
     block_class: type[GroupedRowsBlock],
-    keys: Keys,
+    keys: KeyIds,
     inputs: Sequence[RowInput],
     *,
     order: RowOrder | None = None,
@@ -161,15 +163,15 @@ def grouped_rows(
         frontier=program.frontier, touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=address(time),
         out_diff=address(diff), out=program.table(list(map(address, out))), **fields,
     )  # fmt: skip
-    program.keep(GroupedState(GroupedRowsBlock(block), inputs))
+    program.add_state(GroupedState(GroupedRowsBlock(block), inputs))
     for each, table in zip(inputs, tables, strict=True):
         for column, stored in enumerate(each.columns):
             if stored.is_text:
-                program.holds_texts(partial(_mark, program, table, column, int(stored.minuend is not None)))
+                program.sweeper.add_marker(program.part, partial(_mark, table, column, int(stored.minuend is not None)))
     cells = {column.name: (cell, column.minuend) for column, cell in zip(columns, out, strict=True)}
     stream = Stream(program, size, time, diff, lambda name: reverse_order(stream, *cells[name]))
     return stream
 
 
-def _mark(program: Program, table: int, column: int, is_complemented: int, pool: int) -> None:
-    garbage.mark_rows(TextPool(pool), RowTable(table), column, is_complemented, Array8(program.pool.free))
+def _mark(table: int, column: int, is_complemented: int, texts: TextStore) -> None:
+    garbage.mark_rows(TextPool(texts.block), RowTable(table), column, is_complemented, Array8(texts.scratch))

@@ -7,7 +7,9 @@ rows is freed in a later slice, once the time in which it lost the last row has 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH, move_entries, remove
+from deltamark.dataflow.kernels.hashing.mixing import mix
 
 NEEDS_ROOM = 1
 """Status: the table must grow first, and nothing was done."""
@@ -18,7 +20,7 @@ class InternerBlock(Block):
 
     columns: int
     table: Array
-    """Entries of id + 1."""
+    """Entries of a 31-bit hash and, in the low 32 bits, id + 1."""
     mask: int
     used: int = 0
     next_id: int = 0
@@ -58,7 +60,7 @@ class InternBlock(Operator):
 
 @kernel
 def intern(op: InternBlock) -> int:
-    """Find the ids of the rows of a slice."""
+    """Number the rows of the slice."""
     interner, size = op.interner, op.size
     if 2 * (interner.used + size) > interner.mask + 1:
         return NEEDS_ROOM
@@ -84,45 +86,38 @@ def intern(op: InternBlock) -> int:
 
 
 @inline
-def _mix(mixed: int, value: int) -> int:
-    mixed = (mixed ^ value) * -7046029254386353131
-    return mixed ^ (mixed >> 29)
+def id_in(entry: int) -> int:
+    """Return the id in an entry of the table."""
+    return (entry & 0xFFFFFFFF) - 1
 
 
 @kernel
 def _find(op: InternBlock, interner: InternerBlock, at: int) -> int:
-    """Return the id of a row of the slice, giving it one if it has none."""
+    """Return the id of a row of the slice; a new row gets an id."""
     columns, inputs, stored = interner.columns, op.inputs, interner.stored
     table, mask, mixed = interner.table, interner.mask, 0
     for column in range(columns):
-        mixed = _mix(mixed, inputs[column][at])
-    slot = mixed & mask
-    while table[slot] != 0:
-        row, equal = table[slot] - 1, True
+        mixed = mix(mixed, inputs[column][at])
+    row_hash = mixed & MAX_HASH
+    place = row_hash & mask
+    while table[place] != 0:
+        row, equal = id_in(table[place]), table[place] >> 32 == row_hash
         for column in range(columns):
             equal &= stored[column][row] == inputs[column][at]
         if equal:
             return row
-        slot = (slot + 1) & mask
+        place = (place + 1) & mask
     if interner.freed > 0:
         interner.freed -= 1
         row = interner.free[interner.freed]
     else:
         row = interner.next_id
         interner.next_id = row + 1
-    table[slot] = row + 1
+    table[place] = row_hash << 32 | (row + 1)
     interner.used += 1
     for column in range(columns):
         stored[column][row] = inputs[column][at]
     return row
-
-
-@kernel
-def _home(interner: InternerBlock, row: int, mask: int) -> int:
-    mixed = 0
-    for column in range(interner.columns):
-        mixed = _mix(mixed, interner.stored[column][row])
-    return mixed & mask
 
 
 @kernel
@@ -135,7 +130,7 @@ def _free_waiting(interner: InternerBlock) -> None:
             empty_since[row] = 0
         elif empty_since[row] - 1 < interner.ended:
             empty_since[row] = 0
-            remove(interner, row)
+            free_id(interner, row)
         else:
             waiting[kept] = row
             kept += 1
@@ -143,34 +138,20 @@ def _free_waiting(interner: InternerBlock) -> None:
 
 
 @kernel
-def remove(interner: InternerBlock, row: int) -> None:
-    """Forget a row, and free its id."""
-    table, mask = interner.table, interner.mask
-    slot = _home(interner, row, mask)
-    while table[slot] != row + 1:
-        slot = (slot + 1) & mask
+def free_id(interner: InternerBlock, row: int) -> None:
+    """Free an id, and remove its row from the table."""
+    mixed = 0
+    for column in range(interner.columns):
+        mixed = mix(mixed, interner.stored[column][row])
+    remove(interner.table, interner.mask, mixed & MAX_HASH, row + 1)
     interner.free[interner.freed] = row
     interner.freed += 1
     interner.used -= 1
-    hole, slot = slot, (slot + 1) & mask
-    while table[slot] != 0:
-        home = _home(interner, table[slot] - 1, mask)
-        if (slot - home) & mask >= (slot - hole) & mask:  # the hole lies between the entry and its home
-            table[hole] = table[slot]
-            hole = slot
-        slot = (slot + 1) & mask
-    table[hole] = 0
 
 
 @kernel
 def rehash(interner: InternerBlock, table: Array, mask: int) -> None:
     """Move all entries to an empty table of another size."""
-    for at in range(interner.mask + 1):
-        row = interner.table[at] - 1
-        if row >= 0:
-            slot = _home(interner, row, mask)
-            while table[slot] != 0:
-                slot = (slot + 1) & mask
-            table[slot] = row + 1
+    move_entries(interner.table, interner.mask, table, mask)
     interner.table = table
     interner.mask = mask

@@ -1,20 +1,20 @@
-"""Extreme: the rows of each group that have its best value, if need be by a tournament of smaller groups."""
+"""Extreme: the rows of each group that have its best value; large groups hold a tournament of smaller ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
-from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.program import key_range
+from deltamark.dataflow.builder.key_ids import key_ids
+from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, key_of
+from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.groups.bucket import BucketBlock
 from deltamark.dataflow.kernels.groups.group_changes import EXTREME
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.operators.rows import RowInput, grouped_rows, stored_columns
+from deltamark.dataflow.operators.groups.grouped_rows import RowInput, grouped_rows, stored_columns
 from deltamark.dataflow.plan.nodes import Extreme
 from deltamark.dataflow.plan.traversal import base_rows
-from deltamark.dataflow.types import Type, integer
+from deltamark.dataflow.types import Type, integer, key_count
 
 BUCKET = "bucket of a tournament"
 """The name of the column of buckets, which no schema has."""
@@ -22,18 +22,15 @@ BUCKET = "bucket of a tournament"
 MAX_GROUP_ROWS, BUCKET_ROWS = 512, 64
 """Groups that may have more than MAX_GROUP_ROWS rows are split into buckets of about BUCKET_ROWS. Not measured."""
 
-MAX_KEY = 2**62
-"""The largest number that a key and a bucket may be packed into."""
-
 MAX_HASHED_ROWS = 2**31
 """The largest number of buckets: these are computed from hashes of 31 bits."""
 
 
 def extreme(stream: Stream, node: Extreme, columns_read: Sequence[str]) -> Stream:
-    """Append the levels of the tournament: each one finds the winners among those of the level before."""
-    keys, of = node.keys, node.column
-    names = tuple(dict.fromkeys([of, *keys, *columns_read]))
-    complemented = frozenset([of] if node.which == "smallest" else [])
+    """Append the levels of the tournament, each of which finds the winners among those of the level before."""
+    keys = node.keys
+    names = tuple(dict.fromkeys([node.column, *keys, *columns_read]))
+    complemented = frozenset([node.column] if node.which == "smallest" else [])
     types = tuple(node.schema[name] for name in keys)
     for buckets in _levels(node, types):
         bucketed = _with_buckets(stream, _bucket_columns(node, names, buckets), buckets)
@@ -49,8 +46,9 @@ def _level(
     complemented: frozenset[str],
     key: tuple[Sequence[str], Sequence[Type]],
 ) -> Stream:
-    number = stream.key(*key)
-    keys = stream.program.keys(number, base_rows(node), stream.size)
+    """Append one level. key: the names and the types of the columns that are its groups."""
+    number = key_of(stream, *key)
+    keys = key_ids(stream.program, number, base_rows(node), stream.size)
     rows = RowInput(stream, number.cell, stored_columns(stream, names, node.schema, complemented))
     return grouped_rows(EXTREME, GroupedRowsBlock, keys, [rows])
 
@@ -58,29 +56,29 @@ def _level(
 def _levels(node: Extreme, types: Sequence[Type]) -> tuple[int, ...]:
     """Return the numbers of buckets of the levels, which the plan may give; none if a key with a bucket is too wide."""
     levels = node.levels
-    groups = prod(radix for _, radix in key_range(types))
-    size = min(node.rows.schema.rows, base_rows(node), MAX_HASHED_ROWS) // groups
-    while not node.levels and size > MAX_GROUP_ROWS:
-        size //= BUCKET_ROWS
-        levels += (size,)
-    return levels if groups * max(levels, default=1) <= MAX_KEY else ()
+    groups = key_count(types)
+    rows = min(node.rows.schema.rows, base_rows(node), MAX_HASHED_ROWS) // groups
+    while not node.levels and rows > MAX_GROUP_ROWS:
+        rows //= BUCKET_ROWS
+        levels += (rows,)
+    return levels if groups * max(levels, default=1) <= MAX_PACKED_KEYS else ()
 
 
 def _bucket_columns(node: Extreme, names: Sequence[str], buckets: int) -> Sequence[str]:
-    """Return the columns that decide on the bucket: without the value, if the others have enough values.
+    """Return the columns that determine the bucket of a row.
 
-    So a row whose value changes stays in its bucket.
+    The compared value is one of them only if the other columns have too few values, so that a row whose value changes
+    usually stays in its bucket.
     """
-    keys, of = node.keys, node.column
-    others = [name for name in names if name != of and name not in keys]
-    suffice = prod(radix for _, radix in key_range([node.schema[name] for name in others])) >= buckets
-    return others if others and suffice else [of, *others]
+    others = [name for name in names if name not in (node.column, *node.keys)]
+    suffice = key_count(node.schema[name] for name in others) >= buckets
+    return others if others and suffice else [node.column, *others]
 
 
 def _with_buckets(stream: Stream, names: Sequence[str], buckets: int) -> Stream:
     """Add the column of buckets to a stream."""
 
-    def make(name: str) -> int:
+    def compute(name: str) -> int:
         if name != BUCKET:
             return stream.column(name)
         program, result = stream.program, stream.program.vector()
@@ -91,4 +89,4 @@ def _with_buckets(stream: Stream, names: Sequence[str], buckets: int) -> Stream:
         )  # fmt: skip
         return result
 
-    return Stream(stream.program, stream.size, stream.time, stream.diff, make, raw=stream.raw)
+    return Stream(stream.program, stream.size, stream.time, stream.diff, compute, raw=stream.raw)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.intrinsics import inline
+from deltamark.dataflow.kernels.core.dispatcher import inline
 
 
 @inline

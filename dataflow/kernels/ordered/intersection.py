@@ -8,9 +8,9 @@ are in both lists: a number that is not is overwritten by the next one.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32
-from deltamark.dataflow.kernels.core.intrinsics import kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.simd import LANES, matches
-from deltamark.dataflow.kernels.core.sorted_lists import seek
+from deltamark.dataflow.kernels.ordered.sorted_lists import seek
 
 MAX_MERGE_RATIO = 16
 """If a list is more than MAX_MERGE_RATIO times longer than the other, it is searched, not merged: measured, a search

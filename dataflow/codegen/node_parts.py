@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from deltamark.dataflow.codegen.program import Part
+from deltamark.dataflow.builder.program import ProgramPart
 from deltamark.dataflow.operators.motifs.index import Indexed
 from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.nodes import Filter, Join, Node, Project
@@ -24,7 +24,7 @@ class Answer:
 
 
 @dataclass(eq=False, kw_only=True)
-class Built(Part):
+class NodePart(ProgramPart):
     """The part of a program that belongs to a node, or to an arrangement (by key columns), index or exchange of it.
 
     columns: the required columns; rows_cell: the cell with the rows that it emits of a slice, or 0; reads: for each
@@ -35,11 +35,11 @@ class Built(Part):
     role: tuple[str, ...] | Indexed | Exchange | Answer | None
     columns: tuple[str, ...]
     rows_cell: int = 0
-    reads: list[tuple[Built, ...]] = field(default_factory=list)
+    reads: list[tuple[NodePart, ...]] = field(default_factory=list)
     remark: str = ""
     """A note for `explain` on an operator that works in an unusual way."""
 
-    def read(self, *path: Built) -> None:
+    def read(self, *path: NodePart) -> None:
         """Record that the part reads the last part of a path, and applies the others to its rows."""
         self.uses.add(path[-1])
         self.reads.append(path)
@@ -50,22 +50,22 @@ class NodeParts:
     """The parts of nodes: of those that have operators, and of those that joins apply as they read arrangements."""
 
     pruned: Pruned
-    _parts: dict[Node, Built] = field(default_factory=dict)
+    _parts: dict[Node, NodePart] = field(default_factory=dict)
 
-    def __getitem__(self, node: Node) -> Built:
+    def __getitem__(self, node: Node) -> NodePart:
         return self._parts[node]
 
-    def add(self, node: Node) -> Built:
+    def add(self, node: Node) -> NodePart:
         """Make the part of a node that has an operator."""
-        part = self._parts[node] = Built(node=node, role=None, columns=self.pruned.columns[node])
+        part = self._parts[node] = NodePart(node=node, role=None, columns=self.pruned.columns[node])
         return part
 
-    def applied(self, join: Join, side: int, arranged: Node) -> Iterator[Built]:
+    def applied(self, join: Join, side: int, arranged: Node) -> Iterator[NodePart]:
         """Yield the projections and residual filters between a join and the node whose arrangement it reads."""
         node = join.inputs[side]
         while isinstance(node, Filter | Project) and node is not arranged:
             if node not in self._parts:
-                self._parts[node] = Built(node=node, role=None, columns=self._all_columns[node])
+                self._parts[node] = NodePart(node=node, role=None, columns=self._all_columns[node])
             yield self._parts[node]
             node = node.rows
 

@@ -1,6 +1,6 @@
 """The map of keys to ids, which every keyed operator uses. Ids are small and dense, and state is arrays over them.
 
-direct   the id is `key - low`: for keys whose whole range is worth an array
+direct   the id is `key - low`: for keys of a range that is small enough for an array
 hashed   open addressing with linear probing at a load of at most 1/2, entries (key, id + 1); a removed key leaves no
          tombstone, because the entries behind it move up, and its id is used again
 
@@ -10,7 +10,9 @@ Loops over direct keys subtract `low` themselves and call `find` or `add` only i
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block
-from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at, inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at
+from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 
 
 class KeyMap(Block):
@@ -37,7 +39,7 @@ class KeyMap(Block):
 @inline
 def _home(key: int, mask: int) -> int:
     """Mix a key, but keep runs of 8 neighbouring keys in one cache line."""
-    mixed = (key >> 3) * -7046029254386353131
+    mixed = (key >> 3) * GOLDEN
     return (((mixed ^ (mixed >> 32)) << 3) | (key & 7)) & mask
 
 

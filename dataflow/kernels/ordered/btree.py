@@ -10,7 +10,8 @@ A position is `node * FANOUT + index`; 0 is the end.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block
-from deltamark.dataflow.kernels.core.btree_node import (
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.ordered.btree_node import (
     FANOUT,
     INNER_COLUMNS,
     LEAF_COLUMNS,
@@ -23,7 +24,6 @@ from deltamark.dataflow.kernels.core.btree_node import (
     set_first,
     slots_of,
 )
-from deltamark.dataflow.kernels.core.intrinsics import inline, kernel
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.kernels.text.pool import precedes as text_precedes
 from deltamark.dataflow.types import NULL

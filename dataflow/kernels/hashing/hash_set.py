@@ -1,16 +1,21 @@
-"""Open-addressing tables of entries (31-bit hash, 32-bit slot; 0 is empty), which probe from where the hash says.
+"""Hash sets of slots: open addressing with linear probing over entries of a 31-bit hash and a 32-bit slot; 0 is empty.
 
-A removed entry leaves no tombstone: the entries behind it move up.
+An entry is compared by its hash before the rows of two slots are. A removed entry leaves no tombstone, because the
+entries behind it move up.
 """
 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at, inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at
+
+MAX_HASH = 0x7FFFFFFF
+"""The largest hash; also the mask that makes a hash of 64 bits one of 31."""
 
 
 @inline
-def put(table: Array, mask: int, entry: int) -> None:
+def insert(table: Array, mask: int, entry: int) -> None:
     """Add an entry to a table, which has room."""
     place = (entry >> 32) & mask
     while table[place] != 0:
@@ -19,7 +24,7 @@ def put(table: Array, mask: int, entry: int) -> None:
 
 
 @kernel
-def place_of(table: Array, mask: int, row_hash: int, slot: int) -> int:
+def find_slot(table: Array, mask: int, row_hash: int, slot: int) -> int:
     """Return the place of a slot's entry, which must exist."""
     place = row_hash & mask
     while table[place] & 0xFFFFFFFF != slot:
@@ -28,9 +33,9 @@ def place_of(table: Array, mask: int, row_hash: int, slot: int) -> int:
 
 
 @kernel
-def take_out(table: Array, mask: int, row_hash: int, slot: int) -> None:
+def remove(table: Array, mask: int, row_hash: int, slot: int) -> None:
     """Remove the entry of a slot, and close the gap."""
-    hole = place_of(table, mask, row_hash, slot)
+    hole = find_slot(table, mask, row_hash, slot)
     place = (hole + 1) & mask
     entry = table[place]
     while entry != 0:
@@ -43,10 +48,10 @@ def take_out(table: Array, mask: int, row_hash: int, slot: int) -> None:
 
 
 @kernel
-def move(old: Array, old_mask: int, table: Array, mask: int) -> None:
+def move_entries(old: Array, old_mask: int, table: Array, mask: int) -> None:
     """Move all entries to an empty table of another size."""
     for at in range(old_mask + 1):
         heed_signals_at(at)
         entry = old[at]
         if entry != 0:
-            put(table, mask, entry)
+            insert(table, mask, entry)

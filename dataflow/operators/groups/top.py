@@ -1,15 +1,18 @@
-"""Top: the first rows in an order of all columns, of which descending ones are stored complemented."""
+"""Top: the first rows in an order of all columns; descending columns are stored complemented."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltamark.dataflow.codegen.columns import Stream
-from deltamark.dataflow.codegen.memory_layout import UNBOUNDED_WORDS
+from deltamark.dataflow.builder.key_ids import key_ids
+from deltamark.dataflow.builder.keys import key_of
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.builder.texts import prefix
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups.group_changes import TOP
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
 from deltamark.dataflow.kernels.groups.top import TopBlock
-from deltamark.dataflow.operators.rows import (
+from deltamark.dataflow.operators.groups.grouped_rows import (
     RowInput,
     RowOrder,
     StoredColumn,
@@ -17,33 +20,31 @@ from deltamark.dataflow.operators.rows import (
     reverse_order,
     stored_columns,
 )
-from deltamark.dataflow.operators.text import prefix
 from deltamark.dataflow.plan.nodes import TopK
 
 
 def top(stream: Stream, node: TopK) -> Stream:
     """Append the operator; all rows are in one group."""
-    places, order = node.k, node.order
-    descending = [name for name, direction in order if direction == "descending"]
-    key = stream.key((), ())
-    keys = stream.program.keys(key, 1, stream.size)
-    compared = stored_columns(stream, dict.fromkeys(name for name, _ in order), node.schema, descending)
+    descending = [name for name, direction in node.order if direction == "descending"]
+    key = key_of(stream, (), ())
+    keys = key_ids(stream.program, key, 1, stream.size)
+    compared = stored_columns(stream, dict.fromkeys(name for name, _ in node.order), node.schema, descending)
     stored, texts = _with_prefixes(stream, compared)
     return grouped_rows(
         TOP, TopBlock, keys, [RowInput(stream, key.cell, stored)],
-        order=RowOrder(RowRecord.size_in_words, len(stored), texts), places=places, free_places=places,
+        order=RowOrder(RowRecord.size_in_words, len(stored), texts), places=node.k, free_places=node.k,
         placed=stream.program.memory.reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
 
 
 def _with_prefixes(stream: Stream, columns: Sequence[StoredColumn]) -> tuple[list[StoredColumn], list[int]]:
-    """Insert the first bytes of each text before its number; return the columns, and the places of the numbers."""
+    """Insert the first bytes of each text before its number; return the columns, and the positions of the numbers."""
     stored: list[StoredColumn] = []
-    places = []
+    positions = []
     for column in columns:
         if column.is_text:
             first = prefix(stream.program, stream.size, stream.column(column.name))
             stored.append(StoredColumn("", reverse_order(stream, first, column.minuend), column.minuend))
-            places.append(len(stored))
+            positions.append(len(stored))
         stored.append(column)
-    return stored, places
+    return stored, positions

@@ -1,0 +1,1 @@
+"""Programs under construction: blocks, streams, keys, texts and terms, of which operators are made."""

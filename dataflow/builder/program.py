@@ -1,0 +1,267 @@
+"""A program under construction: its memory, its blocks and cells, and its operators in the order in which they run.
+
+A cell is a word that holds an address or a size; a vector is an array for the rows of a slice, and is known by its
+cell. Nothing in this module depends on the kinds of operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from deltamark.dataflow.builder.growth import make_room
+from deltamark.dataflow.builder.sweeps import Sweeper
+from deltamark.dataflow.kernels import interpreter
+from deltamark.dataflow.kernels.core.blocks import Block, Operator
+from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.program import ProgramBlock
+
+SLICE_ROWS = 4096
+"""Rows of a slice on one worker, so that its vectors stay in the cache. Not measured."""
+
+WORKERS_SLICE_FACTOR = 4
+"""Slices of several workers are longer by this factor, because workers wait for each other at each slice. Not
+measured."""
+
+GAP_BYTES = 8 if CHECKED else 0
+"""Bytes between blocks, with which checked kernels detect an access behind a block."""
+
+CHUNK_WORDS = 1 << 18
+"""Words that are reserved together for blocks, cells and tables."""
+
+
+class OperatorState(Protocol):
+    """The rows that an operator keeps between feeds, and the error that it has failed with."""
+
+    def rows(self) -> int: ...
+
+    def problem(self) -> Exception: ...
+
+
+@dataclass(eq=False)
+class ProgramPart:
+    """A unit of construction: operators and memory belong to it, and it uses other parts."""
+
+    uses: set[ProgramPart] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Op:
+    """The block of an operator, and the part that it belongs to. Late operators run after all others."""
+
+    block: int
+    part: ProgramPart
+    late: bool
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Operators in the order in which they run: the `ProgramBlock`, and the blocks of the operators."""
+
+    block: int
+    ops: Sequence[int]
+
+
+class Program:
+    """The memory and the operators of a program that `workers` workers run, each in a process of its own."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
+        self.memory = Memory()
+        self.memory.owner = self.base = ProgramPart()
+        """The part of the memory that the whole program uses."""
+        self._chunk = self._chunk_end = 0
+        self._vectors: dict[int, int] = {}
+        """The cell of each reservation that is the memory of a vector."""
+        self.sizes: dict[int, int] = {}
+        """The number of words of each block, table and cell, by address."""
+        self.ops: list[Op] = []
+        self.states: dict[int, OperatorState] = {}
+        """The states of the operators that keep rows or can fail, by block."""
+        self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
+        """Cells: the end of the round, the number of this worker, and its loads for another worker's message."""
+        self.fan_out = self.cell()
+        """The cell of the most rows that an operator has made of the slice: see kernels.program."""
+        self.zeros = self.cell(self.memory.reserve(UNBOUNDED_WORDS))
+        """The cell of a vector of zeros."""
+        self._worker_values: list[tuple[int, Sequence[int]]] = []
+        self.slice_rows: int | None = None
+        """The rows of a slice, if not the default."""
+        self.sweeper = Sweeper()
+
+    def reserve_per_worker(self, words: int) -> list[int]:
+        """Reserve memory for each worker, which the others can read."""
+        reserve = self.memory.reserve if self.workers == 1 else self.memory.share
+        return [reserve(words) for _ in range(self.workers)]
+
+    def set_per_worker(self, address: int, values: Sequence[int]) -> None:
+        """Give a word its value for each worker; before `become_worker` it holds that of the first."""
+        self._worker_values.append((address, values))
+
+    def become_worker(self, worker: int) -> None:
+        """Turn this process's copy of the program into that of a worker."""
+        view(self.worker, 1)[0] = worker
+        for address, values in self._worker_values:
+            view(address, 1)[0] = values[worker]
+
+    @property
+    def part(self) -> ProgramPart:
+        """The part under construction."""
+        part: ProgramPart = self.memory.owner  # type: ignore[assignment]  # as `building` sets it
+        return part
+
+    @contextmanager
+    def building(self, part: ProgramPart) -> Iterator[None]:
+        """Construct another part, which the current one uses."""
+        before = self.part
+        if self.base not in (before, part) and part is not before:
+            before.uses.add(part)
+        self.memory.owner = part
+        try:
+            yield
+        finally:
+            self.memory.owner = before
+
+    def state_memory(self) -> dict[int, object]:
+        """Return the reservations that hold state rather than vectors, with the parts that they belong to."""
+        return {at: part for at, part in self.memory.reservations().items() if at not in self._vectors}
+
+    def parts(self) -> set[object]:
+        """Return all parts that operators or memory belong to."""
+        return {op.part for op in self.ops} | set(self.memory.reservations().values())
+
+    def drop(self, parts: set[object]) -> None:
+        """Remove parts that no other part uses, and free their memory."""
+        self.sweeper.drop(parts)
+        for op in self.ops:
+            if op.part in parts:
+                self.states.pop(op.block, None)
+        self.ops = [op for op in self.ops if op.part not in parts]
+        for address, part in list(self.memory.reservations().items()):
+            if part in parts:
+                self._vectors.pop(address, None)
+                self.memory.release(address)
+
+    def run(self, schedule: Schedule, start: int, wait: Callable[[], None]) -> None:
+        """Run operators from number `start` on, or over all slices of the inputs if it is -1.
+
+        If a table is too small, it is enlarged. wait: called while another worker is awaited.
+        """
+        stopped = self._run(schedule, start)
+        while stopped != interpreter.DONE:
+            at, reason = divmod(stopped, 4)
+            if reason == interpreter.FAILED:
+                raise self.states[schedule.ops[at]].problem()
+            if reason == interpreter.WAIT:
+                wait()
+            else:
+                make_room(self, schedule.ops[at])
+            stopped = self._run(schedule, at)
+
+    def _run(self, schedule: Schedule, start: int) -> int:
+        try:
+            stopped: int = interpreter.run(schedule.block, start)
+        except OutOfBoundsError:
+            at = ProgramBlock(schedule.block).running
+            block = schedule.ops[at]
+            fault = REGISTRY.fault() if REGISTRY else ""
+            name = Opcode(Operator(block).opcode).name
+            raise OutOfBoundsError(f"operator {at}, {name} at {block:#x}: {fault}") from None
+        return stopped
+
+    def words(self, count: int, values: Sequence[int] = ()) -> int:
+        """Allocate words, the first of which hold `values`; return their address."""
+        if self._chunk + 8 * count > self._chunk_end:
+            size = max(count, CHUNK_WORDS)
+            with self.building(self.base):
+                self._chunk = self.memory.reserve(size)
+            forget(self._chunk, 8 * size)  # only the blocks in the chunk may be touched
+            self._chunk_end = self._chunk + 8 * size
+        address = self._chunk
+        self._chunk += 8 * count + GAP_BYTES
+        self.sizes[address] = count
+        register(address, 8 * count, f"a block of {count} words")
+        if values:
+            view(address, len(values))[:] = values
+        return address
+
+    def cell(self, content: int = 0) -> int:
+        """Make a cell; return its address."""
+        return self.words(1, [content])
+
+    def vector(self) -> int:
+        """Make a vector with room for any slice; return its cell."""
+        address = self.memory.reserve(UNBOUNDED_WORDS)
+        self._vectors[address] = self.cell(address)
+        return self._vectors[address]
+
+    def vectors(self) -> set[int]:
+        """Return the cells of all vectors that have memory of their own."""
+        return set(self._vectors.values())
+
+    def address(self, cell: int) -> int:
+        """Return the address that a cell holds."""
+        return int(view(cell, 1)[0])
+
+    def move_vector(self, cell: int, address: int) -> None:
+        """Let a vector use the memory of another one."""
+        own = self.address(cell)
+        if own != address:
+            view(cell, 1)[0] = address
+            del self._vectors[own]
+            self.memory.release(own)
+
+    def table(self, values: Sequence[int]) -> int:
+        """Make a table of words; return its address."""
+        return self.words(max(len(values), 1), values)
+
+    def block(self, kind: type[Block], **fields: int) -> int:
+        """Make a block; return its address."""
+        return self.words(kind.size_in_words, kind.words(**fields))
+
+    def add(self, code: int, kind: type[Operator], **fields: int) -> int:
+        """Append an operator; return the address of its block."""
+        return self._add(code, kind, fields, late=False)
+
+    def add_late(self, code: int, kind: type[Operator], **fields: int) -> int:
+        """Append an operator that runs after all others that are not late; return the address of its block."""
+        return self._add(code, kind, fields, late=True)
+
+    def _add(self, code: int, kind: type[Operator], fields: Mapping[str, int], *, late: bool) -> int:
+        block = self.block(kind, opcode=code, **fields)
+        self.ops.append(Op(block, self.part, late))
+        return block
+
+    def add_state(self, state: OperatorState) -> None:
+        """Add the state of the last operator."""
+        self.states[self.ops[-1].block] = state
+
+    def schedule(self, inputs: Sequence[int], ops: Sequence[Op]) -> Schedule:
+        """Make the schedule of operators over the slices of inputs."""
+        blocks = [op.block for op in in_order(ops)]
+        with self.building(self.base):
+            memory = self.memory.reserve(ProgramBlock.size_in_words + len(inputs) + len(blocks))
+        table = memory + 8 * ProgramBlock.size_in_words
+        rows = self.slice_rows or SLICE_ROWS * (1 if self.workers == 1 else WORKERS_SLICE_FACTOR)
+        words = ProgramBlock.words(
+            inputs=len(inputs), input_blocks=table, ops=len(blocks), op_blocks=table + 8 * len(inputs),
+            frontier=self.frontier, slice_rows=rows, workers=self.workers, worker=self.worker, fan_out=self.fan_out,
+            max_slice_rows=rows,
+        )  # fmt: skip
+        view(memory, len(words))[:] = words
+        view(table, len(inputs) + len(blocks))[:] = [*inputs, *blocks]
+        return Schedule(memory, blocks)
+
+
+def in_order(ops: Sequence[Op]) -> list[Op]:
+    """Return operators in the order in which they run."""
+    return sorted(ops, key=lambda op: op.late)
+
+
+def wait_alone() -> None:
+    """Refuse to wait: a single worker never has to."""
+    raise AssertionError("a single worker waits for no other")

@@ -1,0 +1,76 @@
+"""Streams of updates between operators: cells for the size, times, diffs and columns of a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.texts import InputText
+from deltamark.dataflow.kernels import expressions
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.parallel.key_partition import BLOCK_BITS, key_at
+
+
+@dataclass(frozen=True)
+class KeyPartition:
+    """The partition of a column's keys, from `low` up, over the workers: see kernels.parallel.key_partition."""
+
+    column: str
+    low: int
+    workers: int
+    worker: int
+    """The cell of the number of the worker that owns all keys of the stream."""
+
+    def key(self, place: int) -> int:
+        """Return the key at a place among those of this worker."""
+        return int(key_at(place, self.low, self.workers, int(view(self.worker, 1)[0])))
+
+    def largest(self, high: int) -> int:
+        """Return the largest place of a key up to `high`."""
+        return ((high - self.low >> BLOCK_BITS) // self.workers + 1 << BLOCK_BITS) - 1
+
+
+@dataclass
+class Stream:
+    """A stream of updates. Columns are computed once, when an operator first reads them."""
+
+    program: Program
+    size: int
+    time: int
+    diff: int
+    compute: Callable[[str], int]
+    """Append the computation of a column, and return its cell."""
+    computed: dict[str, int] = field(default_factory=dict)
+    """The cells of the columns that are computed already."""
+    raw: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Columns of an input as they are stored: cell, and bytes of a value."""
+    partition: KeyPartition | None = None
+    """The partition of its keys, if this worker owns blocks of them."""
+    input_text: Callable[[str], InputText | None] = lambda _: None
+    """Return a column of text as the feed has it, or None if the feed does not have it."""
+
+    def __post_init__(self) -> None:
+        self.part = self.program.part
+        """The part of the program to which its columns belong, whichever part reads them."""
+
+    def stored(self, name: str) -> tuple[int, int]:
+        """Return the cell of a column, and the bytes of a value: as stored if it is an input's, else 8."""
+        return self.raw[name] if name in self.raw else (self.column(name), 8)
+
+    def column(self, name: str) -> int:
+        """Return the cell of a column, a vector of int64."""
+        with self.program.building(self.part):
+            if name not in self.computed:
+                self.computed[name] = self.compute(name)
+        return self.computed[name]
+
+    def take(self, source: int, selection: int, width: int = 8) -> int:
+        """Append the copy of a source's values at a selection (0: all) of this stream's size; return its cell."""
+        result = self.program.vector()
+        self.program.add(
+            Opcode.TAKE, expressions.TakeBlock, size=self.size, source=source, width=width, selected=selection,
+            result=result,
+        )  # fmt: skip
+        return result

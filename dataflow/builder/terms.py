@@ -1,0 +1,112 @@
+"""Terms over streams: each node of a term becomes a vector operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.builder.texts import TextCells, match, substring, texts_of_numbers
+from deltamark.dataflow.kernels import expressions
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.types import NULL
+from deltamark.errors import DeltamarkError
+
+
+def evaluate(stream: Stream, term: Term) -> int:
+    """Append the computation of a term over a stream; return the cell of its values."""
+    return _Evaluator(stream).cell(term)
+
+
+def _texts(stream: Stream, term: Term) -> TextCells:
+    """Return the texts of a term. Texts that only the feed has are read there, without being numbered."""
+    name = term.value
+    text = stream.input_text(name) if term.op == "column" and name not in stream.computed else None
+    if text is not None:
+        return text.cells(stream.program, stream.size)
+    return texts_of_numbers(stream.program, stream.size, evaluate(stream, term))
+
+
+class _Evaluator:
+    """Appends the operators of one term; equal nodes are computed once."""
+
+    BINARY: ClassVar[dict[str, int]] = {
+        "add": Opcode.ADD, "subtract": Opcode.SUBTRACT, "multiply": Opcode.MULTIPLY, "equal": Opcode.EQUAL,
+        "less": Opcode.LESS, "and": Opcode.AND, "or": Opcode.OR, "coalesce": Opcode.COALESCE,
+    }  # fmt: skip
+    COMMUTATIVE = ("add", "multiply", "equal")
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._program = stream.program
+        self._cells: dict[int, int] = {}
+
+    def cell(self, term: Term) -> int:
+        if term.op == "column":
+            return self._stream.column(term.value)
+        if id(term) not in self._cells:
+            self._cells[id(term)] = self._append(term)
+        return self._cells[id(term)]
+
+    def _append(self, term: Term) -> int:
+        if term.op in ("match", "substring"):
+            return self._text_function(term)
+        program, size, result = self._program, self._stream.size, self._program.vector()
+        match term.op:
+            case "literal":
+                program.add(Opcode.FILL, expressions.FillBlock, size=size, value=term.value, result=result)
+            case "not":
+                self._apply(Opcode.NEGATION, self.cell(term.args[0]), result, constant=1)
+            case "is_null":
+                self._apply(Opcode.EQUAL, self.cell(term.args[0]), result, constant=NULL)
+            case "lookup":
+                self._look_up(term.args[0], [int(value) for value in term.value], 0, result)
+            case "table":
+                low, values = term.value
+                self._look_up(term.args[0], values, low, result)
+            case "member":
+                program.add(
+                    Opcode.MEMBER, expressions.MemberBlock, size=size, values=self.cell(term.args[0]),
+                    members=program.table(term.value), count=len(term.value), result=result,
+                )  # fmt: skip
+            case "when":
+                condition, yes, no = map(self.cell, term.args)
+                program.add(
+                    Opcode.CHOOSE, expressions.ChooseBlock, size=size, condition=condition, yes=yes, no=no,
+                    result=result,
+                )  # fmt: skip
+            case op if op in self.BINARY:
+                self._binary(term, result)
+            case _:
+                raise DeltamarkError("this engine cannot compute", term, "leave it out")
+        return result
+
+    def _text_function(self, term: Term) -> int:
+        texts = _texts(self._stream, term.args[0])
+        if term.op == "match":
+            return match(self._program, self._stream.size, texts, term.value)
+        return substring(self._program, self._stream.size, texts, *term.value)
+
+    def _binary(self, term: Term, result: int) -> None:
+        left, right = term.args
+        if left.op == "literal" and term.op in self.COMMUTATIVE:
+            left, right = right, left
+        if right.op == "literal":
+            self._apply(self.BINARY[term.op], self.cell(left), result, constant=right.value)
+        elif left.op == "literal" and term.op == "subtract":
+            self._apply(Opcode.NEGATION, self.cell(right), result, constant=left.value)
+        else:
+            self._apply(self.BINARY[term.op], self.cell(left), result, b=self.cell(right))
+
+    def _apply(self, code: int, a: int, result: int, *, b: int = 0, constant: int = 0) -> None:
+        """Append a function of a vector and another vector, or a constant."""
+        self._program.add(
+            code, expressions.BinaryBlock, size=self._stream.size, a=a, b=b, constant=constant, result=result
+        )
+
+    def _look_up(self, term: Term, table: Sequence[int], low: int, result: int) -> None:
+        self._program.add(
+            Opcode.LOOKUP, expressions.LookupBlock, size=self._stream.size, values=self.cell(term),
+            table=self._program.table(table), low=low, result=result,
+        )  # fmt: skip

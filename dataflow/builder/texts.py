@@ -1,0 +1,154 @@
+"""Texts of a slice, as the cells of their addresses and lengths; and the numbers of the texts that states hold."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.sweeps import TextStore
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.text import functions
+from deltamark.dataflow.kernels.text.pool import SIZES, NumberedTextsBlock, NumberTextsBlock, TextPool
+from deltamark.errors import DeltamarkError
+
+TABLE_ENTRIES = 1024
+"""Entries of a new table of texts. Not measured."""
+
+
+@dataclass(frozen=True)
+class TextCells:
+    """The cells of the addresses and of the lengths of the texts of a slice; a missing text has a negative length."""
+
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class InputText:
+    """A column of text as the feed has it: the cells of its offsets, its bytes, and its flags of missing texts.
+
+    missing: 0 if no text is NULL; rows: the cell of a selection of rows, or 0 for all rows.
+    """
+
+    offsets: int
+    bytes: int
+    missing: int
+    rows: int = 0
+
+    def cells(self, program: Program, size: int) -> TextCells:
+        """Append the reading of the texts."""
+        texts = TextCells(program.vector(), program.vector())
+        program.add(
+            Opcode.REFER, functions.InputTextsBlock, size=size, offsets=self.offsets, base=self.bytes, rows=self.rows,
+            missing=self.missing, start=texts.start, length=texts.length,
+        )  # fmt: skip
+        return texts
+
+
+def text_store(program: Program) -> TextStore:
+    """Return the texts that a program holds; their pool is made when it is first needed."""
+    if program.sweeper.texts is None:
+        with program.building(program.base):
+            program.sweeper.texts = _new_store(program)
+    return program.sweeper.texts
+
+
+def _new_store(program: Program) -> TextStore:
+    reserve, heaps = program.memory.reserve, program.reserve_per_worker(UNBOUNDED_WORDS)
+    block = program.block(
+        TextPool, table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1, free=reserve(UNBOUNDED_WORDS),
+        starts=reserve(UNBOUNDED_WORDS), lengths=reserve(UNBOUNDED_WORDS), heap=heaps[0], holes=program.words(SIZES),
+        marks=reserve(UNBOUNDED_WORDS),
+    )  # fmt: skip
+    program.set_per_worker(block + TextPool.fields["heap"].offset, heaps)
+    return TextStore(block, reserve(UNBOUNDED_WORDS))
+
+
+def read_texts(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the texts at addresses; those of negative length are None."""
+    once, first, places = np.unique(starts, return_index=True, return_inverse=True)
+    texts = [
+        None if length < 0 else ctypes.string_at(start, length).decode()
+        for start, length in zip(once.tolist(), lengths[first].tolist(), strict=True)
+    ]
+    return np.array(texts, dtype=object)[places]
+
+
+class LongSubstring:
+    """The state of a substring: it keeps no rows, and fails if its bytes do not fit into a number."""
+
+    def rows(self) -> int:
+        return 0
+
+    def problem(self) -> DeltamarkError:
+        return DeltamarkError(
+            "a substring of more than seven bytes", "characters of several bytes", "take fewer characters"
+        )
+
+
+def texts_of_numbers(program: Program, size: int, numbers: int) -> TextCells:
+    """Append the reading of the texts that have the numbers in a cell."""
+    texts = TextCells(program.vector(), program.vector())
+    program.add(
+        Opcode.REFER_NUMBERS, NumberedTextsBlock, size=size, pool=text_store(program).block, numbers=numbers,
+        start=texts.start, length=texts.length,
+    )  # fmt: skip
+    return texts
+
+
+def numbers_of(program: Program, size: int, texts: TextCells) -> int:
+    """Append the numbering of texts; return the cell of the numbers."""
+    pool, result = text_store(program).block, program.vector()
+    program.add(
+        Opcode.NUMBER, NumberTextsBlock, size=size, start=texts.start, length=texts.length, result=result, pool=pool
+    )
+    return result
+
+
+def hashes(program: Program, size: int, texts: TextCells) -> int:
+    """Append the hashing of texts, equal in all processes; return the cell of the hashes."""
+    return _function(program, Opcode.HASH, size, texts)
+
+
+def prefix(program: Program, size: int, numbers: int) -> int:
+    """Append the first bytes of numbered texts, as integers in the order of the texts; return their cell."""
+    return _function(program, Opcode.PREFIX, size, texts_of_numbers(program, size, numbers))
+
+
+def _function(program: Program, code: Opcode, size: int, texts: TextCells) -> int:
+    result = program.vector()
+    program.add(code, functions.TextFunctionBlock, size=size, start=texts.start, length=texts.length, result=result)
+    return result
+
+
+def match(program: Program, size: int, texts: TextCells, pieces: Sequence[str]) -> int:
+    """Append the test whether texts consist of pieces, with anything between them; return the cell of the results."""
+    result, encoded = program.vector(), [piece.encode() for piece in pieces]
+    table = program.table([word for piece in encoded for word in (_store_bytes(program, piece), len(piece))])
+    program.add(
+        Opcode.MATCH, functions.MatchBlock, size=size, start=texts.start, length=texts.length, result=result,
+        pieces=table, count=len(encoded),
+    )  # fmt: skip
+    return result
+
+
+def _store_bytes(program: Program, content: bytes) -> int:
+    """Store bytes, padded with zeros; return their address."""
+    words = np.frombuffer(content.ljust((len(content) // 8 + 1) * 8, b"\0"), np.int64)
+    return program.words(len(words), words.tolist())
+
+
+def substring(program: Program, size: int, texts: TextCells, start: int, count: int) -> int:
+    """Append the extraction of `count` characters from number `start` on; return the cell of the packed texts."""
+    result = program.vector()
+    program.add(
+        Opcode.SUBSTRING, functions.SubstringBlock, size=size, start=texts.start, length=texts.length, result=result,
+        first=start, count=count,
+    )  # fmt: skip
+    program.add_state(LongSubstring())
+    return result

@@ -1,0 +1,53 @@
+"""The decorators of kernels.
+
+`kernel` compiles a function, `inline` inserts it into the kernels that call it, and `instruction` makes an instruction
+of LLVM code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core.registry import CPUDispatcher
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+OPTIONS = {"nopython": True, "error_model": "numpy", "no_cfunc_wrapper": True, "boundscheck": None}
+"""Integers wrap, as in C; kernels check for overflow where it can happen."""
+
+
+class KernelDispatcher(CPUDispatcher):
+    """Compiles a kernel once for each combination of argument types.
+
+    Numba itself compiles it once more for each constant argument, such as the 0 from which a loop counts. Measured for
+    the interpreter: 249 compilations in 57 CPU seconds instead of 300 in 72.
+    """
+
+    def get_call_template(self, args: Sequence[Any] | dict[str, Any], kws: Any) -> Any:
+        """Return how the kernel is called from another kernel, after compiling it if need be."""
+        return super().get_call_template([types.unliteral(arg) for arg in args], kws)  # type: ignore[no-untyped-call]
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function as a kernel, which other kernels and Python can call. The compiled code is cached on disk."""
+    dispatcher = KernelDispatcher(function, locals={}, targetoptions=OPTIONS)
+    dispatcher.enable_caching()
+    return dispatcher
+
+
+inline = njit(error_model="numpy", inline="always")
+"""Insert a function into each kernel that calls it."""
+
+
+WORD = ir.IntType(64)
+
+Generated = tuple[Signature, Callable[..., ir.Value]]
+"""The types of a call, and the generator of its LLVM code."""
+
+
+def instruction(function: Callable[..., Generated]) -> Any:
+    """Make an instruction that kernels can call from the function that returns its types and its code."""
+    return intrinsic(function)

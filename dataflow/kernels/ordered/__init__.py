@@ -1,0 +1,1 @@
+"""Ordered data: B+-trees, sorted lists and their intersection, and sorting."""

@@ -1,0 +1,108 @@
+"""Aggregate and threshold: the sums of each group, and the groups that have a minimum number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from deltamark.dataflow.builder.key_ids import key_ids
+from deltamark.dataflow.builder.keys import Key, key_columns, key_of, key_values
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.builder.terms import evaluate
+from deltamark.dataflow.kernels.core.blocks import Operator
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, Group, group_words
+from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock
+from deltamark.dataflow.kernels.hashing import hash_map
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.operators.errors import described, negative_multiplicity, wide_weight
+from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.types import Type
+from deltamark.errors import DeltamarkError
+
+
+class AppendOperator(Protocol):
+    """Appends an operator, such as `Program.add` does."""
+
+    def __call__(self, code: int, kind: type[Operator], **fields: int) -> int: ...
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The state of an aggregate or a threshold, and the columns of its keys."""
+
+    block: AggregateBlock | ThresholdBlock
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
+    key: Key
+
+    def rows(self) -> int:
+        """Count the groups that have rows."""
+        return self.block.live
+
+    def problem(self) -> DeltamarkError:
+        """Return the error that has made the kernel fail."""
+        if isinstance(self.block, ThresholdBlock) and self.block.overflow < 0:
+            return wide_weight()
+        number = int(hash_map.key_of(self.block.keys, self.block.error_group))
+        row, time = key_values(self.key, number, self.names, self.types), self.block.open_time
+        if isinstance(self.block, AggregateBlock) and _has_wide_sum(self.block):
+            actual = described(row, time, unnamed="the only group")
+            return DeltamarkError("a sum needs more than 64 bits", actual, "narrow the bounds of what is summed")
+        return negative_multiplicity(row, time)
+
+
+def _has_wide_sum(block: AggregateBlock) -> bool:
+    """Return whether an aggregate has failed because of a sum, rather than a negative number of rows."""
+    group = Group(block.state[group_words(block.sums) * block.error_group :].address)
+    return group.numbers[1] >= 0
+
+
+def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: AppendOperator) -> Stream:
+    """Append an aggregate: the sums of each group, whose changes are emitted when a time ends."""
+    program, reserve = stream.program, stream.program.memory.reserve
+    names, sums = node.keys, node.sums
+    types = tuple(node.schema[name] for name in names)
+    values = program.table([0 if each.term is None else evaluate(stream, each.term) for each in sums])
+    key = key_of(stream, names, types)
+    keys = key_ids(program, key, rows, stream.size)
+    size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
+    columns = {each.name: program.vector() for each in sums}
+    words = int(group_words(len(sums)))
+    state = reserve(keys.capacity * words)
+    block = append(
+        Opcode.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
+        keys=keys.block, frontier=program.frontier, sums=len(sums), values=values, state=state,
+        saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
+        out_key=out_key, out=program.table([cell for column in columns.values() for cell in (column, 0)]),
+        slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(2 * len(sums), 1)),
+    )  # fmt: skip
+    program.add_state(Groups(AggregateBlock(block), tuple(names), types, key))
+    if key.interner is not None:
+        key.interner.free_in_sweeps(program, state, words)
+    return _with_keys(Stream(program, size, time, diff, columns.__getitem__, columns), out_key, key, names, types)
+
+
+def threshold(stream: Stream, node: nodes.Threshold, rows: int) -> Stream:
+    """Append a threshold: the number of rows of each key, whose crossings of a minimum are emitted when a time ends."""
+    program, reserve, names = stream.program, stream.program.memory.reserve, node.schema.names
+    types = tuple(node.schema[name] for name in names)
+    key = key_of(stream, names, types)
+    keys = key_ids(program, key, rows, stream.size)
+    size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
+    block = program.add(
+        Opcode.THRESHOLD, ThresholdBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
+        keys=keys.block, frontier=program.frontier, minimum=node.least, state=reserve(2 * keys.capacity),
+        saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
+        out_key=out_key,
+    )  # fmt: skip
+    program.add_state(Groups(ThresholdBlock(block), tuple(names), types, key))
+    return _with_keys(Stream(program, size, time, diff, lambda _: 0), out_key, key, names, types)
+
+
+def _with_keys(stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]) -> Stream:
+    """Let a stream compute its key columns from a cell of keys."""
+    columns = key_columns(stream, cell, key, names, types) if names else {}
+    stream.compute = lambda name: columns[name]()
+    return stream

@@ -17,7 +17,7 @@ from deltamark.dataflow.operators.collect import Root
 from deltamark.dataflow.operators.exchange import Mailboxes
 from deltamark.dataflow.operators.linear import InputReader
 from deltamark.dataflow.plan import nodes
-from deltamark.dataflow.plan.sharing import ArrangementKey, Choice
+from deltamark.dataflow.plan.passes.sharing import ArrangementKey, Choice
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type
 

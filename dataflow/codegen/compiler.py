@@ -17,10 +17,10 @@ from deltamark.dataflow.codegen.buffers import reuse
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.emitter import emit
 from deltamark.dataflow.plan.nodes import Input, Node
-from deltamark.dataflow.plan.partitioning import partition
-from deltamark.dataflow.plan.pruning import prune
-from deltamark.dataflow.plan.rewriting import rewrite
-from deltamark.dataflow.plan.sharing import share
+from deltamark.dataflow.plan.passes.partitioning import partition
+from deltamark.dataflow.plan.passes.pruning import prune
+from deltamark.dataflow.plan.passes.rewriting import rewrite
+from deltamark.dataflow.plan.passes.sharing import share
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,10 @@ from deltamark.dataflow.operators.join import join
 from deltamark.dataflow.operators.motifs.extend import extend, is_counted
 from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settle
 from deltamark.dataflow.plan import nodes
-from deltamark.dataflow.plan.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import Node
-from deltamark.dataflow.plan.partitioning import Partitioned
-from deltamark.dataflow.plan.sharing import ArrangementKey, Shared
+from deltamark.dataflow.plan.passes.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.plan.passes.partitioning import Partitioned
+from deltamark.dataflow.plan.passes.sharing import ArrangementKey, Shared
 from deltamark.dataflow.plan.terms import Term, filter_bitmap
 from deltamark.dataflow.plan.traversal import base_rows, is_consolidated
 from deltamark.errors import DeltamarkError

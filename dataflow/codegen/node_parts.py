@@ -8,9 +8,9 @@ from functools import cached_property
 
 from deltamark.dataflow.builder.program import ProgramPart
 from deltamark.dataflow.operators.motifs.index import Indexed
-from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.nodes import Filter, Join, Node, Project
-from deltamark.dataflow.plan.pruning import Pruned, prune
+from deltamark.dataflow.plan.passes.distribution import Exchange
+from deltamark.dataflow.plan.passes.pruning import Pruned, prune
 
 ANSWER = "answer"
 """The name of the plan of a dataflow that has only one."""

@@ -8,7 +8,7 @@ from deltamark.dataflow.codegen.compiled import Compiled, reachable
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.explain.tree import Measurements, PlanTree, state_sizes
 from deltamark.dataflow.plan.nodes import Input, Node
-from deltamark.dataflow.plan.sharing import Choice
+from deltamark.dataflow.plan.passes.sharing import Choice
 from deltamark.dataflow.plan.traversal import base_inputs
 
 

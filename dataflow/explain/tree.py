@@ -16,8 +16,8 @@ from deltamark.dataflow.codegen.node_parts import ANSWER, Answer, NodePart
 from deltamark.dataflow.explain.describe import describe, title
 from deltamark.dataflow.operators.motifs.index import Indexed
 from deltamark.dataflow.plan.cardinality import expected_rows
-from deltamark.dataflow.plan.distribution import Exchange
 from deltamark.dataflow.plan.nodes import Filter, Input
+from deltamark.dataflow.plan.passes.distribution import Exchange
 from deltamark.dataflow.plan.term_sql import listed, sql
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import is_consolidated

@@ -13,7 +13,7 @@ from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange as kernel
 from deltamark.dataflow.kernels.parallel.key_partition import reciprocal
 from deltamark.dataflow.kernels.program import LateBlock
-from deltamark.dataflow.plan.distribution import Distribution, Exchange
+from deltamark.dataflow.plan.passes.distribution import Distribution, Exchange
 from deltamark.dataflow.types import Type
 
 

@@ -1,1 +1,1 @@
-"""Plan nodes, bound expressions, and the passes over plans."""
+"""Plan nodes, and bound expressions; `passes` are the steps of the compiler that take and return plans."""

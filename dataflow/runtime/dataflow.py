@@ -10,7 +10,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.node_parts import ANSWER
 from deltamark.dataflow.explain import explain
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.sharing import Choice
+from deltamark.dataflow.plan.passes.sharing import Choice
 from deltamark.dataflow.runtime.live_plans import LivePlans
 from deltamark.dataflow.runtime.profile import Profile
 from deltamark.dataflow.runtime.read_holds import Hold

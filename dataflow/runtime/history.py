@@ -29,7 +29,7 @@ from deltamark.dataflow.kernels.loops.iterate import IterateBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.plan.nodes import Node
-from deltamark.dataflow.plan.sharing import ArrangementKey
+from deltamark.dataflow.plan.passes.sharing import ArrangementKey
 
 ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.WATCH, Opcode.CONSOLIDATE)
 """Operators that emit at the end of a time."""

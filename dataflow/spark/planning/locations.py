@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from deltamark.dataflow.plan.distribution import ANYWHERE, Distribution, Exchange
 from deltamark.dataflow.plan.nodes import Filter, Input, Join, Negate, Node, Project
+from deltamark.dataflow.plan.passes.distribution import ANYWHERE, Distribution, Exchange
 from deltamark.dataflow.plan.traversal import subtracts
 
 

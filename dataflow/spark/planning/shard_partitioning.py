@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from deltamark.dataflow.plan.distribution import FIRST, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,
@@ -24,7 +23,8 @@ from deltamark.dataflow.plan.nodes import (
     Project,
     Threshold,
 )
-from deltamark.dataflow.plan.partitioning import distribute
+from deltamark.dataflow.plan.passes.distribution import FIRST, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.plan.passes.partitioning import distribute
 from deltamark.dataflow.spark.planning.locations import BY_ROW
 from deltamark.dataflow.types import Field, key_count
 

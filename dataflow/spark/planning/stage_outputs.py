@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from deltamark.dataflow.plan.distribution import FIRST, Exchange
 from deltamark.dataflow.plan.nodes import Filter, Input, Negate, Node, Project
+from deltamark.dataflow.plan.passes.distribution import FIRST, Exchange
 from deltamark.dataflow.plan.terms import column
 from deltamark.dataflow.plan.traversal import base_rows
 from deltamark.dataflow.spark.planning.locations import BY_ROW, Location

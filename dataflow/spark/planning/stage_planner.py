@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Literal
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.distribution import ANYWHERE, FIRST, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,
@@ -33,9 +32,10 @@ from deltamark.dataflow.plan.nodes import (
     Sum,
     walk,
 )
-from deltamark.dataflow.plan.partitioning import distribute
-from deltamark.dataflow.plan.pruning import required_columns
-from deltamark.dataflow.plan.rewriting import rewrite
+from deltamark.dataflow.plan.passes.distribution import ANYWHERE, FIRST, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.plan.passes.partitioning import distribute
+from deltamark.dataflow.plan.passes.pruning import required_columns
+from deltamark.dataflow.plan.passes.rewriting import rewrite
 from deltamark.dataflow.plan.terms import column
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.spark.planning.locations import (

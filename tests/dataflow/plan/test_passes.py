@@ -10,11 +10,11 @@ from support.relations import items, others
 from support.required import columns_read
 
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.distribution import FIRST
 from deltamark.dataflow.plan.nodes import Aggregate, Consolidate, Join, MovingThreshold, NullRow, Threshold, TopK, walk
-from deltamark.dataflow.plan.partitioning import partition
-from deltamark.dataflow.plan.pruning import prune, required_columns
-from deltamark.dataflow.plan.sharing import share
+from deltamark.dataflow.plan.passes.distribution import FIRST
+from deltamark.dataflow.plan.passes.partitioning import partition
+from deltamark.dataflow.plan.passes.pruning import prune, required_columns
+from deltamark.dataflow.plan.passes.sharing import share
 
 
 def shared(plans):

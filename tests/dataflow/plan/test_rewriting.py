@@ -14,7 +14,7 @@ from support.relations import items, others
 
 from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.plan.nodes import Join, MovingThreshold, Project, walk
-from deltamark.dataflow.plan.rewriting import rewrite
+from deltamark.dataflow.plan.passes.rewriting import rewrite
 
 means = items.aggregate("key", mean=col.value.mean())
 sums = others.aggregate("key", limit=col.amount.sum())

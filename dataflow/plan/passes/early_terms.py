@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from deltamark.dataflow.plan.interning import term_digest
 from deltamark.dataflow.plan.nodes import Aggregate, Filter, Join, Node, Project
-from deltamark.dataflow.plan.pruning import prune
+from deltamark.dataflow.plan.passes.pruning import prune
 from deltamark.dataflow.plan.term_sql import sql
 from deltamark.dataflow.plan.terms import Term, column, replaced, substituted
 from deltamark.dataflow.types import Field, Schema

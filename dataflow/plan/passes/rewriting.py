@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deltamark.dataflow.plan.early_terms import with_early_terms
-from deltamark.dataflow.plan.moving_thresholds import with_moving_thresholds
 from deltamark.dataflow.plan.nodes import Node
+from deltamark.dataflow.plan.passes.early_terms import with_early_terms
+from deltamark.dataflow.plan.passes.moving_thresholds import with_moving_thresholds
 
 
 def rewrite(plans: Mapping[str, Node]) -> Mapping[str, Node]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_KEYS, MIN_RANGE
-from deltamark.dataflow.plan.distribution import ANYWHERE, FIRST, SLICED, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,
@@ -34,7 +33,15 @@ from deltamark.dataflow.plan.nodes import (
     TopK,
     Variable,
 )
-from deltamark.dataflow.plan.pruning import Pruned
+from deltamark.dataflow.plan.passes.distribution import (
+    ANYWHERE,
+    FIRST,
+    SLICED,
+    Distribution,
+    Exchange,
+    OperatorDistribution,
+)
+from deltamark.dataflow.plan.passes.pruning import Pruned
 from deltamark.dataflow.plan.traversal import is_consolidated
 from deltamark.dataflow.types import Type, key_count
 from deltamark.errors import DeltamarkError

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Literal
 
 from deltamark.dataflow.plan.nodes import Filter, Join, MovingThreshold, Node, Project
-from deltamark.dataflow.plan.pruning import prune
+from deltamark.dataflow.plan.passes.pruning import prune
 from deltamark.dataflow.plan.terms import Term, column, conjunction, conjuncts, product, shifted, substituted
 from deltamark.dataflow.plan.weights import is_multiset, is_unique
 from deltamark.dataflow.types import LARGEST, Field, Schema

@@ -18,10 +18,10 @@ from typing import Generic, TypeVar
 
 from deltamark.dataflow.builder.key_ids import is_direct
 from deltamark.dataflow.plan.cardinality import expected_rows, selectivity
-from deltamark.dataflow.plan.distribution import Exchange
-from deltamark.dataflow.plan.look_through import JoinInput, look_through
 from deltamark.dataflow.plan.nodes import INDEX_READERS, Filter, Join, Node, Project
-from deltamark.dataflow.plan.pruning import Pruned, Requirement, prune
+from deltamark.dataflow.plan.passes.distribution import Exchange
+from deltamark.dataflow.plan.passes.look_through import JoinInput, look_through
+from deltamark.dataflow.plan.passes.pruning import Pruned, Requirement, prune
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import base_rows
 from deltamark.dataflow.types import Type, key_count, spanning

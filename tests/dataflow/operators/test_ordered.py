@@ -187,12 +187,12 @@ def test_a_limit_moves_over_many_rows():
         assert worker.state_rows() == 1
 
 
-@pytest.mark.parametrize("which", ["above", "below"])
+@pytest.mark.parametrize("which", [above, below])
 @pytest.mark.parametrize("limit", [-LARGEST, -LARGEST + 1, -1, 0, 1, LARGEST - 1, LARGEST])
 def test_limits_are_exact_to_the_last_number(which, limit):
     values = [-LARGEST, -LARGEST + 1, -1, 0, 1, LARGEST - 1, LARGEST]
     streams = {"distant": [((0, value), 0, 1) for value in values], "single": [((limit,), 1, 1)]}
-    collection = getattr(distant, which)(single, col.value, "num")
+    collection = which(distant, single, col.value, "num")
     with closing(Dataflow(collection)) as worker:
         assert feed(worker, collection, streams) == changes(collection.node, streams)
 

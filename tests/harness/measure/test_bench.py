@@ -164,7 +164,7 @@ def test_a_wrong_engine_is_shown_wrong(monkeypatch, words, capsys):
     right = catalogue.QUERIES["q06"]
 
     def broken(tpch, *, quantity, **given):
-        return right.plan(right.default, tpch, {"quantity": quantity + 1, **given})
+        return right.variants[right.default](tpch, quantity=quantity + 1, **given)
 
     monkeypatch.setitem(catalogue.QUERIES, "q06", replace(right, variants={right.default: broken}))
     assert main([*words, *CELLS]) == 2

@@ -26,11 +26,11 @@ RelationName = Literal["customer", "lineitem", "nation", "orders", "part", "part
 RELATION_NAMES: tuple[RelationName, ...] = get_args(RelationName)
 """The relations in the order of their ranks."""
 
-Kind = Literal["int", "decimal", "date", "code", "text"]
+ColumnKind = Literal["int", "decimal", "date", "code", "text"]
 """int: int64. decimal: int64 hundredths. date: int32 days since 1970. code: int32 into a sorted dictionary.
 text: UTF-8 with 32-bit offsets."""
 
-ARROW_TYPES: dict[Kind, pa.DataType] = {
+ARROW_TYPES: dict[ColumnKind, pa.DataType] = {
     "int": pa.int64(),
     "decimal": pa.int64(),
     "date": pa.int32(),
@@ -46,7 +46,7 @@ ORDER_LINES_SCHEMA = pa.schema([pa.field("first", pa.int64(), nullable=False)])
 @dataclass(frozen=True)
 class Column:
     name: str
-    kind: Kind
+    kind: ColumnKind
 
     @property
     def field(self) -> pa.Field:

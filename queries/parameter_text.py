@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 
 from deltamark.errors import DeltamarkError, shortened
 
-Value = int | Decimal | dt.date | str | tuple[int, ...] | tuple[str, ...]
+ParameterValue = int | Decimal | dt.date | str | tuple[int, ...] | tuple[str, ...]
 
 FIRST_DAY, LAST_DAY = dt.date(1900, 1, 1), dt.date(2100, 12, 31)
 """Dates from which queries count months and years on."""
@@ -16,12 +16,12 @@ MOST_WHOLE, MOST_DECIMAL, PLACES = 100_000, 10**12, 12
 """Whole numbers are days, sizes and quantities."""
 
 
-def read_value(name: str, text: str, like: Value) -> Value:
+def read_value(name: str, text: str, like: ParameterValue) -> ParameterValue:
     """Read a value of the kind of another."""
     try:
         match like:
             case dt.date():
-                value: Value = dt.date.fromisoformat(text)
+                value: ParameterValue = dt.date.fromisoformat(text)
             case tuple():
                 words = [each.strip() for each in text.split(",")]
                 value = tuple(map(int, words)) if isinstance(like[0], int) else tuple(words)
@@ -34,7 +34,7 @@ def read_value(name: str, text: str, like: Value) -> Value:
     return value
 
 
-def _check(name: str, text: str, value: Value) -> None:
+def _check(name: str, text: str, value: ParameterValue) -> None:
     """Refuse a number or a date that no query can compute with."""
     cause, said = f"a value of {name} out of bounds", shortened(text)
     match value:
@@ -47,6 +47,6 @@ def _check(name: str, text: str, value: Value) -> None:
             raise DeltamarkError(cause, said, remedy)
 
 
-def shown(value: Value) -> str:
+def shown(value: ParameterValue) -> str:
     """Write a value as it is read."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

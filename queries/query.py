@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.errors import unknown
-from deltamark.queries.parameter_text import Value
+from deltamark.queries.parameter_text import ParameterValue
 
 Plan: TypeAlias = "Callable[..., Collection]"
-Draw = Callable[[Random], Value]
-Parameters = Mapping[str, Value]
+DrawValue = Callable[[Random], ParameterValue]
+Parameters = Mapping[str, ParameterValue]
 
 
 class Tables:
@@ -53,8 +53,8 @@ class Parameter:
     validation: the value whose answer the specification gives; draw: draws another one.
     """
 
-    validation: Value
-    draw: Draw | None = None
+    validation: ParameterValue
+    draw: DrawValue | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Query:
 
     def values(self, scale_factor: Decimal, chance: Random | None = None) -> Parameters:
         """Return the values for validation, or drawn ones."""
-        values: dict[str, Value] = {name: each.validation for name, each in self.parameters.items()}
+        values: dict[str, ParameterValue] = {name: each.validation for name, each in self.parameters.items()}
         values |= {name: scale_factor * Decimal(str(values[name])) for name in self.per_scale_factor}
         if chance is None:
             return values
@@ -129,7 +129,7 @@ class Query:
         return self.draw is not None or any(each.draw is not None for each in self.parameters.values())
 
 
-def literal(value: Value) -> str:
+def literal(value: ParameterValue) -> str:
     """Write a value as SQL does."""
     match value:
         case dt.date():

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from random import Random
 
-from deltamark.queries.query import Draw, months_later
+from deltamark.queries.query import DrawValue, months_later
 
 NATIONS = {
     "AFRICA": ("ALGERIA", "ETHIOPIA", "KENYA", "MOROCCO", "MOZAMBIQUE"),
@@ -33,38 +33,38 @@ COLOR_WORDS = (
 COLORS = tuple(COLOR_WORDS.split())
 
 
-def one_of(values: Sequence[str]) -> Draw:
-    """Draw one of some values."""
+def one_of(values: Sequence[str]) -> DrawValue:
+    """DrawValue one of some values."""
     return lambda chance: chance.choice(values)
 
 
-def several_of(values: Sequence[str], count: int) -> Draw:
-    """Draw different values."""
+def several_of(values: Sequence[str], count: int) -> DrawValue:
+    """DrawValue different values."""
     return lambda chance: tuple(chance.sample(values, count))
 
 
-def phrase_of(*lists: Sequence[str]) -> Draw:
-    """Draw a word of each list, and join them by spaces."""
+def phrase_of(*lists: Sequence[str]) -> DrawValue:
+    """DrawValue a word of each list, and join them by spaces."""
     return lambda chance: " ".join(map(chance.choice, lists))
 
 
-def number_between(low: int, high: int) -> Draw:
-    """Draw a whole number."""
+def number_between(low: int, high: int) -> DrawValue:
+    """DrawValue a whole number."""
     return lambda chance: chance.randint(low, high)
 
 
-def month_from(first: dt.date, months: int) -> Draw:
-    """Draw the first day of one of some months."""
+def month_from(first: dt.date, months: int) -> DrawValue:
+    """DrawValue the first day of one of some months."""
     return lambda chance: months_later(first, chance.randrange(months))
 
 
 def year(chance: Random) -> dt.date:
-    """Draw the first day of a year."""
+    """DrawValue the first day of a year."""
     return dt.date(chance.randint(1993, 1997), 1, 1)
 
 
 def brand(chance: Random) -> str:
-    """Draw a brand."""
+    """DrawValue a brand."""
     return f"Brand#{chance.randint(1, 5)}{chance.randint(1, 5)}"
 
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import LARGEST
 
-Range = tuple[str, int, int]
+ColumnRange = tuple[str, int, int]
 """A column, and the lowest and highest value that satisfy the condition."""
 
 NO_VALUES = 1, 0
 """A range without values. The range above the largest number has no low end of 64 bits, so it is written like this."""
 
 
-def column_ranges(terms: Sequence[Term]) -> list[Range]:
+def column_ranges(terms: Sequence[Term]) -> list[ColumnRange]:
     """Return one range per column, in the order in which the columns are first named."""
     found: dict[str, tuple[int, int]] = {}
     for term in terms:
@@ -30,7 +30,7 @@ def other_conditions(terms: Sequence[Term]) -> list[Term]:
     return [term for term in terms if _range(term) is None]
 
 
-def _range(term: Term) -> Range | None:
+def _range(term: Term) -> ColumnRange | None:
     """Read a condition as a range, if it is one."""
     negated = term.op == "not"
     inner = term.args[0] if negated else term

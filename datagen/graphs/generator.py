@@ -57,7 +57,7 @@ class Graph:
         return KINDS[self.kind].draw(self.size, places, random)
 
 
-Draw = Callable[[int, np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+DrawEdges = Callable[[int, np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class GraphKind:
 
     nodes: Callable[[int], int]
     edges: Callable[[int], int]
-    draw: Draw
+    draw: DrawEdges
     max_size: int
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from deltamark.harness.compare.gate import Judgement, Outcome, Unit
 from deltamark.harness.compare.rule import QUANTITIES
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, words
-from deltamark.harness.console.table import Row, Table, markdown, text
+from deltamark.harness.console.table import Entries, Table, markdown, text
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.stats import percentile
 
@@ -80,7 +80,7 @@ def _table(title: str, judgements: Iterable[Judgement]) -> Table:
     return Table("compare", title, HEADERS, [_row(judgement) for judgement in judgements])
 
 
-def _row(judgement: Judgement) -> Row:
+def _row(judgement: Judgement) -> Entries:
     change = judgement.change
     entry = change.quantity.format
     bounds = " to ".join(_percent(bound).text for bound in change.bounds) if change.bounds else "-"

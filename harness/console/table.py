@@ -14,7 +14,7 @@ from tabulate import tabulate
 from deltamark.harness.console.formatting import TableEntry, words
 from deltamark.harness.measure.stats import geomean
 
-Row = list[TableEntry]
+Entries = list[TableEntry]
 Style = Literal["simple", "github"]
 
 
@@ -23,13 +23,13 @@ class Table:
     name: str
     title: str
     headers: list[str]
-    rows: list[Row]
+    rows: list[Entries]
     notes: list[str] = field(default_factory=list)
-    foot: Row | None = None
+    foot: Entries | None = None
     """The last row, which is not sorted with the others."""
 
 
-def mean_foot(rows: Sequence[Row], formats: Sequence[Callable[[float], TableEntry] | None]) -> Row | None:
+def mean_foot(rows: Sequence[Entries], formats: Sequence[Callable[[float], TableEntry] | None]) -> Entries | None:
     """Return a row of geometric means over our engine's rows, or None for fewer than two of them.
 
     A column has a mean if it has a format and every row has a positive number in it.

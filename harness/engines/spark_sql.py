@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
-from deltamark.datagen.schema import Kind, RelationName, relation
+from deltamark.datagen.schema import ColumnKind, RelationName, relation
 from deltamark.datagen.spark.session import ONE_CORE, scratch
 from deltamark.datagen.workload import Workload
 from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
@@ -29,7 +29,7 @@ from deltamark.harness.engines.spark_session import on_master
 from deltamark.harness.engines.sql_rows import SqlRows
 from deltamark.harness.measure.cell import Cell
 
-TYPES: dict[Kind, str] = {
+TYPES: dict[ColumnKind, str] = {
     "int": "bigint", "decimal": "decimal(15,2)", "date": "date", "code": "string", "text": "string",
 }  # fmt: skip
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from deltamark.datagen.dataset import Dataset, Values
 from deltamark.datagen.feed import Delta
-from deltamark.datagen.schema import RELATIONS, Column, Kind, RelationName
+from deltamark.datagen.schema import RELATIONS, Column, ColumnKind, RelationName
 
-ARROW_NAMES: dict[Kind, str] = {
+ARROW_NAMES: dict[ColumnKind, str] = {
     "int": "int64", "decimal": "decimal", "date": "date32", "code": "string", "text": "string",
 }  # fmt: skip
 """The types as external engines read them. A code may be a dictionary of strings; a decimal has two places."""

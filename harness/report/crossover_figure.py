@@ -60,7 +60,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Axes:
+class FigureAxes:
     x: Log
     y: Log
 
@@ -74,7 +74,7 @@ def crossover_figure(table: Table, sf: str) -> str:
         Curve("maintained", ("deltamark", "maintains the answer"), _times(table, 1), 20.0),
         Curve("recomputed", ("DuckDB", "runs the query again"), _times(table, 2), -12.0),
     )
-    axes = Axes(
+    axes = FigureAxes(
         Log.over(size for size, _ in CROSSOVER),
         Log.over(second for curve in curves for times in curve.times for second in (times.low, times.high)),
     )
@@ -111,7 +111,7 @@ def _description(maintained: Curve, recomputed: Curve) -> str:
     )
 
 
-def _grid(axes: Axes) -> Iterator[Markup]:
+def _grid(axes: FigureAxes) -> Iterator[Markup]:
     for value in axes.y.ticks:
         _, y = axes.at(axes.x.ticks[0], value)
         yield tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=y, y2=y)
@@ -123,7 +123,7 @@ def _grid(axes: Axes) -> Iterator[Markup]:
     yield tag("text", text, class_="quiet", x=(FIRST + LAST) / 2, y=BOTTOM + 46, text_anchor="middle")
 
 
-def _gaps(axes: Axes, maintained: Curve, recomputed: Curve) -> Iterator[Markup]:
+def _gaps(axes: FigureAxes, maintained: Curve, recomputed: Curve) -> Iterator[Markup]:
     """Draw how many times as long recomputing takes."""
     for ours, theirs in zip(maintained.times, recomputed.times, strict=True):
         (x, low), (_, high) = axes.at(ours.size, ours.mean), axes.at(theirs.size, theirs.mean)
@@ -132,7 +132,7 @@ def _gaps(axes: Axes, maintained: Curve, recomputed: Curve) -> Iterator[Markup]:
         yield tag("text", text, class_="name", x=x - 8, y=(low + high) / 2 + 4.5, text_anchor="end")
 
 
-def _curve(axes: Axes, curve: Curve) -> Markup:
+def _curve(axes: FigureAxes, curve: Curve) -> Markup:
     positions = [axes.at(times.size, times.mean) for times in curve.times]
     edge = [axes.at(times.size, times.low) for times in curve.times]
     edge += [axes.at(times.size, times.high) for times in reversed(curve.times)]

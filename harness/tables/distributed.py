@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, ratio, words
-from deltamark.harness.console.table import Row, Table, mean_foot
+from deltamark.harness.console.table import Entries, Table, mean_foot
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.measure.batch_sizes import ON_SPARK, Batching
@@ -20,7 +20,7 @@ HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from")
 def distributed(lookup: Lookup) -> Table:
     """Make the table of batch times: embedded, on Spark, and recomputed on Spark."""
     workers = max((record.workers for record in lookup.records if record.engine == SparkEngine.name), default=0)
-    rows: list[Row] = []
+    rows: list[Entries] = []
     for query in lookup.queries if workers else ():
         columns = [_records(lookup, query, column, workers) for column in ON_SPARK]
         if any(record is not None for _, *on_spark in columns for record in on_spark):
@@ -44,7 +44,7 @@ def _records(lookup: Lookup, query: str, column: Batching, workers: int) -> list
     return [lookup.find(query, *column), *on_spark]
 
 
-def _entries(own: QueryRecord | None, spark: QueryRecord | None, recomputed: QueryRecord | None) -> Row:
+def _entries(own: QueryRecord | None, spark: QueryRecord | None, recomputed: QueryRecord | None) -> Entries:
     times = entries((own, spark, recomputed), lambda record: brief(record.latency["p50"]))
     return [*times, _ratio(spark, own), _ratio(recomputed, spark), _winning(spark, recomputed)]
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from deltamark.dataflow.batch import Batch
 
-Columns = Mapping[str, tuple[str, ...]]
+InputColumns = Mapping[str, tuple[str, ...]]
 """The columns that are read of each input."""
 
 
@@ -36,4 +36,4 @@ class InputSource(Protocol):
         """Estimate the rows of a batch."""
         ...
 
-    def open(self, columns: Columns, /) -> BatchReader: ...
+    def open(self, columns: InputColumns, /) -> BatchReader: ...

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltamark.dataflow.batch import Batch, Column, trusted
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.runtime.worker import Worker
-from deltamark.dataflow.spark.ingest.input_source import Columns
+from deltamark.dataflow.spark.ingest.input_source import InputColumns
 from deltamark.dataflow.spark.ingest.wire import address
 from deltamark.dataflow.spark.messages import Message, StageSpec
 from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
@@ -25,7 +25,7 @@ class StageZero:
         self._worker = Worker(compile_plans({output.edge.name: output.node for output in self._outputs}))
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> InputColumns:
         """The columns that are read of each input."""
         columns = {name: dict.fromkeys(names) for name, names in self._worker.inputs.items()}
         for output in self._outputs:

@@ -17,7 +17,7 @@ from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data as options
 from deltamark.harness.console.console import say
 from deltamark.harness.console.formatting import brief, count, words
-from deltamark.harness.console.table import Row, Table, text
+from deltamark.harness.console.table import Entries, Table, text
 
 __all__ = ["options", "run"]
 
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> Row:
+def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> Entries:
     feed = Feed(dataset, workload(dataset, name), COLUMNS, logical=logical)
     nanoseconds: list[int] = []
     rows = 0

@@ -22,7 +22,7 @@ from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_BATCHES, add_cell, cell_of, whole
 from deltamark.harness.console.console import say
 from deltamark.harness.console.formatting import brief, count, ratio, words
-from deltamark.harness.console.table import Row, Table, text
+from deltamark.harness.console.table import Entries, Table, text
 from deltamark.harness.engines.base import Engine
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
@@ -95,7 +95,7 @@ def _timed(engine: Engine, cell: Cell, batches: int) -> Iterator[tuple[int, floa
         yield loaded, time.perf_counter() - started
 
 
-def _parts(reports: list[BatchReport]) -> list[Row]:
+def _parts(reports: list[BatchReport]) -> list[Entries]:
     """List the parts of a micro-batch's time. The times of concurrent tasks are added up."""
 
     def duration(*names: str) -> float:

@@ -10,7 +10,7 @@ from deltamark.harness.report.charts.marks import LOOKS, LegendEntry, Look, look
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
-Runner = tuple[str, int]
+EngineThreads = tuple[str, int]
 """An engine and its number of workers, or of shards on Spark. Each runner has a look of its own."""
 
 
@@ -25,7 +25,7 @@ def chart_records(lookup: Lookup) -> list[QueryRecord]:
     return [record for record in records if record.workers == 1 or record.engine not in single]
 
 
-def runner(record: QueryRecord) -> Runner:
+def runner(record: QueryRecord) -> EngineThreads:
     return record.engine, record.workers
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from deltamark.harness.report.charts.markup import Attribute, Child, Markup, tag
+from deltamark.harness.report.charts.markup import Attribute, Markup, MarkupChild, tag
 from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import QueryRecord
 
@@ -68,7 +68,7 @@ def point(marks: Iterable[Markup], tooltip: Tooltip) -> Markup:
     return tag("g", marks, class_="point", data_title=tooltip.title, data_lines=lines, data_command=tooltip.command)
 
 
-def series(look: Look, kind: LineKind, keys: Keys, marks: Child) -> Markup:
+def series(look: Look, kind: LineKind, keys: Keys, marks: MarkupChild) -> Markup:
     """Group marks that filters show and hide together."""
     return tag("g", marks, class_=f"series look{look.color} {kind}", **data(keys))
 

@@ -14,22 +14,22 @@ class Markup(str):
     __slots__ = ()
 
 
-Child = str | Iterable[str]
+MarkupChild = str | Iterable[str]
 Attribute = str | float | bool | None
 
 
-def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
+def tag(name: str, /, *children: MarkupChild, **attributes: Attribute) -> Markup:
     """Make an element. `data_query` stands for `data-query`, and `class_` for `class`; None and False are omitted."""
     opening = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
     return Markup(opening if name in VOID else f"{opening}{joined(children)}</{name}>")
 
 
-def joined(children: Iterable[Child]) -> Markup:
+def joined(children: Iterable[MarkupChild]) -> Markup:
     """Concatenate children."""
     return Markup("".join(_child(child) for child in children))
 
 
-def _child(child: Child) -> str:
+def _child(child: MarkupChild) -> str:
     if isinstance(child, Markup):
         return child
     return html.escape(child) if isinstance(child, str) else joined(child)

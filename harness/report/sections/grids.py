@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 
 from deltamark.harness.console.formatting import TableEntry
-from deltamark.harness.console.table import Row, Table
+from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.engines.registry import DEFAULT
 from deltamark.harness.report.charts.marks import Keys, data
 from deltamark.harness.report.charts.markup import Attribute, Markup, tag
@@ -14,7 +14,7 @@ from deltamark.harness.report.charts.markup import Attribute, Markup, tag
 BAD = ("WRONG", "failed")
 
 
-def folded(table: Table, keys: Callable[[Row], Keys], *, unfolded: bool) -> Markup:
+def folded(table: Table, keys: Callable[[Entries], Keys], *, unfolded: bool) -> Markup:
     """Make a table that its title unfolds. keys: the filter values of a row."""
     notes = [tag("li", note) for note in table.notes]
     return tag(
@@ -31,7 +31,7 @@ def grid(table: Table, keys: Sequence[Keys]) -> Markup:
     return tag("div", element, class_="scroll", tabindex=0, role="region", aria_label=table.title)
 
 
-def _cells(row: Row) -> list[Markup]:
+def _cells(row: Entries) -> list[Markup]:
     first, *rest = row
     return [tag("th", first.text, scope="row"), *(tag("td", entry.text, **_attributes(entry)) for entry in rest)]
 
@@ -41,7 +41,7 @@ def _attributes(entry: TableEntry) -> dict[str, Attribute]:
     return {"data_value": value, "class_": "bad" if entry.text in BAD else None}
 
 
-def named(row: Row, engines: Collection[str]) -> Keys:
+def named(row: Entries, engines: Collection[str]) -> Keys:
     """Return the filter values in a row's name: a query, and an engine if it is not ours."""
     query, _, rest = row[0].text.partition(" ")
     return {"query": query, "engine": rest if rest in engines else DEFAULT}

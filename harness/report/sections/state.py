@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from deltamark.harness.console.formatting import megabytes
 from deltamark.harness.report.charts.looks import (
-    Runner,
+    EngineThreads,
     chart_records,
     in_order,
     look_of,
@@ -48,7 +48,7 @@ def state(lookup: Lookup) -> Section | None:
 
 def _query_records(lookup: Lookup, query: str) -> list[QueryRecord]:
     """Return one record for each runner and workload of a query, those of our engine first."""
-    groups: dict[tuple[Runner, str], list[QueryRecord]] = defaultdict(list)
+    groups: dict[tuple[EngineThreads, str], list[QueryRecord]] = defaultdict(list)
     for record in chart_records(lookup):
         if record.query == query and record.state_bytes:
             groups[runner(record), record.workload].append(record)

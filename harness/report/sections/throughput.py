@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.report.charts.looks import Runner, chart_records, look_of, runner, runner_words
+from deltamark.harness.report.charts.looks import EngineThreads, chart_records, look_of, runner, runner_words
 from deltamark.harness.report.charts.marks import LegendEntry, LineKind, keys_of, legend
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
@@ -16,7 +16,7 @@ from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
 
-LineName = tuple[Runner, str, LineKind]
+LineName = tuple[EngineThreads, str, LineKind]
 """A line of a panel: a runner, a workload, and the kind of batches."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.harness.console.formatting import TableEntry, brief, megabytes, rate, ratio, short, words
-from deltamark.harness.console.table import Row, Table
+from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.graphs.cells import VERTICES, WORKERS
 from deltamark.harness.suites.graphs.counting import MAX_CHANGES
@@ -85,7 +85,7 @@ def memory(by_table: RowsByTable) -> Table:
     return Table("memory", "Sizes of indexes of edges", ["indexes", *packed], lines, notes)
 
 
-def _delta_indexes(measured: MeasuredRow) -> Row:
+def _delta_indexes(measured: MeasuredRow) -> Entries:
     name = words(f"delta queries, triangle, after batches of {short_name(measured.name)}")
     size = entry_of(measured, lambda row: tenths(row.least("state_bytes") / (2 * row.least("edges"))))
     return [name, entry_of(measured, least("state_bytes", megabytes)), size]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
-from deltamark.harness.console.table import Row, Table
+from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.results import published
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.tables.suites.rows import RowsByTable, entry_of, least, number, rows, share
@@ -24,7 +24,7 @@ def speed(measured: Sequence[MeasuredRow]) -> Table:
     """Make the table of times for distances beside published ones."""
     figures = [figure for figure in published.figures() if figure.source == "arrangements"]
     published_seconds = {figure.label: figure.value for figure in figures}
-    lines: list[Row] = []
+    lines: list[Entries] = []
     for row in measured:
         lines.append([words("the index alone"), entry_of(row, least("index")), NOTHING, NOTHING])
         for label, figure in (("from scratch", "scratch"), ("attachment", "attached")):

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, short, words
-from deltamark.harness.console.table import Row, Table
+from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.results.record import Record
 from deltamark.harness.results.table_record import AbsentFigureError, MeasuredRow, latest_rows
 from deltamark.harness.tables.entry import why
 
 ShowFigure = Callable[[MeasuredRow], TableEntry]
-Columns = Mapping[str, ShowFigure]
+FigureColumns = Mapping[str, ShowFigure]
 """The columns of a table by their headers."""
 
 RowsByTable = Mapping[str, Sequence[MeasuredRow]]
@@ -55,12 +55,12 @@ def _numbers(measured: MeasuredRow) -> list[int]:
     return list(map(int, re.findall(r"\d+", measured.name)))
 
 
-def rows(measured: Iterable[MeasuredRow], columns: Columns, name: Callable[[str], str] = str) -> list[Row]:
+def rows(measured: Iterable[MeasuredRow], columns: FigureColumns, name: Callable[[str], str] = str) -> list[Entries]:
     """Make a row of a table for each measured one. name: formats the name of a row."""
     return [[words(name(row.name)), *entries(row, columns.values())] for row in measured]
 
 
-def entries(measured: MeasuredRow, shows: Iterable[ShowFigure]) -> Row:
+def entries(measured: MeasuredRow, shows: Iterable[ShowFigure]) -> Entries:
     """Format figures of a row, or the reason why it has none."""
     return [entry_of(measured, show) for show in shows]
 

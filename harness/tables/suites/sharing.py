@@ -9,7 +9,7 @@ from deltamark.harness.console.table import Table
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.sharing.attaching import SMALL_BATCH_ROUNDS
-from deltamark.harness.tables.suites.rows import Columns, RowsByTable, entries, least, number, rows, share
+from deltamark.harness.tables.suites.rows import FigureColumns, RowsByTable, entries, least, number, rows, share
 
 SIDES = (("together", "together"), ("alone, sum", "alone"))
 """The labels of both sides of a comparison, and the prefixes of their figures."""
@@ -24,7 +24,7 @@ def shared_tables(by_table: RowsByTable) -> list[Table]:
 
 
 def loads(measured: Sequence[MeasuredRow]) -> Table:
-    columns: Columns = {
+    columns: FigureColumns = {
         "together": least("together_seconds"), "whole input": share("tuples", "together_seconds", rate),
         "alone, sum": least("alone_seconds"), "together / alone": lambda row: ratio(paired(row)),
     }  # fmt: skip

@@ -8,14 +8,14 @@ from deltamark.harness.console.formatting import TableEntry, count, ratio
 from deltamark.harness.console.table import Table
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.graphs.skew import KINDS, SIZES
-from deltamark.harness.tables.suites.rows import Columns, ShowFigure, least, number, rows, share
+from deltamark.harness.tables.suites.rows import FigureColumns, ShowFigure, least, number, rows, share
 
 COSTS = ("index", "lookups", "messages")
 """The quantities that BiGJoin-S needs more of in total."""
 
 
 def loads(measured: Sequence[MeasuredRow]) -> Table:
-    columns: Columns = {
+    columns: FigureColumns = {
         "edges": number("edges"), "found": number("found"), **{kind: _largest(kind) for kind in KINDS},
         "busiest step": share("busiest", "batch", ratio), "rounds": number("rounds"),
         **{f"{kind}, total": _price(kind) for kind in COSTS},
@@ -42,7 +42,7 @@ def _price(kind: str) -> ShowFigure:
 
 def shares(measured: Sequence[MeasuredRow]) -> Table:
     """Make the table of copies of an edge by Shares and by our algorithms."""
-    columns: Columns = {
+    columns: FigureColumns = {
         "rho*": least("cover", lambda cover: TableEntry(f"{cover:g}", cover)),
         **{f"Shares, {shards} shards": least(f"held_{shards}", _copies) for shards in SIZES},
         "BiGJoin": number("indexes"), "BiGJoin-S, at most": least("indexes", lambda indexes: count(3 * indexes)),

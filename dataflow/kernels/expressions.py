@@ -6,7 +6,7 @@ to slice. A selection is a vector of row numbers in ascending order; the cell 0 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, Operator, Vector, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
@@ -186,7 +186,9 @@ def take(op: TakeBlock) -> None:
             result[at] = narrow[selected[at]]
 
 
-def _binary(function: Any) -> Any:
+def _binary(function: Callable[[int, int], int]) -> Callable[[BinaryBlock], None]:
+    """Make the kernel that applies a function to the rows of a slice."""
+
     @kernel
     def over_vectors(op: BinaryBlock) -> None:
         a, result = op.a, op.result

@@ -40,7 +40,7 @@ def exchange(
         inputs += [texts[name].start, texts[name].length] if name in texts else [stream.column(name)]
     received = Stream(program, program.cell(), program.vector(), program.vector(), lambda name: received.computed[name])
     out = [received.time, received.diff, *(program.vector() for _ in inputs[2:])]
-    mailboxes = _append(stream, origin, delivery, keys, _Columns(inputs, received.size, out))
+    mailboxes = _append(stream, origin, delivery, keys, _ExchangeCells(inputs, received.size, out))
     cells = iter(out[2:])
     for name in columns:
         is_text = name in texts
@@ -54,7 +54,7 @@ def _is_text(columns: Mapping[str, Type], name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _ExchangeCells:
     """The cells that an exchange reads, and those that it writes: its size and its columns."""
 
     inputs: Sequence[int]
@@ -63,7 +63,7 @@ class _Columns:
 
 
 def _append(
-    stream: Stream, origin: Distribution, delivery: Exchange, keys: Sequence[int], columns: _Columns
+    stream: Stream, origin: Distribution, delivery: Exchange, keys: Sequence[int], columns: _ExchangeCells
 ) -> Mailboxes:
     program, workers, reserve = stream.program, stream.program.workers, stream.program.memory.reserve
     messages = tuple(program.memory.share(UNBOUNDED_WORDS) for _ in range(kernel.SLOTS * workers))

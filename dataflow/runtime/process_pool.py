@@ -47,8 +47,8 @@ class StoppedError(Exception):
 
 
 @dataclass
-class Child:
-    """Another worker, as worker 0 sees it."""
+class ForkedWorker:
+    """The process and the pipes of another worker, at worker 0."""
 
     pid: int
     commands: int
@@ -67,7 +67,7 @@ class ProcessPool(Generic[MessageT]):
         self._worker = self._sent = self._checks = 0
         self._closed = False
         self._process = os.getpid()
-        self._children: dict[int, Child] = {}
+        self._children: dict[int, ForkedWorker] = {}
         self._spins = spins(workers)
 
     def start(self, prepare: Callable[[int], None], command: Callable[[MessageT], int]) -> None:
@@ -159,7 +159,7 @@ class ProcessPool(Generic[MessageT]):
             "look for what killed it (the kernel does if memory runs out: see dmesg), and start again",
         )
 
-    def _fork(self, worker: int, prepare: Callable[[int], None]) -> Child:
+    def _fork(self, worker: int, prepare: Callable[[int], None]) -> ForkedWorker:
         (commands, send), (listen, errors) = os.pipe(), os.pipe()
         parent = os.getpid()
         with warnings.catch_warnings():
@@ -168,7 +168,7 @@ class ProcessPool(Generic[MessageT]):
         if pid != 0:
             os.close(commands)
             os.close(errors)
-            return Child(pid, send, listen)
+            return ForkedWorker(pid, send, listen)
         try:
             end_with(parent)
             signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -74,13 +74,11 @@ class _Emitter:
     def emit(self, node: Node) -> None:
         """Append the operator of a node."""
         part = self._parts.add(node)
+        distributed = self._distribution(node)
         with self._program.building(part):
-            streams = [
-                self._exchange(node.inputs[side], self._distribution(node).exchanges[side])
-                for side in self._sides(node)
-            ]
+            streams = [self._exchange(node.inputs[side], distributed.exchanges[side]) for side in self._sides(node)]
             stream = self._stream(node, streams)
-            self._streams[node] = self._in_blocks(stream, self._distribution(node).distribution)
+            self._streams[node] = self._in_blocks(stream, distributed.distribution)
         part.rows_cell = stream.size
         self.compiled.node_parts.append(part)
 
@@ -114,12 +112,10 @@ class _Emitter:
 
     def _sides(self, node: Node) -> list[int]:
         """Return the inputs whose streams a node reads: not those from existing arrangements or below a filter."""
-        found = range(len(node.inputs))
         if isinstance(node, nodes.Iterate):
             return [0]
-        if isinstance(node, nodes.Join):
-            return [each for each in found if (node, each) not in {*self.shared.existing, *self.shared.residual}]
-        return list(found)
+        elsewhere = {*self.shared.existing, *self.shared.residual} if isinstance(node, nodes.Join) else ()
+        return [side for side in range(len(node.inputs)) if (node, side) not in elsewhere]
 
     def _stream(self, node: Node, streams: Sequence[Stream]) -> Stream:
         """Append the operator of a node over the streams of its inputs."""
@@ -271,16 +267,15 @@ class _Emitter:
             with self._program.building(part):
                 stream = self._exchange(node, by)
                 part.rows_cell = stream.size
-                built = index(stream, of, node.schema[read.value], base_rows(node))
-                settle(self._program, built)
+                new = index(stream, of, node.schema[read.value], base_rows(node))
+                settle(self._program, new)
             self.compiled.node_parts.append(part)
-            self._indexes[node, by, of] = built, part
-        built, part = self._indexes[node, by, of]
+            self._indexes[node, by, of] = new, part
+        found, part = self._indexes[node, by, of]
         self._building.read(part)
-        return built
+        return found
 
     def _iterate(self, loop: nodes.Iterate) -> Stream:
-        columns = self.shared.pruned.columns
         parts = {each: self._parts.add(each) for each in inside(loop)}
         self.compiled.node_parts += parts.values()
         self._program.part.uses.update(parts.values())
@@ -291,7 +286,8 @@ class _Emitter:
                     joins[each] = self._loop_join(each)
             arranged = part.reads
             part.reads = [arranged[0] if arranged and of not in parts else (self._parts[of],) for of in each.inputs]
-        stream = Body(self._program, loop, columns, joins, parts).compile(lambda of: self._exchange(of, None))
+        body = Body(self._program, loop, self.shared.pruned.columns, joins, parts)
+        stream = body.compile(lambda of: self._exchange(of, None))
         self._building.reads = [(self._parts[loop.seed],), (parts[loop.body],)]
         return stream
 

@@ -8,11 +8,14 @@ exception is a defect and keeps its traceback.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -167,7 +170,8 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
     )
     log = directory / "jvm.log"
     try:
-        with _stderr_to(log), _temporary_files_in(directory), ended_if_interrupted():  # the JVM keeps the first two
+        with _stderr_to(log), _temporary_files_in(directory), ended_if_interrupted(), _own_interrupt_handler():
+            # the JVM keeps the first two
             spark = builder.getOrCreate()
     except Exception as error:
         reason = _reason(f"{error}\n{log.read_text(encoding='utf-8', errors='replace')}")
@@ -186,6 +190,23 @@ def hush() -> None:
     for server in vars(accumulators).values():
         if isinstance(server, type) and issubclass(server, BaseServer):
             server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    logging.getLogger().addFilter(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    """Drop Py4J's tracebacks of calls that Ctrl-C has ended."""
+    return record.module not in ("java_gateway", "clientserver")
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """Keep the present handler of Ctrl-C: PySpark's calls the JVM, which fails while another call is in progress."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

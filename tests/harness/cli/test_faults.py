@@ -135,7 +135,7 @@ def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
     process.send_signal(stop)
     _, errors = process.communicate(timeout=60)
     assert process.returncode in (0, 130, -stop), struck
-    assert "Traceback" not in errors, struck
+    assert "Traceback" not in errors, (struck, errors)
     assert not wanted.directory.exists() or Dataset.open(wanted.directory), struck
     pair = [start(directory), start(directory)]
     outputs = [process.communicate(timeout=120) for process in pair]

@@ -5,10 +5,15 @@ import sys
 
 def run() -> int:
     try:
-        from deltamark.harness.cli.main import main  # noqa: PLC0415 (importing takes a while, and Ctrl-C may come meanwhile)
+        from deltamark.harness.cli.main import main  # noqa: PLC0415 (the import takes a while: Ctrl-C may interrupt it)
     except KeyboardInterrupt:
         print("interrupted: nothing was begun", file=sys.stderr)
         return 130
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "deltamark":
+            raise
+        print(f"error: a package is missing: {error.name}; run make setup, and use .venv/bin/python", file=sys.stderr)
+        return 2
     return main(sys.argv[1:])
 
 

@@ -148,6 +148,13 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(capsys, monkeypatch
     assert capsys.readouterr().err == "interrupted: nothing was begun\n"
 
 
+def test_a_python_without_the_packages_is_an_error_of_one_line():
+    command = [sys.executable, "-S", "-m", "harness", "plan"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(r"error: a package is missing: \w+; run make setup, and use .venv/bin/python\n", done.stderr)
+
+
 def test_the_program_alone_prints_its_commands():
     ran = subprocess.run([sys.executable, "-m", "harness"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert all(f"\n  {command} " in ran.stdout for command in NAMES)

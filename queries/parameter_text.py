@@ -12,7 +12,7 @@ ParameterValue = int | Decimal | dt.date | str | tuple[int, ...] | tuple[str, ..
 FIRST_DAY, LAST_DAY = dt.date(1900, 1, 1), dt.date(2100, 12, 31)
 """Dates from which queries count months and years on."""
 
-MOST_WHOLE, MOST_DECIMAL, PLACES = 100_000, 10**12, 12
+MAX_WHOLE, MAX_DECIMAL, MAX_PLACES = 100_000, 10**12, 12
 """Whole numbers are days, sizes and quantities."""
 
 
@@ -40,10 +40,10 @@ def _check(name: str, text: str, value: ParameterValue) -> None:
     match value:
         case dt.date() if not FIRST_DAY <= value <= LAST_DAY:
             raise DeltamarkError(cause, said, f"write one from {FIRST_DAY} to {LAST_DAY}")
-        case int() if abs(value) > MOST_WHOLE:
-            raise DeltamarkError(cause, said, f"write one from -{MOST_WHOLE} to {MOST_WHOLE}")
-        case Decimal() if not (value.is_finite() and abs(value) <= MOST_DECIMAL and value == round(value, PLACES)):
-            remedy = f"write one from -{MOST_DECIMAL} to {MOST_DECIMAL} with at most {PLACES} decimal places"
+        case int() if abs(value) > MAX_WHOLE:
+            raise DeltamarkError(cause, said, f"write one from -{MAX_WHOLE} to {MAX_WHOLE}")
+        case Decimal() if not (value.is_finite() and abs(value) <= MAX_DECIMAL and value == round(value, MAX_PLACES)):
+            remedy = f"write one from -{MAX_DECIMAL} to {MAX_DECIMAL} with at most {MAX_PLACES} decimal places"
             raise DeltamarkError(cause, said, remedy)
 
 

@@ -28,7 +28,7 @@ VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 Version = Literal["old", "new"]
 
-MOST_ROWS = 1 << 62
+MAX_ROWS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def delta_query(atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Vari
         whole = with_projections(simple)
         found, *more = (_rule(whole, first, where, variant) for first in range(len(whole)))
         found = found.concat(*more)
-    return _at_most(found, MOST_ROWS)
+    return _at_most(found, MAX_ROWS)
 
 
 def extending(
@@ -108,7 +108,7 @@ def extending(
     _check_conditions(simple, where)
     check_types(simple)
     whole = [Atom(seeds, atoms[0].variables).simple(), *with_projections(simple)[1:]]
-    return _at_most(_rule(whole, 0, where, variant), MOST_ROWS)
+    return _at_most(_rule(whole, 0, where, variant), MAX_ROWS)
 
 
 def _check_conditions(atoms: Sequence[Atom], where: Sequence[Expr]) -> None:
@@ -210,7 +210,7 @@ def extended(rows: Collection, new: str, atoms: Sequence[tuple[Atom, Version]], 
         value = column_of.pop(new)
         row_keys, keys = tuple(column_of), tuple(column_of.values())
         indexes.append(IndexRead(atom.relation.node, row_keys, keys, value, version))
-        schema = replace(schema, rows=min(schema.rows * atom.relation.schema.rows, MOST_ROWS))
+        schema = replace(schema, rows=min(schema.rows * atom.relation.schema.rows, MAX_ROWS))
     if new not in rows.schema:
         field = Field(new, atoms[0][0].relation.schema[indexes[0].value])
         schema = Schema((*schema.fields, field), schema.rows)

@@ -18,7 +18,7 @@ TermOp = Literal[
     "member", "match", "substring", "when", "is_null", "coalesce", "passes",
 ]  # fmt: skip
 
-MOST_SHOWN = 40
+MAX_SHOWN = 40
 """Characters of a value in an explanation; a longer one is cut."""
 
 
@@ -99,7 +99,7 @@ def _rebuilt(op: TermOp, args: tuple[Term, ...], type_: Type, value: Any) -> Ter
 
 def _brief(value: object) -> str:
     text = repr(value) if not isinstance(value, str) else value
-    return text if len(text) < MOST_SHOWN else f"{text[: MOST_SHOWN - 4]}..."
+    return text if len(text) < MAX_SHOWN else f"{text[: MAX_SHOWN - 4]}..."
 
 
 def column(name: str, type_: Type) -> Term:

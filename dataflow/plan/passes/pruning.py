@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from deltamark.dataflow.language.iteration import inside
 from deltamark.dataflow.plan.cardinality import expected_rows
+from deltamark.dataflow.plan.loops import inside
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from deltamark.dataflow.builder.key_ids import is_direct
 from deltamark.dataflow.plan.cardinality import expected_rows, selectivity
+from deltamark.dataflow.plan.direct_keys import is_direct
 from deltamark.dataflow.plan.nodes import INDEX_READERS, Filter, Join, Node, Project
 from deltamark.dataflow.plan.passes.distribution import Exchange
 from deltamark.dataflow.plan.passes.look_through import JoinInput, look_through

@@ -23,8 +23,8 @@ from support.streams import inputs_of, times_of
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.language.iteration import MOST_ITERATIONS
 from deltamark.dataflow.operators.loop import LoopJoinState, LoopReduction
+from deltamark.dataflow.plan.loops import MAX_ITERATIONS
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
@@ -167,7 +167,7 @@ def test_explain_shows_the_body():
 
 def test_a_loop_that_does_not_end_is_an_error():
     counting = roots.select(n=col.node).iterate(lambda found: found.select(n=col.n + 1).distinct())
-    message = f"a loop goes on after {MOST_ITERATIONS} iterations: time 7"
+    message = f"a loop goes on after {MAX_ITERATIONS} iterations: time 7"
     with closing(Dataflow(counting)) as worker, pytest.raises(DeltamarkError, match=message):
         worker.feed({"roots": arrays(roots.schema, [((0,), 7, 1)])})
 

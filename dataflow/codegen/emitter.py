@@ -151,7 +151,7 @@ class _Emitter:
             case nodes.Iterate():
                 return self._iterate(node)
             case nodes.Variable():
-                raise DeltamarkError("rows of a loop outside of it", node, "use what iterate returns")
+                raise DeltamarkError("rows of a loop outside of it", node, "use the result of iterate")
             case nodes.Extend() | nodes.Seek() | nodes.Measure():
                 return self._extend(node, streams[0])
             case _:

@@ -122,13 +122,13 @@ def _check_nesting(loop: Iterate, nodes: list[Node]) -> None:
         raise DeltamarkError("a loop inside a loop", "its body uses the rows of both", "end the inner loop first")
     if loop.body not in nodes:
         actual = loop.body.operation
-        raise DeltamarkError("a loop whose body does not use its rows", actual, "use what it is given")
+        raise DeltamarkError("a loop whose body does not use its rows", actual, "use the argument of the body")
 
 
 def _check_inside(node: Node, nodes: list[Node]) -> None:
     """Raise an error for a node that cannot run inside a loop."""
     if not isinstance(node, LINEAR):
-        remedy = f"use {LINEAR_METHODS} of what changes, and close the loop by distinct"
+        remedy = f"use only {LINEAR_METHODS} in the body, and end it by distinct"
         raise DeltamarkError("cannot be done inside a loop", node.operation, remedy)
     if isinstance(node, Join) and all(each in nodes for each in node.inputs):
         actual = " and ".join(each.operation for each in node.inputs)
@@ -136,4 +136,4 @@ def _check_inside(node: Node, nodes: list[Node]) -> None:
     for field in node.schema.fields:
         if field.type.kind == "text" or field.type.nullable:
             actual = f"{field.name} ({field.type})"
-            raise DeltamarkError("cannot go round a loop", actual, "leave it out, and join it in afterwards")
+            raise DeltamarkError("a column that a loop cannot keep", actual, "leave it out, and join it to the result")

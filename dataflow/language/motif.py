@@ -1,13 +1,13 @@
 """Motifs: conjunctive queries over any relations, maintained by delta queries with worst-case optimal extensions.
 
 A motif is a list of atoms: each is a relation with a variable for each of its columns. Triangles are e(a,b), e(b,c),
-e(a,c). There is one rule per atom. It takes the changes of the atom's relation and extends them by one variable after
-another, by the values that all atoms have whose variables are then known. The only state are indexes of the relations:
-the forward and the reverse index of a relation serve all rules and all its atoms.
+e(a,c). There is one rule per atom. It takes the changes of the atom's relation and extends them by one variable at a
+time, with the values that occur in all atoms whose variables are then known. The only state is the indexes of the
+relations: the forward and the reverse index of a relation serve all rules and all of its atoms.
 
 The rules act as if one ran after the other, so changes of the same time are counted once: a rule sees the atoms before
-its own as of the end of the time, and the atoms after it as of the time before. Multiplicities are those of bags.
-Rules of a symmetric motif begin with equal steps, which are computed once.
+its own as of the end of the time, and the atoms after it as of the time before. The multiplicity of a match
+is the product of those of its rows. Rules of a symmetric motif begin with equal steps, which are computed once.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def _columns(expr: object) -> set[str]:
 
 
 def _binary_joins(atoms: Sequence[Atom], where: Sequence[Expr]) -> Collection:
-    """Join whole collections, next the one that shares most variables with those already joined."""
+    """Join whole collections. The next one is that which shares the most variables with those joined before."""
     first, *left = atoms
     rows = _filtered(first.rows(), where, set())
     while left:

@@ -210,14 +210,14 @@ class LoopReduction:
 
     def problem(self) -> DeltamarkError:
         reduce = LoopReduce(self.block)
-        remedy = "make what it keeps settle, as a least or a greatest value does"
+        remedy = "keep a value that converges, such as a smallest or a largest one"
         match reduce.error:
             case kernel.ENDLESS:
-                message = f"a loop goes on after {MAX_ITERATIONS} iterations"
+                message = f"a loop has not converged after {MAX_ITERATIONS} iterations"
                 return DeltamarkError(message, f"time {reduce.now}", remedy)
             case kernel.CYCLE:
                 actual = f"the same rows again after {reduce.error_value} iterations, time {reduce.now}"
-                return DeltamarkError("a loop goes round in a circle", actual, remedy)
+                return DeltamarkError("a loop does not converge", actual, remedy)
             case kernel.NEGATIVE_WEIGHT:
                 return negative_multiplicity(self._row(reduce), reduce.now)
         return wide_weight()

@@ -64,4 +64,4 @@ def closing(root: Node) -> Closing:
         case Threshold():
             return Closing(root.rows, root.schema.names, least=root.least)
     remedy = "end it by .distinct(), or by .smallest(of, by=all other columns).distinct()"
-    raise DeltamarkError("the body of a loop does not end in what it keeps", root.operation, remedy)
+    raise DeltamarkError("the body of a loop does not end in a reduction", root.operation, remedy)

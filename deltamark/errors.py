@@ -58,7 +58,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> DeltamarkError:
 def unknown_attribute(
     of: str, name: str, known: Iterable[str], synonyms: Mapping[str, str] = MappingProxyType({})
 ) -> UnknownAttributeError:
-    """Return the error for an attribute that is not among `known`. synonyms: what to write for names of other systems.
+    """Return the error for an attribute that is not among `known`. synonyms: replacements for names in other systems.
 
     >>> print(unknown_attribute("Collection", "filter", ["where"], {"filter": "where(condition)"}))
     Collection has no attribute: filter; write where(condition)
@@ -78,7 +78,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 _REMEDIES = {
     "make room on the disk, or give another place": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
     "give this user the right to it, or give another place": (errno.EACCES, errno.EPERM, errno.EROFS),
-    "give another path, or move away what lies there": (
+    "give another path, or move away the file that is there": (
         errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP, errno.ENAMETOOLONG,
         errno.ENXIO, errno.EBUSY, errno.ETXTBSY,
     ),
@@ -94,7 +94,7 @@ _REMEDIES = {
 
 @contextmanager
 def naming(path: object) -> Iterator[None]:
-    """Turn an error of the operating system into ours, with the name of the file, which errors of writes lack."""
+    """Convert an error of the operating system to ours, and add the name of the file, which errors of writes lack."""
     try:
         yield
     except OSError as error:
@@ -102,7 +102,7 @@ def naming(path: object) -> Iterator[None]:
 
 
 def is_memory(error: OSError) -> bool:
-    """Is the cause a lack of memory? Arrow raises that without a code."""
+    """Return whether the cause is a lack of memory, an error that Arrow raises without a code."""
     return error.errno in (errno.ENOMEM, errno.EAGAIN) or "Cannot allocate memory" in str(error)
 
 

@@ -1,1 +1,1 @@
-"""TPC-H in terms of dataflow: pure functions that build plans."""
+"""Queries as pure functions that build plans: TPC-H, motifs and loops over graphs."""

@@ -56,7 +56,7 @@ def _query_of(path: Path) -> Query:
 def parameters(
     name: str, scale_factor: Decimal, seed: int | None = None, given: Mapping[str, str] | None = None
 ) -> Parameters:
-    """Return a query's parameters: for validation, or drawn by a seed, and in both cases with those given as text."""
+    """Return a query's parameters: those given as text, and the validation values, or values drawn by a seed."""
     definition = query(name)
     if seed is not None and not definition.draws:
         remedy = "leave the seed out, or give parameters by name: --param name=value"

@@ -1,4 +1,4 @@
-"""Parameters as text: values are read by the kind of the value for validation, and refused if no query can use them."""
+"""Parameters as text: values are parsed as the type of the validation value, and checked against bounds."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from deltamark.errors import DeltamarkError, shortened
 ParameterValue = int | Decimal | dt.date | str | tuple[int, ...] | tuple[str, ...]
 
 FIRST_DAY, LAST_DAY = dt.date(1900, 1, 1), dt.date(2100, 12, 31)
-"""Dates from which queries count months and years on."""
+"""The bounds of dates: queries add months and years to them."""
 
-MOST_WHOLE, MOST_DECIMAL, PLACES = 100_000, 10**12, 12
-"""Whole numbers are days, sizes and quantities."""
+MAX_WHOLE, MAX_DECIMAL, MAX_PLACES = 100_000, 10**12, 12
+"""The bounds of whole numbers (days, sizes, quantities) and of decimals, and the most decimal places."""
 
 
 def read_value(name: str, text: str, like: ParameterValue) -> ParameterValue:
-    """Read a value of the kind of another."""
+    """Parse a value of the type of another."""
     try:
         match like:
             case dt.date():
@@ -40,13 +40,13 @@ def _check(name: str, text: str, value: ParameterValue) -> None:
     match value:
         case dt.date() if not FIRST_DAY <= value <= LAST_DAY:
             raise DeltamarkError(cause, said, f"write one from {FIRST_DAY} to {LAST_DAY}")
-        case int() if abs(value) > MOST_WHOLE:
-            raise DeltamarkError(cause, said, f"write one from -{MOST_WHOLE} to {MOST_WHOLE}")
-        case Decimal() if not (value.is_finite() and abs(value) <= MOST_DECIMAL and value == round(value, PLACES)):
-            remedy = f"write one from -{MOST_DECIMAL} to {MOST_DECIMAL} with at most {PLACES} decimal places"
+        case int() if abs(value) > MAX_WHOLE:
+            raise DeltamarkError(cause, said, f"write one from -{MAX_WHOLE} to {MAX_WHOLE}")
+        case Decimal() if not (value.is_finite() and abs(value) <= MAX_DECIMAL and value == round(value, MAX_PLACES)):
+            remedy = f"write one from -{MAX_DECIMAL} to {MAX_DECIMAL} with at most {MAX_PLACES} decimal places"
             raise DeltamarkError(cause, said, remedy)
 
 
 def shown(value: ParameterValue) -> str:
-    """Write a value as it is read."""
+    """Write a value as `read_value` parses it."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,4 +1,4 @@
-"""What a query is: its SQL with named parameters, and the dataflows that maintain its answer."""
+"""A query: its SQL with named parameters, and the dataflows that maintain its answer."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Query:
     """A query of the benchmark. Decorate the functions that build its dataflows with `variant`.
 
     order_by is SQL's ORDER BY in columns of the dataflow ("-name" descends); the remaining columns break ties.
-    draw: draws all parameters at once, where they depend on each other. per_scale_factor: the parameters whose value is
-    that of scale factor 1, times the scale factor.
+    draw: draws all parameters at once, if they depend on each other. per_scale_factor: the parameters whose value is
+    multiplied by the scale factor.
     """
 
     sql: str
@@ -80,7 +80,7 @@ class Query:
         return plan
 
     def changes(self, accumulate: Callable[[Collection], Collection]) -> Callable[[Plan], Plan]:
-        """Add a dataflow whose rows are not the answer: the reader accumulates them."""
+        """Add a dataflow whose rows the reader must accumulate to get the answer."""
 
         def add(plan: Plan) -> Plan:
             self.accumulated[plan.__name__.replace("_", "-")] = accumulate
@@ -95,7 +95,7 @@ class Query:
     @cached_property
     def relations(self) -> tuple[str, ...]:
         """The relations that the SQL reads."""
-        import duckdb  # noqa: PLC0415 (only who runs a query waits for it)
+        import duckdb  # noqa: PLC0415 (loaded only to run a query)
 
         return tuple(sorted(duckdb.get_table_names(self.oracle(self.values(Decimal(1))))))
 
@@ -104,7 +104,7 @@ class Query:
         return self.variants[self.known(variant)](Tables(relations), **values)
 
     def known(self, variant: str) -> str:
-        """Return a variant's name, if it has one."""
+        """Return the name of a variant; raise an error if the query has no such variant."""
         if variant not in self.variants:
             raise unknown("variant", variant, self.variants)
         return variant
@@ -114,7 +114,7 @@ class Query:
         return self.sql.strip().format_map({name: literal(value) for name, value in values.items()})
 
     def values(self, scale_factor: Decimal, chance: Random | None = None) -> Parameters:
-        """Return the values for validation, or drawn ones."""
+        """Return the validation values, or, with `chance`, drawn ones."""
         values: dict[str, ParameterValue] = {name: each.validation for name, each in self.parameters.items()}
         values |= {name: scale_factor * Decimal(str(values[name])) for name in self.per_scale_factor}
         if chance is None:
@@ -130,7 +130,7 @@ class Query:
 
 
 def literal(value: ParameterValue) -> str:
-    """Write a value as SQL does."""
+    """Write a value as a literal of SQL."""
     match value:
         case dt.date():
             return f"DATE '{value}'"

@@ -34,37 +34,37 @@ COLORS = tuple(COLOR_WORDS.split())
 
 
 def one_of(values: Sequence[str]) -> DrawValue:
-    """DrawValue one of some values."""
+    """Draw one of some values."""
     return lambda chance: chance.choice(values)
 
 
 def several_of(values: Sequence[str], count: int) -> DrawValue:
-    """DrawValue different values."""
+    """Draw different values."""
     return lambda chance: tuple(chance.sample(values, count))
 
 
 def phrase_of(*lists: Sequence[str]) -> DrawValue:
-    """DrawValue a word of each list, and join them by spaces."""
+    """Draw a word of each list, and join them by spaces."""
     return lambda chance: " ".join(map(chance.choice, lists))
 
 
 def number_between(low: int, high: int) -> DrawValue:
-    """DrawValue a whole number."""
+    """Draw a whole number."""
     return lambda chance: chance.randint(low, high)
 
 
 def month_from(first: dt.date, months: int) -> DrawValue:
-    """DrawValue the first day of one of some months."""
+    """Draw the first day of one of some months."""
     return lambda chance: months_later(first, chance.randrange(months))
 
 
 def year(chance: Random) -> dt.date:
-    """DrawValue the first day of a year."""
+    """Draw the first day of a year."""
     return dt.date(chance.randint(1993, 1997), 1, 1)
 
 
 def brand(chance: Random) -> str:
-    """DrawValue a brand."""
+    """Draw a brand."""
     return f"Brand#{chance.randint(1, 5)}{chance.randint(1, 5)}"
 
 

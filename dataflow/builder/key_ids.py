@@ -14,14 +14,7 @@ from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import RoomBlock
 from deltamark.dataflow.kernels.text.pool import TextPool
-
-DIRECT_KEYS_PER_ROW, MIN_DIRECT_KEYS = 4, 1 << 16
-"""Keys index an array directly while their range is at most DIRECT_KEYS_PER_ROW times the rows that may be live, plus
-MIN_DIRECT_KEYS. Larger ranges are hashed. TPC-H uses a quarter of the range of its order keys, and the memory still
-follows the rows of a window. Measured: 1 to 3 ns a row direct, 7 to 22 ns hashed."""
-
-MAX_DIRECT_KEYS = 1 << 33
-"""A larger range is hashed, however many rows there are: address space is limited, too."""
+from deltamark.dataflow.plan.direct_keys import is_direct
 
 HASHED_ENTRIES = 1024
 """Entries of a new hashed map. Not measured."""
@@ -49,11 +42,6 @@ def key_ids(program: Program, key: Key, rows: int, incoming: int) -> KeyIds:
     for digit in key.text_digits:
         program.sweeper.add_marker(program.part, partial(_mark, block, digit))
     return KeyIds(block, UNBOUNDED_WORDS)
-
-
-def is_direct(key_range: int, rows: int) -> bool:
-    """Return whether keys of a range index an array directly. rows: a bound on the live rows."""
-    return key_range < min(DIRECT_KEYS_PER_ROW * rows + MIN_DIRECT_KEYS, MAX_DIRECT_KEYS)
 
 
 def _mark(block: int, digit: Digit, texts: TextStore) -> None:

@@ -52,10 +52,10 @@ class _Evaluator:
     def _append(self, term: Term) -> int:
         if term.op in ("match", "substring"):
             return self._text_function(term)
-        program, size, result = self._program, self._stream.size, self._program.vector()
+        result = self._program.vector()
         match term.op:
             case "literal":
-                program.add(Opcode.FILL, expressions.FillBlock, size=size, value=term.value, result=result)
+                self._fill(term, result)
             case "not":
                 self._apply(Opcode.NEGATION, self.cell(term.args[0]), result, constant=1)
             case "is_null":
@@ -66,21 +66,32 @@ class _Evaluator:
                 low, values = term.value
                 self._look_up(term.args[0], values, low, result)
             case "member":
-                program.add(
-                    Opcode.MEMBER, expressions.MemberBlock, size=size, values=self.cell(term.args[0]),
-                    members=program.table(term.value), count=len(term.value), result=result,
-                )  # fmt: skip
+                self._test_membership(term, result)
             case "when":
-                condition, yes, no = map(self.cell, term.args)
-                program.add(
-                    Opcode.CHOOSE, expressions.ChooseBlock, size=size, condition=condition, yes=yes, no=no,
-                    result=result,
-                )  # fmt: skip
+                self._choose(term, result)
             case op if op in self.BINARY:
                 self._binary(term, result)
             case _:
                 raise DeltamarkError("this engine cannot compute", term, "leave it out")
         return result
+
+    def _fill(self, literal: Term, result: int) -> None:
+        self._program.add(
+            Opcode.FILL, expressions.FillBlock, size=self._stream.size, value=literal.value, result=result
+        )
+
+    def _test_membership(self, term: Term, result: int) -> None:
+        self._program.add(
+            Opcode.MEMBER, expressions.MemberBlock, size=self._stream.size, values=self.cell(term.args[0]),
+            members=self._program.table(term.value), count=len(term.value), result=result,
+        )  # fmt: skip
+
+    def _choose(self, term: Term, result: int) -> None:
+        condition, yes, no = map(self.cell, term.args)
+        self._program.add(
+            Opcode.CHOOSE, expressions.ChooseBlock, size=self._stream.size, condition=condition, yes=yes, no=no,
+            result=result,
+        )  # fmt: skip
 
     def _text_function(self, term: Term) -> int:
         texts = _texts(self._stream, term.args[0])

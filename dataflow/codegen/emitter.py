@@ -20,7 +20,6 @@ from deltamark.dataflow.codegen.loop_body import Body, LoopJoin
 from deltamark.dataflow.codegen.node_parts import Answer, NodePart, NodeParts
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import LateBlock
-from deltamark.dataflow.language.iteration import inside
 from deltamark.dataflow.operators import linear
 from deltamark.dataflow.operators.arrangement import Arrangement, arrange
 from deltamark.dataflow.operators.collect import collect
@@ -36,6 +35,7 @@ from deltamark.dataflow.operators.join import join
 from deltamark.dataflow.operators.motifs.extend import extend, is_counted
 from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settle
 from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.loops import inside
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.passes.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.passes.partitioning import Partitioned
@@ -151,7 +151,7 @@ class _Emitter:
             case nodes.Iterate():
                 return self._iterate(node)
             case nodes.Variable():
-                raise DeltamarkError("rows of a loop outside of it", node, "use what iterate returns")
+                raise DeltamarkError("rows of a loop outside of it", node, "use the result of iterate")
             case nodes.Extend() | nodes.Seek() | nodes.Measure():
                 return self._extend(node, streams[0])
             case _:

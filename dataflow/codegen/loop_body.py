@@ -9,10 +9,10 @@ from deltamark.dataflow.builder.key_ids import key_ids
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.codegen.node_parts import NodePart
-from deltamark.dataflow.language.iteration import closing, inside
 from deltamark.dataflow.operators import linear
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.loop import LoopHead, LoopReduction, LoopSide, enter, key_in_loop, loop_join
+from deltamark.dataflow.plan.loops import closing, inside
 from deltamark.dataflow.plan.nodes import Concat, Filter, Iterate, Join, Negate, Node, Project, Variable
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import base_rows

@@ -65,15 +65,13 @@ def describe(node: Node, columns: Names[str] | None = None) -> str:
         case Project():
             return ", ".join(_column(name, term) for name, term in node.columns if name in required)
         case Aggregate():
-            sums = ", ".join(f"{_sum(each)} AS {identifier(each.name)}" for each in node.sums)
-            return ": ".join(filter(None, [f"by {listed(node.keys)}" if node.keys else "", sums]))
+            return ": ".join(filter(None, [_by(node.keys), ", ".join(map(_sum, node.sums))]))
         case Threshold():
             return "" if node.least == 1 else f"at least {node.least} copies"
         case Join():
             return f"{_on(*node.keys)} -> {listed(name for name in node.schema.names if name in required)}".strip()
         case Extreme():
-            levels = f", in {len(node.levels)} levels of {_list(node.levels)} groups" if node.levels else ""
-            return f"{identifier(node.column)}{f' by {listed(node.keys)}' if node.keys else ''}{levels}"
+            return f"{identifier(node.column)} {_by(node.keys)}".strip() + _levels(node.levels)
         case TopK():
             return f"by {', '.join(f'{identifier(name)}{_direction(order)}' for name, order in node.order)}"
         case MovingThreshold():
@@ -113,7 +111,16 @@ def _column(name: str, term: Term) -> str:
 
 
 def _sum(column: Sum) -> str:
-    return "count(*)" if column.term is None else f"sum({sql(column.term)})"
+    value = "count(*)" if column.term is None else f"sum({sql(column.term)})"
+    return f"{value} AS {identifier(column.name)}"
+
+
+def _by(keys: Sequence[str]) -> str:
+    return f"by {listed(keys)}" if keys else ""
+
+
+def _levels(levels: Sequence[int]) -> str:
+    return f", in {len(levels)} levels of {_list(levels)} groups" if levels else ""
 
 
 def _direction(order: Direction) -> str:

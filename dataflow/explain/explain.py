@@ -27,8 +27,8 @@ def explain(compiled: Compiled, measured: Measurements | None = None) -> str:
     tree.add(compiled)
     notes = [_choice(*each) for each in choices(compiled)]
     if measured:
-        seconds = sum(each.seconds for each in measured.values())
-        notes.append(f"All operators took {seconds:.3f} s, each called by itself over every batch.")
+        milliseconds = 1e3 * sum(each.seconds for each in measured.values())
+        notes.append(f"All operators took {milliseconds:,.2f} ms, each called by itself over every batch.")
     return "\n".join(filter(None, [str(tree), *notes]))
 
 

@@ -60,7 +60,7 @@ class PlanTree:
                 self._visit((part,), "", "", (titles or {}).get(part.role.name))
 
     def _visit(self, path: Sequence[NodePart], fork: str, indent: str, text: str | None = None) -> None:
-        """Add the lines of the first part of a path, and of the parts below it: the rest, or the inputs of the part."""
+        """Add the lines of the first part of a path, and of the parts below it: the rest of the path, or the inputs."""
         part, rest = path[0], path[1:]
         if part in self._numbers:
             self._lines.append((None, f"{fork}{_brief(part)} (see #{self._numbers[part]})"))
@@ -119,7 +119,7 @@ def _aligned(name: str, cells: Sequence[str]) -> list[str]:
 
 
 def _brief(part: NodePart) -> str:
-    """Name a part, without the arguments that tell it from others of its name."""
+    """Name a part, without its arguments."""
     match part.role:
         case None:
             return f"input {part.node.name}" if isinstance(part.node, Input) else title(part.node)

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Opcode(IntEnum):
-    """What an operator does."""
+    """The kind of an operator."""
 
     FILTER_RANGE = 0
     FILTER_TRUE = 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from deltamark.dataflow.language.binder import bind, ratio_columns
 from deltamark.dataflow.language.expr import RatioExpr, SumExpr
-from deltamark.dataflow.plan.binder import bind, ratio_columns
 from deltamark.dataflow.plan.nodes import Node, Sum
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import subtracts

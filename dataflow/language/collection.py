@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 from deltamark.dataflow.language import schemas
 from deltamark.dataflow.language.aggregates import sums_of
+from deltamark.dataflow.language.binder import bind_value, column_value, condition, ratio_columns
 from deltamark.dataflow.language.expr import Expr, Operand, RatioExpr, SumExpr, count
 from deltamark.dataflow.language.iteration import looped
 from deltamark.dataflow.language.synonyms import COLLECTION
 from deltamark.dataflow.plan import nodes
-from deltamark.dataflow.plan.binder import bind_value, column_value, condition, ratio_columns
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null
 from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.types import Field, Schema, Type

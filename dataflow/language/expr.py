@@ -1,7 +1,7 @@
 """Column expressions: the arguments of where, select and aggregates.
 
-`col.price * (1 - col.discount)` builds an `Expr`, which has no types; `dataflow.plan.binder` binds it to a collection.
-`col.price.sum()` builds an argument of `Collection.aggregate`.
+`col.price * (1 - col.discount)` builds an `Expr`, which has no types; `dataflow.language.binder` binds it to those of a
+collection. `col.price.sum()` builds an argument of `Collection.aggregate`.
 """
 
 from __future__ import annotations

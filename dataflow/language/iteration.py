@@ -9,27 +9,13 @@ around it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import Literal
 
-from deltamark.dataflow.plan.nodes import (
-    Concat,
-    Extreme,
-    Filter,
-    Iterate,
-    Join,
-    Negate,
-    Node,
-    Project,
-    Threshold,
-    Variable,
-    walk,
-)
+from deltamark.dataflow.plan.loops import MAX_ITERATIONS, closing, free, inside
+from deltamark.dataflow.plan.nodes import Concat, Filter, Iterate, Join, Negate, Node, Project, Variable, walk
 from deltamark.dataflow.types import LARGEST, Field, Schema, Type
 from deltamark.errors import DeltamarkError
-
-MOST_ITERATIONS = 1 << 20
 
 LINEAR = (Variable, Filter, Project, Concat, Negate, Join)
 LINEAR_METHODS = "where, select, concat, negate, join"
@@ -51,61 +37,6 @@ def looped(seed: Node, body: Body) -> Node:
     finally:
         _depths.pop()
     return Iterate(seed, built, depth, schema=variable.schema)
-
-
-def free(root: Node) -> frozenset[int]:
-    """Return the depths of the variables that a plan depends on and does not bind."""
-    found: dict[Node, frozenset[int]] = {}
-    for node in walk(root):
-        match node:
-            case Variable():
-                found[node] = frozenset([node.depth])
-            case Iterate():
-                found[node] = found[node.seed] | (found[node.body] - {node.depth})
-            case _:
-                found[node] = frozenset().union(*(found[each] for each in node.inputs))
-    return found[root]
-
-
-def inside(loop: Iterate) -> list[Node]:
-    """Return the nodes of a loop's body that depend on its variable, inputs first."""
-    depends: dict[Node, bool] = {}
-
-    def visit(node: Node) -> bool:
-        if node not in depends:
-            inputs = (node.seed,) if isinstance(node, Iterate) else node.inputs
-            found = [visit(each) for each in inputs]
-            depends[node] = any(found) or (isinstance(node, Variable) and node.depth == loop.depth)
-        return depends[node]
-
-    visit(loop.body)
-    return [node for node, does in depends.items() if does]
-
-
-@dataclass(frozen=True)
-class Closing:
-    """The end of a body: rows are kept per key, either by multiplicity or by the best value of a column.
-
-    below: the node whose rows are reduced; of: the column whose best value is kept; least: the least multiplicity.
-    """
-
-    below: Node
-    keys: tuple[str, ...]
-    of: str | None = None
-    which: Literal["largest", "smallest"] = "smallest"
-    least: int = 1
-
-
-def closing(root: Node) -> Closing:
-    """Read the end of a body."""
-    match root:
-        case Threshold(rows=Extreme() as extreme, least=1) if {*extreme.keys, extreme.column} == set(root.schema.names):
-            keys = tuple(name for name in extreme.keys if name != extreme.column)
-            return Closing(extreme.rows, keys, extreme.column, extreme.which)
-        case Threshold():
-            return Closing(root.rows, root.schema.names, least=root.least)
-    remedy = "end it by .distinct(), or by .smallest(of, by=all other columns).distinct()"
-    raise DeltamarkError("the body of a loop does not end in what it keeps", root.operation, remedy)
 
 
 def _typed(seed: Node, body: Body, depth: int) -> tuple[Node, Node]:
@@ -142,7 +73,7 @@ def _spanned(types: Mapping[str, Type], schema: Schema) -> dict[str, Type]:
 def _widened(
     first: Mapping[str, Type], second: Mapping[str, Type], schema_after: Callable[[Mapping[str, Type]], Schema]
 ) -> dict[str, Type]:
-    """Widen bounds by the largest growth of MOST_ITERATIONS iterations.
+    """Widen bounds by the largest growth of MAX_ITERATIONS iterations.
 
     The bounds of a result are convex in those of the variable, so an iteration that adds no more than this to the
     narrowest and to the widest bounds adds no more to any bounds between them.
@@ -150,8 +81,8 @@ def _widened(
     wide = {
         name: replace(
             mine,
-            low=mine.low - MOST_ITERATIONS * (mine.low - second[name].low),
-            high=mine.high + MOST_ITERATIONS * (second[name].high - mine.high),
+            low=mine.low - MAX_ITERATIONS * (mine.low - second[name].low),
+            high=mine.high + MAX_ITERATIONS * (second[name].high - mine.high),
         )
         for name, mine in first.items()
     }
@@ -191,13 +122,13 @@ def _check_nesting(loop: Iterate, nodes: list[Node]) -> None:
         raise DeltamarkError("a loop inside a loop", "its body uses the rows of both", "end the inner loop first")
     if loop.body not in nodes:
         actual = loop.body.operation
-        raise DeltamarkError("a loop whose body does not use its rows", actual, "use what it is given")
+        raise DeltamarkError("a loop whose body does not use its rows", actual, "use the argument of the body")
 
 
 def _check_inside(node: Node, nodes: list[Node]) -> None:
     """Raise an error for a node that cannot run inside a loop."""
     if not isinstance(node, LINEAR):
-        remedy = f"use {LINEAR_METHODS} of what changes, and close the loop by distinct"
+        remedy = f"use only {LINEAR_METHODS} in the body, and end it by distinct"
         raise DeltamarkError("cannot be done inside a loop", node.operation, remedy)
     if isinstance(node, Join) and all(each in nodes for each in node.inputs):
         actual = " and ".join(each.operation for each in node.inputs)
@@ -205,4 +136,4 @@ def _check_inside(node: Node, nodes: list[Node]) -> None:
     for field in node.schema.fields:
         if field.type.kind == "text" or field.type.nullable:
             actual = f"{field.name} ({field.type})"
-            raise DeltamarkError("cannot go round a loop", actual, "leave it out, and join it in afterwards")
+            raise DeltamarkError("a column that a loop cannot keep", actual, "leave it out, and join it to the result")

@@ -1,13 +1,13 @@
 """Motifs: conjunctive queries over any relations, maintained by delta queries with worst-case optimal extensions.
 
 A motif is a list of atoms: each is a relation with a variable for each of its columns. Triangles are e(a,b), e(b,c),
-e(a,c). There is one rule per atom. It takes the changes of the atom's relation and extends them by one variable after
-another, by the values that all atoms have whose variables are then known. The only state are indexes of the relations:
-the forward and the reverse index of a relation serve all rules and all its atoms.
+e(a,c). There is one rule per atom. It takes the changes of the atom's relation and extends them by one variable at a
+time, with the values that occur in all atoms whose variables are then known. The only state is the indexes of the
+relations: the forward and the reverse index of a relation serve all rules and all of its atoms.
 
 The rules act as if one ran after the other, so changes of the same time are counted once: a rule sees the atoms before
-its own as of the end of the time, and the atoms after it as of the time before. Multiplicities are those of bags.
-Rules of a symmetric motif begin with equal steps, which are computed once.
+its own as of the end of the time, and the atoms after it as of the time before. The multiplicity of a match
+is the product of those of its rows. Rules of a symmetric motif begin with equal steps, which are computed once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 Version = Literal["old", "new"]
 
-MOST_ROWS = 1 << 62
+MAX_ROWS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def delta_query(atoms: Sequence[Atom], where: Sequence[Expr] = (), variant: Vari
         whole = with_projections(simple)
         found, *more = (_rule(whole, first, where, variant) for first in range(len(whole)))
         found = found.concat(*more)
-    return _at_most(found, MOST_ROWS)
+    return _at_most(found, MAX_ROWS)
 
 
 def extending(
@@ -108,7 +108,7 @@ def extending(
     _check_conditions(simple, where)
     check_types(simple)
     whole = [Atom(seeds, atoms[0].variables).simple(), *with_projections(simple)[1:]]
-    return _at_most(_rule(whole, 0, where, variant), MOST_ROWS)
+    return _at_most(_rule(whole, 0, where, variant), MAX_ROWS)
 
 
 def _check_conditions(atoms: Sequence[Atom], where: Sequence[Expr]) -> None:
@@ -210,7 +210,7 @@ def extended(rows: Collection, new: str, atoms: Sequence[tuple[Atom, Version]], 
         value = column_of.pop(new)
         row_keys, keys = tuple(column_of), tuple(column_of.values())
         indexes.append(IndexRead(atom.relation.node, row_keys, keys, value, version))
-        schema = replace(schema, rows=min(schema.rows * atom.relation.schema.rows, MOST_ROWS))
+        schema = replace(schema, rows=min(schema.rows * atom.relation.schema.rows, MAX_ROWS))
     if new not in rows.schema:
         field = Field(new, atoms[0][0].relation.schema[indexes[0].value])
         schema = Schema((*schema.fields, field), schema.rows)
@@ -251,7 +251,7 @@ def _columns(expr: object) -> set[str]:
 
 
 def _binary_joins(atoms: Sequence[Atom], where: Sequence[Expr]) -> Collection:
-    """Join whole collections, next the one that shares most variables with those already joined."""
+    """Join whole collections. The next one is that which shares the most variables with those joined before."""
     first, *left = atoms
     rows = _filtered(first.rows(), where, set())
     while left:

@@ -27,7 +27,7 @@ MAX_STAMPS = 1 << 28
 
 @dataclass(frozen=True)
 class RunStatistics:
-    """The cost of a run, of all workers. most: the most prefixes that each step held, at one worker."""
+    """The cost of a run on all workers. most: for each step the most prefixes that it held at one worker."""
 
     rounds: int
     proposals: int

@@ -18,7 +18,7 @@ def join(
     program: Program, arrangements: Sequence[Arrangement], conditions: Sequence[Term | None],
     columns: Mapping[str, tuple[int, Term]],
 ) -> Stream:  # fmt: skip
-    """Append the join of the left and the right arrangement, of which only rows that satisfy a condition take part.
+    """Append the join of the left and the right arrangement. conditions: the residual filter of each side.
 
     columns: for each column of the output the side that stores it, and the stored term.
     """

@@ -20,10 +20,10 @@ from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce, ReduceInpu
 from deltamark.dataflow.kernels.loops.trace import Trace, TraceRow
 from deltamark.dataflow.kernels.loops.worklist import Worklist
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.language.iteration import MOST_ITERATIONS, Closing
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.errors import WeightOverflow, negative_multiplicity, wide_weight
 from deltamark.dataflow.operators.groups.grouped_rows import COMPLEMENTED, reverse_order
+from deltamark.dataflow.plan.loops import MAX_ITERATIONS, Closing
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type, key_count
 from deltamark.errors import DeltamarkError
@@ -149,11 +149,11 @@ class LoopReduction:
         """Make the block of a reduction, whose input follows; see `append`. now: the cell of the epoch."""
         reserve, feedback, answer = program.memory.reserve, ChangeCells.of(program), ChangeCells.of(program)
         worklist = program.block(
-            Worklist, lists=reserve(MOST_ITERATIONS), nodes=reserve(UNBOUNDED_WORDS), heap=reserve(MOST_ITERATIONS + 2)
+            Worklist, lists=reserve(MAX_ITERATIONS), nodes=reserve(UNBOUNDED_WORDS), heap=reserve(MAX_ITERATIONS + 2)
         )
-        cycles = program.block(CycleDetector, digests=reserve(MOST_ITERATIONS + 2), min_iterations=MIN_CYCLE_ITERATIONS)
+        cycles = program.block(CycleDetector, digests=reserve(MAX_ITERATIONS + 2), min_iterations=MIN_CYCLE_ITERATIONS)
         block = program.block(
-            LoopReduce, worklist=worklist, cycles=cycles, min_weight=closing.least, max_iterations=MOST_ITERATIONS,
+            LoopReduce, worklist=worklist, cycles=cycles, min_weight=closing.least, max_iterations=MAX_ITERATIONS,
             min_summed_rows=MIN_SUMMED_ROWS, now=now, changed_keys=reserve(UNBOUNDED_WORDS),
             evaluated_keys=reserve(UNBOUNDED_WORDS), sorted_rows=reserve(UNBOUNDED_WORDS),
             sums=reserve(UNBOUNDED_WORDS), size=feedback.size, iteration=feedback.time, diff=feedback.diff,
@@ -210,14 +210,14 @@ class LoopReduction:
 
     def problem(self) -> DeltamarkError:
         reduce = LoopReduce(self.block)
-        remedy = "make what it keeps settle, as a least or a greatest value does"
+        remedy = "keep a value that converges, such as a smallest or a largest one"
         match reduce.error:
             case kernel.ENDLESS:
-                message = f"a loop goes on after {MOST_ITERATIONS} iterations"
+                message = f"a loop has not converged after {MAX_ITERATIONS} iterations"
                 return DeltamarkError(message, f"time {reduce.now}", remedy)
             case kernel.CYCLE:
                 actual = f"the same rows again after {reduce.error_value} iterations, time {reduce.now}"
-                return DeltamarkError("a loop goes round in a circle", actual, remedy)
+                return DeltamarkError("a loop does not converge", actual, remedy)
             case kernel.NEGATIVE_WEIGHT:
                 return negative_multiplicity(self._row(reduce), reduce.now)
         return wide_weight()

@@ -45,7 +45,7 @@ class Project(PlanNode):
 
     @cached_property
     def copied(self) -> Mapping[str, str]:
-        """The columns that are columns of the input unchanged, with their names there."""
+        """The columns that are copied from the input, with their names in the input."""
         return {name: term.value for name, term in self.columns if term.op == "column"}
 
 
@@ -248,7 +248,7 @@ class _IndexStep(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class Seek(_IndexStep):
-    """The rows, extended by the values of one index, or those of them whose value it has."""
+    """The rows, extended by the values of one index; rows that have the new column already are only looked up."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
-"""Terms: typed expressions over the columns of one collection, as filters, projections and sums hold them.
+"""Terms: typed expressions over the columns of one collection, as they occur in filters, projections and sums.
 
 Terms are interned, so equal ones are one object and compare by identity. The key is explicit (operation, type,
-arguments, tagged value), because Python's own equality holds 1, 1.0 and True for the same.
+arguments, tagged value), because 1, 1.0 and True are equal in Python.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TermOp = Literal[
     "member", "match", "substring", "when", "is_null", "coalesce", "passes",
 ]  # fmt: skip
 
-MOST_SHOWN = 40
+MAX_SHOWN = 40
 """Characters of a value in an explanation; a longer one is cut."""
 
 
@@ -99,7 +99,7 @@ def _rebuilt(op: TermOp, args: tuple[Term, ...], type_: Type, value: Any) -> Ter
 
 def _brief(value: object) -> str:
     text = repr(value) if not isinstance(value, str) else value
-    return text if len(text) < MOST_SHOWN else f"{text[: MOST_SHOWN - 4]}..."
+    return text if len(text) < MAX_SHOWN else f"{text[: MAX_SHOWN - 4]}..."
 
 
 def column(name: str, type_: Type) -> Term:
@@ -161,7 +161,7 @@ def product(left: Term, right: Term) -> Term:
 
 
 def shifted(of: Term, by: int) -> Term:
-    """Add a number of the last decimal place."""
+    """Add a number of units in the last decimal place."""
     scale = of.type.scale
     return Term.of("add", (of, number(by, scale)), integer(of.type.low + by, of.type.high + by, scale)) if by else of
 

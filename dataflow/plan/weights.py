@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltamark.dataflow.language.iteration import closing
+from deltamark.dataflow.plan.loops import closing
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,

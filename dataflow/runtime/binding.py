@@ -29,7 +29,7 @@ class InputBinding:
         self._live = 0
 
     def refresh(self) -> None:
-        """Look up again which columns are read."""
+        """Update the columns that are read, because plans were attached or retired."""
         self.names, schema = tuple(self._block.names), self._node.schema
         self.texts = [name for name in self.names if schema[name].kind == "text"]
         self.nullable = [name for name in self.texts if schema[name].nullable]
@@ -91,7 +91,7 @@ class InputBinding:
             arrays = {name: sizes[name] or pointers.sizes.get(name, 0) for name in pointers.columns if name in sizes}
             places = [(pointers.time, 8 * pointers.rows), (pointers.diff, 8 * pointers.rows)]
             places += [(pointers.columns[name], size) for name, size in arrays.items()]
-            self._lent = [Range(at, at + size, f"what is fed to {self._node.name}") for at, size in places]
+            self._lent = [Range(at, at + size, f"the batch of {self._node.name}") for at, size in places]
             REGISTRY.lend(self._lent)
 
     def _take_back(self) -> None:

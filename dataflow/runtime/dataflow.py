@@ -117,12 +117,12 @@ class Dataflow(Generic[ChangesT]):
         """Maintain one more plan from now on; return its answer as of the last time that was fed.
 
         The plan reads existing arrangements. If none contains the rows of an input, `history` must give those that are
-        live. Later feeds must have the columns that `inputs` names then.
+        live. Later feeds must have the columns that `inputs` lists after the call.
 
         since: a hold; return the answer as of its time, and the changes since. `history` is as of that time, too.
-        fuel: attach incrementally: return nothing yet; each later feed first does `fuel` pieces of work, of at most
-        4,096 rows each, and the one that completes it returns the answer and its changes since. Until then `pending`
-        is the name of the plan, and the arrays of fed batches must not change.
+        fuel: attach over the next feeds, and return an empty batch. Each feed first does `fuel` pieces of the work, of
+        at most 4,096 rows each; the feed that completes it returns the answer and its changes since this call. Until
+        then `pending` is the name of the plan, and the arrays of fed batches must not change.
 
         >>> with Dataflow({"all": sales.join(shops, on="shop")}) as dataflow:
         ...     dataflow.push({"sales": batch, "shops": cities})
@@ -184,7 +184,8 @@ class Dataflow(Generic[ChangesT]):
     def profile(self) -> None:
         """Measure each operator from now on; `explain` then shows the changes that it has emitted, and its time.
 
-        Feeds run one operator after another over all their rows, so feeds of a few thousand rows are the fastest.
+        Each operator runs over all rows of a feed before the next operator, so feeds of a few thousand rows are the
+        fastest.
         """
         self._profile = self._alone("profile").worker.profile()
 

@@ -1,4 +1,4 @@
-"""History: show the operators of a newly attached plan the rows that were live as of a time.
+"""History: feed the rows that were live at a time to the operators of a newly attached plan.
 
 The new operators have two kinds of sources: inputs, whose live rows are read from an arrangement or given by the user,
 and joins, whose pairs are read from the complete arrangements of both sides. One source after another emits its rows,
@@ -6,7 +6,7 @@ slice by slice, to the operators behind it; joins themselves do not run. All row
 
 If nothing is subtracted, the time may end after every slice: operators that emit at the end of a time then emit a few
 rows at a time. Otherwise each of them becomes a source too, which emits its rows after all sources before it. A loop
-always is such a source: it collects what enters, and runs once that is complete.
+is always such a source: it collects the rows that enter it, and runs once they are complete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.WATCH, Opcode.CONSOLIDATE)
 """Operators that emit at the end of a time."""
 
 BATCH_ROWS = 1 << 14
-"""Rows of an arrangement that one batch of history has. Not measured."""
+"""The most rows of an arrangement that are read as one batch. Not measured."""
 
 
 class HistoryLoad:
@@ -122,7 +122,7 @@ def _empty(join: Op) -> None:
 
 
 def _loop(ops: Sequence[Op], at: int) -> list[Op]:
-    """Return the operators of the loop that begins at a place."""
+    """Return the operators of the loop whose first operator is at an index."""
     return list(ops[at : at + 1 + IterateBlock(ops[at].block).length])
 
 

@@ -17,7 +17,7 @@ from deltamark.dataflow.runtime.worker import Worker
 from deltamark.errors import DeltamarkError, unknown
 
 MIN_FUEL = 2
-"""A replayed batch costs half the fuel, so one unit would pay for none."""
+"""The least fuel, in pieces of work: a replayed batch costs half of the fuel, which must be at least one piece."""
 
 History = Mapping[str, Iterable[Batch]]
 """The live rows of inputs as of a time."""
@@ -170,7 +170,7 @@ class LivePlans:
             raise
 
     def _refuse_unread(self, added: Added, time: int) -> None:
-        """Refuse a plan that reads inputs or columns which were not read by any plan at some time since a hold."""
+        """Refuse a plan that needs an input or a column that no plan read in some feed after a held time."""
         for fed in self._holds.fed:
             for name, columns in added.read.items():
                 lost = [column for column in columns if column not in fed.inputs.get(name, ())]

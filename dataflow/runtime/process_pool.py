@@ -156,7 +156,7 @@ class ProcessPool(Generic[MessageT]):
         raise DeltamarkError(
             f"worker {worker} of {self.workers} has died",
             f"process {self._children[worker].pid} was killed from outside",
-            "look for what killed it (the kernel does if memory runs out: see dmesg), and start again",
+            "find the cause (the kernel kills processes if memory runs out: see dmesg), and start again",
         )
 
     def _fork(self, worker: int, prepare: Callable[[int], None]) -> ForkedWorker:

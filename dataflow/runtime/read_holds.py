@@ -1,8 +1,8 @@
 """Read holds: while a logical time is held, plans can still be attached as of that time.
 
 A hold delays compaction. Fed batches are kept, and each arrangement keeps an update log: its compacted rows are those
-as of the oldest held time, and compacted rows and log together are those of now. When the oldest hold advances, updates
-up to its new time are compacted and forgotten.
+as of the oldest held time, and compacted rows and log together are the current rows. When the oldest hold advances,
+updates up to its new time are compacted and forgotten.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class UpdateLog:
 
     @contextmanager
     def replay(self, after: int, until: int) -> Iterator[None]:
-        """Let the arrangement's slices be the updates after one time, up to another, read through `input`."""
+        """Let `input` read the updates after one time, up to another, as slices of the arrangement."""
         first, block = self._block.first, InputBlock(self.input)
         block.rows, block.position = self._count(until), self._count(after)
         try:
@@ -147,10 +147,10 @@ class ReadHolds:
         self.active: list[Hold] = []
         self._logs: dict[int, UpdateLog] = {}
         self._flags: list[InternerBlock] = []
-        """Words of interners that are set so that numbers of rows keep their meaning."""
+        """The interners that must not reuse the ids of rows while a time is held."""
         self.fed: list[FedBatches] = []
         self.is_pinned = False
-        """Whether a backfill reads in pieces, so that nothing may be compacted."""
+        """Whether a backfill is under way, during which no update may be compacted."""
 
     def hold(self, time: int, arrangements: Iterable[SharedArrangement]) -> Hold:
         """Hold the last time that was fed, in some arrangements."""
@@ -171,7 +171,7 @@ class ReadHolds:
         """Return the log of an arrangement; refuse one that does not go back to a time."""
         log = self._logs.get(kept.arrangement.block)
         if log is None or log.since > since:
-            actual = f"what came after time {since}: {kept.key.node.operation} by {', '.join(kept.key.names)}"
+            actual = f"changes after time {since}: {kept.key.node.operation} by {', '.join(kept.key.names)}"
             remedy = "call hold() after the arrangement exists, or attach without since="
             raise DeltamarkError("updates that were not kept", actual, remedy)
         return log

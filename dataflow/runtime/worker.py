@@ -174,7 +174,7 @@ class Worker:
     def profile(self) -> Profile:
         """Run and measure one operator after another from now on."""
         profile = Profile(self.compiled)
-        self._run_loop = profile.run
+        self._run_schedule = profile.run
         self.take_whole_feeds()
         return profile
 

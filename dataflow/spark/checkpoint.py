@@ -18,7 +18,7 @@ from deltamark.sources import digest
 IDENTITY_FILE, CHECKPOINT, CHANGES = "identity.json", "checkpoint", "changes"
 
 RENAMING_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""The checkpoint manager that renames files by itself: on a local disk Spark's own starts a process for each file."""
+"""The checkpoint manager that renames files itself; on a local disk, Spark's default starts a process for each file."""
 
 
 def code_digest() -> str:

@@ -1,7 +1,7 @@
 """A dataflow as one Structured Streaming query: a chain of stages, each fed by the stage before and by its own source.
 
-The stages form a chain rather than a graph, because Spark computes a streaming frame once for each frame that uses it,
-and keeps its state as often.
+The stages form a chain rather than a graph, because Spark computes a streaming frame, and keeps a copy of its state,
+once for each frame that reads it.
 """
 
 from __future__ import annotations

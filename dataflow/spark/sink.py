@@ -1,4 +1,4 @@
-"""The changes of an answer as Parquet: stored as values that other programs can read, and read back as a batch.
+"""The changes of an answer as Parquet files, with values that other programs can read.
 
 Decimals, dates, words of codes and texts are stored as such, and missing values as NULL. Spark makes these values from
 the numbers of the engine.

@@ -22,10 +22,10 @@ MAX_VALUE_BYTES = 1 << 26
 """The size of one value in the state store; a larger entry is stored in parts. Not measured."""
 
 MIN_MERGED_ENTRIES = 8
-"""The entries of an edge that are merged if the merged entry may be smaller; not measured."""
+"""The number of entries of an edge from which they are merged, if the merged entry may be smaller; not measured."""
 
 MAX_ENTRIES = 1000
-"""The entries of an edge that are merged even if the merged entry is as large as they are; not measured."""
+"""The number of entries of an edge from which they are merged in any case; not measured."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def deaths() -> Iterator[None]:
         disconnected = interrupted or isinstance(cause, Py4JNetworkError | ConnectionError | EOFError)
         if not disconnected and ("PythonException" in repr(cause) or not re.search(DEAD, str(cause))):
             raise
-        remedy = "run the same command again, and look for what killed it (the kernel, if memory runs out: see dmesg)"
+        remedy = "find the cause (the kernel kills processes if memory runs out: see dmesg), and run the command again"
         reason = "a task was interrupted" if interrupted else _reason(str(cause) or repr(cause))
         raise DeltamarkError("a process of Spark has died", reason, remedy) from error
 

@@ -53,7 +53,7 @@ def data_request(args: argparse.Namespace) -> Wanted:
 
 def add_query(parser: argparse.ArgumentParser) -> None:
     """Add the query and its parameters."""
-    parser.add_argument("query", help=f"query, from {min(QUERIES)} to {max(QUERIES)}")
+    parser.add_argument("query", help=f"query from {min(QUERIES)} to {max(QUERIES)}, or the path of a file")
     add = parser.add_argument_group("query").add_argument
     text = "seed that draws the query's parameters from the specification's ranges (default: validation parameters)"
     add("--seed", type=whole(0, MAX_SEED), help=text)
@@ -69,7 +69,7 @@ def add_cell(parser: argparse.ArgumentParser) -> None:
     add("--logical", type=batch_size, default=1, metavar="L", help="rounds that share a logical time")
     add("--physical", type=physical, default="all", metavar="P", help="logical batches fed at once")
     add = parser.add_argument_group("engine").add_argument
-    add("--variant", default="", help="variant of the query's dataflow (default: the fastest)")
+    add("--variant", default="", help="variant of the query's dataflow (default: the first in its file)")
     add("--workers", type=worker_count, default=1, metavar="W", help="number of workers")
     add("--engine", default=DEFAULT, help=" or ".join(STREAM_ENGINES))
     text = "directory from which a query on Spark continues (default: no checkpoint is kept)"

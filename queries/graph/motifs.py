@@ -1,4 +1,4 @@
-"""Motifs by name. Edges are directed; a clique's go from earlier variables to later ones."""
+"""Motifs by name. Edges are directed; those of a clique go from earlier variables to later ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deltamark.queries.graph.pattern import Pattern, read
 
 
 def clique(size: int) -> Pattern:
-    """Return the motif of so many vertices, each with an edge to all later ones."""
+    """Return the motif of `size` vertices, each with an edge to all later ones."""
     return Pattern(tuple(("e", pair) for pair in combinations("abcdefghijklmnopqrstuvwxyz"[:size], 2)))
 
 
@@ -25,5 +25,5 @@ MOTIFS: Mapping[str, Pattern] = {
 
 
 def motif(words: str) -> Pattern:
-    """Return a motif by its name, or read it."""
+    """Return the motif of a name, or parse atoms and conditions."""
     return MOTIFS[words] if words in MOTIFS else read(words)

@@ -1,4 +1,4 @@
-"""Motifs in words: "e(a,b), e(b,c), e(a,c), a<b" is atoms, of a relation and its variables, and conditions."""
+"""Motifs as text: "e(a,b), e(b,c), e(a,c), a<b" lists atoms (a relation and its variables) and conditions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ITEM = re.compile(rf"\s*(?:({NAME})\s*\(([^()]*)\)|({NAME})\s*<\s*({NAME}))\s*(,
 class Pattern:
     """Atoms, each a relation and its variables, and pairs of variables of which the first must be smaller.
 
-    definitions: relations that have, as columns in the order of its variables, what another motif finds.
+    definitions: relations that hold the matches of another motif, with a column for each of its variables, in order.
     """
 
     atoms: tuple[tuple[str, tuple[str, ...]], ...]
@@ -35,21 +35,21 @@ class Pattern:
         return tuple(dict.fromkeys(each for _, variables in self.atoms for each in variables))
 
     def dataflow(self, relations: Mapping[str, Collection], variant: Variant = "least") -> Collection:
-        """Return what finds the motif in relations."""
+        """Return the matches of the motif in relations."""
         known = dict(relations)
         for name, each in self.definitions:
             known[name] = each.dataflow(known, variant)
         return delta_query(self.over(known), [col[small] < col[large] for small, large in self.smaller], variant)
 
     def over(self, relations: Mapping[str, Collection]) -> list[Atom]:
-        """Return the atoms over relations."""
+        """Return the atoms with relations in place of their names."""
         for name, _ in self.atoms:
             if name not in relations:
                 raise unknown("relation", name, relations)
         return [Atom(relations[name], variables) for name, variables in self.atoms]
 
     def sql(self, columns: Mapping[str, Sequence[str]], selected: str = "") -> str:
-        """Write it in SQL over tables with these columns. selected: what is selected (default the variables)."""
+        """Return the motif as SQL over tables with some columns. selected: the SELECT list (default: the variables)."""
         places: dict[str, list[str]] = {each: [] for each in self.variables}
         for number, (name, variables) in enumerate(self.atoms):
             for column, variable in zip(columns[name], variables, strict=True):
@@ -63,7 +63,7 @@ class Pattern:
 
 
 def read(text: str) -> Pattern:
-    """Read a motif."""
+    """Parse a motif."""
     atoms: list[tuple[str, tuple[str, ...]]] = []
     smaller: list[tuple[str, str]] = []
     at, comma = 0, ","

@@ -1,8 +1,8 @@
-"""Motifs by their triangles: a relation that holds these, and is kept, instead of the edges that they have.
+"""Motifs over triangles: atoms of a maintained relation of triangles replace the atoms of their edges.
 
-A 4-clique is tri(a,b,c), tri(a,b,d), tri(a,c,d). For an edge to count as often as it is there, and not once for each
-triangle that it is in, its first triangle counts it so, and the others take it from a relation that has each edge once.
-Where edges are there once anyway, that is the same relation, and there is one of triangles.
+A 4-clique is tri(a,b,c), tri(a,b,d), tri(a,c,d). The multiplicity of an edge must count once in a match, although
+several triangles may contain the edge. So the first of these triangles reads the edge from `edges`, and the others read
+it from `once`, which has each edge once. If no edge is repeated, both are one relation, and so are all triangles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SIDES = (("a", "b"), ("b", "c"), ("a", "c"))
 
 
 def by_triangles(pattern: Pattern, edges: str, once: str) -> Pattern:
-    """Write a motif by triangles of edges. once: the relation that has each of these edges once."""
+    """Rewrite a motif of edges as one of triangles. edges, once: the relations of the edges, and of each edge once."""
     left, atoms = list(pattern.atoms), []
     kinds: dict[str, Pattern] = {}
     for x, y, z in permutations(pattern.variables, 3):
@@ -30,5 +30,5 @@ def by_triangles(pattern: Pattern, edges: str, once: str) -> Pattern:
         kinds[kind] = Pattern(tuple(zip(names, SIDES, strict=True)))
         atoms.append((kind, (x, y, z)))
     if not atoms:
-        raise DeltamarkError("a motif without triangles", pattern, "find it by its edges")
+        raise DeltamarkError("a motif without triangles", pattern, "find it without triangles")
     return Pattern((*atoms, *left), pattern.smaller, tuple(kinds.items()))

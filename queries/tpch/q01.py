@@ -51,11 +51,11 @@ q01 = Query(SQL, order_by=("returnflag", "linestatus"), parameters={"days": Para
 
 @q01.variant
 def data(tpch: Tables, *, days: int) -> Collection:
-    """Keep the sums as data."""
+    """Maintain the sums."""
     return summed(shipped(tpch, days))
 
 
 @q01.changes(accumulate=summed)
 def diffs(tpch: Tables, *, days: int) -> Collection:
-    """Emit the terms of each line, for the reader to sum."""
+    """Emit the columns of each line, which the reader sums."""
     return shipped(tpch, days).select("returnflag", "linestatus", "quantity", "extendedprice", "discount", "tax")

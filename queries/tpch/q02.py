@@ -1,4 +1,4 @@
-"""Q2, minimum cost supplier: who in a region supplies each part of a size and metal at the lowest cost."""
+"""Q2, minimum cost supplier: the suppliers of a region with the lowest cost for each part of a size and metal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Q4, order priorities: the orders of a quarter of which some line came late, by priority."""
+"""Q4, order priorities: the number of orders of a quarter with a late line, by priority."""
 
 from __future__ import annotations
 

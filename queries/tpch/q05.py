@@ -1,4 +1,4 @@
-"""Q5, local supplier volume: the revenue of a year, by nation of a region, where customer and supplier share it."""
+"""Q5, local supplier volume: the revenue of a year within each nation of a region."""
 
 from __future__ import annotations
 

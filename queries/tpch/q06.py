@@ -1,4 +1,4 @@
-"""Q6, forecasting revenue change: what small discounts on small quantities of one year's lines amount to."""
+"""Q6, forecasting revenue change: the sum of the small discounts on the lines of a year with small quantities."""
 
 from __future__ import annotations
 

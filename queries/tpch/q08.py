@@ -1,4 +1,4 @@
-"""Q8, national market share: which share of a region's revenue from parts of a type goes to a nation, by year."""
+"""Q8, national market share: the share of a nation in a region's revenue from parts of a type, by year."""
 
 from __future__ import annotations
 

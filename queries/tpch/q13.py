@@ -1,4 +1,4 @@
-"""Q13, customer distribution: how many customers have how many orders, leaving out orders with certain comments."""
+"""Q13, customer distribution: the number of customers for each number of orders; some comments exclude orders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDER BY custdist DESC, c_count DESC
 """
 
 SPREAD = 1 << 31
-"""Keys so far apart are hashed, as those of any type would be."""
+"""The distance of keys in the variant `general-keys`: keys so far apart are hashed, as keys of other types are."""
 
 q13 = Query(
     SQL,
@@ -32,7 +32,7 @@ q13 = Query(
 
 
 def distribution(tpch: Tables, word1: str, word2: str, spread: int) -> Collection:
-    """Count customers and orders by the same key, side by side: that needs no outer join."""
+    """Count customers and orders by one key in one aggregate, which needs no outer join."""
     key = col.custkey * spread
     customers = tpch.customer.select(custkey=key, customers=1, orders=0)
     orders = tpch.orders.where(~col.comment.like(f"%{word1}%{word2}%")).select(custkey=key, customers=0, orders=1)

@@ -1,4 +1,4 @@
-"""Q14, promotion effect: which share of a month's revenue came from promoted parts, in percent."""
+"""Q14, promotion effect: the share of promoted parts in a month's revenue, in percent."""
 
 from __future__ import annotations
 

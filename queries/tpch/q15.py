@@ -1,4 +1,4 @@
-"""Q15, top supplier: who brought in the most revenue in a quarter."""
+"""Q15, top supplier: the supplier with the most revenue in a quarter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Q16, parts and suppliers: how many suppliers without complaints offer parts of which brand, type and size."""
+"""Q16, parts and suppliers: the number of suppliers without complaints for each brand, type and size of parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Q17, small-quantity-order revenue: what a year brings in by lines of less than a fifth of their part's average."""
+"""Q17, small-quantity-order revenue: the yearly revenue of lines below a fifth of their part's average quantity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Q19, discounted revenue: what parts of three brands brought in, each in its own containers, sizes and quantities."""
+"""Q19, discounted revenue: the revenue of parts of three brands, each with its own containers, sizes and quantities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Q20, potential part promotion: who in a nation has a stock of a color's part of over half of a year's sales."""
+"""Q20, potential part promotion: suppliers in a nation with a stock of a color's part above half of a year's sales."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Q21, suppliers who kept orders waiting: whose lines alone were late in finished orders of several suppliers."""
+"""Q21, suppliers who kept orders waiting: those whose lines alone were late in finished orders of several suppliers."""
 
 from __future__ import annotations
 

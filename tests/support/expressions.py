@@ -8,8 +8,8 @@ from decimal import Decimal
 from support.choices import Choices
 from support.streams import LONG, NEW_YEAR
 
+from deltamark.dataflow.language.binder import EPOCH, bind
 from deltamark.dataflow.language.expr import Expr, col, when
-from deltamark.dataflow.plan.binder import EPOCH, bind
 from deltamark.dataflow.types import Field, Schema
 from deltamark.errors import DeltamarkError
 

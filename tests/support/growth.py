@@ -23,9 +23,9 @@ from support.streams import (
 from support.thresholds import above, below
 
 from deltamark.dataflow.explain.describe import describe
+from deltamark.dataflow.language.binder import bind
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import RatioExpr, SumExpr, col, count
-from deltamark.dataflow.plan.binder import bind
 from deltamark.dataflow.plan.nodes import Input, Join, Node, walk
 from deltamark.dataflow.types import Field, Schema, Type
 

@@ -14,8 +14,8 @@ from functools import cache
 from support.choices import Choices
 from support.reference import Row, Update
 
+from deltamark.dataflow.language.binder import EPOCH
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.binder import EPOCH
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.types import LARGEST, NULL, SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
 

@@ -17,7 +17,7 @@ LANES = 8
 
 @instruction
 def matches(_typing: object, a: types.Type, b: types.Type) -> Generated:
-    """Return a bit for each of the first eight numbers of `a`: is it among the first eight of `b`?"""
+    """Return eight bits: bit i is set if number i of `a` is among the first eight numbers of `b`."""
 
     def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
         lanes = ir.VectorType(ir.IntType(32), LANES)

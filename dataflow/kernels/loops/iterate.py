@@ -32,13 +32,13 @@ class IterateBlock(Operator):
     max_rows: int
     """The number of rows that go through the body together."""
     length: int = 0
-    """The number of operators behind this one up to the `Repeat` that ends the loop."""
+    """The number of operators behind this one up to the `RepeatBlock` that ends the loop."""
     source_count: int
     sources: Array
-    """The addresses of `LoopSource`s."""
+    """The addresses of `LoopSourceBlock`s."""
     join_count: int
     joins: Array
-    """The addresses of `LoopJoin`s, the last one first."""
+    """The addresses of `LoopJoinBlock`s, the last one first."""
     reduce: LoopReduce
     phase: int = RESTING
     sender: int = 0
@@ -51,7 +51,7 @@ class RepeatBlock(Operator):
     """The last operator of a loop."""
 
     length: int
-    """As in `Iterate`."""
+    """As in `IterateBlock`."""
 
 
 class LoopSourceBlock(Operator):

@@ -23,7 +23,7 @@ from deltamark.dataflow.kernels.loops.reduce_state import (
 from deltamark.dataflow.kernels.ordered.shell_sort import sort_records
 
 NEW, OLD = range(2)
-"""Which weight of a value: that of this epoch, or that before it."""
+"""The positions of the two weights of a value: in this epoch, and before it."""
 
 MAX_ZEROS = 8
 """The number of zero sums that a search passes before all of them are removed. Not measured."""

@@ -24,7 +24,7 @@ NEEDS_ROOM = 1
 """Status: the table must grow first, and nothing was done."""
 
 TABLE_AHEAD, TEXT_AHEAD = 16, 8
-"""How many rows ahead an entry of the table and the address of a text are prefetched. Not measured."""
+"""The number of rows by which entries of the table, and addresses of texts, are prefetched ahead. Not measured."""
 
 
 class TextPool(Block):

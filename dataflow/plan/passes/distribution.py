@@ -12,7 +12,7 @@ class Distribution:
 
     sliced    each worker has a slice of each round, and its times follow those of the worker before
     anywhere  equal rows may be at different workers
-    scanned   as sliced; `by` names the aggregate, since the times of others follow other slices
+    scanned   ordered over the workers as `sliced`, but divided at times that are peculiar to the aggregate `by`
     owned     at the worker that owns the values of the columns `by`; with `low`, those of the one column in `by` from
               `low` up are owned in blocks
     first     at the first worker

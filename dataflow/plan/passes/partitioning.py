@@ -1,4 +1,4 @@
-"""Partitioning: the third pass distributes the rows of each node over the workers, and finds the exchanges for that.
+"""Partitioning: the fourth pass chooses the distribution of the rows of each node over the workers, and the exchanges.
 
 Operators with state need all rows of a key, or all copies of a row, at one worker. Rows that are already partitioned by
 some of those columns stay where they are. With one worker nothing moves. The pass takes `Pruned` and a number of
@@ -50,7 +50,7 @@ Columns = Mapping[Node, Iterable[str]]
 """The required columns of each node, which are all that its rows consist of."""
 
 MAX_REPLICATED_GROUPS = 4096
-"""The groups of an aggregate that every worker may have a copy of; not measured."""
+"""The most groups of an aggregate whose state every worker has a copy of; not measured."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _in_blocks(type_: Type) -> bool:
 
 
 def _gather(distribution: Distribution, names: Sequence[str], types: Sequence[Type]) -> OperatorDistribution:
-    """Bring the rows of equal values in some columns together; without columns, all rows."""
+    """Bring rows with equal values in some columns to one worker; without columns, all rows."""
     if distribution == FIRST or (distribution.kind == "owned" and set(distribution.by) <= set(names)):
         return OperatorDistribution((None,), distribution)
     exchange = _to_owner(names, types)
@@ -175,7 +175,7 @@ def _renamed(distribution: Distribution, node: Project) -> Distribution:
 def _concat(node: Concat, inputs: Sequence[Distribution], names: set[str]) -> OperatorDistribution:
     """Move the parts to the rows of one of them, if these are settled by columns that all parts have.
 
-    It is the last such part: an antijoin subtracts the result of a join, for which its rows were moved before.
+    The last such part is chosen: in an antijoin it is the result of a join, whose rows have been moved already.
     """
     if len(set(inputs)) == 1 and inputs[0].kind != "scanned":
         return OperatorDistribution((None,) * len(inputs), inputs[0])

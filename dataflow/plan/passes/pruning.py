@@ -1,4 +1,4 @@
-"""Pruning: the first pass finds the columns of each node that the plans above it require.
+"""Pruning: the second pass finds the columns of each node that the plans above it require.
 
 It takes plans by name and returns them as `Pruned`. Each node is visited once, from the roots down. The cost is linear
 in the number of nodes and columns, except for the row estimates of joins whose keys are required.
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from deltamark.dataflow.language.iteration import inside
 from deltamark.dataflow.plan.cardinality import expected_rows
+from deltamark.dataflow.plan.loops import inside
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,
@@ -39,7 +39,7 @@ Requirement = tuple[Node, Iterable[str]]
 """A node, and the columns of it that are required."""
 
 JoinReads = Callable[[Join, int, Sequence[str]], Requirement | None]
-"""What a join requires of one side (0: left, 1: right), given the columns that it needs there besides the keys."""
+"""Finds the requirement of a join on one side (0: left, 1: right), given the columns besides the keys."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Sharing: the second pass finds the arrangements that joins read, and which of them can be one.
+"""Sharing: the third pass finds the arrangements that joins read, and which of them can be one.
 
 Arrangements of the same rows by the same key can be one, whatever their filters: it has all rows, with a bitmap per row
 that says which of the filters the row passes, and each join applies its filter as it reads (a residual filter). One
-arrangement replaces several where it is smaller, even if each row that a join then looks at in vain counts as a word.
+arrangement replaces several where it is smaller, even if each row that a join then reads in vain is counted as a word.
 
 The pass takes `Pruned` and returns `Shared`. It prunes the plans once more, because a join that reads an existing
 arrangement, or one below a filter, requires other nodes. Its cost is that of pruning, and for each arrangement with f
@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from deltamark.dataflow.builder.key_ids import is_direct
 from deltamark.dataflow.plan.cardinality import expected_rows, selectivity
+from deltamark.dataflow.plan.direct_keys import is_direct
 from deltamark.dataflow.plan.nodes import INDEX_READERS, Filter, Join, Node, Project
 from deltamark.dataflow.plan.passes.distribution import Exchange
 from deltamark.dataflow.plan.passes.look_through import JoinInput, look_through
@@ -83,7 +83,7 @@ class ArrangementDemand:
 class Choice:
     """The alternatives for arrangements of a node by the same keys: one for all filters, or one for each.
 
-    apart: the number of different filters, with the absence of one; filters: the chosen residual ones.
+    apart: the number of different filters, counting the absence of a filter as one; filters: the chosen residual ones.
     """
 
     node: Node

@@ -47,7 +47,7 @@ def _visiting(node: Extend) -> Node:
 
 
 def _rows_with_least(measured: Node, counts: Sequence[str], proposer: int, schema: Schema) -> Node:
-    """Select the rows for which an index has the fewest values, or is the first of those that have."""
+    """Select the rows for which an index has the fewest values, and no earlier index has as few."""
     rows, least = Collection(measured), col[counts[proposer]]
     for other in counts[:proposer]:
         rows = rows.where(least < col[other])

@@ -58,10 +58,10 @@ from deltamark.dataflow.types import Field, Schema
 from deltamark.errors import DeltamarkError
 
 MAX_REPLICATED_ROWS = 1 << 18
-"""The rows of an input that is replicated to every shard, at most; not measured."""
+"""The most rows of an input that is replicated to every shard; not measured."""
 
 MIN_REPLICATED_SHARE = 8
-"""The rows of the largest input, divided by those of all copies of a replicated input, at least; not measured."""
+"""The least ratio of the rows of the largest input to the rows of all copies of a replicated input; not measured."""
 
 
 def plan_stages(collection: Collection, shards: int) -> StagedPlan:

@@ -24,7 +24,7 @@ SUM = "sum\0"
 """The prefix of the names of columns that are only summed."""
 
 MAX_SOURCES = 4
-"""The stages that have a source at most, as Spark starts a process for each source; not measured.
+"""The most stages with a source of their own, because Spark starts a process for each source; not measured.
 
 Inputs of later stages enter the chain at the last of these stages and pass through the stages between.
 """

@@ -31,6 +31,14 @@ def explained() -> str:
         return worker.explain()
 
 
+def number(text: str, title: str, part: str) -> str:
+    """Return the number below a title in the only line of a part; numbers end where their title ends."""
+    titles, *lines = text.splitlines()
+    end = titles.index(title) + len(title)
+    (line,) = (line for line in lines if part in line)
+    return line[:end].split()[-1]
+
+
 def test_parts_are_numbered_from_the_answer_down():
     numbers = [int(line[:2]) for line in explained().splitlines()[1:] if line[:2].strip().isdigit()]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -42,7 +50,15 @@ def test_an_arrangement_that_two_joins_read_is_built_once():
 
 
 def test_the_rows_of_a_state_are_counted():
-    titles, *lines = explained().splitlines()
-    end = titles.index("rows kept") + len("rows kept")
-    (groups,) = (line for line in lines if "aggregate" in line)
-    assert groups[:end].split()[-1] == "2"
+    assert number(explained(), "rows kept", "aggregate") == "2"
+
+
+def test_a_profile_has_the_changes_of_each_operator_and_its_time():
+    with closing(Dataflow(sales.where(col.price < 50).count(by="shop"))) as worker:
+        worker.profile()
+        worker.feed({"sales": batch(shop=[1, 1, 2], price=[10, 60, 20])})
+        text = worker.explain()
+    assert number(text, "changes", "input sales") == "3"
+    assert number(text, "changes", "filter") == "2"
+    assert number(text, "changes", "aggregate") == "2"
+    assert " time " in text.splitlines()[0]

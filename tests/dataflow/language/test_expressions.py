@@ -19,9 +19,9 @@ from support.relations import items, limits, pairs, texts
 from support.streams import times_of
 from support.thresholds import above
 
+from deltamark.dataflow.language.binder import EPOCH, bind
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import Expr, col, count, when
-from deltamark.dataflow.plan.binder import EPOCH, bind
 from deltamark.dataflow.types import LARGEST, NULL, SHORT, code_type, date_type, integer, pack_short, unpack_short
 from deltamark.errors import DeltamarkError
 

@@ -23,8 +23,8 @@ from support.streams import inputs_of, times_of
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.language.iteration import MOST_ITERATIONS
 from deltamark.dataflow.operators.loop import LoopJoinState, LoopReduction
+from deltamark.dataflow.plan.loops import MAX_ITERATIONS
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
@@ -167,7 +167,7 @@ def test_explain_shows_the_body():
 
 def test_a_loop_that_does_not_end_is_an_error():
     counting = roots.select(n=col.node).iterate(lambda found: found.select(n=col.n + 1).distinct())
-    message = f"a loop goes on after {MOST_ITERATIONS} iterations: time 7"
+    message = f"a loop has not converged after {MAX_ITERATIONS} iterations: time 7"
     with closing(Dataflow(counting)) as worker, pytest.raises(DeltamarkError, match=message):
         worker.feed({"roots": arrays(roots.schema, [((0,), 7, 1)])})
 
@@ -262,7 +262,7 @@ def test_a_loop_that_goes_round_in_a_circle_is_an_error(name, others):
         settled = {"rows": arrays(rows.schema, [])}
         worker.feed(settled)
         updates = [((key, 0), 3, 1) for key in range(others + 1)]
-        message = f"a loop goes round in a circle: the same rows again after {most + 1} iterations, time 3"
+        message = f"a loop does not converge: the same rows again after {most + 1} iterations, time 3"
         with pytest.raises(DeltamarkError, match=message):
             worker.feed({"rows": arrays(rows.schema, updates)})
 
@@ -276,10 +276,8 @@ def test_what_was_never_there_is_named():
 texts = source("texts", {"node": NODES, "name": TEXT}, ROWS)
 wide = source("wide", {"a": integer(0, 2**40), "b": integer(0, 2**40)}, ROWS)
 REFUSED = {
-    "the body of a loop does not end in what it keeps: join": lambda: reach().iterate(
-        lambda it: it.join(nodes, "node")
-    ),
-    "the body of a loop does not end in what it keeps: extreme": lambda: begun.iterate(
+    "the body of a loop does not end in a reduction: join": lambda: reach().iterate(lambda it: it.join(nodes, "node")),
+    "the body of a loop does not end in a reduction: extreme": lambda: begun.iterate(
         lambda it: it.smallest("dist", by="node")
     ),
     "a loop whose body does not use its rows": lambda: roots.iterate(lambda _: nodes.distinct()),
@@ -294,7 +292,7 @@ REFUSED = {
     "a loop that begins with the rows of another": lambda: roots.iterate(lambda it: it.iterate(Collection.distinct)),
     "other columns after an iteration": lambda: begun.iterate(lambda it: it.select("node").distinct()),
     "a column of another type": lambda: texts.iterate(lambda it: it.select("node", name=col.node).distinct()),
-    "cannot go round a loop: name": lambda: texts.iterate(lambda it: it.concat(texts).distinct()),
+    "a column that a loop cannot keep: name": lambda: texts.iterate(lambda it: it.concat(texts).distinct()),
     "values may outgrow 64 bits in a loop: dist": lambda: begun.iterate(
         lambda it: it.select("node", dist=col.dist * 3 + 1).distinct()
     ),

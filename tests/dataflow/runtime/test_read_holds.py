@@ -22,7 +22,7 @@ from support.streams import inputs_of
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.language.iteration import free
+from deltamark.dataflow.plan.loops import free
 from deltamark.dataflow.plan.nodes import Input, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError

@@ -37,7 +37,7 @@ SCHEMES: Mapping[Algorithm, type[PartitioningScheme]] = {
 BATCH = 1000
 """Proposals of a shard per round. With w shards the bounds of BiGJoin-S hold from w * max(w, log(IN * MaxOut)) on."""
 
-MOST_SHARDS = 1 << 10
+MAX_SHARDS = 1 << 10
 
 
 class ShardedMotif:
@@ -72,8 +72,8 @@ class ShardedMotif:
         """Prepare a run."""
         if algorithm not in SCHEMES:
             raise unknown("algorithm", algorithm, SCHEMES)
-        if not 1 <= shards <= MOST_SHARDS or batch < 1:
-            next_step = f"give 1 to {MOST_SHARDS} shards, and batches of at least 1"
+        if not 1 <= shards <= MAX_SHARDS or batch < 1:
+            next_step = f"give 1 to {MAX_SHARDS} shards, and batches of at least 1"
             raise DeltamarkError("no such shards", f"{shards}, batches of {batch}", next_step)
         seed, *levels = [self._level(each) for each in self._plans]
         scheme = SCHEMES[algorithm](shards, len(levels))

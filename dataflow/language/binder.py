@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
+from deltamark.dataflow.language.constants import like, literal, one_of, word_comparison
 from deltamark.dataflow.language.expr import Expr, ExprOp
-from deltamark.dataflow.plan.constants import like, literal, one_of, word_comparison
 from deltamark.dataflow.plan.terms import Ratio, Term, aligned, column, number, product, rescaled
 from deltamark.dataflow.types import BOOL, EPOCH, SHORT, SHORT_BYTES, Schema, integer
 from deltamark.errors import DeltamarkError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support.in_turn import tasks_in_turn
+from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
@@ -53,7 +53,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with SF 0.01, and SF 0.001 in chunks so small that every relation but the least has several."""
     own = tmp_path_factory.getbasetemp()
     directory = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "data"
-    with tasks_in_turn():
+    with tasks_in_process():
         for sf, chunk_rows in (("0.01", 1 << 20), ("0.001", 64)):
             make_data(Wanted(directory, Decimal(sf), chunk_rows=chunk_rows), lambda *_: None)
     return directory

@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.tiny import tiny
+from support.harness.tiny_data import tiny
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.generate import part_count

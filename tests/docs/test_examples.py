@@ -12,7 +12,7 @@ from contextlib import closing
 import duckdb
 import numpy as np
 import pytest
-from support.explained import parts
+from support.engines.explanations import parts
 from support.manual import PAGES, Command, code, commands
 from support.paths import ROOT
 

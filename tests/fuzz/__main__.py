@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from math import inf
 
-from support.driving import at_once
+from support.engines.driving import at_once
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.types import integer

@@ -9,11 +9,11 @@ from functools import cache
 
 import duckdb
 import pyarrow as pa
-from support.choices import Choices
-from support.driving import added, between, feed
-from support.growth import degree, plan
-from support.reference import Row, Rows, answer, consolidated
-from support.streams import Streams, cut, inputs_of, streams_for, times_of
+from support.engines.driving import added, between, feed
+from support.random_plans.choices import Choices
+from support.random_plans.growth import degree, plan
+from support.random_plans.streams import Streams, cut, inputs_of, streams_for, times_of
+from support.reference.answers import Row, Rows, answer, consolidated
 
 from deltamark.dataflow.plan.nodes import Concat, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from support.choices import Seeded
+from support.random_plans.choices import Seeded
 
 from deltamark.dataflow.runtime.process_pool import end_with
 from fuzz.kinds import KINDS, Failure, kind_of, run

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from support.chain import Pieces
-from support.choices import Choices
-from support.driving import between, feed, shuffled, undone
-from support.growth import degree, plan
-from support.streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
+from support.engines.chain import Pieces
+from support.engines.driving import between, feed, shuffled, undone
+from support.random_plans.choices import Choices
+from support.random_plans.growth import degree, plan
+from support.random_plans.streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.nodes import NullRow, walk

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from support.driving import Engine, added, between, feed
-from support.growth import degree, described
-from support.reference import PlanError, Recomputed, Stream, minus
-from support.required import is_whole
-from support.streams import MANY_ROWS, Streams, inputs_of, times_of
+from support.engines.driving import Engine, added, between, feed
+from support.random_plans.growth import degree, described
+from support.random_plans.streams import MANY_ROWS, Streams, inputs_of, times_of
+from support.reference.answers import PlanError, Recomputed, Stream, minus
+from support.reference.required import is_whole
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.errors import DeltamarkError

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from support.choices import Choices
+from support.random_plans.choices import Choices
 
 from deltamark.errors import DeltamarkError
 from fuzz.against_duckdb import as_sql

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from support.choices import Recorded, Replayed, Seeded
+from support.random_plans.choices import Recorded, Replayed, Seeded
 
 from fuzz.children import Board, Child
 from fuzz.kinds import KINDS, Failure, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import numpy as np
-from support.explained import parts, readers
+from support.engines.explanations import parts, readers
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.kernel_blocks import Blocks
+from support.engines.kernel_blocks import Blocks
 
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.ordered import btree

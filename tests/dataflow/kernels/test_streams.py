@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from support.kernel_blocks import Blocks, Updates, random_slices
+from support.engines.kernel_blocks import Blocks, Updates, random_slices
 
 from deltamark.dataflow.kernels.arrangements.consolidate import NEEDS_ROOM, OVERFLOW, ConsolidateBlock, consolidate
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream, merge

@@ -10,14 +10,14 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.choices import Drawn
-from support.driving import at_once
-from support.expressions import condition, number
-from support.plans import cases
-from support.reference import answer, evaluate
-from support.relations import items, limits, pairs, texts
-from support.streams import times_of
-from support.thresholds import above
+from support.engines.driving import at_once
+from support.random_plans.choices import Drawn
+from support.random_plans.expressions import condition, number
+from support.random_plans.strategies import cases
+from support.random_plans.streams import times_of
+from support.reference.answers import answer, evaluate
+from support.written_plans.relations import items, limits, pairs, texts
+from support.written_plans.thresholds import above
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import Expr, col, count, when

@@ -6,7 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
-from support.relations import items, others, texts
+from support.written_plans.relations import items, others, texts
 
 from deltamark.dataflow.language.expr import col, count, when
 from deltamark.dataflow.types import code_type, integer

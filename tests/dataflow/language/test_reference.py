@@ -8,12 +8,12 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.growth import Case
-from support.plans import cases, streams_of
-from support.reference import NegativeError, TwoLimitsError, answer, changes, consolidated
-from support.relations import SQL, limits, pairs
-from support.streams import times_of
-from support.thresholds import above
+from support.random_plans.growth import Case
+from support.random_plans.strategies import cases, streams_of
+from support.random_plans.streams import times_of
+from support.reference.answers import NegativeError, TwoLimitsError, answer, changes, consolidated
+from support.written_plans.relations import SQL, limits, pairs
+from support.written_plans.thresholds import above
 
 from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.plan.nodes import Input, walk

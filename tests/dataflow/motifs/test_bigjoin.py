@@ -10,11 +10,11 @@ from math import prod
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays
-from support.motifs import MOTIFS, RELATIONS, motif
-from support.plans import rows
-from support.reference import answer
-from support.streams import inputs_of
+from support.engines.driving import arrays
+from support.random_plans.strategies import rows
+from support.random_plans.streams import inputs_of
+from support.reference.answers import answer
+from support.written_plans.motifs import MOTIFS, RELATIONS, motif
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays
-from support.explained import parts, readers
+from support.engines.driving import arrays
+from support.engines.explanations import parts, readers
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.chain import Chain, Pieces
-from support.driving import added, arrays, at_once, between, feed, maintained, stream_of, undone
-from support.explained import parts
-from support.growth import Case
-from support.late import fed, live
-from support.laws import check_cuts, check_order
-from support.motifs import MOTIFS, NODES, ROWS, e, motif
-from support.plans import cuts, streams_of
-from support.reference import changes
-from support.streams import times_of
+from support.engines.chain import Chain, Pieces
+from support.engines.driving import added, arrays, at_once, between, feed, maintained, stream_of, undone
+from support.engines.explanations import parts
+from support.engines.late import fed, live
+from support.engines.laws import check_cuts, check_order
+from support.random_plans.growth import Case
+from support.random_plans.strategies import cuts, streams_of
+from support.random_plans.streams import times_of
+from support.reference.answers import changes
+from support.written_plans.motifs import MOTIFS, NODES, ROWS, e, motif
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.kernels.program import ProgramBlock

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import added, between, feed, maintained
-from support.motifs import e
-from support.plans import cuts, rows, streams_of
-from support.reference import answer, changes
+from support.engines.driving import added, between, feed, maintained
+from support.random_plans.strategies import cuts, rows, streams_of
+from support.reference.answers import answer, changes
+from support.written_plans.motifs import e
 
 from deltamark.dataflow.plan.nodes import Threshold, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow

@@ -12,9 +12,8 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays, at_once, feed, maintained
-from support.growth import Case
-from support.laws import (
+from support.engines.driving import arrays, at_once, feed, maintained
+from support.engines.laws import (
     HUGE_KEY,
     OPERATORS,
     ROWS,
@@ -29,10 +28,11 @@ from support.laws import (
     others,
     with_one_key,
 )
-from support.plans import cases, cuts, streams_of
-from support.reference import Row, Update, changes
-from support.streams import inputs_of
-from support.thresholds import above, below
+from support.random_plans.growth import Case
+from support.random_plans.strategies import cases, cuts, streams_of
+from support.random_plans.streams import inputs_of
+from support.reference.answers import Row, Update, changes
+from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.driving import arrays, at_once, between, feed, maintained, stream_of
-from support.explained import parts, readers
-from support.late import check_late, cuts_of, fed
-from support.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation, long_stream
-from support.loop_laws import drawn, each_loop
-from support.loops import LOOPS, NODES, ROWS, begun, distances, edges, nodes, reach, roots, step
-from support.plans import cuts, streams_of
-from support.reference import changes
-from support.streams import inputs_of, times_of
+from support.engines.driving import arrays, at_once, between, feed, maintained, stream_of
+from support.engines.explanations import parts, readers
+from support.engines.late import check_late, cuts_of, fed
+from support.engines.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation, long_stream
+from support.random_plans.loop_laws import drawn, each_loop
+from support.random_plans.strategies import cuts, streams_of
+from support.random_plans.streams import inputs_of, times_of
+from support.reference.answers import changes
+from support.written_plans.loops import LOOPS, NODES, ROWS, begun, distances, edges, nodes, reach, roots, step
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col

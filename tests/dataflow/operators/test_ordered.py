@@ -10,8 +10,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from support.reference import changes
-from support.thresholds import above, below
+from support.reference.answers import changes
+from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.builder import program

@@ -12,11 +12,11 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from pyspark import cloudpickle
-from support.motifs import motif
 from support.paths import ROOT
-from support.plans import cases
-from support.relations import SQL, items, others, pairs, texts
-from support.thresholds import above, below
+from support.random_plans.strategies import cases
+from support.written_plans.motifs import motif
+from support.written_plans.relations import SQL, items, others, pairs, texts
+from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
@@ -82,7 +82,7 @@ def test_random_plans_have_a_node_for_each_digest(case):
 
 
 SCRIPT = """
-from support.relations import SQL
+from support.written_plans.relations import SQL
 print("\\n".join(each.node.digest.hex() for each, _ in SQL.values()))
 """
 

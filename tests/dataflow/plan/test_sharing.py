@@ -6,14 +6,14 @@ from contextlib import closing
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import between, stream_of
-from support.explained import parts
-from support.growth import Case
-from support.late import check_late, cuts_of, fed
-from support.laws import others, sold
-from support.plans import streams_of
-from support.reference import changes
-from support.streams import inputs_of, times_of
+from support.engines.driving import between, stream_of
+from support.engines.explanations import parts
+from support.engines.late import check_late, cuts_of, fed
+from support.engines.laws import others, sold
+from support.random_plans.growth import Case
+from support.random_plans.strategies import streams_of
+from support.random_plans.streams import inputs_of, times_of
+from support.reference.answers import changes
 
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.language.expr import col

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays, stream_of
-from support.explained import parts
-from support.growth import Case
-from support.late import check_late, cuts_of, fed, live
-from support.laws import OPERATORS, each_operator, items, others
-from support.plans import cases, streams_of
-from support.streams import inputs_of
-from support.thresholds import above
+from support.engines.driving import arrays, stream_of
+from support.engines.explanations import parts
+from support.engines.late import check_late, cuts_of, fed, live
+from support.engines.laws import OPERATORS, each_operator, items, others
+from support.random_plans.growth import Case
+from support.random_plans.strategies import cases, streams_of
+from support.random_plans.streams import inputs_of
+from support.written_plans.thresholds import above
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source

@@ -7,11 +7,11 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays, maintained, stream_of
-from support.explained import parts
-from support.laws import items, others
-from support.plans import cases
-from support.streams import inputs_of, times_of
+from support.engines.driving import arrays, maintained, stream_of
+from support.engines.explanations import parts
+from support.engines.laws import items, others
+from support.random_plans.strategies import cases
+from support.random_plans.streams import inputs_of, times_of
 
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.nodes import walk

@@ -10,15 +10,15 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import added, between, stream_of
-from support.growth import Case
-from support.late import fed, live
-from support.laws import OPERATORS, each_operator, items, others
-from support.loop_laws import drawn, each_loop
-from support.loops import LOOPS
-from support.plans import cases, cuts, streams_of
-from support.reference import answer, changes
-from support.streams import inputs_of
+from support.engines.driving import added, between, stream_of
+from support.engines.late import fed, live
+from support.engines.laws import OPERATORS, each_operator, items, others
+from support.random_plans.growth import Case
+from support.random_plans.loop_laws import drawn, each_loop
+from support.random_plans.strategies import cases, cuts, streams_of
+from support.random_plans.streams import inputs_of
+from support.reference.answers import answer, changes
+from support.written_plans.loops import LOOPS
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import added, arrays, between, feed, undone
-from support.explained import parts
-from support.laws import HUGE_KEY, OPERATORS, long_stream, with_one_key
+from support.engines.driving import added, arrays, between, feed, undone
+from support.engines.explanations import parts
+from support.engines.laws import HUGE_KEY, OPERATORS, long_stream, with_one_key
 from support.paths import ROOT
-from support.plans import cases, cuts
-from support.reference import changes
-from support.spread import SPREAD, left, right, spread_stream
-from support.streams import inputs_of, times_of
-from support.thresholds import below
+from support.random_plans.strategies import cases, cuts
+from support.random_plans.streams import inputs_of, times_of
+from support.reference.answers import changes
+from support.written_plans.spread import SPREAD, left, right, spread_stream
+from support.written_plans.thresholds import below
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source

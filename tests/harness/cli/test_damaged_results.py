@@ -6,8 +6,8 @@ import json
 import shutil
 
 import pytest
-from support.command_line import error_line
-from support.mutants import mutants, same
+from support.harness.command_line import error_line
+from support.harness.mutants import mutants, same
 from support.paths import ROOT
 
 from deltamark.harness.cli.main import main

@@ -13,9 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from support.command_line import error_line, harness
+from support.harness.command_line import error_line, harness
+from support.harness.tiny_data import tiny
 from support.paths import ROOT
-from support.tiny import tiny
 
 from deltamark.datagen.make import Wanted, make_data
 from deltamark.errors import DeltamarkError

@@ -18,8 +18,8 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import java_gateway
 from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
 from pyspark.errors import PythonException
+from support.harness.tiny_data import tiny
 from support.paths import ROOT
-from support.tiny import tiny
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.fake_sides import CELLS, fake_gate
+from support.harness.fake_sides import CELLS, fake_gate
 
 from deltamark.harness.compare.cells import QUERIES, WORKLOADS, motif_cells
 from deltamark.harness.compare.rule import CONFIRM_PAIRS, PEAK, QUANTITIES, SCREEN_PAIRS, STATE, TIME

@@ -18,8 +18,8 @@ from random import Random
 import msgspec
 import pytest
 from msgspec import structs
+from support.harness.processes import all_end
 from support.paths import ROOT
-from support.processes import all_end
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.harness.cli.main import main

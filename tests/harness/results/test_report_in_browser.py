@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from support import browser
-from support.report_records import REPORT
+from support.harness import browser
+from support.harness.report_records import REPORT
 
 from deltamark.harness.report.page import page
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from support.in_turn import draw
+from support.harness.local_tasks import draw
 
 from deltamark.datagen.graphs.generator import KINDS, graph
 from deltamark.datagen.graphs.make import directory_of

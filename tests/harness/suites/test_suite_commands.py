@@ -6,7 +6,7 @@ import re
 
 import pytest
 from msgspec.structs import replace
-from support.suite_records import (
+from support.harness.suite_records import (
     FIGURES,
     HEADER,
     MOTIFS,

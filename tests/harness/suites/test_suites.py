@@ -7,7 +7,7 @@ import json
 import duckdb
 import pytest
 from msgspec.structs import replace
-from support.suite_records import (
+from support.harness.suite_records import (
     FIGURES,
     MOTIFS,
     ORIGIN,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from support.choices import Choices
-from support.expressions import condition, fits, number
-from support.streams import (
+from support.random_plans.choices import Choices
+from support.random_plans.expressions import condition, fits, number
+from support.random_plans.streams import (
     MANY_ROWS,
     NULLABLE_TYPES,
     ROWS,
@@ -20,7 +20,7 @@ from support.streams import (
     inputs_of,
     streams_for,
 )
-from support.thresholds import above, below
+from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.explain.describe import describe
 from deltamark.dataflow.language.collection import Collection, source

@@ -6,10 +6,10 @@ from collections import Counter
 from contextlib import closing
 
 from hypothesis import strategies as st
-from support.driving import arrays, between, stream_of
-from support.growth import Case
-from support.reference import answer, changes
-from support.streams import Streams, inputs_of, times_of
+from support.engines.driving import arrays, between, stream_of
+from support.random_plans.growth import Case
+from support.random_plans.streams import Streams, inputs_of, times_of
+from support.reference.answers import answer, changes
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection

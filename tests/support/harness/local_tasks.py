@@ -14,7 +14,7 @@ from deltamark.datagen.spark.session import run_task
 
 
 @contextmanager
-def tasks_in_turn():
+def tasks_in_process():
     with ExitStack() as patches:
         for module in (make, make_graph):
             patches.enter_context(patch.object(module, "session", lambda *_: nullcontext(Mock())))
@@ -25,7 +25,7 @@ def tasks_in_turn():
 
 def draw(data: Path, names: Iterable[str]) -> None:
     """Make graphs in a directory."""
-    with tasks_in_turn():
+    with tasks_in_process():
         for name in names:
             make_graph.make_graph(data, graph(name), "", lambda *_: None)
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from support.choices import Choices
-from support.reference import Row, Update
+from support.random_plans.choices import Choices
+from support.reference.answers import Row, Update
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.binder import EPOCH

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from support.thresholds import above, below
+from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count, when

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-from support.choices import Choices
-from support.streams import LONG, NEW_YEAR
+from support.random_plans.choices import Choices
+from support.random_plans.streams import LONG, NEW_YEAR
 
 from deltamark.dataflow.language.expr import Expr, col, when
 from deltamark.dataflow.plan.binder import EPOCH, bind

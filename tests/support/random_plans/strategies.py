@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
-from support.choices import Drawn
-from support.growth import Case, case
-from support.reference import Row
-from support.streams import Streams, cut, inputs_of, row, streams_for, times_of
+from support.random_plans.choices import Drawn
+from support.random_plans.growth import Case, case
+from support.random_plans.streams import Streams, cut, inputs_of, row, streams_for, times_of
+from support.reference.answers import Row
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.types import Schema

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-from support.streams import inputs_of
+from support.random_plans.streams import inputs_of
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.spark.ingest.stage_zero import StageZero

@@ -7,11 +7,11 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
-from support.driving import added, at_once, between, feed, maintained, shuffled, undone
-from support.growth import Case
-from support.reference import Update, answer, changes
-from support.streams import times_of
-from support.thresholds import above, below
+from support.engines.driving import added, at_once, between, feed, maintained, shuffled, undone
+from support.random_plans.growth import Case
+from support.random_plans.streams import times_of
+from support.reference.answers import Update, answer, changes
+from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col, count, when

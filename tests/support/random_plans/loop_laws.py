@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import strategies as st
-from support.growth import Case
-from support.loops import LOOPS
-from support.plans import streams_of
+from support.random_plans.growth import Case
+from support.random_plans.strategies import streams_of
+from support.written_plans.loops import LOOPS
 
 each_loop = pytest.mark.parametrize("name", LOOPS)
 

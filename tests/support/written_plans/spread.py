@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from support.thresholds import above
+from support.written_plans.thresholds import above
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count

@@ -13,7 +13,8 @@ from support.engines.driving import added, between, feed
 from support.random_plans.choices import Choices
 from support.random_plans.growth import degree, plan
 from support.random_plans.streams import Streams, cut, inputs_of, streams_for, times_of
-from support.reference.answers import Row, Rows, answer, consolidated
+from support.reference.answers import answer
+from support.reference.rows import Row, Rows, consolidated
 
 from deltamark.dataflow.plan.nodes import Concat, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from support.engines.driving import Engine, added, between, feed
-from support.random_plans.growth import degree, described
+from support.random_plans.case import described
+from support.random_plans.growth import degree
 from support.random_plans.streams import MANY_ROWS, Streams, inputs_of, times_of
-from support.reference.answers import PlanError, Recomputed, Stream, minus
+from support.reference.answers import Recomputed
+from support.reference.errors import PlanError
 from support.reference.required import is_whole
+from support.reference.rows import Stream, minus
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.errors import DeltamarkError

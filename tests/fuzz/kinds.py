@@ -14,7 +14,7 @@ from fuzz.against_duckdb import as_sql
 from fuzz.engines import in_stages, on_one_worker, on_workers
 from fuzz.example import Example, WrongError
 from fuzz.iterated import loop
-from fuzz.together import script
+from fuzz.together.script import script
 
 
 @dataclass(frozen=True)

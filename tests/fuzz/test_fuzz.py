@@ -13,7 +13,7 @@ import time
 import pytest
 from support.paths import ROOT
 from support.random_plans.choices import Replayed, Seeded
-from support.reference import answers
+from support.reference import operators
 
 from deltamark.dataflow.plan.nodes import Threshold
 from deltamark.dataflow.runtime.worker import Worker
@@ -77,7 +77,7 @@ def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
 
 
 def test_a_reference_that_lies_is_found(monkeypatch):
-    monkeypatch.setitem(answers.OPERATORS, Threshold, lambda _, __, rows: rows)
+    monkeypatch.setitem(operators.OPERATORS, Threshold, lambda _, __, rows: rows)
     found, said = explored("worker", 1, 60)
     assert found.failures
     assert "threshold" in said.split("made smaller")[1]

@@ -15,7 +15,8 @@ from support.random_plans.choices import Drawn
 from support.random_plans.expressions import condition, number
 from support.random_plans.strategies import cases
 from support.random_plans.streams import times_of
-from support.reference.answers import answer, evaluate
+from support.reference.answers import answer
+from support.reference.terms import evaluate
 from support.written_plans.relations import items, limits, pairs, texts
 from support.written_plans.thresholds import above
 

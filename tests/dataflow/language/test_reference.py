@@ -8,10 +8,12 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.random_plans.growth import Case
+from support.random_plans.case import Case
 from support.random_plans.strategies import cases, streams_of
 from support.random_plans.streams import times_of
-from support.reference.answers import NegativeError, TwoLimitsError, answer, changes, consolidated
+from support.reference.answers import answer, changes
+from support.reference.errors import NegativeError, TwoLimitsError
+from support.reference.rows import consolidated
 from support.written_plans.relations import SQL, limits, pairs
 from support.written_plans.thresholds import above
 

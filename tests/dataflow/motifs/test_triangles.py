@@ -24,6 +24,7 @@ from deltamark.queries.graph.motifs import MOTIFS
 from deltamark.queries.graph.pattern import read
 from deltamark.queries.graph.triangles import by_triangles
 
+pytestmark = pytest.mark.usefixtures("small_slices")
 few = settings(max_examples=8)
 PATTERNS = {
     "triangle": MOTIFS["triangle"],
@@ -33,12 +34,6 @@ PATTERNS = {
     "edge-twice": read("e(a,b), e(b,c), e(a,b), e(a,c)"),
 }
 each_pattern = pytest.mark.parametrize("name", PATTERNS)
-
-
-@pytest.fixture(autouse=True)
-def small_slices(monkeypatch):
-    """Have times that are larger than a slice."""
-    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 3)
 
 
 def by(name: str, once: str = "once"):

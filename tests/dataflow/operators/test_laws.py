@@ -13,25 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.driving import arrays, at_once, feed, maintained
-from support.engines.laws import (
-    HUGE_KEY,
-    OPERATORS,
-    ROWS,
-    any_value,
-    check_cuts,
-    check_nothing_is_left,
-    check_order,
-    check_recomputation,
-    each_operator,
-    items,
-    long_stream,
-    others,
-    with_one_key,
-)
-from support.random_plans.growth import Case
+from support.engines.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation
+from support.random_plans.case import Case
+from support.random_plans.seeded_streams import any_value, long_stream, with_one_key
 from support.random_plans.strategies import cases, cuts, streams_of
 from support.random_plans.streams import inputs_of
-from support.reference.answers import Row, Update, changes
+from support.reference.answers import changes
+from support.reference.rows import Row, Update
+from support.written_plans.operators import HUGE_KEY, OPERATORS, ROWS, each_operator, items, others
 from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source

@@ -14,22 +14,20 @@ from hypothesis import strategies as st
 from support.engines.driving import arrays, at_once, between, feed, maintained, stream_of
 from support.engines.explanations import parts, readers
 from support.engines.late import check_late, cuts_of, fed
-from support.engines.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation, long_stream
+from support.engines.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation
 from support.random_plans.loop_laws import drawn, each_loop
+from support.random_plans.seeded_streams import long_stream
 from support.random_plans.strategies import cuts, streams_of
 from support.random_plans.streams import inputs_of, times_of
 from support.reference.answers import changes
-from support.written_plans.loops import LOOPS, NODES, ROWS, begun, distances, edges, nodes, reach, roots, step
+from support.written_plans.loops import LOOPS, ROWS, distances, edges, roots
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.language.iteration import MOST_ITERATIONS
 from deltamark.dataflow.operators.loop import LoopJoinState, LoopReduction
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.spark.planning.stage_planner import plan_stages
-from deltamark.dataflow.types import TEXT, integer
-from deltamark.errors import DeltamarkError
+from deltamark.dataflow.types import integer
 
 few = settings(max_examples=8)
 
@@ -165,13 +163,6 @@ def test_explain_shows_the_body():
     assert (loop, rows) == ("iterate loop 0", "rows of the loop 0")
 
 
-def test_a_loop_that_does_not_end_is_an_error():
-    counting = roots.select(n=col.node).iterate(lambda found: found.select(n=col.n + 1).distinct())
-    message = f"a loop goes on after {MOST_ITERATIONS} iterations: time 7"
-    with closing(Dataflow(counting)) as worker, pytest.raises(DeltamarkError, match=message):
-        worker.feed({"roots": arrays(roots.schema, [((0,), 7, 1)])})
-
-
 def test_a_long_path_is_walked():
     length = 3000
     places = integer(0, length)
@@ -239,82 +230,3 @@ def test_a_key_may_change_in_hundreds_of_iterations(which, seed):
             updates.append((row, time, diff))
     plan, streams = countdown(which, 100), {"tracks": updates}
     assert maintained(plan, streams, [[0], [1, 2], [3, 4, 5]]) == changes(plan.node, streams)
-
-
-CIRCLES = {
-    "there and back": (lambda row: row.select("key", at=1 - col.at), 1),
-    "round three": (
-        lambda row: row.where(col.at < 2).select("key", at=col.at + 1).concat(
-            row.where(col.at == 2).select("key", at=col.at - 2)
-        ),
-        2,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CIRCLES)
-@pytest.mark.parametrize("others", [0, 5])
-def test_a_loop_that_goes_round_in_a_circle_is_an_error(name, others):
-    body, most = CIRCLES[name]
-    rows = source("rows", {"key": integer(0, 9), "at": integer(0, most)}, 100)
-    circle = rows.iterate(lambda found: body(found).distinct())
-    with closing(Dataflow(circle)) as worker:
-        settled = {"rows": arrays(rows.schema, [])}
-        worker.feed(settled)
-        updates = [((key, 0), 3, 1) for key in range(others + 1)]
-        message = f"a loop goes round in a circle: the same rows again after {most + 1} iterations, time 3"
-        with pytest.raises(DeltamarkError, match=message):
-            worker.feed({"rows": arrays(rows.schema, updates)})
-
-
-def test_what_was_never_there_is_named():
-    message = "a negative multiplicity: node=3, dist=0 at time 2"
-    with closing(Dataflow(LOOPS["distances"])) as worker, pytest.raises(DeltamarkError, match=message):
-        worker.feed({"roots": arrays(roots.schema, [((3,), 2, -1)])})
-
-
-texts = source("texts", {"node": NODES, "name": TEXT}, ROWS)
-wide = source("wide", {"a": integer(0, 2**40), "b": integer(0, 2**40)}, ROWS)
-REFUSED = {
-    "the body of a loop does not end in what it keeps: join": lambda: reach().iterate(
-        lambda it: it.join(nodes, "node")
-    ),
-    "the body of a loop does not end in what it keeps: extreme": lambda: begun.iterate(
-        lambda it: it.smallest("dist", by="node")
-    ),
-    "a loop whose body does not use its rows": lambda: roots.iterate(lambda _: nodes.distinct()),
-    "both sides of a join change in a loop": lambda: roots.iterate(lambda it: it.join(it, on="node").distinct()),
-    "cannot be done inside a loop: threshold": lambda: roots.iterate(lambda it: nodes.semijoin(it, "node").distinct()),
-    "cannot be done inside a loop: aggregate": lambda: roots.iterate(
-        lambda it: it.count(by="node").select("node").distinct()
-    ),
-    "a loop inside a loop": lambda: roots.iterate(
-        lambda it: nodes.iterate(lambda other: other.concat(it).distinct()).concat(it).distinct()
-    ),
-    "a loop that begins with the rows of another": lambda: roots.iterate(lambda it: it.iterate(Collection.distinct)),
-    "other columns after an iteration": lambda: begun.iterate(lambda it: it.select("node").distinct()),
-    "a column of another type": lambda: texts.iterate(lambda it: it.select("node", name=col.node).distinct()),
-    "cannot go round a loop: name": lambda: texts.iterate(lambda it: it.concat(texts).distinct()),
-    "values may outgrow 64 bits in a loop: dist": lambda: begun.iterate(
-        lambda it: it.select("node", dist=col.dist * 3 + 1).distinct()
-    ),
-}
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_what_a_loop_cannot_do_is_said_when_it_is_written(message):
-    with pytest.raises(DeltamarkError, match=message):
-        REFUSED[message]()
-
-
-def test_what_a_loop_cannot_do_is_said_when_it_is_compiled():
-    leaked: list[Collection] = []
-    roots.iterate(lambda it: leaked.append(it) or step(it).concat(roots).distinct())
-    with pytest.raises(DeltamarkError, match="rows of a loop outside of it"):
-        Dataflow(leaked[-1])
-    with pytest.raises(DeltamarkError, match="a key of a loop does not fit in 62 bits: a, b"):
-        Dataflow(wide.iterate(lambda it: it.concat(wide).distinct()))
-    with pytest.raises(DeltamarkError, match="a loop runs on one worker"):
-        Dataflow(reach(), workers=2)
-    with pytest.raises(DeltamarkError, match="a loop cannot run on Spark"):
-        plan_stages(reach(), 2)

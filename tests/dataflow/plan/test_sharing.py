@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from support.engines.driving import between, stream_of
 from support.engines.explanations import parts
 from support.engines.late import check_late, cuts_of, fed
-from support.engines.laws import others, sold
-from support.random_plans.growth import Case
+from support.random_plans.case import Case
 from support.random_plans.strategies import streams_of
 from support.random_plans.streams import inputs_of, times_of
 from support.reference.answers import changes
+from support.written_plans.operators import others, sold
 
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.language.expr import col

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from support.engines.driving import arrays, stream_of
 from support.engines.explanations import parts
 from support.engines.late import check_late, cuts_of, fed, live
-from support.engines.laws import OPERATORS, each_operator, items, others
-from support.random_plans.growth import Case
+from support.random_plans.case import Case
 from support.random_plans.strategies import cases, streams_of
 from support.random_plans.streams import inputs_of
+from support.written_plans.operators import OPERATORS, each_operator, items, others
 from support.written_plans.thresholds import above
 
 from deltamark.dataflow.batch import Batch

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.driving import arrays, maintained, stream_of
 from support.engines.explanations import parts
-from support.engines.laws import items, others
 from support.random_plans.strategies import cases
 from support.random_plans.streams import inputs_of, times_of
+from support.written_plans.operators import items, others
 
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.nodes import walk

@@ -18,12 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.driving import added, arrays, between, feed, undone
 from support.engines.explanations import parts
-from support.engines.laws import HUGE_KEY, OPERATORS, long_stream, with_one_key
 from support.paths import ROOT
+from support.random_plans.seeded_streams import long_stream, spread_stream, with_one_key
 from support.random_plans.strategies import cases, cuts
 from support.random_plans.streams import inputs_of, times_of
 from support.reference.answers import changes
-from support.written_plans.spread import SPREAD, left, right, spread_stream
+from support.written_plans.operators import HUGE_KEY, OPERATORS
+from support.written_plans.spread import SPREAD, left, right
 from support.written_plans.thresholds import below
 
 from deltamark.dataflow.batch import Batch

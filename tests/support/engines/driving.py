@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 from support.random_plans.streams import Streams, inputs_of, times_of
-from support.reference.answers import Stream, Update
+from support.reference.rows import Stream, Update
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection

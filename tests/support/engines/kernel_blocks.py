@@ -20,8 +20,8 @@ class Blocks:
     def __init__(self) -> None:
         self.memory = Memory()
 
-    def room(self) -> int:
-        return self.memory.reserve(ROOM_WORDS)
+    def room(self, words: int = ROOM_WORDS) -> int:
+        return self.memory.reserve(words)
 
     def words(self, values: Sequence[int]) -> int:
         address = self.memory.reserve(max(len(values), 1))
@@ -44,11 +44,10 @@ class Blocks:
     def block(self, kind: type[Block], **fields: int):
         return kind(self.words(kind.words(**fields)))
 
-    def keys(self, *, hashed: bool, low: int = 0, high: int = 1 << 10) -> KeyMap:
-        """Return an empty map with room for hundreds of keys."""
+    def keys(self, *, hashed: bool, low: int = 0, high: int = 1 << 10, mask: int = 2047) -> KeyMap:
+        """Return an empty map, with room for hundreds of keys unless the mask is smaller."""
         if not hashed:
             return self.block(KeyMap, hashed=0, low=low, high=high)
-        mask = 2047
         return self.block(
             KeyMap, hashed=1, low=low, high=high, mask=mask, table=self.memory.reserve(2 * mask + 2), free=self.room(),
             keys=self.room(),

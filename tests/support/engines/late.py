@@ -7,7 +7,7 @@ from contextlib import closing
 
 from hypothesis import strategies as st
 from support.engines.driving import arrays, between, stream_of
-from support.random_plans.growth import Case
+from support.random_plans.case import Case
 from support.random_plans.streams import Streams, inputs_of, times_of
 from support.reference.answers import answer, changes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import strategies as st
-from support.random_plans.growth import Case
+from support.random_plans.case import Case
 from support.random_plans.strategies import streams_of
 from support.written_plans.loops import LOOPS
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from support.random_plans.case import Case
 from support.random_plans.choices import Drawn
-from support.random_plans.growth import Case, case
+from support.random_plans.growth import case
 from support.random_plans.streams import Streams, cut, inputs_of, row, streams_for, times_of
-from support.reference.answers import Row
+from support.reference.rows import Row
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.types import Schema

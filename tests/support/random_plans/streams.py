@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from support.random_plans.choices import Choices
-from support.reference.answers import Row, Update
+from support.reference.rows import Row, Update
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.binder import EPOCH

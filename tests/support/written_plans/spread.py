@@ -1,8 +1,6 @@
-"""Streams whose keys are spread over all workers."""
+"""Plans over keys that are spread over all workers."""
 
 from __future__ import annotations
-
-import random
 
 from support.written_plans.thresholds import above
 
@@ -37,18 +35,3 @@ SPREAD = {
     "sum-beside-its-input": left.count(by="value").concat(left.select("value", count=col.value)),
     "top": left.join(right, on="id").top(3, ["-amount"]),
 }
-
-
-def spread_stream(seed, times):
-    """Insert and delete rows of a dozen keys that lie far apart or side by side, within the bounds of both sides."""
-    order = random.Random(seed)
-    keys = [5, 6, 20, 21, 22, 53, 1000, 1016, 1032, 5000, 77_777, 1 << 18]
-    live, updates, time = [], [], 0
-    for _ in range(times):
-        time += order.choice([0, 0, 1, 1, 2])
-        if live and order.random() < 0.4:
-            updates.append((live.pop(order.randrange(len(live))), time, -1))
-        else:
-            live.append((order.choice(keys), order.randint(0, 9)))
-            updates.append((live[-1], time, 1))
-    return updates

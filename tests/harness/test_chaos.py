@@ -1,4 +1,4 @@
-"""Kills at random moments, of which `make chaos` does more. A failure names its strike."""
+"""Kills at random moments; `make chaos` does more of them. A failure names its strike."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ CELLS = ("QUERIES=q06", "PHYSICAL=1000", "WORKERS=1,2", "ENGINES=embedded", "RUN
 
 
 def in_child(work, seconds):
-    """Do work in a child of this process, which is killed after some seconds; return whether it was."""
+    """Do work in a child of this process, which is killed after some seconds; return whether it was killed."""
     child = os.fork()
     if child == 0:
         try:

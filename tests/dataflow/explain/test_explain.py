@@ -1,4 +1,4 @@
-"""Explanations of a plan: a tree of operators, in which shared arrangements stand once, with the rows of states."""
+"""Explanations of a plan: a tree of operators, with each shared arrangement once, and the rows of states."""
 
 from __future__ import annotations
 

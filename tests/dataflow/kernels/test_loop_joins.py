@@ -101,7 +101,7 @@ def test_a_loop_join_is_the_join_of_both_totals(drawn, hashed, outer_hashed):
     st.lists(st.lists(st.tuples(st.integers(0, 4), keys, values), max_size=6), min_size=1, max_size=4),
     st.integers(1, 3),
 )
-def test_a_loop_whose_body_adds_nothing_keeps_the_least_of_what_enters(slices, max_rows):
+def test_a_loop_whose_body_adds_no_row_keeps_the_least_of_its_input(slices, max_rows):
     """Each slice has later times than the one before, and ends its last time."""
     blocks = Blocks()
     inputs, entered = Slice(blocks), Slice(blocks)

@@ -1,4 +1,4 @@
-"""Laws of motifs: delta queries change as the joins of whole collections do, at every time, in bags."""
+"""Laws of motifs: delta queries change as the joins of whole collections, as bags, at every time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_neither_cuts_nor_the_order_within_a_time_matter(name, data, seed):
 @each_motif
 @few
 @given(data=st.data())
-def test_what_has_gone_leaves_nothing(name, data):
+def test_deleted_rows_leave_no_state(name, data):
     case = drawn(data, name)
     with closing(Dataflow(case.collection)) as worker:
         times = times_of(case.streams)
@@ -116,7 +116,7 @@ def test_workers_that_have_indexes_by_key_make_the_changes_of_one(name, data):
 
 
 def graph(seed: int, nodes: int, batches: int, size: int) -> list[Batch]:
-    """Insert edges, some of them twice, and delete others, in batches of two times."""
+    """Return batches of two times that insert edges, some of them twice, and delete others."""
     order, live, found = random.Random(seed), [], []
     for batch in range(batches):
         updates = []
@@ -154,7 +154,7 @@ def test_triangles_after_every_batch_are_those_of_the_matrix(seed, variant, monk
 
 @few
 @given(data=st.data())
-def test_a_late_motif_says_what_it_would_have_said(data):
+def test_a_late_motif_has_its_changes_from_the_beginning(data):
     case = drawn(data, "triangle")
     times = times_of(case.streams)
     cut = data.draw(st.integers(min(1, len(times)), len(times)))
@@ -178,14 +178,14 @@ def test_a_late_motif_says_what_it_would_have_said(data):
 @pytest.mark.parametrize("variant", ["least", "fixed"])
 @few
 @given(data=st.data())
-def test_what_is_only_counted_counts_as_if_it_were_listed(name, variant, data):
+def test_the_count_of_a_motif_is_the_number_of_its_rows(name, variant, data):
     case = drawn(data, name, variant)
     by = data.draw(st.lists(st.sampled_from(case.collection.schema.names), unique=True, max_size=2))
     expected = changes(motif(name, "binary").count(by).node, case.streams)
     assert maintained(case.collection.count(by), case.streams, data.draw(cuts(case.streams))) == expected
 
 
-def test_counts_are_kept_of_what_is_found():
+def test_a_filter_applies_before_the_count():
     case = {"e": [((0, 1), 0, 2), ((1, 2), 0, 1), ((0, 2), 1, 3)]}
     found = at_once(motif("triangle").where(col.c > 1).count(by="a"), case)
     assert found == {(1, (0, 6)): 1}

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("small_slices")
 
 
 def test_a_hub_is_extended_by_the_few_values_of_others():
-    """All edges of a hub come at one time: the rule whose fixed proposer is the hub proposes their square."""
+    """All edges of a hub are inserted at one time: the rule whose fixed proposer is the hub proposes their square."""
     hub, degree = 5, 300
     hubs = [((hub, other), 0, 1) for other in range(10, 10 + degree)]
     edges = source("e", {"src": integer(0, 999), "dst": integer(0, 999)}, ROWS)
@@ -36,10 +36,10 @@ def test_a_hub_is_extended_by_the_few_values_of_others():
             worker.feed({"e": arrays(edges.schema, hubs)})
             proposals[variant] = statistics.proposals(worker)
     assert proposals["least"] <= 2 * degree
-    assert proposals["fixed"] >= degree * degree // 2  # half of them: what comes later is not proposed yet
+    assert proposals["fixed"] >= degree * degree // 2  # half of them: later edges are not proposed yet
 
 
-def test_who_has_fewest_proposes_and_no_edge_is_there_twice_where_shards_have_indexes_by_key():
+def test_shards_with_indexes_by_key_propose_few_values_and_store_each_edge_once():
     hub, degree, shards = 5, 300, 3
     hubs = [((hub, other), 0, 1) for other in range(10, 10 + degree)]
     edges = source("e", {"src": integer(0, 999), "dst": integer(0, 999)}, ROWS)
@@ -60,7 +60,7 @@ STEPS = {"triangle": 3, "4-clique": 9, "diamond": 8, "house": 19}
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_what_rules_have_in_common_is_found_once(name):
+def test_rules_share_their_common_steps(name):
     """Alone, the six rules of a 4-clique would take twelve steps, the eight of a house twenty-four."""
     assert sum(isinstance(node, Extend) for node in walk(motif(name).node)) == STEPS[name]
 
@@ -95,7 +95,7 @@ def test_a_weight_of_more_than_64_bits_is_an_error():
 
 
 def test_a_house_is_counted_by_its_triangles_and_two_lists():
-    """A triangle over whose side there are 30 roofs, and as many vertices that all three lead to."""
+    """A triangle has 30 roofs over one side, and its vertices have 30 common successors."""
     graph = [((0, 1), 0, 1), ((0, 2), 0, 1), ((1, 2), 0, 1)]
     graph += [((at, 10 + each), 1, 1) for each in range(30) for at in (1, 2)]
     graph += [((at, 50 + each), 1, 1) for each in range(30) for at in (0, 1, 2)]
@@ -121,7 +121,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("words", FAULTS)
-def test_what_is_no_motif_is_an_error(words):
+def test_an_invalid_motif_is_an_error(words):
     with pytest.raises(DeltamarkError, match=words.replace("no atoms", "without atoms")):
         FAULTS[words]()
 
@@ -134,6 +134,6 @@ def test_slices_become_smaller_while_they_make_too_many_rows(monkeypatch):
     with closing(Dataflow(path.aggregate(count=count(), ends=(col.a + col.c).sum()))) as worker:
         for each in ends:
             out = worker.feed({"e": arrays(edges.schema, each)})
-        assert 700 * 1400 + 700 in out.columns["count"].tolist()  # there and back, and back and there
+        assert 700 * 1400 + 700 in out.columns["count"].tolist()  # the paths to vertex 0 and on, in both orders
         schedule = worker._worker._schedule.block
         assert ProgramBlock(schedule).as_words.slice_rows < 4096

@@ -1,4 +1,4 @@
-"""Loops that do not settle, and bodies that no loop can have, are errors."""
+"""Loops that do not settle, and unsupported bodies, are errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_loop_that_goes_round_in_a_circle_is_an_error(name, others):
             worker.feed({"rows": arrays(rows.schema, updates)})
 
 
-def test_what_was_never_there_is_named():
+def test_a_negative_row_of_a_loop_is_named():
     message = "a negative multiplicity: node=3, dist=0 at time 2"
     with closing(Dataflow(LOOPS["distances"])) as worker, pytest.raises(DeltamarkError, match=message):
         worker.feed({"roots": arrays(roots.schema, [((3,), 2, -1)])})
@@ -85,12 +85,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_a_loop_cannot_do_is_said_when_it_is_written(message):
+def test_an_unsupported_body_is_an_error_when_it_is_written(message):
     with pytest.raises(DeltamarkError, match=message):
         REFUSED[message]()
 
 
-def test_what_a_loop_cannot_do_is_said_when_it_is_compiled():
+def test_an_unsupported_loop_is_an_error_when_it_is_compiled():
     leaked: list[Collection] = []
     roots.iterate(lambda it: leaked.append(it) or step(it).concat(roots).distinct())
     with pytest.raises(DeltamarkError, match="rows of a loop outside of it"):

@@ -1,4 +1,4 @@
-"""Laws of loops: their changes are those of recomputing each fixpoint, however fed, and late as from the start."""
+"""Laws of loops: their changes are those of the recomputed fixpoints, for any feeds, attached late or at the start."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_a_time_of_a_loop_may_be_longer_than_a_slice(name, data, rows):
         check_recomputation(case, data.draw(cuts(case.streams)))
 
 
-def test_a_slice_that_only_later_iterations_meet_is_met_once():
-    """The edge from 1 is in a slice of its own, in which no remembered row can meet it yet."""
+def test_a_slice_that_only_later_iterations_join_is_joined_once():
+    """The edge from 1 is in a slice of its own, in which no remembered row can join it yet."""
     plan = LOOPS["reach-by-a-way-that-opens-later"]
     streams = {"roots": [((0,), 0, 1)], "edges": [((0, 1, 0), 1, 1), ((1, 2, 2), 1, 1), ((1, 2, 2), 2, -1)]}
     with patch("deltamark.dataflow.builder.program.SLICE_ROWS", 1):
@@ -75,14 +75,14 @@ def test_a_loop_ignores_the_order_within_a_time(name, data, seed):
 @each_loop
 @few
 @given(data=st.data(), seed=st.integers(0, 99))
-def test_a_loop_forgets_what_has_gone(name, data, seed):
+def test_a_loop_keeps_no_deleted_row(name, data, seed):
     check_nothing_is_left(drawn(data, name), seed)
 
 
 @each_loop
 @few
 @given(data=st.data())
-def test_a_loop_says_late_what_it_says_from_the_beginning(name, data):
+def test_a_loop_attached_late_has_its_changes_from_the_beginning(name, data):
     case = drawn(data, name)
     others = {"index": LOOPS["reach"], "same": case.collection}
     residents = {each: others[each] for each in data.draw(st.sets(st.sampled_from(sorted(others))))}
@@ -106,8 +106,8 @@ def remembered(worker: Dataflow) -> list[int]:
 @pytest.mark.parametrize("name", ["distances", "components", "reach-by-two-steps"])
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_is_kept_follows_what_is_live(name, data):
-    """After many epochs a loop remembers what it would had it begun with what is there now."""
+def test_the_state_of_a_loop_follows_the_live_rows(name, data):
+    """After many epochs a loop keeps as many rows as one that begins with the live rows."""
     collection, streams = LOOPS[name], data.draw(streams_of(LOOPS[name]))
     live = {each: Counter() for each in streams}
     for each, stream in streams.items():
@@ -121,15 +121,15 @@ def test_what_is_kept_follows_what_is_live(name, data):
         assert remembered(old) == remembered(young)
 
 
-def test_a_cycle_that_is_cut_off_goes():
+def test_a_cycle_that_is_cut_off_leaves_the_answer():
     around = [((0, 1, 0), 0, 1), ((1, 2, 0), 0, 1), ((2, 3, 0), 0, 1), ((3, 1, 0), 0, 1)]
     streams = {"edges": [*around, ((0, 1, 0), 1, -1)], "roots": [((0,), 0, 1)]}
     found = at_once(LOOPS["distances"], streams)
     assert {row: diff for (time, row), diff in found.items() if time == 1} == {(1, 1): -1, (2, 2): -1, (3, 3): -1}
 
 
-def test_a_loop_uses_the_arrangement_that_is_there():
-    """It neither copies it nor goes through it: what it adds to what is kept does not depend on the other edges."""
+def test_a_loop_uses_an_existing_arrangement():
+    """The loop neither copies the arrangement nor scans it: the rows that it adds do not depend on the other edges."""
     index = roots.rename(at="node").join(edges.select("src", "dst", "cost"), on={"at": "src"})
     many = [((src, dst, 0), 0, 1) for src in range(3) for dst in range(3) for _ in range(500)]
     with closing(Dataflow({"index": index})) as together:
@@ -138,12 +138,12 @@ def test_a_loop_uses_the_arrangement_that_is_there():
         before = together.state_rows()
         late = together.attach("late", LOOPS["distances"])
         assert stream_of(LOOPS["distances"], late) == {(0, (4, 0)): 1, (0, (5, 1)): 1}
-        assert together.state_rows() - before == 4, "two nodes, remembered by the join and by what closes the loop"
+        assert together.state_rows() - before == 4, "two nodes, kept by the join and by the reduction"
         (shared,) = parts(together.explain(), "arrangement by src")
         assert readers(together.explain(), shared) == 2
 
 
-def test_what_a_loop_held_is_given_back():
+def test_retiring_a_loop_releases_its_state():
     index = roots.rename(at="node").join(edges, on={"at": "src"})
     with closing(Dataflow({"index": index})) as together:
         fed(together, inputs_of(LOOPS["distances"]), {"edges": [((0, 1, 1), 0, 1)], "roots": [((0,), 0, 1)]})
@@ -202,7 +202,7 @@ def test_a_loop_that_adds_up_its_keys_equals_its_recomputation(name, summed, dat
 
 
 def countdown(which: str, least: int) -> Collection:
-    """Move one value a key, step by step, to where it stays: it has a past at each iteration."""
+    """Return a loop that moves one value of each key by one step in each iteration, to a least value."""
     begin = tracks.select("key", "at")
 
     def body(found: Collection) -> Collection:

@@ -1,4 +1,4 @@
-"""Plan nodes are interned: equal plans are one object, in every process, and different ones never are."""
+"""Plan nodes are interned: equal plans are one object in every process, and different plans are different objects."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_the_nodes_of_motifs_follow_their_inputs(motif_name):
 
 
 def test_values_of_different_types_make_different_nodes():
-    """In Python 1, 1.0 and True are equal, and have one hash."""
+    """The values 1, 1.0 and True are equal in Python, and have one hash."""
     rows, kind = items.node, integer(0, 1)
     terms = [Term.of("literal", (), kind, value) for value in (1, 1.0, True)]
     nodes = [Project(rows, (("x", term),), schema=rows.schema) for term in terms]

@@ -1,4 +1,4 @@
-"""Rewritten plans have the changes of the plans that were written, and are taken only where that is certain."""
+"""Rewritten plans have the changes of the original plans."""
 
 from __future__ import annotations
 

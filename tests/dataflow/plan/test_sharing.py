@@ -41,7 +41,7 @@ def test_a_plan_that_shares_arrangements_has_the_changes_of_its_own(streams, dat
     times, cut = times_of(streams), data.draw(cuts_of(streams))
     schemas = inputs_of(everything)
     with closing(Dataflow(PLANS)) as together:
-        assert kept(together) == 3, "items, others, and those others that are distinct"
+        assert kept(together) == 3, "items, others, and the distinct others"
         found = [fed(together, schemas, between(streams, set(part))) for part in (times[:cut], times[cut:])]
     for name, plan in PLANS.items():
         added = {change: diff for each in found for change, diff in stream_of(plan, each[name]).items()}

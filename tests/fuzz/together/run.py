@@ -33,12 +33,12 @@ from fuzz.together.steps import (
 )
 
 NOT_KEPT = ("updates that were not kept", "columns that were not fed", "no arrangement has these rows")
-"""Errors of attaching as of a past time: whoever holds it has to have had all that is needed."""
+"""The errors of attaching as of a past time whose rows are not kept."""
 
 
 @dataclass
 class Live:
-    """A dataflow that is maintained: its plan, what it has said, and what it is expected to say."""
+    """A maintained plan, its changes so far, and its expected changes."""
 
     plan: Collection
     wanted: Stream
@@ -79,7 +79,7 @@ class Run:
             self.holds.pop(step.hold).release()
 
     def end(self) -> None:
-        """Let everything go: nothing may be left."""
+        """Release all holds and retire all plans; no row may be left."""
         self.drain()
         for hold in self.holds.values():
             hold.release()
@@ -92,7 +92,7 @@ class Run:
 
     def feed(self, times: Sequence[int]) -> None:
         if self.last < 0 and any(time == 0 for stream in self.streams.values() for _, time, _ in stream):
-            times = (0, *times)  # the first feed ends time 0, whatever is in it
+            times = (0, *times)  # the first feed ends time 0 even without rows
         times = [time for time in times if time > self.now]
         part = {name: [each for each in stream if each[1] in times] for name, stream in self.streams.items()}
         known = self.together.inputs
@@ -136,7 +136,7 @@ class Run:
         self.drain()
         if self.last < 0:
             self.feed(())
-        self.feed(())  # which gives back the texts that were handed out
+        self.feed(())  # releases the texts of the last output
         before = self.together.state_rows()
         self.attach(step)
         self.do(Retire(step.name))
@@ -167,7 +167,7 @@ class Run:
         self.together.attach(step.name, plan, history=self.history(self.now), fuel=step.fuel)
 
     def drain(self) -> None:
-        """Feed nothing until the dataflow is there that comes bit by bit."""
+        """Feed no rows until no plan is being attached."""
         for _ in range(10_000):
             if self.together.pending is None:
                 return
@@ -175,7 +175,7 @@ class Run:
         raise WrongError("a dataflow never comes", str(self.together.pending))
 
     def expect(self, step: Attach, last: int, now: int) -> None:
-        """Expect of a plan its answer as of `now`, at the time that was fed last, and its changes since."""
+        """Expect the answer of a plan as of `now`, at the last fed time, and its changes since."""
         plan = self.plans[step.plan]
         wanted = self.changes(step.plan)
         if last >= 0:

@@ -40,7 +40,7 @@ class Script:
     plans: Sequence[Collection]
     streams: Streams
     residents: Mapping[str, int]
-    """The plans that are there from the beginning."""
+    """The plans that are maintained from the beginning, by name."""
     steps: Sequence[Step]
     slice_rows: int
 
@@ -65,7 +65,7 @@ class Script:
 
 
 def script(choices: Choices) -> Script:
-    """Draw plans that share what they are grown from, and what happens to them."""
+    """Draw plans that share parts, the streams of their inputs, and the steps of a script."""
     pool = grown(choices, wild=False, heavy=False, steps=6)
     plans = [each.rows for each in pool]
     schemas = {name: schema for plan in plans for name, schema in inputs_of(plan).items()}
@@ -80,7 +80,7 @@ def script(choices: Choices) -> Script:
 
 
 class Drawing:
-    """Draws the steps of a script."""
+    """The drawing of the steps of a script: the live plans and the holds so far."""
 
     def __init__(
         self, choices: Choices, plans: Sequence[Collection], times: Sequence[int], residents: Mapping[str, int]

@@ -16,12 +16,12 @@ class Attach:
     name: str
     plan: int
     given: bool
-    """Is the history of inputs given even if arrangements have it?"""
+    """Whether the history of inputs is passed even if arrangements have it."""
 
 
 @dataclass(frozen=True)
 class Visit(Attach):
-    """Attach a plan and retire it at once: nothing may be left of it."""
+    """The attachment of a plan that is retired at once: no row of it may be left."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from deltamark.harness.results.store import writing
 
 
 class Balanced(HTMLParser):
-    """Lists elements, and checks that each is closed."""
+    """A parser that lists elements, and checks that each is closed."""
 
     def __init__(self):
         super().__init__()

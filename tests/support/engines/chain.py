@@ -1,4 +1,4 @@
-"""The stages of a cut plan run one after the other in this process, as Spark runs them on many machines."""
+"""Runs of a staged plan in this process, one stage after the other, as Spark runs them on many machines."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Chain:
         return {name: tuple(columns) for name, columns in found.items()}
 
     def feed(self, *pieces):
-        """Feed a batch that comes in pieces."""
+        """Feed the pieces of a batch."""
         messages = defaultdict(list)
         for zero in self.zeros:
             for piece in pieces:
@@ -102,9 +102,9 @@ class Chain:
 
 
 class Pieces:
-    """A chain that is fed whole batches, in two pieces each; shards forget, and logs are put together, at random.
+    """A chain that splits each batch into two pieces, and whose shards lose their memory at random.
 
-    everywhere: the inputs that all shards have whole.
+    everywhere: the inputs of which every shard has a copy.
     """
 
     def __init__(self, collection, shards, everywhere=(), seed=0):

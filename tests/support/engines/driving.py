@@ -1,4 +1,4 @@
-"""Feed an engine with streams of plain rows, and read what it hands out as the reference writes it."""
+"""Feeds of engines with streams of plain rows, and the changes of engines in the form of the reference."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def values(type_: Type, column: Sequence[int | str]) -> np.ndarray | pa.StringAr
 
 
 def feed(engine: Engine, collection: Collection, streams: Streams) -> Stream:
-    """Feed all of these updates at once; check the form of what comes out."""
+    """Feed all updates at once; check the form of the output."""
     schemas = inputs_of(collection)
     out = engine.feed({name: arrays(schemas[name], stream) for name, stream in streams.items() if stream})
     return stream_of(collection, out)
 
 
 def stream_of(collection: Collection, batch: Batch) -> Stream:
-    """Read changes that are in order of time, one for each row and time."""
+    """Return the changes of a batch, which must be in order of time, with one change for each row and time."""
     columns = [missing(batch.columns[name].tolist()) for name in collection.schema.names]
     times, diffs = batch.time.tolist(), batch.diff.tolist()
     rows = list(zip(*columns, strict=True)) or [()] * len(times)
     assert times == sorted(times), f"times out of order: {times}"
-    assert 0 not in diffs, "a change of nothing"
+    assert 0 not in diffs, "a change of weight zero"
     stream = dict(zip(zip(times, rows, strict=True), diffs, strict=True))
     assert len(stream) == len(diffs), "several changes of a row at one time"
     return stream
 
 
 def missing(column: list[int | str | None]) -> list[int | str]:
-    """Write what is missing as the reference does."""
+    """Replace missing values by the NULL of the reference."""
     return [NULL if value is None else value for value in column]
 
 
@@ -75,7 +75,7 @@ def between(streams: Streams, times: set[int]) -> Streams:
 
 
 def added(streams: Iterable[Stream]) -> Stream:
-    """Put the changes of several feeds together."""
+    """Return the sum of the changes of several feeds."""
     found: Counter[object] = Counter()
     for stream in streams:
         found.update(stream)
@@ -83,7 +83,7 @@ def added(streams: Iterable[Stream]) -> Stream:
 
 
 def undone(streams: Streams) -> Streams:
-    """Delete, one time later, all that is there at the end."""
+    """Append the deletion of all live rows, one time after the end."""
     end = max(times_of(streams), default=0) + 1
     live = {name: Counter() for name in streams}
     for name, stream in streams.items():
@@ -96,7 +96,7 @@ def undone(streams: Streams) -> Streams:
 
 
 def shuffled(streams: Streams, seed: int) -> Streams:
-    """Change the order of updates within each time."""
+    """Shuffle the updates within each time."""
     order = random.Random(seed)
     return {
         name: sorted(order.sample(list(stream), len(stream)), key=lambda update: update[1])

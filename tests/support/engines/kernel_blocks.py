@@ -15,7 +15,7 @@ ROOM_WORDS = 1 << 14
 
 
 class Blocks:
-    """A memory, and what kernels read in it."""
+    """A memory with the blocks, cells and vectors that kernels read."""
 
     def __init__(self) -> None:
         self.memory = Memory()
@@ -32,7 +32,7 @@ class Blocks:
         return self.words([value])
 
     def vector(self) -> int:
-        """Return the cell of an array with room."""
+        """Return a cell with the address of an empty vector."""
         return self.cell(self.room())
 
     def set_vector(self, cell: int, values: Sequence[int]) -> None:
@@ -64,7 +64,7 @@ class Updates:
         self.columns = [blocks.vector() for _ in range(columns)]
 
     def set(self, rows: Sequence[tuple[int, ...]], frontier: int) -> None:
-        """Let rows (time, diff, *columns) be the slice."""
+        """Make rows (time, diff, *columns) the slice."""
         view(self.size, 1)[0], view(self.frontier, 1)[0] = len(rows), frontier
         for cell, values in zip((self.time, self.diff, *self.columns), zip(*rows, strict=True), strict=bool(rows)):
             self._blocks.set_vector(cell, values)

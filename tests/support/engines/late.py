@@ -1,4 +1,4 @@
-"""Dataflows that are attached to a running one, and the check of what they say."""
+"""Dataflows that are attached to a running one, and the check of their changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def live(schema, stream) -> Batch:
 
 
 def attached(together: Dataflow, whole: Collection, history) -> Batch:
-    """Give the history only if the arrangements do not have it."""
+    """Attach a plan; pass the history only if the arrangements do not have it."""
     try:
         return together.attach("late", whole)
     except DeltamarkError:
@@ -38,7 +38,7 @@ def attached(together: Dataflow, whole: Collection, history) -> Batch:
 
 
 def cuts_of(streams: Streams) -> st.SearchStrategy[int]:
-    """Draw how many times come before a plan; time 0 always does, because the first feed ends it."""
+    """Draw the number of times before a plan is attached; time 0 always is one, because the first feed ends it."""
     times = times_of(streams)
     return st.integers(int(0 in times), len(times))
 

@@ -33,13 +33,13 @@ def check_recomputation(case: Case, feeds: list[list[int]]) -> None:
 
 
 def check_nothing_is_left(case: Case, seed: int) -> None:
-    """Whatever was there: an engine that lost it all holds what an engine holds that never had anything."""
+    """Check that an engine whose rows have all been deleted keeps as many rows as an engine without input."""
     collection, streams = case.collection, undone(case.streams)
     times = times_of(streams)
     first = set(times[: random.Random(seed).randint(min(1, len(times)), len(times))])
     with closing(Dataflow(collection)) as worker:
         parts = [feed(worker, collection, between(streams, each)) for each in (first, set(times) - first)]
-        feed(worker, collection, {})  # which gives back the texts that were handed out
+        feed(worker, collection, {})  # releases the texts of the last output
         left = worker.state_rows()
     total_of = Counter()
     for (_, row), diff in added(parts).items():
@@ -49,7 +49,7 @@ def check_nothing_is_left(case: Case, seed: int) -> None:
 
 
 def untouched(collection: Collection) -> int:
-    """Count what is held from the start: nothing, but for the row of NULL of `or_null`."""
+    """Count the rows that an engine without input keeps: none, except the row of NULL of `or_null`."""
     if not has(collection, NullRow):
         return 0
     with closing(Dataflow(collection)) as worker:

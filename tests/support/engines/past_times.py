@@ -1,4 +1,4 @@
-"""Checks of plans that are attached as of a past time, or by pieces between feeds."""
+"""Checks of plans that are attached as of a past time, or incrementally between feeds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL_SLICES = (
 
 
 class Feeds:
-    """Residents that are fed; all of `whole` but its rows can be had from arrangements of the inputs by nothing."""
+    """A dataflow of residents, and the changes of the plan of a case after it is attached to them as `late`."""
 
     def __init__(self, case: Case, residents: dict[str, Collection]) -> None:
         self.case, self.said = case, {}
@@ -49,7 +49,7 @@ class Feeds:
         return {name: [live(self.schemas[name], stream)] for name, stream in self.until(time).items()}
 
     def expected(self, time):
-        """What there is to say of the plan since a time."""
+        """Return the answer of the plan as of a time, and its changes since."""
         node = self.case.collection.node
         found = {change: diff for change, diff in changes(node, self.case.streams).items() if change[0] > time}
         then = answer(node, self.until(time), time).items()
@@ -57,7 +57,7 @@ class Feeds:
 
 
 def residents_of(data: st.DataObject, whole: Collection) -> dict[str, Collection]:
-    """Some parts of a plan that are maintained before it comes, and all its inputs."""
+    """Draw parts of a plan that are maintained before it is attached, and add all its inputs."""
     parts = [Collection(node) for node in walk(whole.node) if not free(node)]
     chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
     inputs = [each for each in parts if isinstance(each.node, Input)]
@@ -65,7 +65,7 @@ def residents_of(data: st.DataObject, whole: Collection) -> dict[str, Collection
 
 
 def check_since(case: Case, data: st.DataObject) -> None:
-    """Hold a time, feed on, attach as of the time or a later one, and feed on."""
+    """Hold a time, feed more, attach the plan as of that time or a later one, and feed the rest."""
     feeds = data.draw(cuts(case.streams))
     first, second = sorted(data.draw(st.tuples(*[st.integers(1, len(feeds))] * 2)))
     run = Feeds(case, residents_of(data, case.collection))
@@ -86,14 +86,14 @@ def check_since(case: Case, data: st.DataObject) -> None:
 
 
 def check_incremental(case: Case, data: st.DataObject) -> None:
-    """Let a plan come bit by bit between feeds."""
+    """Attach a plan incrementally, between feeds."""
     feeds = data.draw(cuts(case.streams))
     first = data.draw(st.integers(1, len(feeds)))
     run = Feeds(case, residents_of(data, case.collection))
     with closing(run.together) as together, SMALL_SLICES[0], SMALL_SLICES[1]:
         for times in feeds[:first]:
             run.feed(times)
-        run.feed([])  # which gives back the texts that have gone
+        run.feed([])  # releases the texts of deleted rows
         begun = max((time for times in feeds[:first] for time in times), default=0)
         rows = together.state_rows()
         together.attach("late", case.collection, history=run.history(begun), fuel=2)

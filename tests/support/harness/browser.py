@@ -1,4 +1,4 @@
-"""A browser without a window, controlled over pipes by the DevTools protocol, as far as the tests of a page need it."""
+"""A headless browser, controlled over pipes by the part of the DevTools protocol that the tests of a page need."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Page:
     @property
     def loaded(self):
         """The addresses that the page has requested."""
-        asked = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
-        return [each["request"]["url"] for each in asked]
+        requests = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
+        return [each["request"]["url"] for each in requests]
 
     def _call(self, method, parameters, more=()):
         self._last += 1

@@ -1,4 +1,4 @@
-"""Data without Spark, for tests of other things: the tasks run in this process, one after the other."""
+"""Generation of data without Spark: its tasks run in this process, one after the other."""
 
 from __future__ import annotations
 

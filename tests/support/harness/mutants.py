@@ -1,4 +1,4 @@
-"""JSON documents that differ from a given one in one place, systematically."""
+"""Mutants of a JSON document, each of which differs from it in one place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VALUES = [None, [], {}, "x", "", -1, 0, 1.5, 10**30, True, [[]], float("nan")]
 
 
 def mutants(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield documents with a value replaced, a key dropped or added, or a list doubled; and what was done."""
+    """Yield a description and the mutant: a value is replaced, a key dropped or added, or a list doubled."""
     for path in list(_places(raw)):
         for value in VALUES:
             yield f"{path} := {value!r}", _changed(raw, path, lambda at, key, value=value: at.__setitem__(key, value))
@@ -26,12 +26,12 @@ def mutants(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Are they the same JSON? For Python, 1 is also 1.0 and True."""
+    """Return whether two documents are the same JSON; for Python, 1 also equals 1.0 and True."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _places(raw: Any, path: Path = ()) -> Iterator[Path]:
-    """Name each value in a document; of lists the first and the last element."""
+    """Yield the path of each value in a document; of a list, only the first and the last element."""
     yield path
     inner = raw.items() if isinstance(raw, dict) else enumerate(raw) if isinstance(raw, list) else ()
     for key, value in inner:

@@ -1,4 +1,4 @@
-"""What tests ask of processes."""
+"""The end of processes, which tests wait for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def all_end(pids, seconds=10.0):
-    """Do these processes end, all of them and soon?"""
+    """Wait for the end of processes; return whether all of them end within some seconds."""
     deadline = time.monotonic() + seconds
     while any(map(_alive, pids)):
         if time.monotonic() > deadline:

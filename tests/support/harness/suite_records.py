@@ -22,7 +22,7 @@ EFFORT = Effort(1, 600.0)
 
 
 class FakeCells:
-    """Cells of a table that count how often they were measured. done: by some of them, in their process."""
+    """Cells of a table that only yield a row. done: the functions that some of them call in their process."""
 
     def __init__(self, **done):
         self.prepared, self.done, self.interrupted = [], done, ""
@@ -122,7 +122,7 @@ HEADER = {
 
 
 def distances(dataset="10,000,000 nodes, 100,000,000 edges, 1 roots"):
-    """Return a record as of the suite of loops."""
+    """Return records of the suite of loops."""
     whole = {"index": 1.0, "scratch": 20.16, "attached": 3.075, "index_bytes": 1e6, "more_bytes": 40, "reached": 10}
     figures = {"distances": {**whole, "farthest": 5}, "100": {"batches": 4, "seconds": 0.5}}
     rows = [TableRow(row, {name: [each] for name, each in of_row.items()}) for row, of_row in figures.items()]

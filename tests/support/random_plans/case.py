@@ -18,7 +18,7 @@ from deltamark.dataflow.types import Type
 
 @dataclass(frozen=True)
 class Case:
-    """A plan and what happens to its inputs."""
+    """A plan and the change streams of its inputs."""
 
     collection: Collection
     streams: Streams
@@ -28,12 +28,12 @@ class Case:
         return "\n".join(["Case", *described(self.collection), *streams])
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:  # noqa: FBT001
-        """Say it so in hypothesis' reports too."""
+        """Print the case in the reports of hypothesis."""
         printer.text(repr(self))
 
 
 def described(*collections: Collection) -> list[str]:
-    """Write plans, a line a node."""
+    """Return one line for each node of plans."""
     nodes = nodes_of(*collections)
     at = {id(each): place for place, each in enumerate(nodes)}
     return [f"  {place}: {brief(each, at)}" for place, each in enumerate(nodes)]

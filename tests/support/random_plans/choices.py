@@ -1,7 +1,7 @@
 """Decisions of random generators: each is a number below a size, drawn from a seed, from hypothesis, or from a list.
 
-A generator that asks nobody else for randomness can be repeated from the numbers that it was given, and made smaller
-by leaving some of them out: zero is always the simplest choice, and it is what an exhausted list gives.
+A generator without another source of randomness can be repeated from its numbers, and its example becomes smaller if
+some of them are left out: zero is always the simplest choice, and an exhausted list continues with zeros.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 Choice = TypeVar("Choice")
 
 MOST_ROUNDS = 8
-"""How often something may be repeated under hypothesis, which is slow where an example has many choices."""
+"""The most rounds of a repetition under hypothesis, which is slow if an example has many choices."""
 
 
 class Choices:
-    """Makes decisions; `place` is the only one that differs between sources of randomness."""
+    """A source of decisions; sources of randomness differ only in `place`."""
 
     def place(self, size: int) -> int:
         """Return a number in range(size)."""
@@ -27,20 +27,20 @@ class Choices:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Mark what is drawn inside as something that may be left out."""
+        """Mark the numbers that are drawn inside as a part, which may be left out."""
         yield
 
     def pick(self, choices: Sequence[Choice]) -> Choice:
         return choices[self.place(len(choices))]
 
     def picks(self, choices: Sequence[Choice], least: int = 0, most: int = 99) -> list[Choice]:
-        """Pick some, each place at most once."""
+        """Pick some of the choices, each place at most once."""
         left = list(choices)
         count = least + self.place(min(most, len(left)) - least + 1)
         return [left.pop(self.place(len(left))) for _ in range(count)]
 
     def whole(self, low: int, high: int) -> int:
-        """Return a whole number, of which the one nearest to zero is the simplest."""
+        """Return an integer; the simplest is the one nearest to zero."""
         origin = min(max(low, 0), high)
         place = self.place(high - low + 1)
         return origin + place if place <= high - origin else high - place
@@ -49,7 +49,7 @@ class Choices:
         return self.place(100) >= 100 - percent
 
     def some(self, most: int, percent: int = 80) -> Iterator[None]:
-        """Go round up to `most` times; each round is a part, and so is left out where that makes an example smaller."""
+        """Yield up to `most` times; each round is a part, and may be left out to make an example smaller."""
         for _ in range(most):
             with self.part():
                 if not self.chance(percent):
@@ -65,7 +65,7 @@ class Choices:
 
 
 class Recorded(Choices):
-    """Keeps the numbers that it gave, and which of them belong to which part."""
+    """A source that records its numbers, and the bounds of the parts among them."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -81,7 +81,7 @@ class Recorded(Choices):
 
 
 class Seeded(Recorded):
-    """Draws numbers from a seed."""
+    """A source that draws numbers from a seed."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Seeded(Recorded):
 
 
 class Replayed(Recorded):
-    """Gives the numbers of a list, then zeros. A number that is too large becomes the largest that fits."""
+    """A source that repeats the numbers of a list, each lowered to the largest that fits, and then zeros."""
 
     def __init__(self, given: Sequence[int]) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Replayed(Recorded):
 
 
 class Drawn(Choices):
-    """Draws numbers from hypothesis."""
+    """A source that draws numbers from hypothesis."""
 
     def __init__(self, draw: Any) -> None:
         self._draw = draw
@@ -117,14 +117,14 @@ class Drawn(Choices):
         return self._draw(_places(size)) if size > 1 else 0
 
     def some(self, most: int, percent: int = 80) -> Iterator[None]:  # noqa: ARG002
-        """Go round often rather than seldom: hypothesis draws zero from a range more often than other numbers."""
+        """Yield many times rather than few: hypothesis draws zero from a range more often than other numbers."""
         rounds = min(most, MOST_ROUNDS)
         return iter([None] * (rounds - self.place(rounds + 1)))
 
 
 @cache
 def _places(size: int) -> Any:
-    """Make a strategy once: that takes longer than to draw from it."""
+    """Return a strategy from a cache: building one takes longer than drawing from it."""
     from hypothesis import strategies as st  # noqa: PLC0415 (only tests under hypothesis have to load it)
 
     return st.integers(0, size - 1)

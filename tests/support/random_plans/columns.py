@@ -12,7 +12,7 @@ from deltamark.dataflow.types import Field, Schema, Type
 
 
 def unused(taken: Iterable[str], *wanted: str) -> list[str]:
-    """Lengthen names until nobody has them, nor the columns that an average makes of them."""
+    """Lengthen names until they differ from the taken ones, and from the columns of an average with a taken name."""
     names = {part for name in taken for part in (name, name.split(".")[0])}
     found = []
     for name in wanted:
@@ -28,7 +28,7 @@ def alike(mine: Type, theirs: Type) -> bool:
 
 
 def shaped(choices: Choices, rows: Collection, schema: Schema) -> Collection | None:
-    """Give a collection the columns of a schema, from those of its own that are alike."""
+    """Return a collection with the columns of a schema, each filled from a column of equal type; None without one."""
     found = {}
     for field in schema.fields:
         fitting = [each.name for each in rows.schema.fields if alike(each.type, field.type)]
@@ -39,7 +39,7 @@ def shaped(choices: Choices, rows: Collection, schema: Schema) -> Collection | N
 
 
 def keys_between(choices: Choices, left: Schema, right: Schema) -> dict[str, str]:
-    """Pair up to four columns that may be joined, {left: right}; missing values are no keys."""
+    """Pair up to four columns that may be joined, {left: right}; a nullable column is no key."""
     pairs = [(mine.name, theirs.name) for mine in left.fields for theirs in right.fields if joinable(mine, theirs)]
     found: dict[str, str] = {}
     for _ in range(choices.pick([1, 1, 2, 0, 3, 4])):
@@ -53,7 +53,7 @@ def joinable(mine: Field, theirs: Field) -> bool:
 
 
 def apart(choices: Choices, left: Collection, right: Collection) -> tuple[Collection, dict[str, str]]:
-    """Rename what is on both sides, and pair keys."""
+    """Rename the columns of the right side that the left one has too, and pair keys."""
     both = [name for name in right.schema.names if name in left.schema]
     new_names = dict(zip(both, unused([*left.schema.names, *right.schema.names], *both), strict=True))
     renamed = right.rename(**{new: old for old, new in new_names.items()}) if both else right

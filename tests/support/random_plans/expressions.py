@@ -14,11 +14,11 @@ from deltamark.dataflow.types import Field, Schema
 from deltamark.errors import DeltamarkError
 
 MOST_YEARS_DAYS = 10_000
-"""Days in the bounds of a date of which the year is taken: there is a table of them."""
+"""The most days between the bounds of a date whose year is taken: the kernel has a table of them."""
 
 
 def fits(expr: Expr, schema: Schema) -> bool:
-    """Say whether the planner can bound an expression by 64 bits."""
+    """Return whether the planner can bound an expression by 64 bits."""
     try:
         bind(expr, schema)
     except DeltamarkError as error:
@@ -29,7 +29,7 @@ def fits(expr: Expr, schema: Schema) -> bool:
 
 
 def number(choices: Choices, schema: Schema, depth: int = 2) -> Expr:
-    """Write a number: arithmetic over columns, years and constants."""
+    """Draw a number: arithmetic over columns, years and constants."""
     leaf = choices.pick(number_leaves(schema))
     if not depth:
         return leaf
@@ -63,7 +63,7 @@ def number_leaves(schema: Schema) -> list[Expr]:
 
 
 def condition(choices: Choices, schema: Schema, depth: int = 2) -> Expr:
-    """Write a condition: comparisons, joined by and, or, not."""
+    """Draw a condition: comparisons, joined by and, or, not."""
     leaf = choices.pick(condition_leaves(choices, schema, min(depth, 1)))
     if not depth:
         return leaf

@@ -36,15 +36,16 @@ def sources(choices: Choices, types: Sequence[Type], rows: int) -> list[Collecti
 
 
 def plan(choices: Choices, *, wild: bool = False, heavy: bool = False, steps: int = 5) -> Collection:
-    """Draw a plan of up to so many steps. wild: of any types, so that sums may need more than 64 bits.
+    """Draw a plan of at most this number of steps.
 
-    heavy: of rows with any weights, so that the weights of joins may need more than 64 bits.
+    wild: columns have any types, so that sums may need more than 64 bits.
+    heavy: rows have any weights, so that the weights of joins may need more than 64 bits.
     """
     return grown(choices, wild=wild, heavy=heavy, steps=steps)[-1].rows
 
 
 def grown(choices: Choices, *, wild: bool, heavy: bool, steps: int) -> list[Grown]:
-    """Draw inputs and plans of up to so many steps over them."""
+    """Draw inputs, and plans over them of at most this number of steps."""
     rows = choices.pick([ROWS, ROWS, ROWS, MANY_ROWS]) if heavy else ROWS
     types = [*TYPES, *TYPES, *NULLABLE_TYPES]
     if wild and choices.chance(50):
@@ -66,7 +67,7 @@ def case(choices: Choices) -> Case:
 
 
 def degree(root: Node) -> int:
-    """Count the inputs whose rows are multiplied: crossing a collection with itself squares it."""
+    """Count the inputs whose weights are multiplied: crossing a collection with itself squares them."""
     found: dict[int, int] = {}
     for node in walk(root):
         below = [found[id(each)] for each in node.inputs]

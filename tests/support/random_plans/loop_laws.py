@@ -1,4 +1,4 @@
-"""The loops that tests run, by name."""
+"""The loops with names, as parameters of tests, and random streams for them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ FURTHEST = 5
 
 
 def random_loop(choices: Choices) -> Collection:
-    """Write a loop whose body follows edges in one or more ways, and keeps each node, or the least distance of each."""
+    """Draw a loop whose body follows edges in one or more ways, and keeps each node, or the least distance of each."""
     by_distance = choices.chance(50)
     begin = (
         begun if by_distance else choices.pick([roots, nodes, roots.concat(nodes), roots.antijoin(nodes, on="node")])
@@ -30,7 +30,7 @@ def random_loop(choices: Choices) -> Collection:
 
 
 def _way(choices: Choices, *, by_distance: bool) -> Callable[[Collection], Collection]:
-    """Write a step from nodes to nodes."""
+    """Draw a step from nodes to nodes."""
     here, there = choices.pick([("src", "dst"), ("dst", "src")])
     graph = choices.pick([edges, edges.where(col.cost < 2), edges.distinct(), edges.threshold(2)])
     cost = choices.pick([0, 1, col.cost])

@@ -16,7 +16,7 @@ def any_value(order: random.Random, type_: Type) -> int | str:
 
 
 def long_stream(schema: Schema, seed: int, times: int) -> list[Update]:
-    """Insert a row at each time, and delete one of the last ten at most."""
+    """Return a stream that inserts a row at each time, and deletes old ones so that at most ten live."""
     order = random.Random(seed)
     live, updates = [], []
     for time in range(times):
@@ -29,7 +29,7 @@ def long_stream(schema: Schema, seed: int, times: int) -> list[Update]:
 
 
 def with_one_key(schema: Schema, seed: int, rows: int) -> list[Update]:
-    """Insert many rows with equal keys at three times, and delete half of them at a fourth."""
+    """Return a stream that inserts many rows with equal keys at three times, and deletes half of them at a fourth."""
     order = random.Random(seed)
 
     def value(name: str, type_: Type) -> int | str:
@@ -41,7 +41,7 @@ def with_one_key(schema: Schema, seed: int, rows: int) -> list[Update]:
 
 
 def spread_stream(seed, times):
-    """Insert and delete rows of a dozen keys that lie far apart or side by side, within the bounds of both sides."""
+    """Return updates of rows with a dozen keys, far apart or adjacent, within the bounds of both sides."""
     order = random.Random(seed)
     keys = [5, 6, 20, 21, 22, 53, 1000, 1016, 1032, 5000, 77_777, 1 << 18]
     live, updates, time = [], [], 0

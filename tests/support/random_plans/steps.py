@@ -18,19 +18,19 @@ from deltamark.dataflow.types import Schema
 
 @dataclass(frozen=True)
 class Grown:
-    """A collection, and whether its rows may be there less than zero times."""
+    """A collection, and whether its rows may have negative weights."""
 
     rows: Collection
     signed: bool
 
 
 def linear(choices: Choices, pool: list[Grown]) -> Grown:
-    """Pick what linear operators take: anything, the newest rather than others."""
+    """Pick the input of a linear operator: any collection, most often the newest."""
     return pool[-1 - choices.place(len(pool))] if choices.chance(60) else pool[-1]
 
 
 def states(choices: Choices, pool: list[Grown]) -> Collection:
-    """Pick what may be looked at."""
+    """Pick a collection without negative weights."""
     return linear(choices, [each for each in pool if not each.signed]).rows
 
 
@@ -59,7 +59,7 @@ def negate(choices: Choices, pool: list[Grown]) -> Grown:
 
 
 def subtract_some(choices: Choices, pool: list[Grown]) -> Grown:
-    """Subtract a part of a collection from it, which leaves a state where there was one."""
+    """Subtract a part of a collection from it, so that no weight becomes negative."""
     given = linear(choices, pool)
     part = given.rows.where(condition(choices, given.rows.schema))
     return Grown(given.rows.concat(part.negate()), given.signed)
@@ -74,7 +74,7 @@ def there_and_back(choices: Choices, pool: list[Grown]) -> Grown:
 
 
 def surplus(choices: Choices, pool: list[Grown]) -> Grown:
-    """Subtract from a collection something that it contains and that looks at its states."""
+    """Subtract from a collection a part of it that an operator with state computes."""
     rows = states(choices, pool)
     part = choices.pick([Collection.distinct, first_two, Collection.consolidate, often])
     parts = choices.shuffled([rows, part(rows).negate()])
@@ -127,7 +127,7 @@ def join(choices: Choices, pool: list[Grown]) -> Grown:
 
 
 def half_join(choices: Choices, pool: list[Grown]) -> Grown | None:
-    """Make a semijoin, antijoin or left join."""
+    """Draw a semijoin, antijoin or left join."""
     left = states(choices, pool)
     rows, on = apart(choices, left, states(choices, pool))
     if not on:
@@ -156,7 +156,7 @@ def top(choices: Choices, pool: list[Grown]) -> Grown:
 
 
 def compare(choices: Choices, pool: list[Grown]) -> Grown | None:
-    """Compare with a sum or an average per key."""
+    """Keep the rows that compare with a sum or an average of their key."""
     rows = states(choices, pool)
     others = choices.pick([rows, states(choices, pool)])
     value, limit = number(choices, rows.schema, 1), SumExpr(number(choices, others.schema, 1))
@@ -172,7 +172,7 @@ def compare(choices: Choices, pool: list[Grown]) -> Grown | None:
 
 
 def bound_by_any(choices: Choices, pool: list[Grown]) -> Grown | None:
-    """Compare with rows of which there may be several per key, which is an error."""
+    """Compare with limits that may be several for a key, which is an error."""
     rows, others = states(choices, pool), states(choices, pool)
     value, limit = number(choices, rows.schema, 0), number(choices, others.schema, 0)
     if bind(value, rows.schema).type.scale != bind(limit, others.schema).type.scale:

@@ -1,4 +1,4 @@
-"""Strategies for hypothesis that draw the plans of `growth`, the streams of `streams` and cuts of these into feeds."""
+"""Strategies of hypothesis for random plans, their streams, and cuts of the streams into feeds."""
 
 from __future__ import annotations
 

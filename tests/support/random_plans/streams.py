@@ -1,7 +1,7 @@
 """Random values, rows, change streams and cuts into feeds.
 
-Values are few, so that rows meet, tie, cancel and come back; those of wide types lie at the ends and near the keys
-of other types.
+Values are few, so that rows join, tie, cancel and recur; values of wide types lie at the ends of their bounds and near
+the keys of other types.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ HEAVY = 2**40
 SMALL_RANGE = 16
 SMALL_POOL = 6
 SIZES = ((6, 6, 6, 6, 20, 60), (6, 6, 6, 6, 6, 20), (6,))
-"""How many different rows a stream may have, by how many of the inputs are multiplied."""
+"""The most different rows of a stream, by the number of inputs whose weights are multiplied."""
 
 
 @cache
 def values_of(type_: Type) -> Sequence[int | str]:
-    """List the values that a column of a type may have here, the simplest first."""
+    """Return the values of columns of a type, the simplest first."""
     match type_.kind:
         case "short":
             return [pack_short(text) or 0 for text in SHORTS]
@@ -98,7 +98,7 @@ def row(choices: Choices, schema: Schema) -> Row:
 
 
 def axis(choices: Choices) -> list[int]:
-    """Draw the times at which something may change: they may begin late and skip."""
+    """Draw the times of changes: the first may be late, and gaps may lie between them."""
     time, found = choices.pick([0, 0, 1, 2, 2**40]), []
     for _ in choices.some(7, 90):
         found.append(time)
@@ -107,9 +107,9 @@ def axis(choices: Choices) -> list[int]:
 
 
 def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Sequence[int] = (6,)) -> list[Update]:
-    """Draw a stream whose rows are never there less than zero times at the end of a time.
+    """Draw a stream without negative weights at the end of any time.
 
-    Within a time a row may go before it comes, in parts, and for nothing. sizes: how many different rows, at most.
+    Within a time a row may be deleted before it is inserted, in parts, or in vain. sizes: choices of the most rows.
     """
     heavy = schema.rows >= MANY_ROWS
     targets = [1, 2, 3, 1, 0, 0, 1000, HEAVY] if heavy else [1, 2, 3, 1, 0, 0]
@@ -132,7 +132,7 @@ def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Se
 
 
 def parts(choices: Choices, diff: int) -> list[int]:
-    """Write a difference as a sum of several."""
+    """Split a difference into several with the same sum."""
     noise = [choices.pick([-1, 1, -2, 2]) for _ in range(choices.pick([0, 0, 0, 0, 1, 2]))]
     return [part for part in (*noise, diff - sum(noise)) if part]
 
@@ -144,7 +144,7 @@ def inputs_of(collection: Collection) -> dict[str, Schema]:
 def streams_for(
     choices: Choices, schemas: Mapping[str, Schema], factors: int = 3, times: Sequence[int] | None = None
 ) -> Streams:
-    """Draw a stream for each input, with times in common. factors: how many inputs may be multiplied."""
+    """Draw a stream for each input, over the same times. factors: the number of inputs whose weights are multiplied."""
     times, sizes = axis(choices) if times is None else times, SIZES[min(factors, len(SIZES)) - 1]
     found = {}
     for name, schema in schemas.items():
@@ -154,7 +154,7 @@ def streams_for(
 
 
 def spoiled(choices: Choices, streams: Streams) -> Streams:
-    """Retract a row once more than it is there, at some time."""
+    """Retract a row once more than its weight, at a random time."""
     name = choices.pick(sorted(streams))
     stream = list(streams[name])
     if not stream:

@@ -37,11 +37,11 @@ def changes(root: Node, inputs: Inputs) -> Stream:
 
 
 class Recomputed:
-    """The answers of a plan at one time after another; what has the same inputs as before is not computed again."""
+    """The answers of a plan at increasing times; a node is computed again only if its inputs have changed."""
 
     def __init__(self, root: Node, inputs: Inputs) -> None:
         self.rows: dict[Node, Rows] = {}
-        """The rows of each node as of the last time, but for those inside of loops."""
+        """The rows of each node as of the last time, except nodes inside loops."""
         self._root, self._inputs = root, inputs
         self._nodes = _around_loops(root)
         self._left = {name: sorted(stream, key=_time, reverse=True) for name, stream in inputs.items()}
@@ -72,7 +72,7 @@ class Recomputed:
 
 
 def _around_loops(root: Node) -> list[Node]:
-    """List the nodes below a root, inputs first, and of loops nothing but the loops themselves."""
+    """List the nodes below a root, inputs first, without the nodes inside loops."""
     found: dict[Node, None] = {}
 
     def visit(node: Node) -> None:
@@ -90,7 +90,7 @@ def _time(update: Update) -> int:
 
 
 def answer(root: Node, inputs: Inputs, time: int, variables: Mapping[int, Rows] = MappingProxyType({})) -> Rows:
-    """Compute the answer from the rows that are there at the end of a time. variables: those of loops around it."""
+    """Compute the answer from the live rows at the end of a time. variables: the rows of the enclosing loops."""
 
     @cache
     def rows_of(node: Node) -> Rows:

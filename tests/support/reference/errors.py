@@ -14,13 +14,13 @@ class PlanError(Exception):
 
 
 class NegativeError(PlanError):
-    """A row, or a group, that is there less than zero times."""
+    """A row, or a group, with a negative weight."""
 
     cause = "a negative multiplicity"
 
 
 class TwoLimitsError(PlanError):
-    """More than one row of limits for one key."""
+    """A key with more than one row of limits."""
 
     cause = "more than one limit"
 

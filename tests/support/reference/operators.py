@@ -29,7 +29,7 @@ from deltamark.dataflow.types import LARGEST, NULL
 
 
 def state(rows: Rows, time: int) -> Rows:
-    """Look at a state, in which nothing may be there less than zero times."""
+    """Return the rows of a state; raise an error if one has a negative weight."""
     for row, diff in rows.items():
         if diff < 0:
             raise NegativeError(row, time)

@@ -1,4 +1,4 @@
-"""The columns of a plan's nodes that are read, and so the errors that an engine may miss because it reads no others."""
+"""The columns of each node that are read: an engine may miss errors that depend on others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Names = set[str]
 
 
 def is_whole(root: Node) -> bool:
-    """Say whether all columns are read of whatever looks at states."""
+    """Return whether all columns of the inputs of operators with state are read."""
     columns = columns_read(root)
     return all(_reads_all(node, columns) for node in walk(root))
 
@@ -30,7 +30,7 @@ def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
     match node:
         case Extreme():
             return columns[node.rows] >= set(node.rows.schema.names)
-        case MovingThreshold():  # which keeps a value that is computed, but not what it is computed from
+        case MovingThreshold():  # it keeps a computed value, but not the columns of its term
             return columns[node] | {*node.row_keys} >= set(node.rows.schema.names)
         case Aggregate():
             return columns[node] >= {each.name for each in node.sums}
@@ -49,7 +49,7 @@ def columns_read(root: Node) -> dict[Node, Names]:
 
 
 def _read(node: Node, names: Names) -> list[Names]:
-    """Say what a node reads of its inputs if some columns of it are read; others than these read all."""
+    """Return the columns of its inputs that a node reads, from its own columns that are read."""
     below = [set(each.schema.names) for each in node.inputs]
     match node:
         case Concat() | Negate() | Consolidate():

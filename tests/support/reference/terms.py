@@ -11,12 +11,12 @@ from deltamark.dataflow.types import NULL, pack_short
 
 
 def ordered(value: Any) -> Any:
-    """Order text by its bytes, and what is missing first."""
+    """Return a key of order: text by its bytes, missing values first."""
     return value != NULL, value.encode() if isinstance(value, str) else value
 
 
 def evaluate(term: Term, row: Mapping[str, Any]) -> Any:
-    """Compute a term over named values."""
+    """Return the value of a term over named values."""
     if term.op == "column":
         return row[term.value]
     return TERMS[term.op](term.value, *(evaluate(arg, row) for arg in term.args))

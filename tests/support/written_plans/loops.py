@@ -48,26 +48,26 @@ def labelled(which: str) -> Collection:
 
 
 def within_reach(found: Collection) -> Collection:
-    """Write a body with a loop in it that does not depend on its rows."""
+    """Return a body that contains a loop, which does not depend on the rows of the body."""
     return step(found.join(reach(nodes).rename(other="node"), on={"node": "other"})).concat(roots).distinct()
 
 
 LOOPS = {
     "reach": reach(),
-    "reach-of-what-was-found": roots.iterate(lambda found: found.concat(step(found)).distinct()),
+    "reach-of-rows-so-far": roots.iterate(lambda found: found.concat(step(found)).distinct()),
     "reach-by-two-steps": roots.iterate(lambda found: step(step(found)).concat(roots).distinct()),
     "reach-from-the-right": roots.iterate(
         lambda found: edges.join(found, on={"src": "node"}).select(node=col.dst).concat(roots).distinct()
     ),
     "reach-of-hashed-keys": reach(begun_far, far_edges),
-    "reach-over-edges-that-are-there-twice": reach(graph=edges.select("src", "dst").threshold(2)),
+    "reach-over-edges-of-weight-two": reach(graph=edges.select("src", "dst").threshold(2)),
     "reach-around-others": roots.iterate(lambda found: step(found).antijoin(nodes, on="node").concat(roots).distinct()),
     "reach-of-cheap-edges": roots.iterate(
         lambda found: (
             found.join(edges, on={"node": "src"}).where(col.cost < 2).select(node=col.dst).concat(roots).distinct()
         )
     ),
-    # from roots that are there twice it would go to and fro for ever: what they reach at first is less reached later
+    # from roots of weight two it would alternate for ever: the nodes that they reach at first have less weight later
     "reach-by-two-ways": roots.distinct().iterate(lambda found: step(found).concat(roots, roots).threshold(2)),
     "reach-by-a-way-that-opens-later": roots.iterate(
         lambda found: step(found, cheap_edges).concat(step(found.where(col.node > 0)), roots).distinct()
@@ -90,7 +90,7 @@ LOOPS = {
     ),
     "components": labelled("smallest"),
     "components-by-the-largest": labelled("largest"),
-    "reach-of-what-is-reached": reach(reach().where(col.node > 1)),
+    "reach-of-reached-nodes": reach(reach().where(col.node > 1)),
     "a-loop-in-the-body-of-another": roots.iterate(within_reach),
     "least-of-all": nodes.iterate(lambda found: found.concat(roots).smallest("node").distinct()),
 }

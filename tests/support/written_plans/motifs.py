@@ -1,4 +1,4 @@
-"""Motifs over small relations, with edges by value and as bags, for tests of any engine that runs them."""
+"""Motifs over small relations of edges, nodes and triples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small relations with columns of every type, and plans over them with the SQL that they stand for."""
+"""Small relations with columns of every type, and plans over them with their SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving thresholds of any limits: plans as the planner's rewrite makes them, also where it would not."""
+"""Moving thresholds over any limits: the planner makes these nodes only from some comparisons."""
 
 from __future__ import annotations
 

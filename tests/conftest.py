@@ -1,4 +1,4 @@
-"""What tests share: real data, made once a run."""
+"""The settings and fixtures of all tests: generated data, made once in each run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support.in_turn import tasks_in_turn
+from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
@@ -25,9 +25,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what waits: what computes fills the time, and no core idles at the end.
+    """Start the tests that wait first: other tests use the cores meanwhile, and no core idles at the end.
 
-    The first of all are those that share a run on Spark, so that one process has them all and runs it once.
+    The tests that share a run on Spark are the first of all, so that one process has them all and runs it once.
     """
 
     def waits(item: pytest.Item) -> float:
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is there for good to itself: whatever is measured collects garbage first, a thousand times over."""
+    """Exclude the objects of the session from garbage collection, with which each of a thousand measurements begins."""
     gc.collect()
     gc.freeze()
 
@@ -50,10 +50,10 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with SF 0.01, and SF 0.001 in chunks so small that every relation but the least has several."""
+    """Return a data directory with SF 0.01, and SF 0.001 in chunks so small that most relations have several."""
     own = tmp_path_factory.getbasetemp()
     directory = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "data"
-    with tasks_in_turn():
+    with tasks_in_process():
         for sf, chunk_rows in (("0.01", 1 << 20), ("0.001", 64)):
             make_data(Wanted(directory, Decimal(sf), chunk_rows=chunk_rows), lambda *_: None)
     return directory

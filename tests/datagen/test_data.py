@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.tiny import tiny
+from support.harness.tiny_data import tiny
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.generate import part_count
@@ -28,12 +28,12 @@ def quiet(*_):
     pass
 
 
-def test_row_counts(sf001):
+def test_relations_have_the_row_counts_of_tpch(sf001):
     assert {name: sf001.rows(name) for name in RELATION_NAMES} == ROWS_AT_SF_0_01
 
 
 @pytest.mark.parametrize("dataset", ["sf001", "chunked"])
-def test_every_row_is_the_generators(dataset, request):
+def test_every_row_equals_the_row_of_the_generator(dataset, request):
     check_source(request.getfixturevalue(dataset), quiet)
 
 
@@ -99,7 +99,7 @@ def test_existing_data_is_used_and_not_changed(data, monkeypatch):
     assert {path: path.stat().st_mtime_ns for path in wanted.directory.rglob("*")} == before
 
 
-def test_nothing_but_the_data_is_left_behind(data):
+def test_only_the_data_is_left(data):
     assert sorted(path.name for path in data.iterdir()) == [
         "tpch-sf0.001-tpchgen-cli-4.0.0-v2",
         "tpch-sf0.01-tpchgen-cli-4.0.0-v2",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.tiny import tiny
+from support.harness.tiny_data import tiny
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
@@ -136,7 +136,7 @@ def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
 
 @pytest.mark.parametrize("name", ["insert", "window:100", "window:5000", "refresh:3"])
 @pytest.mark.parametrize(("logical", "physical"), [(1, 1000), (7, 13), (1000, 1), (10**9, 1)])
-def test_real_data_too(chunked, name, logical, physical):
+def test_real_data_is_cut_into_the_workload(chunked, name, logical, physical):
     work = workload(chunked, name)
     feed = Feed(chunked, work, {relation: ["comment"] for relation in RELATION_NAMES}, logical=logical)
     deltas = [delta for batch in feed.batches(physical) for delta in batch]

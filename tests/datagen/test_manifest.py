@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.in_turn import draw
-from support.mutants import mutants, same
-from support.tiny import tiny
+from support.harness.local_tasks import draw
+from support.harness.mutants import mutants, same
+from support.harness.tiny_data import tiny
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from support.in_turn import draw
+from support.harness.local_tasks import draw
 from support.paths import ROOT
 
 from deltamark.datagen import scratch

@@ -12,7 +12,7 @@ from contextlib import closing
 import duckdb
 import numpy as np
 import pytest
-from support.explained import parts
+from support.engines.explanations import parts
 from support.manual import PAGES, Command, code, commands
 from support.paths import ROOT
 
@@ -74,7 +74,7 @@ def test_the_command_line_works_in_another_directory(tmp_path):
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_one_plan():
+def test_the_example_of_one_plan_runs():
     names = {
         "time": np.array([0, 0, 1]), "diff": np.array([1, 1, -1]),
         "shops": np.array([7, 7, 7]), "cents": np.array([900, 250, 900]),
@@ -86,7 +86,7 @@ def test_one_plan():
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_several_plans_in_one_dataflow():
+def test_the_example_of_several_plans_runs():
     names = {"time": np.array([0]), "diff": np.array([1]), "shops": np.array([7]), "cents": np.array([900])}
     names = example("sales = source(", names)
     batch, more = (
@@ -101,7 +101,7 @@ def test_several_plans_in_one_dataflow():
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_loops():
+def test_the_example_of_loops_runs():
     places = integer(0, 3)
     edges, roots = source("edges", {"src": places, "dst": places}, 9), source("roots", {"node": places}, 9)
     names = example("begin.iterate(", {"edges": edges, "roots": roots, "col": col})
@@ -113,13 +113,13 @@ def test_loops():
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_motifs():
+def test_the_example_of_motifs_runs():
     with closing(example("delta_query(")["dataflow"]) as dataflow:
         changes = dataflow.feed({"edges": Batch([0, 0, 0], [1, 1, 1], {"src": [1, 2, 1], "dst": [2, 3, 3]})})
         assert changes.columns["count"].tolist() == [1]
 
 
-def test_your_own_query(tmp_path, capsys, data):
+def test_the_example_of_an_own_query_runs(tmp_path, capsys, data):
     file = tmp_path / "modes.py"
     file.write_text(_block("modes = Query("))
     words = ["verify", str(file), "--data", str(data), "--logical", "1,7", "--physical", "13,all", "--times", "10"]

@@ -1,4 +1,4 @@
-"""Docstrings, comments and the manual avoid the worst patterns of prose.
+"""Docstrings, comments, names of tests and the manual avoid the worst patterns of prose.
 
 The patterns are few, and each match is a fault. A sentence that has none of them may still be bad.
 """
@@ -30,18 +30,19 @@ PATTERNS = {
 """The patterns by their names in failures."""
 
 CHECKED = (
-    "datagen", "dataflow", "deltamark", "examples", "harness", "queries",
-    "tests/datagen", "tests/docs", "tests/queries",
+    "datagen", "dataflow", "deltamark", "examples", "harness", "queries", "tests",
 )  # fmt: skip
 """The sources that have no fault. Add each folder that has lost its last one."""
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Return the docstrings and the comments of a file, with the numbers of their lines."""
+    """Return the docstrings, the comments and the names of tests in a file, with the numbers of their lines."""
     source = path.read_text(encoding="utf-8")
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            yield node.lineno, node.name.removeprefix("test_").replace("_", " ").capitalize()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.lstrip("# ")

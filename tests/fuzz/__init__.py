@@ -1,1 +1,1 @@
-"""Random plans for everything that runs plans, as many a second as can be: `make fuzz SECONDS=60`."""
+"""Random plans on every engine: `make fuzz SECONDS=60`."""

@@ -1,4 +1,4 @@
-"""Run random plans on everything that runs plans, and compare what they say with plain Python and with DuckDB.
+"""Run random plans on every engine, and compare their answers with plain Python and with DuckDB.
 
 An example is drawn from a seed; the next example has the next seed.
 """
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from math import inf
 
-from support.driving import at_once
+from support.engines.driving import at_once
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.types import integer
@@ -20,14 +20,14 @@ from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.cli.options import whole
 from deltamark.harness.cli.parser import Parser
 from fuzz.kinds import KINDS
-from fuzz.watch import Asked, explore
+from fuzz.watch import FuzzSettings, explore
 
 SECONDS = 60
 MOST_SECONDS, MOST_EXAMPLES, MOST_PROCESSES = 10**7, 10**15, 64
 SEED_BITS = 40
 
 
-def asked(words: Sequence[str]) -> Asked:
+def settings_of(words: Sequence[str]) -> FuzzSettings:
     parser = Parser(prog="make fuzz", description=__doc__)
     add = parser.add_argument
     add("--seconds", type=whole(1, MOST_SECONDS), metavar="N", help=f"how long (default {SECONDS}, without EXAMPLES)")
@@ -38,7 +38,7 @@ def asked(words: Sequence[str]) -> Asked:
     chosen = parser.parse_settings(words)
     seconds = chosen.seconds or (inf if chosen.examples else SECONDS)
     seed = random.getrandbits(SEED_BITS) if chosen.seed is None else chosen.seed
-    return Asked(seed, chosen.examples or MOST_EXAMPLES, seconds, chosen.kinds, chosen.processes)
+    return FuzzSettings(seed, chosen.examples or MOST_EXAMPLES, seconds, chosen.kinds, chosen.processes)
 
 
 def kinds(text: str) -> list[str]:
@@ -51,17 +51,17 @@ def kinds(text: str) -> list[str]:
 
 def main(words: Sequence[str]) -> int:
     try:
-        wanted = asked(words)
+        settings = settings_of(words)
     except (DeltamarkError, argparse.ArgumentError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     say = lambda text: print(text, flush=True)  # noqa: E731
-    say(f"examples of {', '.join(wanted.kinds)} from seed {wanted.seed} on")
+    say(f"examples of {', '.join(settings.kinds)} from seed {settings.seed} on")
     numbers = source("numbers", {"n": integer(0, 9)}, 10)
-    at_once(numbers.join(numbers.rename(m="n"), on={"n": "m"}), {"numbers": [((1,), 0, 1)]})  # loads kernels, once
+    at_once(numbers.join(numbers.rename(m="n"), on={"n": "m"}), {"numbers": [((1,), 0, 1)]})  # loads the kernels
     gc.collect()
     gc.freeze()  # forked children share the objects of this process
-    failures = explore(wanted, say).failures
+    failures = explore(settings, say).failures
     gc.unfreeze()
     return 1 if failures else 0
 

@@ -1,4 +1,4 @@
-"""Examples of plans that can be written as SQL: their answers are those of DuckDB at several times."""
+"""Examples of plans that can be written as SQL: their answers equal DuckDB's at several times."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from functools import cache
 
 import duckdb
 import pyarrow as pa
-from support.choices import Choices
-from support.driving import added, between, feed
-from support.growth import degree, plan
-from support.reference import Row, Rows, answer, consolidated
-from support.streams import Streams, cut, inputs_of, streams_for, times_of
+from support.engines.driving import added, between, feed
+from support.random_plans.choices import Choices
+from support.random_plans.growth import degree, plan
+from support.random_plans.streams import Streams, cut, inputs_of, streams_for, times_of
+from support.reference.answers import answer
+from support.reference.rows import Row, Rows, consolidated
 
 from deltamark.dataflow.plan.nodes import Concat, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
@@ -40,14 +41,14 @@ class AsSql(Fed):
             return
         times = times_of(self.streams)
         for time in {*times[:: max(len(times) // MOST_ANSWERS, 1)], *times[-1:]}:
-            if self.owes(time):
+            if self.is_negative(time):
                 continue
             live = consolidated((row, diff) for (at, row), diff in stream.items() if at <= time)
             wanted = answer_of(self.sql, inputs_of(self.collection), self.streams, time)
             compare({(time, row): diff for row, diff in live.items()}, {(time, row): n for row, n in wanted.items()})
 
-    def owes(self, time: int) -> bool:
-        """Is more taken from a collection than it has, at a time? SQL's bags know no such thing."""
+    def is_negative(self, time: int) -> bool:
+        """Return whether a collection has negative weights at a time, which a bag of SQL cannot have."""
         parts = [each for each in walk(self.collection.node) if isinstance(each, Concat)]
         return any(diff < 0 for part in parts for diff in answer(part, self.streams, time).values())
 
@@ -75,7 +76,7 @@ def table(rows: list[Row], schema: Schema) -> pa.Table:
 
 
 def as_sql(choices: Choices) -> AsSql:
-    """Draw a plan until one can be written as SQL: an input can."""
+    """Draw plans of fewer and fewer steps until one can be written as SQL."""
     sql, steps = "", 5
     while not sql:
         collection = plan(choices, wild=True, steps=steps, heavy=False)

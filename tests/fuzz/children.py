@@ -1,8 +1,7 @@
-"""Child processes that run examples: whatever an example does to its process, the parent survives it and knows of it.
+"""Child processes that run examples: the parent survives the death of a child, and reports it.
 
-A child writes on a board, in memory that it shares with its parent, which example it is at and since when; so its
-parent can tell what a child did that is killed, or that takes too long or too much memory. What a child finds comes
-through a pipe.
+A child writes its example and the time of its start on a board, in memory that it shares with its parent; the parent
+reads it if the child is killed, or takes too long or too much memory. The failures come through a pipe.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from support.choices import Seeded
+from support.random_plans.choices import Seeded
 
 from deltamark.dataflow.runtime.process_pool import end_with
 from fuzz.kinds import KINDS, Failure, kind_of, run
@@ -34,7 +33,7 @@ PIPE_BYTES = 1 << 20
 
 
 class Child:
-    """A process that carries out a task and sends what it finds."""
+    """A process that carries out a task and sends objects to its parent."""
 
     def __init__(self, task: Callable[[Board, Callable[[Any], None]], None]) -> None:
         self.board = Board()
@@ -42,7 +41,7 @@ class Child:
         self._content = b""
         parent = os.getpid()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads: a child starts none
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads; a child starts none
             self.pid = os.fork()
         if self.pid:
             os.close(send)
@@ -60,7 +59,7 @@ class Child:
             os._exit(code)
 
     def found(self) -> Iterator[Any]:
-        """Yield what has been sent since the last time."""
+        """Yield the objects that the child has sent since the last call."""
         with suppress(BlockingIOError):
             while chunk := os.read(self._pipe, PIPE_BYTES):
                 self._content += chunk
@@ -71,7 +70,7 @@ class Child:
             yield pickle.loads(content)
 
     def problem(self) -> str | None:
-        """Say what is wrong with the process; one that takes too long, or too much memory, is ended."""
+        """Return the problem of the process, if it has one; kill it if it takes too long or too much memory."""
         if self.ended():
             code = os.waitstatus_to_exitcode(self.status or 0)
             return f"killed by {signal.Signals(-code).name}" if code < 0 else "the process ended" if code else None
@@ -91,7 +90,7 @@ class Child:
         return self.status is not None
 
     def wait(self, seconds: float) -> None:
-        """Wait until something comes, or the process ends."""
+        """Wait until the child sends an object or ends, or for some seconds."""
         select.select([self._pipe], [], [], seconds)
 
     def kill(self) -> None:
@@ -105,7 +104,7 @@ class Child:
 
 
 class Board:
-    """What a child tells its parent all the time."""
+    """The state of a child, in memory that its parent reads."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, PAGE)
@@ -128,11 +127,11 @@ class Board:
         return int(self._words[SEED])
 
     def counts(self) -> dict[str, int]:
-        """Count the examples of each kind that have ended."""
+        """Return the number of examples of each kind that have ended."""
         return {name: int(self._words[FIRST_COUNT + at]) for at, name in enumerate(KINDS)}
 
     def seconds(self) -> float:
-        """Return how long the example has been running."""
+        """Return the seconds since the start of the example."""
         since = self._words[SINCE]
         return (time.monotonic_ns() - since) / 1e9 if since else 0.0
 
@@ -153,7 +152,7 @@ def explorer(first: int, end: int, step: int, names: list[str]) -> Child:
 
 
 def resident(pid: int) -> int:
-    """Return the bytes of memory that a process and its children have."""
+    """Return the bytes of resident memory of a process and its children."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from support.chain import Pieces
-from support.choices import Choices
-from support.driving import between, feed, shuffled, undone
-from support.growth import degree, plan
-from support.streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
+from support.engines.chain import Pieces
+from support.engines.driving import between, feed, shuffled, undone
+from support.random_plans.choices import Choices
+from support.random_plans.growth import degree, plan
+from support.random_plans.streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.nodes import NullRow, walk
@@ -26,7 +26,7 @@ NO_SPACE = "no address space"
 
 @dataclass
 class Fed:
-    """A plan that is fed, and the engine that runs it."""
+    """An example of one plan: its streams, their feeds, and the engine that runs it."""
 
     collection: Collection
     streams: Streams
@@ -62,7 +62,7 @@ class OnOneWorker(Fed):
                 self.leave(worker, wanted)
 
     def leave(self, worker: Dataflow, wanted: Expected) -> None:
-        """Take all rows away: the worker must hold what one holds that never had any."""
+        """Delete all rows: the worker must keep as many rows as one without input."""
         end = max(times_of(self.streams), default=0) + 1
         try:
             feed(worker, self.collection, between(undone(self.streams), {end}))
@@ -70,14 +70,14 @@ class OnOneWorker(Fed):
             if wanted.allows(error, end):
                 return
             raise
-        feed(worker, self.collection, {})  # which gives back the texts that were handed out
+        feed(worker, self.collection, {})  # releases the texts of the last output
         left, never = worker.state_rows(), untouched(self.collection)
         if left != never:
             raise WrongError("rows are left", f"{left} are kept though none is live, and {never} at the start")
 
 
 def untouched(collection: Collection) -> int:
-    """Count the rows that a worker keeps that was fed nothing."""
+    """Count the rows that a worker without input keeps."""
     if not any(isinstance(node, NullRow) for node in walk(collection.node)):
         return 0
     with closing(Dataflow(collection)) as worker:
@@ -112,7 +112,7 @@ class InStages(Fed):
 
 
 def fed(choices: Choices, steps: int = 5) -> tuple[Collection, Streams, list[list[int]], int]:
-    """Draw what examples of all engines have."""
+    """Draw the parts of an example that all engines have."""
     collection = plan(choices, wild=True, heavy=True, steps=steps)
     streams = streams_for(choices, inputs_of(collection), degree(collection.node))
     if choices.chance(5):

@@ -1,4 +1,4 @@
-"""What an example of any kind is, and what is expected of an engine that runs one."""
+"""The examples of any kind, and the answers that are expected of an engine."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from support.driving import Engine, added, between, feed
-from support.growth import degree, described
-from support.reference import PlanError, Recomputed, Stream, minus
-from support.required import is_whole
-from support.streams import MANY_ROWS, Streams, inputs_of, times_of
+from support.engines.driving import Engine, added, between, feed
+from support.random_plans.case import described
+from support.random_plans.growth import degree
+from support.random_plans.streams import MANY_ROWS, Streams, inputs_of, times_of
+from support.reference.answers import Recomputed
+from support.reference.errors import PlanError
+from support.reference.required import is_whole
+from support.reference.rows import Stream, minus
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.errors import DeltamarkError
@@ -30,7 +33,7 @@ NEGATIVE = "a negative multiplicity"
 
 
 class WrongError(Exception):
-    """An engine did not do what was expected of it. what: in words that do not depend on the example."""
+    """An unexpected answer of an engine. what: its description, in words that do not depend on the example."""
 
     def __init__(self, what: str, details: str) -> None:
         super().__init__(what, details)
@@ -41,7 +44,7 @@ class WrongError(Exception):
 
 
 class Example(Protocol):
-    """Something to be run, which raises an error if it goes wrong, and can be written down."""
+    """An example, which raises an error if it fails, and whose text describes it."""
 
     def run(self) -> None: ...
 
@@ -59,7 +62,7 @@ def slices(rows: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def changed(module: str, **values: object) -> Iterator[None]:
-    """Give a module's constants other values."""
+    """Replace the constants of a module."""
     found = importlib.import_module(module)
     before = {name: getattr(found, name) for name in values}
     vars(found).update(values)
@@ -76,14 +79,14 @@ class Expected:
     stream: Stream
     error: PlanError | None = None
     must_fail: bool = False
-    """Must the engine raise this error? It may miss one that depends on columns that no operator reads."""
+    """Whether the engine must raise this error: it may miss one that depends on columns that no operator reads."""
     excuses: dict[str, int] = field(default_factory=dict)
-    """Errors that are right from a time on, though the reference may not see them."""
+    """The errors that are allowed from a time on, although the reference may not raise them."""
 
     def allows(self, error: DeltamarkError, last: int) -> bool:
-        """Say whether an error is right in a feed that ends with a time."""
+        """Return whether an error is allowed in a feed that ends with a time."""
         if self.error is not None and self.error.time <= last and error.cause in CAUSES:
-            return True  # which of several is found first is nobody's business
+            return True  # an engine may raise any of several errors first
         return error.cause in self.excuses and self.excuses[error.cause] <= last
 
     def until(self, time: int) -> Stream:
@@ -91,7 +94,7 @@ class Expected:
 
 
 def expected(collection: Collection, streams: Streams) -> Expected:
-    """Compute what a plan should say."""
+    """Compute the expected changes of a plan."""
     found = Expected({})
     recomputed, before = Recomputed(collection.node, streams), {}
     try:
@@ -109,12 +112,12 @@ def expected(collection: Collection, streams: Streams) -> Expected:
 
 
 def is_heavy(collection: Collection) -> bool:
-    """Say whether weights may be so large that products of them are too wide."""
+    """Return whether weights may be so large that their products need more than 64 bits."""
     return any(each.rows >= MANY_ROWS for each in inputs_of(collection).values())
 
 
 def first_negative(streams: Streams) -> int | None:
-    """Return the first time at the end of which an input has a row less than zero times."""
+    """Return the first time at the end of which an input has a negative weight."""
     found = []
     for stream in streams.values():
         live: dict[object, int] = {}
@@ -130,7 +133,7 @@ def first_negative(streams: Streams) -> int | None:
 def check(
     engine: Engine, collection: Collection, streams: Streams, feeds: Iterable[Sequence[int]], wanted: Expected
 ) -> bool:
-    """Feed an engine, and compare what it says with what is expected; return whether it can go on."""
+    """Feed an engine, and compare its changes with the expected ones; return whether it can be fed more."""
     said: Stream = {}
     last = -1
     for times in feeds:
@@ -154,7 +157,7 @@ def check(
 
 
 def compare(said: Stream, wanted: Stream) -> None:
-    """Refuse what differs, and say in what."""
+    """Raise an error that lists the differences of two streams, if they differ."""
     if said == wanted:
         return
     lines = [
@@ -166,7 +169,7 @@ def compare(said: Stream, wanted: Stream) -> None:
 
 
 def written(collection: Collection, streams: Streams, **settings: object) -> str:
-    """Write an example down."""
+    """Return the text of an example."""
     lines = ["plan:", *described(collection), "streams (row, time, diff):"]
     lines += [f"  {name}: {list(stream)}" for name, stream in streams.items()]
     return "\n".join([*lines, *(f"{name}: {value}" for name, value in settings.items())])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from support.choices import Choices
-from support.loops import LOOPS, random_loop
-from support.streams import cut, inputs_of, streams_for, times_of
+from support.random_plans.choices import Choices
+from support.random_plans.loops import random_loop
+from support.random_plans.streams import cut, inputs_of, streams_for, times_of
+from support.written_plans.loops import LOOPS
 
 from deltamark.dataflow.language.expr import count
 from fuzz.engines import SLICE_ROWS, OnOneWorker

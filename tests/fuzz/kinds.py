@@ -7,21 +7,21 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from support.choices import Choices
+from support.random_plans.choices import Choices
 
 from deltamark.errors import DeltamarkError
 from fuzz.against_duckdb import as_sql
 from fuzz.engines import in_stages, on_one_worker, on_workers
 from fuzz.example import Example, WrongError
 from fuzz.iterated import loop
-from fuzz.together import script
+from fuzz.together.script import script
 
 
 @dataclass(frozen=True)
 class Kind:
     draw: Callable[[Choices], Example]
     weight: int
-    """How many examples are of this kind, among those of all."""
+    """The share of this kind among the examples of all kinds."""
 
 
 KINDS: dict[str, Kind] = {
@@ -36,7 +36,7 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong with an example. what: in words that do not depend on the example."""
+    """The failure of an example. what: its description, in words that do not depend on the example."""
 
     kind: str
     seed: int
@@ -56,15 +56,15 @@ def kind_of(seed: int, names: Sequence[str]) -> str:
 
 
 def run(kind: str, seed: int, choices: Choices) -> Failure | None:
-    """Draw an example and run it; return what went wrong."""
+    """Draw an example and run it; return its failure."""
     try:
         KINDS[kind].draw(choices).run()
-    except Exception as error:  # noqa: BLE001 (whatever it is, it should not have been)
-        return Failure(kind, seed, *_told(error))
+    except Exception as error:  # noqa: BLE001 (any error is a failure)
+        return Failure(kind, seed, *_described(error))
     return None
 
 
-def _told(error: Exception) -> tuple[str, str]:
+def _described(error: Exception) -> tuple[str, str]:
     if isinstance(error, WrongError):
         return error.what, error.details
     what = error.cause if isinstance(error, DeltamarkError) else type(error).__name__

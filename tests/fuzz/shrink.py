@@ -1,4 +1,4 @@
-"""Make a failing example smaller: leave out parts of the choices that it is drawn from, and make others less."""
+"""The search for smaller failing examples, which leaves out some of their choices and lowers others."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from support.choices import Recorded, Replayed, Seeded
+from support.random_plans.choices import Recorded, Replayed, Seeded
 
 from fuzz.children import Board, Child
 from fuzz.kinds import KINDS, Failure, run
 
 MOST_SECONDS = 60.0
-"""CPU time that making an example smaller may take."""
+"""The CPU time of the search for a smaller example. Not measured."""
 
 CHUNKS = (8, 4, 2, 1)
 
@@ -22,7 +22,7 @@ Attempt = Callable[[Failure, Recorded], Failure | None]
 
 @dataclass(frozen=True)
 class Smaller:
-    """A failing example: the numbers that it is drawn from, the parts of these, how it is written, how it fails."""
+    """A failing example: its numbers, their parts, its text and its failure."""
 
     numbers: Sequence[int]
     parts: Sequence[tuple[int, int]]
@@ -36,7 +36,7 @@ class Smaller:
 
 
 def shrinker(failure: Failure) -> Child:
-    """Start a child that sends ever smaller examples that fail likewise: none if it does not fail alone."""
+    """Start a child that sends ever smaller examples with the same failure; none if the example does not fail alone."""
 
     def shrink(board: Board, send: Send) -> None:
         def here(failure: Failure, choices: Recorded) -> Failure | None:
@@ -49,7 +49,7 @@ def shrinker(failure: Failure) -> Child:
 
 
 def apart(failure: Failure, choices: Recorded) -> Failure | None:
-    """Run an example in a process of its own, because it may end it."""
+    """Run an example in a process of its own, which it may end."""
 
     def task(board: Board, send: Send) -> None:
         board.begin(failure.kind, failure.seed)
@@ -97,7 +97,7 @@ def seconds_used() -> float:
 
 
 def _tried(failure: Failure, attempt: Attempt, choices: Recorded) -> Smaller | None:
-    """Draw an example and run it; return it if it fails likewise."""
+    """Draw an example and run it; return it if it has the same failure."""
     written = "an example that could not be drawn"
     try:
         written = str(KINDS[failure.kind].draw(choices))
@@ -129,7 +129,7 @@ def _zeroed_part(best: Smaller, at: int) -> Sequence[int] | None:
 
 
 def _less(best: Smaller, at: int) -> Sequence[int] | None:
-    """Make a number zero, half as large, or one less."""
+    """Replace a number by zero, by its half, or by one less."""
     place, how = divmod(at, 3)
     if place >= len(best.numbers):
         return None

@@ -1,4 +1,4 @@
-"""Plans written as SQL, a common table a node, so that DuckDB can say what they mean."""
+"""Plans written as SQL, with a common table expression for each node, so that DuckDB computes their answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BINARY = {"add": "+", "subtract": "-", "multiply": "*", "equal": "=", "less": "<
 
 
 class NotInSqlError(Exception):
-    """A plan that is not written as SQL here."""
+    """A plan that this module does not write as SQL."""
 
 
 def sql_of(root: Node) -> str:
@@ -79,7 +79,7 @@ def _or_null(node: NullRow, given: str) -> str:
 
 
 def _concat(node: Concat, names: dict[Node, str]) -> str:
-    """Subtract what is negated from what is not, as bags: the result is a state, so nothing is missing."""
+    """Subtract the negated parts from the others, as bags: the result has no negative weight."""
     added = [names[each] for each in node.parts if not isinstance(each, Negate)]
     taken = [names[each.rows] for each in node.parts if isinstance(each, Negate)]
     if not added or any(isinstance(each, Negate) and isinstance(each.rows, Negate) for each in node.parts):
@@ -128,7 +128,7 @@ QUERIES: dict[type[Node], Callable[..., str]] = {
 
 
 def _term(term: Term, table: str = "") -> str:
-    """Write a term; numbers, dates, codes and short texts are the whole numbers that stand for them."""
+    """Return the SQL of a term; numbers, dates, codes and short texts are the integers that represent them."""
     if term.op == "column":
         return f"{table}{_name(term.value)}"
     if term.op == "literal":

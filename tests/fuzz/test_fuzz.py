@@ -1,4 +1,4 @@
-"""Random plans run for a while; and what searches for faults finds those that are put in on purpose."""
+"""Random plans are right, and the search for faults finds those that are put in on purpose."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import sys
 import time
 
 import pytest
-from support import reference
-from support.choices import Replayed, Seeded
 from support.paths import ROOT
+from support.random_plans.choices import Replayed, Seeded
+from support.reference import operators
 
 from deltamark.dataflow.plan.nodes import Threshold
 from deltamark.dataflow.runtime.worker import Worker
 from fuzz import children, kinds
-from fuzz.__main__ import asked, main
+from fuzz.__main__ import main, settings_of
 from fuzz.kinds import KINDS, Kind, kind_of, run
-from fuzz.watch import Asked, explore
+from fuzz.watch import FuzzSettings, explore
 
 EXAMPLES = 1000
-"""Examples in the run of all tests: about a minute of computing."""
+"""The examples in a run of all tests: about a minute of CPU time."""
 
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -55,7 +55,7 @@ def test_every_kind_is_drawn():
 
 def explored(kind, seed, examples):
     said = []
-    found = explore(Asked(seed, examples, 600, [kind], 2), said.append)
+    found = explore(FuzzSettings(seed, examples, 600, [kind], 2), said.append)
     return found, "\n".join(said)
 
 
@@ -76,15 +76,15 @@ def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
     assert len(re.findall(r"\(\(.*?\), \d+, -?\d+\)", smallest.split("streams")[1].split("feeds")[0])) <= 6
 
 
-def test_a_reference_that_lies_is_found(monkeypatch):
-    monkeypatch.setitem(reference.OPERATORS, Threshold, lambda _, __, rows: rows)
+def test_a_wrong_reference_is_found(monkeypatch):
+    monkeypatch.setitem(operators.OPERATORS, Threshold, lambda _, __, rows: rows)
     found, said = explored("worker", 1, 60)
     assert found.failures
     assert "threshold" in said.split("made smaller")[1]
 
 
 class Deadly:
-    """An example that does something to its process if a number is large enough."""
+    """An example that calls a function if its number is large enough."""
 
     def __init__(self, choices, does):
         self.number, self.does = choices.place(100), does
@@ -116,16 +116,16 @@ def test_a_child_that_is_killed_is_reported_and_the_others_go_on(monkeypatch):
 
 def test_a_child_that_hangs_is_reported(monkeypatch):
     monkeypatch.setattr(children, "LONGEST_SECONDS", 0.5)
-    monkeypatch.setattr("fuzz.watch.MOST_SHRUNK", 0)
+    monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 0)
     seeds = deadly(monkeypatch, lambda: time.sleep(1000))
     found, _ = explored("worker", 0, 8)
     assert sorted(failure.seed for failure in found.failures) == seeds
     assert {failure.what for failure in found.failures} == {"not done after 0.5 seconds"}
 
 
-def test_memory_without_end_is_reported(monkeypatch):
+def test_a_child_that_takes_too_much_memory_is_reported(monkeypatch):
     monkeypatch.setattr(children, "MOST_BYTES", children.resident(os.getpid()) + (256 << 20))
-    monkeypatch.setattr("fuzz.watch.MOST_SHRUNK", 0)
+    monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 0)
     kept = []
 
     def grow():
@@ -149,13 +149,13 @@ def test_an_error_of_any_kind_is_a_failure(monkeypatch):
     assert failure.details.endswith("ZeroDivisionError: 7\n")
 
 
-def test_settings_are_words():
-    found = asked(["SECONDS=5", "SEED=7", "KINDS=worker,loops", "EXAMPLES=9"])
-    assert found == Asked(7, 9, 5, ["worker", "loops"], 2)
-    assert asked([]).seconds == 60
+def test_settings_are_parsed_from_words():
+    found = settings_of(["SECONDS=5", "SEED=7", "KINDS=worker,loops", "EXAMPLES=9"])
+    assert found == FuzzSettings(7, 9, 5, ["worker", "loops"], 2)
+    assert settings_of([]).seconds == 60
 
 
 @pytest.mark.parametrize("word", ["KINDS=wroker", "SECONDS=soon", "SCONDS=5"])
-def test_a_setting_that_makes_no_sense_is_an_error(word, capsys):
+def test_an_invalid_setting_is_an_error(word, capsys):
     assert main([word]) == 2
     assert "error: " in capsys.readouterr().err

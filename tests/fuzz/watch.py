@@ -1,4 +1,4 @@
-"""Explore examples in child processes, and report what goes wrong."""
+"""The exploration of examples in child processes, and the report of their failures."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fuzz.shrink import Smaller, shrinker
 
 POLL_SECONDS = 0.1
 REPORT_SECONDS, REPORT_SHARE = 5.0, 0.02
-"""Progress is told every few seconds, and less often the longer it has been going on."""
-MOST_TOLD, MOST_SHRUNK = 10, 2
+"""The least interval between two reports of progress, in seconds and as a share of the elapsed time."""
+MAX_REPORTED, MAX_SHRUNK = 10, 2
 """The most failures of one kind with the same message that are reported and shrunk."""
 
 
 @dataclass
-class Asked:
+class FuzzSettings:
     seed: int
     examples: int
     seconds: float
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass
 class Explored:
-    """What has been found so far."""
+    """The counts and the failures so far."""
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
@@ -43,14 +43,14 @@ class Explored:
         return f"{whole}: {', '.join(each for each, name in zip(kinds, KINDS, strict=True) if counts[name])}"
 
     def failed(self) -> str:
-        """Say how many examples failed by which words."""
+        """Return the number of failures with each description."""
         found = Counter(f"{each.kind}: {each.what}" for each in self.failures)
         return "\n".join(f"  failed {times} times: {words}" for words, times in found.most_common())
 
 
-def explore(asked: Asked, say: Callable[[str], None]) -> Explored:
-    """Run examples until there have been enough, or time is over, or somebody interrupts; say what is found."""
-    watch = Watch(asked, say)
+def explore(settings: FuzzSettings, say: Callable[[str], None]) -> Explored:
+    """Run examples up to their number, the end of the time or an interrupt; report the failures."""
+    watch = Watch(settings, say)
     try:
         watch.explore()
         watch.shrink()
@@ -63,29 +63,30 @@ def explore(asked: Asked, say: Callable[[str], None]) -> Explored:
 
 
 class Watch:
-    """The children that explore, and those that make failures smaller."""
+    """The children that explore examples, and those that make failures smaller."""
 
-    def __init__(self, asked: Asked, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: FuzzSettings, say: Callable[[str], None]) -> None:
         self.found = Explored()
-        self._asked, self._say = asked, say
-        self._explorers = [self._explorer(asked.seed + at) for at in range(min(asked.processes, asked.examples))]
+        self._settings, self._say = settings, say
+        count = min(settings.processes, settings.examples)
+        self._explorers = [self._explorer(settings.seed + at) for at in range(count)]
         self._shrinkers: list[Shrinker] = []
         self._waiting: list[Failure] = []
 
     def explore(self) -> None:
-        began = told = time.monotonic()
-        while self._explorers and time.monotonic() - began < self._asked.seconds:
+        began = reported = time.monotonic()
+        while self._explorers and time.monotonic() - began < self._settings.seconds:
             for child in list(self._explorers):
                 child.wait(POLL_SECONDS / len(self._explorers))
                 self._listen(child)
             self._shrink_on()
-            if time.monotonic() - told > max(REPORT_SECONDS, REPORT_SHARE * (told - began)):
-                told = time.monotonic()
+            if time.monotonic() - reported > max(REPORT_SECONDS, REPORT_SHARE * (reported - began)):
+                reported = time.monotonic()
                 self._say(self.summary())
         self._end_explorers()
 
     def shrink(self) -> None:
-        """Wait until all failures are as small as can be."""
+        """Wait until the search for smaller failures ends."""
         while self._shrinkers or self._waiting:
             time.sleep(POLL_SECONDS)
             self._shrink_on()
@@ -98,14 +99,14 @@ class Watch:
         self._end_explorers()
         for each in self._shrinkers:
             each.child.close()
-            self._say(each.told())
+            self._say(each.report())
 
     def _explorer(self, first: int) -> Child:
-        asked = self._asked
-        return explorer(first, asked.seed + asked.examples, asked.processes, asked.kinds)
+        settings = self._settings
+        return explorer(first, settings.seed + settings.examples, settings.processes, settings.kinds)
 
     def _listen(self, child: Child) -> None:
-        """Take note of what a child has found, and of its end."""
+        """Record the failures of a child, and its end."""
         ended, problem = child.ended(), child.problem()
         for failure in child.found():
             self._fail(failure)
@@ -117,7 +118,7 @@ class Watch:
         if problem is not None:
             kind, seed = child.board.kind, child.board.seed
             self.found.counts[kind] += 1
-            self._explorers.append(self._explorer(seed + self._asked.processes))
+            self._explorers.append(self._explorer(seed + self._settings.processes))
             self._fail(Failure(kind, seed, problem, ends_process=True))
 
     def _end_explorers(self) -> None:
@@ -129,26 +130,26 @@ class Watch:
     def _fail(self, failure: Failure) -> None:
         self.found.failures.append(failure)
         alike = sum((each.kind, each.what) == (failure.kind, failure.what) for each in self.found.failures)
-        if alike <= MOST_TOLD:
+        if alike <= MAX_REPORTED:
             self._say(f"failed: {failure.kind}, seed {failure.seed}: {failure.what}; again: {failure.command}")
-        if alike == MOST_TOLD:
+        if alike == MAX_REPORTED:
             self._say("further ones like it are only counted")
-        if alike <= MOST_SHRUNK:
+        if alike <= MAX_SHRUNK:
             self._waiting.append(failure)
 
     def _shrink_on(self) -> None:
         for each in list(self._shrinkers):
             if each.is_done():
                 self._shrinkers.remove(each)
-                self._say(each.told())
-        while self._waiting and len(self._shrinkers) < self._asked.processes:
+                self._say(each.report())
+        while self._waiting and len(self._shrinkers) < self._settings.processes:
             failure = self._waiting.pop(0)
             self._shrinkers.append(Shrinker(failure, shrinker(failure)))
 
 
 @dataclass
 class Shrinker:
-    """A child that makes a failure smaller, and what it has come to."""
+    """A child that makes a failure smaller, and the smallest so far."""
 
     failure: Failure
     child: Child
@@ -163,8 +164,8 @@ class Shrinker:
         self.child.close()
         return True
 
-    def told(self) -> str:
-        """Write a failure down, made smaller if it fails alone."""
+    def report(self) -> str:
+        """Return the text of a failure, of its smallest example if it fails alone."""
         failure, best = self.failure, self.best
         head = f"{failure.kind}, seed {failure.seed}, "
         if best is None:

@@ -1,4 +1,4 @@
-"""Kills at random moments, of which `make chaos` does more. A failure names its strike."""
+"""Kills at random moments; `make chaos` does more of them. A failure names its strike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 from random import Random, SystemRandom
 
 import pytest
-from support.in_turn import tasks_in_turn
+from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen import scratch
 from deltamark.datagen.make import Wanted, make_data
@@ -85,7 +85,7 @@ CELLS = ("QUERIES=q06", "PHYSICAL=1000", "WORKERS=1,2", "ENGINES=embedded", "RUN
 
 
 def in_child(work, seconds):
-    """Do work in a child of this process, which is killed after some seconds; return whether it was."""
+    """Do work in a child of this process, which is killed after some seconds; return whether it was killed."""
     child = os.fork()
     if child == 0:
         try:
@@ -103,7 +103,7 @@ def test_data_is_the_same_after_kills_at_random_moments(tmp_path):
     """Generate and pre-batch without Spark; test_faults.py and `make chaos` do it with Spark."""
 
     def make(name):
-        with tasks_in_turn():
+        with tasks_in_process():
             make_data(Wanted(tmp_path / name, Decimal("0.001"), chunk_rows=128), lambda *_: None)
 
     began = time.monotonic()

@@ -23,7 +23,7 @@ def installed(monkeypatch) -> set[str]:
     monkeypatch.chdir(ROOT)
     distribution = Distribution({"script_name": "setup.py"})
     apply_configuration(distribution, ROOT / "pyproject.toml")
-    distribution.include_package_data = False  # or setuptools writes a list of files into the project
+    distribution.include_package_data = False  # otherwise setuptools writes a list of files into the project
     build = distribution.get_command_obj("build_py")
     build.build_lib = "lib"
     build.ensure_finalized()

@@ -37,62 +37,62 @@ def checked(dataset, cell, count):
 
 @pytest.mark.parametrize("work", WORKLOADS)
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
-def test_an_answer_is_duckdbs_at_any_time(chunked, name, variant, work):
+def test_an_answer_equals_duckdbs_at_any_time(chunked, name, variant, work):
     cell = Cell(name, "0.001", work, WORKLOADS[work], physical=100, variant=variant)
     assert checked(chunked, cell, 10) == ""
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_an_answer_is_duckdbs_where_there_is_more_to_answer(sf001, name):
+def test_an_answer_equals_duckdbs_on_more_data(sf001, name):
     assert checked(sf001, Cell(name, "0.01", "insert", 10), 6) == ""
     assert checked(sf001, Cell(name, "0.01", "window:5000"), 4) == ""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
-def test_an_answer_is_duckdbs_for_other_parameters(sf001, name, variant, seed):
+def test_an_answer_equals_duckdbs_for_other_parameters(sf001, name, variant, seed):
     assert checked(sf001, Cell(name, "0.01", "insert", 1000, variant=variant, seed=seed), 3) == ""
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_neither_batches_nor_variants_change_the_stream(chunked, name):
-    asked, work = query(name), Cell(name, "0.001", "window:300")
+    spec, work = query(name), Cell(name, "0.001", "window:300")
     reference = verify.run_stream(work, chunked)
-    for variant in asked.variants:
+    for variant in spec.variants:
         for physical in (1, 13, 1000, ALL):
-            if variant not in asked.accumulated:
+            if variant not in spec.accumulated:
                 assert verify.check_digest(reference, work.but(variant=variant, physical=physical), chunked) == ""
 
 
 @pytest.mark.parametrize("work", ["insert", "window:50"])
 @pytest.mark.parametrize("name", QUERIES)
-def test_larger_logical_batches_say_the_same_in_larger_steps(chunked, name, work):
+def test_larger_logical_batches_have_the_same_changes_in_larger_steps(chunked, name, work):
     fine = verify.run_stream(Cell(name, "0.001", work), chunked)
     for logical in (7, 1000):
         assert verify.check_logical(fine, verify.run_stream(fine.cell.but(logical=logical), chunked)) == ""
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_streams_are_those_that_are_committed(sf001, name):
+def test_streams_have_the_committed_digests(sf001, name):
     golden = read_golden()
     for cell in golden_cells([name]):
         assert verify.digest_of(cell, sf001) == golden[cell], cell.command("changes", "--digest")
 
 
-def test_all_golden_digests_are_of_queries_that_there_are():
+def test_all_golden_digests_belong_to_queries():
     assert list(read_golden()) == golden_cells()
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
 def test_a_dataflow_takes_the_parameters_and_relations_of_its_sql(chunked, name, variant):
-    asked = query(name)
+    spec = query(name)
     given = parameters(name, Decimal("0.001"))
-    in_sql = {field for _, field, _, _ in string.Formatter().parse(asked.sql) if field}
+    in_sql = {field for _, field, _, _ in string.Formatter().parse(spec.sql) if field}
     assert set(given) == in_sql
-    assert [*inspect.signature(asked.variants[variant]).parameters][1:] == [*given]
+    assert [*inspect.signature(spec.variants[variant]).parameters][1:] == [*given]
     plan = plan_of(Cell(name, "0.001", variant=variant), chunked, workload(chunked, "insert"))
-    assert {each.name for each in base_inputs(plan.node)} == set(asked.relations)
-    assert sorted(asked.relations) == list(asked.relations)
+    assert {each.name for each in base_inputs(plan.node)} == set(spec.relations)
+    assert sorted(spec.relations) == list(spec.relations)
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -145,7 +145,7 @@ OUT_OF_BOUNDS = (
         *(({"discount": each}, OUT_OF_BOUNDS.format(each)) for each in ("nan", "-Infinity", "1e400", "1e-30")),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(given, message):
+def test_invalid_parameters_are_refused(given, message):
     with pytest.raises(DeltamarkError) as error:
         parameters("q06", Decimal("0.01"), given=given)
     assert str(error.value) == message

@@ -1,11 +1,11 @@
-"""Explanations of a plan: a tree of operators, in which shared arrangements stand once, with the rows of states."""
+"""Explanations of a plan: a tree of operators, with each shared arrangement once, and the rows of states."""
 
 from __future__ import annotations
 
 from contextlib import closing
 
 import numpy as np
-from support.explained import parts, readers
+from support.engines.explanations import parts, readers
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source

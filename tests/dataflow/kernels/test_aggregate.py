@@ -1,4 +1,4 @@
-"""Aggregate, threshold and prefix aggregate against plain Python."""
+"""The kernels of aggregate, threshold and prefix aggregate agree with plain Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from support.kernel_blocks import Blocks, Updates, random_slices
+from support.engines.kernel_blocks import Blocks, Updates, random_slices
 
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import aggregate as aggregate_kernel
@@ -21,7 +21,7 @@ WIDE = 2**62
 
 
 def random_rows(rng, size, *, times):
-    """Return rows (time, diff, key, value), of which none is retracted before it was inserted."""
+    """Draw rows (time, diff, key, value), none of which is retracted before its insertion."""
     live: list[tuple[int, int]] = []
     rows = []
     for time in np.sort(rng.integers(0, times, size=size)).tolist():

@@ -1,10 +1,10 @@
-"""B+-trees against sorted lists."""
+"""B+-trees agree with sorted lists."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.kernel_blocks import Blocks
+from support.engines.kernel_blocks import Blocks
 
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.ordered import btree
@@ -35,7 +35,7 @@ def test_a_tree_has_its_records_in_order_of_their_words_and_slots(largest):
         return (*values[slot].tolist(), slot)
 
     present: set[int] = set()
-    for share in (0.9, 0.5, 0.1, 0.7, 0.0):  # of insertions, so that nodes are split, and merged until one is left
+    for share in (0.9, 0.5, 0.1, 0.7, 0.0):  # the share of insertions: nodes are split, and merged until one is left
         for slot in rng.integers(1, SLOTS, size=3000).tolist():
             if slot in present and rng.random() >= share:
                 btree.delete(tree, slot)

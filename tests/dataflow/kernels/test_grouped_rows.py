@@ -1,4 +1,4 @@
-"""Extreme, top, moving threshold and null row against plain Python: their output is a function of the rows so far."""
+"""The kernels of extreme, top, moving threshold and null row agree with plain Python functions of the rows so far."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from support.kernel_blocks import Blocks, Updates, random_slices
+from support.engines.kernel_blocks import Blocks, Updates, random_slices
 
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
@@ -81,7 +81,7 @@ class Operator:
         return list(zip(*(view(column, self.block.out_size).tolist() for column in self.out), strict=True))
 
     def feed(self, slices):
-        """Return the consolidated output of slices, each of them the rows of each input and the frontier."""
+        """Return the consolidated output of slices, each of which has the rows of each input and the frontier."""
         weights: Counter[tuple[int, ...]] = Counter()
         for *parts, frontier in slices:
             for updates, part in zip(self.inputs, parts, strict=True):
@@ -92,7 +92,7 @@ class Operator:
 
 
 def random_rows(rng, size, *, times):
-    """Return rows (time, diff, value, key, other value), of which none is retracted before it was inserted."""
+    """Draw rows (time, diff, value, key, other value), none of which is retracted before its insertion."""
     live: list[tuple[int, ...]] = []
     rows = []
     for time in np.sort(rng.integers(0, times, size=size)).tolist():
@@ -198,7 +198,7 @@ def test_there_is_a_row_of_nulls_while_there_are_no_rows(times):
 
 
 def random_limits(rng, *, times):
-    """Return rows (time, diff, numerator, denominator, key) with at most one limit of a key at the end of a time."""
+    """Draw rows (time, diff, numerator, denominator, key) with at most one limit of a key at the end of each time."""
     limits: dict[int, tuple[int, ...]] = {}
     rows = []
     for time in range(times):
@@ -238,7 +238,7 @@ def test_rows_above_the_limit_of_their_key_are_the_output(times):
         ([(0, 2**63 - 1, 4, 1, 2), (0, 1, 4, 1, 2)], grouped_rows.WIDE_WEIGHT),
     ],
 )
-def test_a_limit_that_is_none_is_an_error(limits, error):
+def test_an_invalid_limit_is_an_error(limits, error):
     operator = Operator(MOVING_THRESHOLD, MovingThresholdBlock, key=[1, 2], inputs=2, order=(VALUES - 1, 2))
     operator.inputs[0].set([], 1)
     operator.inputs[1].set(limits, 1)

@@ -1,4 +1,4 @@
-"""Checked kernels refuse what lies outside a reservation, and say which operator touched it."""
+"""Checked kernels refuse addresses outside a reservation, and name the operator."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ refused(name, lambda: worker.feed({'rows': Batch(one, one, {'a': one})}), 'AGGRE
 
 @pytest.fixture(scope="module")
 def found():
-    """What comes of all faults, in one process that has checked kernels."""
+    """Return the errors of all faults, from one process that has checked kernels."""
     script = "\n".join([BEGIN, *(f"name = {name!r}\n{fault}" for name, fault in FAULTS.items())])
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "DELTAMARK_CHECKED": "1"},
@@ -84,5 +84,5 @@ def found():
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_is_not_ones_own_is_refused(found, name):
+def test_addresses_outside_a_reservation_are_refused(found, name):
     assert found[name] == "refused"

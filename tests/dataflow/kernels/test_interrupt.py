@@ -1,4 +1,4 @@
-"""Ctrl-C ends what kernels do, however long it would take."""
+"""Ctrl-C ends a feed, however long its kernels would run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ engine.push({{"rows": Batch(many + 1, many + 1, {{"a": each}})}})
 print("ended by itself", flush=True)
 """
 PLANS = {
-    # each of 10**5 rows meets as many, and each pair as many again
+    # each of 10**5 rows joins as many, and each pair as many again
     "join": "rows.cross(rows.rename(b='a')).cross(rows.rename(c='a')).count()",
     "loop": "rows.distinct().select(a=col.a * 2**30).iterate(lambda it: it.select(a=col.a + 1).distinct())",
 }
@@ -43,7 +43,7 @@ def test_ctrl_c_ends_a_feed(plan, workers):
     )
     try:
         assert process.stdout.readline() == "begins\n"
-        time.sleep(0.5)  # by then it is a kernel that runs
+        time.sleep(0.5)  # by then a kernel runs
         process.send_signal(signal.SIGINT)
         said, errors = process.communicate(timeout=60)
     finally:

@@ -1,4 +1,4 @@
-"""Laws of the cache of compiled kernels: what is whole is used, and whatever is broken is compiled again."""
+"""Laws of the cache of compiled kernels: whole files are used, and kernels in damaged files are compiled again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 
 
 def use() -> tuple[int, int]:
-    """Use a small kernel as a new process would; return how often it was found in the cache, and not."""
+    """Use a small kernel as a new process would; return the numbers of its cache hits and misses."""
     memory, mask = Memory(), 31
     block = KeyMap(memory.reserve(KeyMap.size_in_words))
     table, free, keys = (memory.reserve(words) for words in (2 * (mask + 1), 64, 64))
@@ -101,7 +101,7 @@ def test_a_cache_that_cannot_be_written_to_stops_nothing(directory, error, monke
     assert use() == (0, 1)
 
 
-def test_functions_of_others_are_cached_as_ever(monkeypatch):
+def test_functions_outside_the_package_are_cached_by_numba(monkeypatch):
     monkeypatch.setattr(config, "CACHE_LOCATOR_CLASSES", "InTreeCacheLocator")
     assert not isinstance(cache.Cache(use)._cache_file, cache.Files)
 
@@ -116,7 +116,7 @@ def test_without_a_usable_home_kernels_lie_among_temporary_files(tmp_path, monke
     assert found.is_dir()
 
 
-def test_a_directory_of_somebody_else_among_temporary_files_is_not_used(tmp_path, monkeypatch):
+def test_a_temporary_directory_of_another_user_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     assert kernels._is_usable(tmp_path) == (tmp_path.stat().st_uid == 0)
     monkeypatch.setattr(kernels.Path, "stat", lambda _: os.stat_result([0o40777, 0, 0, 0, 777, 0, 0, 0, 0, 0]))
@@ -124,7 +124,7 @@ def test_a_directory_of_somebody_else_among_temporary_files_is_not_used(tmp_path
 
 
 def test_a_process_finds_its_kernels_damaged(tmp_path):
-    """As for a user: no fixture, another process, and the files of every kernel that it needs."""
+    """Damage the files of every kernel that another process needs, as a user may."""
     package = "deltamark.dataflow.kernels"
     imports = f"from {package}.core import memory; from {package}.hashing import hash_map"
     script = f"{imports}; print(hash_map.needs_rehash(hash_map.KeyMap(memory.Memory().reserve(16)), 1))"

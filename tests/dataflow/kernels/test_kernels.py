@@ -1,4 +1,4 @@
-"""Kernels on their own: addresses in, addresses out, against plain Python."""
+"""Kernels of maps, sums, filters and sorting agree with plain Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = st.integers(-(2**63), 2**63 - 1)
 
 
 def made(memory: Memory, kind: type[Block], **fields: int) -> int:
-    """Make a block."""
+    """Return a block in new memory."""
     address = memory.reserve(kind.size_in_words)
     view(address, kind.size_in_words)[:] = kind.words(**fields)
     return address
@@ -91,7 +91,7 @@ def test_reservations_cost_nothing_until_they_are_touched():
     address = memory.reserve(1 << 31)
     assert memory.resident([address]) == {address: 0}
     view(address, 1)[0] = 1
-    assert 0 < memory.resident([address])[address] <= 1 << 22  # a huge page or two, where all pages are huge
+    assert 0 < memory.resident([address])[address] <= 1 << 22  # one or two huge pages
     view(address, 1 << 24)[::512] = 1
     assert 1 << 27 <= memory.resident([address])[address] <= 1 << 28
     memory.close()

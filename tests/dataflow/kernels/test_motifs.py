@@ -1,4 +1,4 @@
-"""Kernels of motifs on their own: sorted lists, intersections, sorting, indexes and extension, against plain Python."""
+"""The kernels of motifs agree with plain Python: sorted lists, intersections, sorting, indexes and extensions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_search_finds_the_first_number_that_is_not_less(numbers, start, number
 
 
 @given(st.integers(1, 1 << 32))
-def test_a_span_is_at_most_a_quarter_longer_than_what_it_holds(numbers):
+def test_a_span_is_at_most_a_quarter_longer_than_its_list(numbers):
     length = sorted_lists.span_length(sorted_lists.size_class_of(numbers))
     assert numbers <= length
     assert length - numbers < max(sorted_lists.UNIT, numbers / 4 + sorted_lists.UNIT)
@@ -209,7 +209,7 @@ def visible(tested: TestIndex, updates: list[tuple[int, int, int, int]], before:
 def operator_over(
     memory: Memory, tested: list[TestIndex], rows: list[tuple[int, ...]], sees_old: list[int], **fields: int
 ) -> extension.ExtendBlock:
-    """Make the extension of rows (time, diff, bound value, a key for each index)."""
+    """Return the block that extends rows (time, diff, bound value, a key for each index)."""
     columns = [vector(memory, [row[at] for row in rows]) for at in range(3 + len(tested))]
     extenders: list[int] = []
     for each, key, old in zip(tested, columns[3:], sees_old, strict=True):

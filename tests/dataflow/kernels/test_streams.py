@@ -1,4 +1,4 @@
-"""Consolidate and merge against plain Python."""
+"""The kernels of consolidate and merge agree with plain Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from support.kernel_blocks import Blocks, Updates, random_slices
+from support.engines.kernel_blocks import Blocks, Updates, random_slices
 
 from deltamark.dataflow.kernels.arrangements.consolidate import NEEDS_ROOM, OVERFLOW, ConsolidateBlock, consolidate
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream, merge
@@ -34,7 +34,7 @@ def consolidation(blocks, columns, mask):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_time_has_each_row_once_and_none_of_weight_zero(seed):
+def test_a_time_has_each_row_once_with_a_weight_other_than_zero(seed):
     rng, blocks = np.random.default_rng(seed), Blocks()
     times = np.sort(rng.integers(0, 8, size=200)).tolist()
     rows = [(time, *rng.integers([-2, 0, 0], [3, 3, 3]).tolist()) for time in times]

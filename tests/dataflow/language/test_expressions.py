@@ -1,4 +1,4 @@
-"""Expressions mean what was written, and their types bound their values."""
+"""Expressions have the values of their formulas, and their types bound these values."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.choices import Drawn
-from support.driving import at_once
-from support.expressions import condition, number
-from support.plans import cases
-from support.reference import answer, evaluate
-from support.relations import items, limits, pairs, texts
-from support.streams import times_of
-from support.thresholds import above
+from support.engines.driving import at_once
+from support.random_plans.choices import Drawn
+from support.random_plans.expressions import condition, number
+from support.random_plans.strategies import cases
+from support.random_plans.streams import times_of
+from support.reference.answers import answer
+from support.reference.terms import evaluate
+from support.written_plans.relations import items, limits, pairs, texts
+from support.written_plans.thresholds import above
 
 from deltamark.dataflow.language.binder import EPOCH, bind
 from deltamark.dataflow.language.collection import source
@@ -42,7 +43,7 @@ NUMBERS = source(
 
 @st.composite
 def a_row(draw):
-    """Draw a row, its numbers often at their bounds."""
+    """Draw a row whose numbers are often at their bounds."""
     row = {}
     for field in NUMBERS.fields:
         low, high = field.type.low, field.type.high
@@ -52,7 +53,7 @@ def a_row(draw):
 
 
 def shown(name, value):
-    """Read a stored value as what it stands for."""
+    """Decode a stored value."""
     type_ = NUMBERS[name]
     match type_.kind:
         case "int":
@@ -87,7 +88,7 @@ MEANING = {
 
 
 def meaning(expr, row):
-    """Compute an expression as it was written, in exact fractions, words and dates."""
+    """Compute an expression from its formula, in exact fractions, words and dates."""
     if not isinstance(expr, Expr):
         return Fraction(expr) if isinstance(expr, Decimal) else expr
     if expr.op == "column":
@@ -97,7 +98,7 @@ def meaning(expr, row):
 
 @settings(max_examples=200)
 @given(st.data(), a_row())
-def test_a_number_means_what_was_written_and_keeps_to_its_bounds(data, row):
+def test_a_number_has_the_value_of_its_formula_within_its_bounds(data, row):
     expr = number(Drawn(data.draw), NUMBERS, 3)
     term = bind(expr, NUMBERS)
     value = evaluate(term, row)
@@ -107,7 +108,7 @@ def test_a_number_means_what_was_written_and_keeps_to_its_bounds(data, row):
 
 @settings(max_examples=200)
 @given(st.data(), a_row())
-def test_a_condition_means_what_was_written(data, row):
+def test_a_condition_has_the_value_of_its_formula(data, row):
     expr = condition(Drawn(data.draw), NUMBERS, 3)
     assert evaluate(bind(expr, NUMBERS), row) == meaning(expr, row)
 
@@ -225,7 +226,7 @@ EDGES = {
 
 
 @pytest.mark.parametrize("name", EDGES)
-def test_a_filter_may_stand_at_the_ends_of_64_bits(name):
+def test_a_filter_may_compare_with_the_ends_of_64_bits(name):
     test, kept = EDGES[name]
     ends = source("ends", {"x": integer(-LARGEST, LARGEST)}, 100)
     rows = [((value,), 0, 1) for value in (-LARGEST, -1, 0, 1, LARGEST)]

@@ -1,4 +1,4 @@
-"""Misuse of the language is an error of one line, which says what to do."""
+"""Misuse of the language is an error of one line, with the next step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
-from support.relations import items, others, texts
+from support.written_plans.relations import items, others, texts
 
 from deltamark.dataflow.language.expr import col, count, when
 from deltamark.dataflow.types import code_type, integer
@@ -146,7 +146,7 @@ MISUSE = {
 
 
 @pytest.mark.parametrize(("build", "message"), MISUSE.values(), ids=MISUSE.keys())
-def test_misuse_is_said_in_one_line(build, message):
+def test_misuse_is_an_error_of_one_line(build, message):
     with pytest.raises(DeltamarkError) as error:
         build()
     said = str(error.value)

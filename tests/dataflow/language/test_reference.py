@@ -1,4 +1,4 @@
-"""The reference agrees with examples by hand and with DuckDB, so that the engine may be held against it."""
+"""The reference, with which the engine is compared, agrees with examples by hand and with DuckDB."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.growth import Case
-from support.plans import cases, streams_of
-from support.reference import NegativeError, TwoLimitsError, answer, changes, consolidated
-from support.relations import SQL, limits, pairs
-from support.streams import times_of
-from support.thresholds import above
+from support.random_plans.case import Case
+from support.random_plans.strategies import cases, streams_of
+from support.random_plans.streams import times_of
+from support.reference.answers import answer, changes
+from support.reference.errors import NegativeError, TwoLimitsError
+from support.reference.rows import consolidated
+from support.written_plans.relations import SQL, limits, pairs
+from support.written_plans.thresholds import above
 
 from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.plan.nodes import Input, walk
@@ -84,7 +86,7 @@ def test_the_reference_refuses_two_limits_for_one_key():
     ],
     ids=lambda collection: collection.node.operation,
 )
-def test_the_reference_names_a_row_that_is_there_less_than_zero_times(collection):
+def test_the_reference_names_a_row_of_negative_weight(collection):
     with pytest.raises(NegativeError) as error:
         changes(collection.node, {"pairs": [((1, 2), 3, 1), ((1, 2), 4, -2)]})
     assert (error.value.row, error.value.time) == ((1, 2), 4)
@@ -121,6 +123,6 @@ def test_the_reference_agrees_with_duckdb(database, collection, sql, data):
 
 
 @given(cases())
-def test_what_is_renamed_and_consolidated_means_the_same(case: Case):
+def test_renaming_and_consolidating_do_not_change_the_answer(case: Case):
     there = case.collection.rename(**{f"new_{name}": name for name in case.collection.schema.names}).consolidate()
     assert changes(there.node, case.streams) == changes(case.collection.node, case.streams)

@@ -1,4 +1,4 @@
-"""Laws of motifs over relations that do not change: what is found is the join, whatever the size of batches."""
+"""Laws of motifs over static relations: BiGJoin computes the join for any size of batches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from math import prod
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays
-from support.motifs import MOTIFS, RELATIONS, motif
-from support.plans import rows
-from support.reference import answer
-from support.streams import inputs_of
+from support.engines.driving import arrays
+from support.random_plans.strategies import rows
+from support.random_plans.streams import inputs_of
+from support.reference.answers import answer
+from support.written_plans.motifs import MOTIFS, RELATIONS, motif
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
@@ -71,7 +71,7 @@ def multiplied_out(static: StaticMotif, batch: int) -> Counter:
 @pytest.mark.parametrize("batch", [1, 2, 7, 1000])
 @few
 @given(data=st.data())
-def test_bigjoin_finds_the_join_of_whole_collections_for_every_batch(name, batch, data):
+def test_bigjoin_computes_the_join_of_whole_collections_for_every_batch(name, batch, data):
     streams = {
         each: [(row, 0, 1) for row in data.draw(st.lists(rows(schema), max_size=12))]
         for each, schema in inputs_of(motif(name)).items()
@@ -82,7 +82,7 @@ def test_bigjoin_finds_the_join_of_whole_collections_for_every_batch(name, batch
 @each_motif
 @settings(max_examples=3)
 @given(data=st.data(), workers=st.sampled_from([2, 3]))
-def test_workers_find_what_one_does_also_when_more_is_loaded(name, data, workers):
+def test_workers_find_the_rows_of_one_after_a_second_load(name, data, workers):
     loads = [
         {
             each: [(row, 0, 1) for row in data.draw(st.lists(rows(schema), max_size=12))]
@@ -98,8 +98,8 @@ def test_workers_find_what_one_does_also_when_more_is_loaded(name, data, workers
             assert crew.statistics.proposals == alone.statistics.proposals
 
 
-def test_the_paper_s_example():
-    """Appendix A of the paper: P1, P2 and P3 of the cyclic triangle."""
+def test_bigjoin_finds_the_triangles_of_the_paper():
+    """The rows are those of the cyclic triangle in appendix A of the paper."""
     graph = [((1, 6), 0, 1), ((6, 7), 0, 1), ((7, 1), 0, 1)]
     edges = source("e", {"src": integer(0, 9), "dst": integer(0, 9)}, 99)
     with closing(StaticMotif([Atom(edges, tuple(names)) for names in ("ab", "bc", "ca")])) as static:
@@ -109,7 +109,7 @@ def test_the_paper_s_example():
         ]  # fmt: skip
 
 
-def test_memory_follows_the_batch_and_not_what_is_found():
+def test_memory_follows_the_batch_and_not_the_answer():
     rows = [((a, b), 0, 1) for a in range(60) for b in range(60)]
     edges = source("e", {"src": integer(0, 59), "dst": integer(0, 59)}, 9999)
     with closing(StaticMotif([Atom(edges, tuple(names)) for names in ("ab", "bc", "cd", "de")])) as static:
@@ -119,8 +119,8 @@ def test_memory_follows_the_batch_and_not_what_is_found():
         assert static.held_bytes() < 1 << 20
 
 
-def test_what_does_not_depend_on_each_other_is_listed_side_by_side():
-    """A house over one triangle: 50 roofs and 30 vertices that all three lead to are 1,500 rows, or 80 numbers."""
+def test_independent_variables_are_listed_side_by_side():
+    """A house over one triangle, with 50 roofs and 30 common successors, has 1,500 rows, or 80 numbers."""
     rows = [((0, 1), 0, 1), ((0, 2), 0, 1), ((1, 2), 0, 1)]
     rows += [((at, 10 + each), 0, 1) for each in range(50) for at in ((1, 2) if each < 20 else (0, 1, 2))]
     edges = source("e", {"src": integer(0, 99), "dst": integer(0, 99)}, 9999)

@@ -1,4 +1,4 @@
-"""K hops over a graph that changes, by k joins with one index of its edges; queries come, stay and go."""
+"""K hops over a changing graph, as k joins with one index of its edges; queries are inserted and deleted."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays
-from support.explained import parts, readers
+from support.engines.driving import arrays
+from support.engines.explanations import parts, readers
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
@@ -18,27 +18,27 @@ from deltamark.dataflow.types import integer
 
 NODES = integer(0, 9)
 edges = source("edges", {"src": NODES, "dst": NODES}, 1000)
-asked = source("asked", {"origin": NODES, "at": NODES}, 1000)
+queries = source("queries", {"origin": NODES, "at": NODES}, 1000)
 
 
 def hops(count: int) -> Collection:
-    """Walk so many edges from where each query is; a query carries its origin."""
-    found = asked
+    """Return the ends of the walks of this length from the vertex of each query, with the query's origin."""
+    found = queries
     for _ in range(count):
         found = found.join(edges, on={"at": "src"}).select("origin", at=col.dst)
     return found
 
 
-def walked(queries: Counter, graph: Counter, count: int) -> Counter:
-    """Say what hops(count) is, from scratch."""
+def walked(ends: Counter, graph: Counter, count: int) -> Counter:
+    """Compute hops(count) from scratch."""
     for _ in range(count):
         further: Counter = Counter()
-        for (origin, at), weight in queries.items():
+        for (origin, at), weight in ends.items():
             for (src, dst), times in graph.items():
                 if src == at:
                     further[origin, dst] += weight * times
-        queries = further
-    return Counter({row: weight for row, weight in queries.items() if weight})
+        ends = further
+    return Counter({row: weight for row, weight in ends.items() if weight})
 
 
 pairs = st.tuples(st.integers(0, 9), st.integers(0, 9))
@@ -46,7 +46,7 @@ changes = st.lists(st.tuples(st.lists(pairs, max_size=6), st.lists(pairs, max_si
 
 
 def toggled(live: Counter, rows: list, time: int) -> list:
-    """Insert what is not there, and take away what is."""
+    """Insert the rows that are absent, and delete those that are live."""
     updates = []
     for row in dict.fromkeys(rows):
         diff = -1 if live[row] else 1
@@ -57,17 +57,17 @@ def toggled(live: Counter, rows: list, time: int) -> list:
 
 @settings(max_examples=30)
 @given(changes, st.integers(1, 3))
-def test_hops_follow_edges_and_queries_that_come_and_go(steps, count):
-    graph, queries, found = Counter(), Counter(), Counter()
+def test_hops_follow_insertions_and_deletions_of_edges_and_queries(steps, count):
+    graph, live_queries, found = Counter(), Counter(), Counter()
     with closing(Dataflow(hops(count))) as worker:
         for time, (moved, wanted) in enumerate(steps):
-            streams = {"edges": toggled(graph, moved, time), "asked": toggled(queries, wanted, time)}
-            schemas = {"edges": edges.schema, "asked": asked.schema}
+            streams = {"edges": toggled(graph, moved, time), "queries": toggled(live_queries, wanted, time)}
+            schemas = {"edges": edges.schema, "queries": queries.schema}
             out = worker.feed({name: arrays(schemas[name], each) for name, each in streams.items() if each})
             rows = zip(out.columns["origin"].tolist(), out.columns["at"].tolist(), strict=True)
             for row, diff in zip(rows, out.diff.tolist(), strict=True):
                 found[row] += diff
-            assert +found == walked(+queries, +graph, count)
+            assert +found == walked(+live_queries, +graph, count)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
@@ -82,7 +82,7 @@ def test_all_hops_use_one_index_of_the_edges(count):
 def test_several_workers_exchange_the_edges_once(count):
     with closing(Dataflow(hops(count), workers=2)) as engine:
         out = engine.feed(
-            {"edges": arrays(edges.schema, [((1, 2), 0, 1)]), "asked": arrays(asked.schema, [((1, 1), 0, 1)])}
+            {"edges": arrays(edges.schema, [((1, 2), 0, 1)]), "queries": arrays(queries.schema, [((1, 1), 0, 1)])}
         )
         plan = engine.explain()
     assert len(parts(plan, "exchange by src")) == 1
@@ -90,13 +90,13 @@ def test_several_workers_exchange_the_edges_once(count):
     assert len(out.time) == (count == 1)
 
 
-def test_a_query_costs_what_it_reaches():
-    """Joins seek on both sides: a query among many edges adds no row to the index, and one to what is asked."""
+def test_a_query_adds_only_its_own_rows():
+    """Joins seek on both sides: a query among many edges adds no row to the index, and one to the queries."""
     many = [((src, (src + 1) % 10), 0, 1) for src in range(10)]
     with closing(Dataflow(hops(1))) as worker:
         worker.feed({"edges": arrays(edges.schema, many)})
         rows = worker.state_rows()
-        out = worker.feed({"asked": arrays(asked.schema, [((3, 3), 1, 1)])})
+        out = worker.feed({"queries": arrays(queries.schema, [((3, 3), 1, 1)])})
         assert (worker.state_rows() - rows, out.columns["at"].tolist()) == (1, [4])
-        worker.feed({"asked": arrays(asked.schema, [((3, 3), 2, -1)])})
+        worker.feed({"queries": arrays(queries.schema, [((3, 3), 2, -1)])})
         assert worker.state_rows() == rows

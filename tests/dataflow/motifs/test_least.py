@@ -1,4 +1,4 @@
-"""Law of who proposes: a delta query proposes hardly more values than the smallest sets that it could choose from."""
+"""Law of proposals: a delta query proposes hardly more values than the smallest of the sets that could propose."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from deltamark.queries.graph.motifs import MOTIFS
 
 
 def drawn(name: str) -> Edges:
-    """Draw a graph, each edge once."""
+    """Draw a graph without repeated edges."""
     pairs = np.unique(np.column_stack(graph(name).edges(0)), axis=0)
     pairs = np.random.default_rng(1).permutation(pairs[pairs[:, 0] != pairs[:, 1]])
     return Edges(name, pairs[:, 0].copy(), pairs[:, 1].copy())
 
 
 def degrees(batch: Batch, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the numbers of edges that leave and reach each vertex change."""
+    """Return the changes of the out-degree and the in-degree of each vertex."""
     return tuple(np.bincount(batch.columns[end], batch.diff, nodes).astype(np.int64) for end in ("src", "dst"))
 
 
 def least(batches: list[Batch], nodes: int) -> int:
-    """Sum, over changes and rules of triangles, how many values the smaller of the two sets has.
+    """Return the sum of the sizes of the smaller of the two sets, over changes and rules of triangles.
 
-    Those of e(a,b) extend by the edges that leave b and a before; of e(b,c) by those that reach b afterwards and c
+    Changes of e(a,b) extend by the edges that leave b and a before; of e(b,c) by those that reach b afterwards and c
     before; of e(a,c) by those that leave a and reach c afterwards.
     """
     leave, reach = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)

@@ -1,4 +1,4 @@
-"""Laws of motifs that are found by their triangles: they are found as by their edges, as often, at every time."""
+"""Laws of motifs over triangles: their rows equal those over edges, with equal weights, at every time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import added, between, feed, maintained
-from support.motifs import e
-from support.plans import cuts, rows, streams_of
-from support.reference import answer, changes
+from support.engines.driving import added, between, feed, maintained
+from support.random_plans.strategies import cuts, rows, streams_of
+from support.reference.answers import answer, changes
+from support.written_plans.motifs import e
 
 from deltamark.dataflow.plan.nodes import Threshold, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
@@ -24,6 +24,7 @@ from deltamark.queries.graph.motifs import MOTIFS
 from deltamark.queries.graph.pattern import read
 from deltamark.queries.graph.triangles import by_triangles
 
+pytestmark = pytest.mark.usefixtures("small_slices")
 few = settings(max_examples=8)
 PATTERNS = {
     "triangle": MOTIFS["triangle"],
@@ -33,12 +34,6 @@ PATTERNS = {
     "edge-twice": read("e(a,b), e(b,c), e(a,b), e(a,c)"),
 }
 each_pattern = pytest.mark.parametrize("name", PATTERNS)
-
-
-@pytest.fixture(autouse=True)
-def small_slices(monkeypatch):
-    """Have times that are larger than a slice."""
-    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 3)
 
 
 def by(name: str, once: str = "once"):
@@ -52,7 +47,7 @@ def expected(name: str, streams):
 
 @st.composite
 def toggles(draw):
-    """Insert edges that are not there, and delete those that are."""
+    """Draw streams that insert absent edges and delete live ones."""
     live, stream = set(), []
     for row, time in draw(st.lists(st.tuples(rows(e.schema), st.integers(0, 2)), max_size=25)):
         stream.append((row, time + (stream[-1][1] if stream else 0), -1 if row in live else 1))
@@ -63,7 +58,7 @@ def toggles(draw):
 @each_pattern
 @few
 @given(data=st.data())
-def test_what_is_found_by_triangles_is_what_is_found_by_edges(name, data):
+def test_a_motif_over_triangles_has_the_rows_of_the_motif_over_edges(name, data):
     streams = data.draw(streams_of(by(name)))
     assert maintained(by(name), streams, data.draw(cuts(streams))) == expected(name, streams)
 
@@ -71,7 +66,7 @@ def test_what_is_found_by_triangles_is_what_is_found_by_edges(name, data):
 @each_pattern
 @few
 @given(data=st.data())
-def test_one_relation_of_triangles_is_enough_for_edges_that_are_there_once(name, data):
+def test_one_relation_of_triangles_is_enough_for_edges_without_repeats(name, data):
     streams = data.draw(toggles())
     assert maintained(by(name, "e"), streams, data.draw(cuts(streams))) == expected(name, streams)
 
@@ -118,8 +113,8 @@ def test_bigjoin_finds_the_same_over_triangles(name, data):
     assert found == answer(PATTERNS[name].dataflow({"e": e}, "binary").node, streams, 0)
 
 
-def test_an_index_of_triangles_is_as_large_as_they_are_many():
-    """However far apart the numbers of vertices are."""
+def test_the_size_of_an_index_of_triangles_follows_their_number():
+    """The size does not depend on the distances between the numbers of vertices."""
     path = np.arange(200) * 5000
     edges = Edges("strip", np.concatenate([path[:-1], path[:-2]]), np.concatenate([path[1:], path[2:]]))
     with closing(indexed(triangular(MOTIFS["4-clique"], edges), edges)) as static:

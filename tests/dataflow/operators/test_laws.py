@@ -1,6 +1,6 @@
-"""Laws of the engine: for each operator alone, and for random plans of several, the change stream is the reference's.
+"""Laws of the engine: each operator alone, and random plans of several, have the change streams of the reference.
 
-Neither cutting it into feeds nor the order within a time changes a stream, and what has gone leaves nothing behind.
+Neither the cuts into feeds nor the order within a time change a stream, and deleted rows leave no state.
 """
 
 from __future__ import annotations
@@ -12,27 +12,16 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays, at_once, feed, maintained
-from support.growth import Case
-from support.laws import (
-    HUGE_KEY,
-    OPERATORS,
-    ROWS,
-    any_value,
-    check_cuts,
-    check_nothing_is_left,
-    check_order,
-    check_recomputation,
-    each_operator,
-    items,
-    long_stream,
-    others,
-    with_one_key,
-)
-from support.plans import cases, cuts, streams_of
-from support.reference import Row, Update, changes
-from support.streams import inputs_of
-from support.thresholds import above, below
+from support.engines.driving import arrays, at_once, feed, maintained
+from support.engines.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation
+from support.random_plans.case import Case
+from support.random_plans.seeded_streams import any_value, long_stream, with_one_key
+from support.random_plans.strategies import cases, cuts, streams_of
+from support.random_plans.streams import inputs_of
+from support.reference.answers import changes
+from support.reference.rows import Row, Update
+from support.written_plans.operators import HUGE_KEY, OPERATORS, ROWS, each_operator, items, others
+from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
@@ -74,7 +63,7 @@ def test_the_order_within_a_time_is_irrelevant(name, data, seed):
 @each_operator
 @few
 @given(st.data(), st.integers(0, 99))
-def test_what_has_gone_leaves_nothing(name, data, seed):
+def test_deleted_rows_leave_no_state(name, data, seed):
     check_nothing_is_left(drawn(data, name), seed)
 
 
@@ -98,7 +87,7 @@ def test_plans_ignore_the_order_within_a_time(case, seed):
 
 @many
 @given(cases(), st.integers(0, 99))
-def test_plans_forget_what_has_gone(case, seed):
+def test_plans_keep_no_deleted_row(case, seed):
     check_nothing_is_left(case, seed)
 
 
@@ -117,7 +106,7 @@ def test_all_rows_may_have_one_key(collection, feeds):
 
 
 @each_operator
-def test_nothing_in_nothing_out(name):
+def test_empty_inputs_have_an_empty_answer(name):
     collection = OPERATORS[name]
     with closing(Dataflow(collection)) as worker:
         first = feed(worker, collection, {})
@@ -151,7 +140,7 @@ TOO_MANY_DELETED = {
 
 @pytest.mark.parametrize("updates", TOO_MANY_DELETED.values(), ids=TOO_MANY_DELETED.keys())
 @pytest.mark.parametrize(("collection", "row"), WATCHERS.values(), ids=WATCHERS.keys())
-def test_less_than_zero_rows_are_an_error_that_names_row_and_time(collection, row, updates):
+def test_a_negative_multiplicity_is_an_error_that_names_row_and_time(collection, row, updates):
     with closing(Dataflow(collection)) as worker, pytest.raises(DeltamarkError) as error:
         feed(worker, collection, {"pairs": updates})
     assert {*row, 1009} <= set(map(int, re.findall(r"-?\d+", str(error.value))))
@@ -167,7 +156,7 @@ def test_less_than_zero_rows_are_an_error_that_names_row_and_time(collection, ro
     ],
     ids=["where", "select", "concat", "negate"],
 )
-def test_what_keeps_no_rows_is_linear_in_any_weights(collection, updates):
+def test_stateless_operators_are_linear_in_any_weights(collection, updates):
     assert at_once(collection, updates) == changes(collection.node, updates)
 
 
@@ -212,7 +201,7 @@ def test_a_weight_of_more_than_64_bits_is_an_error(collection):
 
 
 def churned(schema: Schema, seed: int, times: int) -> list[Update]:
-    """Insert rows, nearly all with one key and some of them twice, and delete rows in any order."""
+    """Return updates that insert rows, nearly all with one key and some twice, and delete them in any order."""
     order = random.Random(seed)
     live: list[Row] = []
     updates: list[Update] = []

@@ -1,4 +1,4 @@
-"""Laws of loops: their changes are those of recomputing each fixpoint, however fed, and late as from the start."""
+"""Laws of loops: their changes are those of the recomputed fixpoints, for any feeds, attached late or at the start."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.driving import arrays, at_once, between, feed, maintained, stream_of
-from support.explained import parts, readers
-from support.late import check_late, cuts_of, fed
-from support.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation, long_stream
-from support.loop_laws import drawn, each_loop
-from support.loops import LOOPS, NODES, ROWS, begun, distances, edges, nodes, reach, roots, step
-from support.plans import cuts, streams_of
-from support.reference import changes
-from support.streams import inputs_of, times_of
+from support.engines.driving import arrays, at_once, between, feed, maintained, stream_of
+from support.engines.explanations import parts, readers
+from support.engines.late import check_late, cuts_of, fed
+from support.engines.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation
+from support.random_plans.loop_laws import drawn, each_loop
+from support.random_plans.seeded_streams import long_stream
+from support.random_plans.strategies import cuts, streams_of
+from support.random_plans.streams import inputs_of, times_of
+from support.reference.answers import changes
+from support.written_plans.loops import LOOPS, ROWS, distances, edges, roots
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.operators.loop import LoopJoinState, LoopReduction
-from deltamark.dataflow.plan.loops import MAX_ITERATIONS
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.spark.planning.stage_planner import plan_stages
-from deltamark.dataflow.types import TEXT, integer
-from deltamark.errors import DeltamarkError
+from deltamark.dataflow.types import integer
 
 few = settings(max_examples=8)
 
@@ -59,8 +57,8 @@ def test_a_time_of_a_loop_may_be_longer_than_a_slice(name, data, rows):
         check_recomputation(case, data.draw(cuts(case.streams)))
 
 
-def test_a_slice_that_only_later_iterations_meet_is_met_once():
-    """The edge from 1 is in a slice of its own, in which no remembered row can meet it yet."""
+def test_a_slice_that_only_later_iterations_join_is_joined_once():
+    """The edge from 1 is in a slice of its own, in which no remembered row can join it yet."""
     plan = LOOPS["reach-by-a-way-that-opens-later"]
     streams = {"roots": [((0,), 0, 1)], "edges": [((0, 1, 0), 1, 1), ((1, 2, 2), 1, 1), ((1, 2, 2), 2, -1)]}
     with patch("deltamark.dataflow.builder.program.SLICE_ROWS", 1):
@@ -77,14 +75,14 @@ def test_a_loop_ignores_the_order_within_a_time(name, data, seed):
 @each_loop
 @few
 @given(data=st.data(), seed=st.integers(0, 99))
-def test_a_loop_forgets_what_has_gone(name, data, seed):
+def test_a_loop_keeps_no_deleted_row(name, data, seed):
     check_nothing_is_left(drawn(data, name), seed)
 
 
 @each_loop
 @few
 @given(data=st.data())
-def test_a_loop_says_late_what_it_says_from_the_beginning(name, data):
+def test_a_loop_attached_late_has_its_changes_from_the_beginning(name, data):
     case = drawn(data, name)
     others = {"index": LOOPS["reach"], "same": case.collection}
     residents = {each: others[each] for each in data.draw(st.sets(st.sampled_from(sorted(others))))}
@@ -108,8 +106,8 @@ def remembered(worker: Dataflow) -> list[int]:
 @pytest.mark.parametrize("name", ["distances", "components", "reach-by-two-steps"])
 @settings(max_examples=20)
 @given(data=st.data())
-def test_what_is_kept_follows_what_is_live(name, data):
-    """After many epochs a loop remembers what it would had it begun with what is there now."""
+def test_the_state_of_a_loop_follows_the_live_rows(name, data):
+    """After many epochs a loop keeps as many rows as one that begins with the live rows."""
     collection, streams = LOOPS[name], data.draw(streams_of(LOOPS[name]))
     live = {each: Counter() for each in streams}
     for each, stream in streams.items():
@@ -123,15 +121,15 @@ def test_what_is_kept_follows_what_is_live(name, data):
         assert remembered(old) == remembered(young)
 
 
-def test_a_cycle_that_is_cut_off_goes():
+def test_a_cycle_that_is_cut_off_leaves_the_answer():
     around = [((0, 1, 0), 0, 1), ((1, 2, 0), 0, 1), ((2, 3, 0), 0, 1), ((3, 1, 0), 0, 1)]
     streams = {"edges": [*around, ((0, 1, 0), 1, -1)], "roots": [((0,), 0, 1)]}
     found = at_once(LOOPS["distances"], streams)
     assert {row: diff for (time, row), diff in found.items() if time == 1} == {(1, 1): -1, (2, 2): -1, (3, 3): -1}
 
 
-def test_a_loop_uses_the_arrangement_that_is_there():
-    """It neither copies it nor goes through it: what it adds to what is kept does not depend on the other edges."""
+def test_a_loop_uses_an_existing_arrangement():
+    """The loop neither copies the arrangement nor scans it: the rows that it adds do not depend on the other edges."""
     index = roots.rename(at="node").join(edges.select("src", "dst", "cost"), on={"at": "src"})
     many = [((src, dst, 0), 0, 1) for src in range(3) for dst in range(3) for _ in range(500)]
     with closing(Dataflow({"index": index})) as together:
@@ -140,12 +138,12 @@ def test_a_loop_uses_the_arrangement_that_is_there():
         before = together.state_rows()
         late = together.attach("late", LOOPS["distances"])
         assert stream_of(LOOPS["distances"], late) == {(0, (4, 0)): 1, (0, (5, 1)): 1}
-        assert together.state_rows() - before == 4, "two nodes, remembered by the join and by what closes the loop"
+        assert together.state_rows() - before == 4, "two nodes, kept by the join and by the reduction"
         (shared,) = parts(together.explain(), "arrangement by src")
         assert readers(together.explain(), shared) == 2
 
 
-def test_what_a_loop_held_is_given_back():
+def test_retiring_a_loop_releases_its_state():
     index = roots.rename(at="node").join(edges, on={"at": "src"})
     with closing(Dataflow({"index": index})) as together:
         fed(together, inputs_of(LOOPS["distances"]), {"edges": [((0, 1, 1), 0, 1)], "roots": [((0,), 0, 1)]})
@@ -163,13 +161,6 @@ def test_explain_shows_the_body():
         (loop,) = parts(worker.explain(), "iterate")
         (rows,) = parts(worker.explain(), "rows of the")
     assert (loop, rows) == ("iterate loop 0", "rows of the loop 0")
-
-
-def test_a_loop_that_does_not_end_is_an_error():
-    counting = roots.select(n=col.node).iterate(lambda found: found.select(n=col.n + 1).distinct())
-    message = f"a loop has not converged after {MAX_ITERATIONS} iterations: time 7"
-    with closing(Dataflow(counting)) as worker, pytest.raises(DeltamarkError, match=message):
-        worker.feed({"roots": arrays(roots.schema, [((0,), 7, 1)])})
 
 
 def test_a_long_path_is_walked():
@@ -211,7 +202,7 @@ def test_a_loop_that_adds_up_its_keys_equals_its_recomputation(name, summed, dat
 
 
 def countdown(which: str, least: int) -> Collection:
-    """Move one value a key, step by step, to where it stays: it has a past at each iteration."""
+    """Return a loop that moves one value of each key by one step in each iteration, to a least value."""
     begin = tracks.select("key", "at")
 
     def body(found: Collection) -> Collection:
@@ -239,80 +230,3 @@ def test_a_key_may_change_in_hundreds_of_iterations(which, seed):
             updates.append((row, time, diff))
     plan, streams = countdown(which, 100), {"tracks": updates}
     assert maintained(plan, streams, [[0], [1, 2], [3, 4, 5]]) == changes(plan.node, streams)
-
-
-CIRCLES = {
-    "there and back": (lambda row: row.select("key", at=1 - col.at), 1),
-    "round three": (
-        lambda row: row.where(col.at < 2).select("key", at=col.at + 1).concat(
-            row.where(col.at == 2).select("key", at=col.at - 2)
-        ),
-        2,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CIRCLES)
-@pytest.mark.parametrize("others", [0, 5])
-def test_a_loop_that_goes_round_in_a_circle_is_an_error(name, others):
-    body, most = CIRCLES[name]
-    rows = source("rows", {"key": integer(0, 9), "at": integer(0, most)}, 100)
-    circle = rows.iterate(lambda found: body(found).distinct())
-    with closing(Dataflow(circle)) as worker:
-        settled = {"rows": arrays(rows.schema, [])}
-        worker.feed(settled)
-        updates = [((key, 0), 3, 1) for key in range(others + 1)]
-        message = f"a loop does not converge: the same rows again after {most + 1} iterations, time 3"
-        with pytest.raises(DeltamarkError, match=message):
-            worker.feed({"rows": arrays(rows.schema, updates)})
-
-
-def test_what_was_never_there_is_named():
-    message = "a negative multiplicity: node=3, dist=0 at time 2"
-    with closing(Dataflow(LOOPS["distances"])) as worker, pytest.raises(DeltamarkError, match=message):
-        worker.feed({"roots": arrays(roots.schema, [((3,), 2, -1)])})
-
-
-texts = source("texts", {"node": NODES, "name": TEXT}, ROWS)
-wide = source("wide", {"a": integer(0, 2**40), "b": integer(0, 2**40)}, ROWS)
-REFUSED = {
-    "the body of a loop does not end in a reduction: join": lambda: reach().iterate(lambda it: it.join(nodes, "node")),
-    "the body of a loop does not end in a reduction: extreme": lambda: begun.iterate(
-        lambda it: it.smallest("dist", by="node")
-    ),
-    "a loop whose body does not use its rows": lambda: roots.iterate(lambda _: nodes.distinct()),
-    "both sides of a join change in a loop": lambda: roots.iterate(lambda it: it.join(it, on="node").distinct()),
-    "cannot be done inside a loop: threshold": lambda: roots.iterate(lambda it: nodes.semijoin(it, "node").distinct()),
-    "cannot be done inside a loop: aggregate": lambda: roots.iterate(
-        lambda it: it.count(by="node").select("node").distinct()
-    ),
-    "a loop inside a loop": lambda: roots.iterate(
-        lambda it: nodes.iterate(lambda other: other.concat(it).distinct()).concat(it).distinct()
-    ),
-    "a loop that begins with the rows of another": lambda: roots.iterate(lambda it: it.iterate(Collection.distinct)),
-    "other columns after an iteration": lambda: begun.iterate(lambda it: it.select("node").distinct()),
-    "a column of another type": lambda: texts.iterate(lambda it: it.select("node", name=col.node).distinct()),
-    "a column that a loop cannot keep: name": lambda: texts.iterate(lambda it: it.concat(texts).distinct()),
-    "values may outgrow 64 bits in a loop: dist": lambda: begun.iterate(
-        lambda it: it.select("node", dist=col.dist * 3 + 1).distinct()
-    ),
-}
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_what_a_loop_cannot_do_is_said_when_it_is_written(message):
-    with pytest.raises(DeltamarkError, match=message):
-        REFUSED[message]()
-
-
-def test_what_a_loop_cannot_do_is_said_when_it_is_compiled():
-    leaked: list[Collection] = []
-    roots.iterate(lambda it: leaked.append(it) or step(it).concat(roots).distinct())
-    with pytest.raises(DeltamarkError, match="rows of a loop outside of it"):
-        Dataflow(leaked[-1])
-    with pytest.raises(DeltamarkError, match="a key of a loop does not fit in 62 bits: a, b"):
-        Dataflow(wide.iterate(lambda it: it.concat(wide).distinct()))
-    with pytest.raises(DeltamarkError, match="a loop runs on one worker"):
-        Dataflow(reach(), workers=2)
-    with pytest.raises(DeltamarkError, match="a loop cannot run on Spark"):
-        plan_stages(reach(), 2)

@@ -1,4 +1,4 @@
-"""Extreme, top, bound and or_null: equal to their recomputation under long random streams, and forgetful."""
+"""Extreme, top, moving threshold and null row equal their recomputation over long streams, and keep no deleted row."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from support.reference import changes
-from support.thresholds import above, below
+from support.reference.answers import changes
+from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.builder import program
@@ -60,7 +60,7 @@ PLANS = {
 
 
 def updates(schema, seed, times, live_rows, widest):
-    """Insert and delete rows of a narrow pool: many a time, in parts, deletions before insertions."""
+    """Return updates of the rows of a small pool: many at each time, in parts, deletions before insertions."""
     draw = random.Random(seed)
     ranges = [(field.type.low, field.type.high) for field in schema.fields]
     pool = [
@@ -126,7 +126,7 @@ def test_changes_equal_the_recomputation(collection, feeds, slice_rows, monkeypa
 
 
 @pytest.mark.parametrize("collection", PLANS.values(), ids=PLANS.keys())
-def test_what_has_gone_leaves_nothing(collection):
+def test_deleted_rows_leave_no_state(collection):
     with closing(Dataflow(collection)) as worker:
         feed(worker, collection, {})
         nothing = worker.state_rows()
@@ -141,8 +141,8 @@ wide = source("wide", {"key": integer(0, 10**9), "value": integer(0, 10**6)}, RO
 wide_limit = source("limit", {"num": integer(0, 10**6)}, 10)
 
 
-def test_many_rows_come_and_go_in_order():
-    """Grow the order to several levels, and take it down again: first, last and random rows first."""
+def test_an_order_of_many_rows_grows_and_shrinks():
+    """The order grows to several levels and shrinks again, from its first, last and random rows."""
     draw = random.Random(3)
     rows = [(key, draw.randint(0, 10**6)) for key in range(6000)]
     collection = wide.top(5, ["-value"])
@@ -189,7 +189,7 @@ def test_a_limit_moves_over_many_rows():
 
 @pytest.mark.parametrize("which", [above, below])
 @pytest.mark.parametrize("limit", [-LARGEST, -LARGEST + 1, -1, 0, 1, LARGEST - 1, LARGEST])
-def test_limits_are_exact_to_the_last_number(which, limit):
+def test_limits_are_exact_at_the_ends_of_64_bits(which, limit):
     values = [-LARGEST, -LARGEST + 1, -1, 0, 1, LARGEST - 1, LARGEST]
     streams = {"distant": [((0, value), 0, 1) for value in values], "single": [((limit,), 1, 1)]}
     collection = which(distant, single, col.value, "num")
@@ -215,7 +215,7 @@ amounts = source("amounts", {"amount": integer(0, 99)}, ROWS)
 
 
 def test_scales_are_aligned():
-    """1.50 > 1, and 3 > 2.99."""
+    """The value 1.50 is above 1, and 3 is above 2.99."""
     dear = above(prices, amounts.aggregate(sum=col.amount.sum()), col.price, "sum")
     many = above(amounts, prices.aggregate(sum=col.price.sum()), col.amount, "sum")
     fed = {"prices": [((150,), 0, 1), ((100,), 0, 1)], "amounts": [((1,), 0, 1)]}

@@ -1,4 +1,4 @@
-"""Laws of stored text: it comes out as it went in, is matched as SQL does, in the order of bytes; none stays unused."""
+"""Laws of stored text: it is unchanged in the output, matched as in SQL, ordered by bytes, released with its rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def answer(collection: Collection, texts: list[str]) -> list[tuple[object, ...]]
 
 
 @given(any_texts)
-def test_a_text_comes_out_as_it_went_in(texts):
+def test_a_text_is_unchanged_in_the_output(texts):
     assert answer(notes, texts) == list(enumerate(texts))
 
 
@@ -80,7 +80,7 @@ def test_a_text_that_is_missing_is_refused():
 
 
 def test_the_pool_follows_the_live_rows(monkeypatch):
-    """A window of ten texts at a time, of all lengths, none of which comes twice."""
+    """Ten texts of all lengths are live at a time, and none recurs."""
     monkeypatch.setattr("deltamark.dataflow.builder.sweeps.MIN_SWEPT_NUMBERS", 10)
     with closing(Dataflow(notes.distinct("text"))) as worker:
         sizes = []
@@ -95,8 +95,8 @@ def test_the_pool_follows_the_live_rows(monkeypatch):
     assert sizes[-1][1] == sizes[200][1]
 
 
-def test_groups_that_have_gone_hold_no_texts():
-    """A group by three columns has a number, which a sweep gives back, whatever the signs of its rows were."""
+def test_deleted_groups_keep_no_texts():
+    """A group by three columns has a number, which a sweep releases for any signs of its rows."""
     rows = source("rows", {"a": TEXT, "b": TEXT, "n": integer(0, 2**40)}, 1000)
     signed = rows.concat(rows.negate(), rows).aggregate(by=("a", "b", "n"), sum=col.n.sum())
     numbers = np.arange(20)

@@ -1,4 +1,4 @@
-"""Plan nodes are interned: equal plans are one object, in every process, and different ones never are."""
+"""Plan nodes are interned: equal plans are one object in every process, and different plans are different objects."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from pyspark import cloudpickle
-from support.motifs import motif
 from support.paths import ROOT
-from support.plans import cases
-from support.relations import SQL, items, others, pairs, texts
-from support.thresholds import above, below
+from support.random_plans.strategies import cases
+from support.written_plans.motifs import motif
+from support.written_plans.relations import SQL, items, others, pairs, texts
+from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
@@ -82,7 +82,7 @@ def test_random_plans_have_a_node_for_each_digest(case):
 
 
 SCRIPT = """
-from support.relations import SQL
+from support.written_plans.relations import SQL
 print("\\n".join(each.node.digest.hex() for each, _ in SQL.values()))
 """
 
@@ -127,7 +127,7 @@ def test_the_nodes_of_motifs_follow_their_inputs(motif_name):
 
 
 def test_values_of_different_types_make_different_nodes():
-    """In Python 1, 1.0 and True are equal, and have one hash."""
+    """The values 1, 1.0 and True are equal in Python, and have one hash."""
     rows, kind = items.node, integer(0, 1)
     terms = [Term.of("literal", (), kind, value) for value in (1, 1.0, True)]
     nodes = [Project(rows, (("x", term),), schema=rows.schema) for term in terms]

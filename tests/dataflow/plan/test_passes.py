@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.plans import cases
-from support.relations import items, others
-from support.required import columns_read
+from support.random_plans.strategies import cases
+from support.reference.required import columns_read
+from support.written_plans.relations import items, others
 
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.plan.nodes import Aggregate, Consolidate, Join, MovingThreshold, NullRow, Threshold, TopK, walk

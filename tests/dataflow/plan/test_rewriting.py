@@ -1,4 +1,4 @@
-"""Rewritten plans have the changes of the plans that were written, and are taken only where that is certain."""
+"""Rewritten plans have the changes of the original plans."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.driving import at_once
-from support.plans import streams_of
-from support.reference import changes
-from support.relations import items, others
+from support.engines.driving import at_once
+from support.random_plans.strategies import streams_of
+from support.reference.answers import changes
+from support.written_plans.relations import items, others
 
 from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.plan.nodes import Join, MovingThreshold, Project, walk

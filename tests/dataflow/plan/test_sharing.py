@@ -6,14 +6,14 @@ from contextlib import closing
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import between, stream_of
-from support.explained import parts
-from support.growth import Case
-from support.late import check_late, cuts_of, fed
-from support.laws import others, sold
-from support.plans import streams_of
-from support.reference import changes
-from support.streams import inputs_of, times_of
+from support.engines.driving import between, stream_of
+from support.engines.explanations import parts
+from support.engines.late import check_late, cuts_of, fed
+from support.random_plans.case import Case
+from support.random_plans.strategies import streams_of
+from support.random_plans.streams import inputs_of, times_of
+from support.reference.answers import changes
+from support.written_plans.operators import others, sold
 
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.language.expr import col
@@ -41,7 +41,7 @@ def test_a_plan_that_shares_arrangements_has_the_changes_of_its_own(streams, dat
     times, cut = times_of(streams), data.draw(cuts_of(streams))
     schemas = inputs_of(everything)
     with closing(Dataflow(PLANS)) as together:
-        assert kept(together) == 3, "items, others, and those others that are distinct"
+        assert kept(together) == 3, "items, others, and the distinct others"
         found = [fed(together, schemas, between(streams, set(part))) for part in (times[:cut], times[cut:])]
     for name, plan in PLANS.items():
         added = {change: diff for each in found for change, diff in stream_of(plan, each[name]).items()}

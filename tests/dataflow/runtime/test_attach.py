@@ -1,4 +1,4 @@
-"""Laws of dataflows that come and go: a late one says what it would have said had it been there from the beginning."""
+"""Laws of attached and retired plans: a late plan has the changes of the plan from the beginning."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays, stream_of
-from support.explained import parts
-from support.growth import Case
-from support.late import check_late, cuts_of, fed, live
-from support.laws import OPERATORS, each_operator, items, others
-from support.plans import cases, streams_of
-from support.streams import inputs_of
-from support.thresholds import above
+from support.engines.driving import arrays, stream_of
+from support.engines.explanations import parts
+from support.engines.late import check_late, cuts_of, fed, live
+from support.random_plans.case import Case
+from support.random_plans.strategies import cases, streams_of
+from support.random_plans.streams import inputs_of
+from support.written_plans.operators import OPERATORS, each_operator, items, others
+from support.written_plans.thresholds import above
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source
@@ -32,7 +32,7 @@ many = settings(max_examples=30)
 @each_operator
 @few
 @given(data=st.data())
-def test_an_operator_says_late_what_it_says_from_the_beginning(name, data):
+def test_an_operator_attached_late_has_its_changes_from_the_beginning(name, data):
     collection = OPERATORS[name]
     case = Case(collection, data.draw(streams_of(collection)))
     cut = data.draw(cuts_of(case.streams))
@@ -41,7 +41,7 @@ def test_an_operator_says_late_what_it_says_from_the_beginning(name, data):
 
 @many
 @given(cases(), st.data())
-def test_a_plan_says_late_what_it_says_from_the_beginning(case, data):
+def test_a_plan_attached_late_has_its_changes_from_the_beginning(case, data):
     parts = [Collection(node) for node in walk(case.collection.node)]
     chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
     inputs = [each for each in parts if isinstance(each.node, Input)]
@@ -50,7 +50,7 @@ def test_a_plan_says_late_what_it_says_from_the_beginning(case, data):
     check_late(case, residents, cut, stay=data.draw(st.booleans()))
 
 
-def test_what_arrangements_have_need_not_be_given():
+def test_a_late_plan_needs_no_history_of_arranged_rows():
     streams = {"items": [((0, 1, 0), 0, 1), ((1, 2, 1), 0, 2)], "others": [((0, 2, 8034), 0, 1)]}
     joined = items.join(others, on="key")
     late = joined.count(by="key")
@@ -60,15 +60,15 @@ def test_what_arrangements_have_need_not_be_given():
         assert len(parts(together.explain(), "arrangement")) == 2
 
 
-def test_rows_that_nobody_keeps_must_be_given():
+def test_a_late_plan_needs_the_history_of_rows_without_an_arrangement():
     with closing(Dataflow({"count": items.count(by="key")})) as together:
         fed(together, inputs_of(items), {"items": [((0, 1, 0), 0, 1)]})
         with pytest.raises(DeltamarkError, match="no arrangement has these rows"):
             together.attach("distinct", items.distinct("value"))
-        assert list(together.schemas) == ["count"], "what failed has left"
+        assert list(together.schemas) == ["count"], "the failed plan is retired"
 
 
-def test_what_only_a_retired_dataflow_held_is_given_back():
+def test_retiring_a_plan_releases_the_state_that_no_other_plan_reads():
     first, second = items.join(others, on="key"), items.distinct("value")
     streams = {"items": [((0, 1, 0), 0, 1)], "others": [((0, 0, 8034), 0, 1)]}
     with closing(Dataflow({"first": first})) as together:
@@ -105,8 +105,8 @@ def test_names_are_checked():
 
 @pytest.mark.parametrize("rows", [3, 200, 4000, 9000])
 @pytest.mark.parametrize("given", [False, True], ids=["arranged", "history"])
-def test_what_comes_late_sees_all_rows_once(rows, given):
-    """The slices of a history are read where their arrays lie; they are gone when the next feed comes."""
+def test_a_late_plan_reads_each_row_once(rows, given):
+    """The slices of a history are read from its own arrays, which are gone at the next feed."""
     numbers = source("numbers", {"a": integer(0, 2**20)}, 100_000)
     others = source("more", {"a": integer(0, 2**20)}, 100_000)
 
@@ -146,9 +146,9 @@ def test_no_text_outlives_the_dataflow_that_held_it(name):
     with closing(Dataflow({"resident": others.count()})) as together:
         together.feed({"others": arrays(others.schema, [((0, 2, 8034), 0, 1)])})
         before = together.state_rows()
-        for turn in range(3):
-            together.attach("late", HOLDERS[name], history={"texts": [batch(100 * turn, 0)]})
-            together.feed({"texts": batch(100 * turn + 50, turn + 1)})
+        for visit in range(3):
+            together.attach("late", HOLDERS[name], history={"texts": [batch(100 * visit, 0)]})
+            together.feed({"texts": batch(100 * visit + 50, visit + 1)})
             together.retire("late")
             assert together.state_rows() == before
 
@@ -167,7 +167,7 @@ def test_a_history_before_the_first_feed_is_refused():
         assert together.feed({"items": rows["items"][0]})["late"].columns["count"].tolist() == [1]
 
 
-def test_a_column_that_nobody_read_since_a_held_time_is_refused():
+def test_a_column_that_no_plan_has_read_since_a_held_time_is_refused():
     first, second = [((0, 1, 0), 0, 1)], [((0, 2, 0), 1, 1)]
     with closing(Dataflow({"resident": items.count(by="key")})) as together:
         fed(together, inputs_of(items), {"items": first})
@@ -178,8 +178,8 @@ def test_a_column_that_nobody_read_since_a_held_time_is_refused():
 
 
 @pytest.mark.parametrize("reader", [None, "others.count()"])
-def test_what_nobody_read_since_a_held_time_is_refused(reader):
-    """Rows that could not be fed are missing; rows that were not fed are none."""
+def test_an_input_that_no_plan_has_read_since_a_held_time_is_refused(reader):
+    """An input without a reader cannot be fed, so its rows are missing; an input with one has had no rows."""
     with closing(
         Dataflow({"resident": items.count(by="key")} | ({"reader": others.count()} if reader else {}))
     ) as together:

@@ -1,4 +1,4 @@
-"""Laws of feeding: a mistake is one error that names it, nothing has changed by it, and the next feed goes on."""
+"""Laws of feeds: a mistake is one error that names it, changes nothing, and does not disturb the next feed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_mistake_is_one_error_and_changes_nothing(name, make):
         assert rows(engine.feed(most)) == [(0, 1, 5, "a", 1000)]
 
 
-def test_what_was_fed_before_counts():
+def test_earlier_feeds_count_in_the_checks_of_times_and_rows():
     mistakes = {
         "times out of order: left: 3 after 3": lefts((3,)),
         "more rows than declared: left: 1001, declared 1000": lefts((4,), (401,)),
@@ -136,7 +136,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_whole_numbers_may_come_in_any_form(form):
+def test_integers_may_be_fed_in_any_form(form):
     with closing(Dataflow(left.select("key"))) as worker:
         found = worker.feed({"left": Batch(ints(0, 0), ints(1, 1), {"key": FORMS[form]})})
     assert rows(found) == [(0, 1, 5), (0, 1, 6)]
@@ -158,7 +158,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("form", TEXTS)
-def test_texts_may_come_in_any_form(form):
+def test_texts_may_be_fed_in_any_form(form):
     with closing(Dataflow(right.distinct("text"))) as worker:
         found = worker.feed({"right": Batch(ints(0, 0), ints(1, 1), {"text": TEXTS[form]})})
     assert rows(found) == [(0, 1, "a"), (0, 1, "é")]
@@ -193,7 +193,7 @@ def test_times_may_be_as_late_as_the_last(time, workers):
         assert rows(engine.feed({"left": lefts((time,)), "right": late})) == [(time, 1, 5, "a", 1)]
 
 
-def test_a_dataflow_that_was_stopped_halfway_says_so():
+def test_a_dataflow_that_was_stopped_halfway_raises_an_error():
     with closing(Dataflow(left.distinct())) as worker:
         with pytest.raises(DeltamarkError, match="a negative multiplicity"):
             worker.feed({"left": lefts(diff=(-1,))})

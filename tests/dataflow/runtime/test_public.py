@@ -61,7 +61,7 @@ def test_examples_say_what_they_print(name):
     assert not sum(result.failed for result in results)
 
 
-def test_all_names_are_there():
+def test_the_package_has_all_names():
     assert sorted(deltamark.__all__) == sorted(dir(deltamark))
     for name in deltamark.__all__:
         assert getattr(deltamark, name) is not None
@@ -116,7 +116,7 @@ def test_unknown_attributes_are_attribute_errors():
     assert pickle.loads(pickle.dumps(sales)) == sales
 
 
-def test_what_needs_one_worker_says_so():
+def test_methods_that_need_one_worker_raise_an_error_with_two():
     with Dataflow({"sales": sales}, workers=2) as dataflow:
         dataflow.feed({})
         for name, action in {
@@ -149,15 +149,15 @@ TYPES = [
 ]  # fmt: skip
 
 
-def test_a_type_is_written_as_what_makes_it():
-    """Digests of plans rely on different types having different texts."""
+def test_the_text_of_a_type_constructs_it():
+    """Different types have different texts, on which the digests of plans rely."""
     types = [*TYPES, *(each.or_null() for each in TYPES)]
     assert len({repr(each) for each in types}) == len(set(types))
     for each in types:
         assert eval(repr(each), vars(deltamark) | {"Type": Type}) == each
 
 
-def test_readable_forms():
+def test_public_values_have_readable_forms():
     assert repr(sales.count(by="shop")) == (
         "Collection of at most 99 rows\n  shop   integer(1, 99)\n  count  integer(1, 1000000)"
     )

@@ -1,169 +1,78 @@
-"""Laws of past times: a dataflow can be attached as of one that is held; what nobody holds any more is forgotten."""
+"""Laws of past times: a plan can be attached as of a held time, and released history is merged."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
 from random import Random
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import added, between, stream_of
-from support.growth import Case
-from support.late import fed, live
-from support.laws import OPERATORS, each_operator, items, others
-from support.loop_laws import drawn, each_loop
-from support.loops import LOOPS
-from support.plans import cases, cuts, streams_of
-from support.reference import answer, changes
-from support.streams import inputs_of
+from support.engines.driving import added, between, stream_of
+from support.engines.late import fed, live
+from support.engines.past_times import Feeds, check_incremental, check_since
+from support.random_plans.case import Case
+from support.random_plans.loop_laws import drawn, each_loop
+from support.random_plans.strategies import cases, streams_of
+from support.random_plans.streams import inputs_of
+from support.reference.answers import changes
+from support.written_plans.loops import LOOPS
+from support.written_plans.operators import OPERATORS, each_operator, items, others
 
-from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.loops import free
-from deltamark.dataflow.plan.nodes import Input, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 
 few = settings(max_examples=2)
 many = settings(max_examples=20)
-SMALL_SLICES = (
-    patch.multiple("deltamark.dataflow.runtime.history", SLICE_ROWS=2, BATCH_ROWS=2),
-    patch("deltamark.dataflow.runtime.binding.SLICE_ROWS", 2),
-)
 
 BOTH = {"items": [((0, 1, 0), 0, 1), ((0, 2, 0), 2, 1)], "others": [((0, 2, 8034), 1, 1), ((1, 1, 8034), 3, 1)]}
 JOINED = items.join(others, on="key")
 
 
-class Feeds:
-    """Residents that are fed; all of `whole` but its rows can be had from arrangements of the inputs by nothing."""
-
-    def __init__(self, case: Case, residents: dict[str, Collection]) -> None:
-        self.case, self.said = case, {}
-        self.schemas = inputs_of(case.collection)
-        for each in residents.values():
-            self.schemas |= inputs_of(each)
-        self.together = Dataflow(residents)
-
-    def feed(self, times) -> None:
-        for name, batch in fed(self.together, self.schemas, between(self.case.streams, set(times))).items():
-            if name == "late":
-                self.hear(batch)
-
-    def hear(self, batch) -> None:
-        self.said = added([self.said, stream_of(self.case.collection, batch)])
-
-    def until(self, time):
-        return {name: [each for each in stream if each[1] <= time] for name, stream in self.case.streams.items()}
-
-    def history(self, time):
-        return {name: [live(self.schemas[name], stream)] for name, stream in self.until(time).items()}
-
-    def expected(self, time):
-        """What there is to say of the plan since a time."""
-        node = self.case.collection.node
-        found = {change: diff for change, diff in changes(node, self.case.streams).items() if change[0] > time}
-        then = answer(node, self.until(time), time).items()
-        return found | {(time, row): diff for row, diff in then}
-
-
-def residents_of(data: st.DataObject, whole: Collection) -> dict[str, Collection]:
-    """Some parts of a plan that are maintained before it comes, and all its inputs."""
-    parts = [Collection(node) for node in walk(whole.node) if not free(node)]
-    chosen = data.draw(st.lists(st.sampled_from(parts), max_size=3))
-    inputs = [each for each in parts if isinstance(each.node, Input)]
-    return {str(place): each for place, each in enumerate([*inputs, *chosen])}
-
-
-def check_since(case: Case, data: st.DataObject) -> None:
-    """Hold a time, feed on, attach as of the time or a later one, and feed on."""
-    feeds = data.draw(cuts(case.streams))
-    first, second = sorted(data.draw(st.tuples(*[st.integers(1, len(feeds))] * 2)))
-    run = Feeds(case, residents_of(data, case.collection))
-    with closing(run.together) as together:
-        for times in feeds[:first]:
-            run.feed(times)
-        hold = together.hold()
-        for times in feeds[first:second]:
-            run.feed(times)
-        between_them = [time for times in feeds[first:second] for time in times]
-        hold.advance(data.draw(st.sampled_from([hold.time, *between_them])))
-        history = run.history(hold.time)
-        run.hear(together.attach("late", case.collection, history=history, since=hold))
-        hold.release()
-        for times in [*feeds[second:], []]:
-            run.feed(times)
-        assert run.said == run.expected(hold.time)
-
-
-def check_incremental(case: Case, data: st.DataObject) -> None:
-    """Let a plan come bit by bit between feeds."""
-    feeds = data.draw(cuts(case.streams))
-    first = data.draw(st.integers(1, len(feeds)))
-    run = Feeds(case, residents_of(data, case.collection))
-    with closing(run.together) as together, SMALL_SLICES[0], SMALL_SLICES[1]:
-        for times in feeds[:first]:
-            run.feed(times)
-        run.feed([])  # which gives back the texts that have gone
-        begun = max((time for times in feeds[:first] for time in times), default=0)
-        rows = together.state_rows()
-        together.attach("late", case.collection, history=run.history(begun), fuel=2)
-        for times in [*feeds[first:], []]:
-            run.feed(times)
-        while together.pending:
-            run.feed([])
-        assert run.said == run.expected(begun)
-        together.retire("late")
-        run.feed([])
-        if first == len(feeds):
-            assert together.state_rows() == rows
-
-
 @each_operator
 @few
 @given(data=st.data())
-def test_an_operator_says_since_a_time_what_it_says_from_the_beginning(name, data):
+def test_an_operator_since_a_time_has_its_changes_from_the_beginning(name, data):
     check_since(Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name]))), data)
 
 
 @many
 @given(cases(), st.data())
-def test_a_plan_says_since_a_time_what_it_says_from_the_beginning(case, data):
+def test_a_plan_since_a_time_has_its_changes_from_the_beginning(case, data):
     check_since(case, data)
 
 
 @each_operator
 @few
 @given(data=st.data())
-def test_an_operator_that_comes_bit_by_bit_says_the_same(name, data):
+def test_an_operator_attached_incrementally_has_the_same_changes(name, data):
     check_incremental(Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name]))), data)
 
 
 @many
 @given(cases(), st.data())
-def test_a_plan_that_comes_bit_by_bit_says_the_same(case, data):
+def test_a_plan_attached_incrementally_has_the_same_changes(case, data):
     check_incremental(case, data)
 
 
 @each_loop
 @few
 @given(data=st.data())
-def test_a_loop_says_since_a_time_what_it_says_from_the_beginning(name, data):
+def test_a_loop_since_a_time_has_its_changes_from_the_beginning(name, data):
     data.draw(st.sampled_from([check_since, check_incremental]))(drawn(data, name), data)
 
 
 def coming_and_going(together: Dataflow, times: range) -> None:
-    """Feed rows of which each leaves again at the next time."""
+    """Feed rows, each of which is deleted at the next time."""
     for time in times:
         stream = [((0, 1, 0), time, 1), ((1, 1, 0), time, 1)] if time % 2 == 0 else []
         stream = stream or [((0, 1, 0), time, -1), ((1, 1, 0), time, -1)]
         fed(together, inputs_of(JOINED), {"items": stream})
 
 
-def test_the_slowest_decides_what_is_kept():
+def test_the_slowest_hold_bounds_the_history():
     with closing(Dataflow({"joined": JOINED})) as together:
         coming_and_going(together, range(2))
         empty = together.state_rows()
@@ -175,14 +84,14 @@ def test_the_slowest_decides_what_is_kept():
         fast.advance(5)
         assert together.state_rows() == empty + 8, "the slower one needs it"
         slow.advance(3)
-        assert together.state_rows() == empty + 4, "what is before the slower one is merged"
+        assert together.state_rows() == empty + 4, "history before the slower one is merged"
         slow.release()
-        assert together.state_rows() == empty, "only the faster one is left, which needs none"
+        assert together.state_rows() == empty, "the faster one needs no history"
         fast.release()
         assert together.state_rows() == empty
 
 
-def test_a_hold_that_moves_on_forever_keeps_no_more_and_no_more():
+def test_a_hold_that_advances_for_ever_keeps_bounded_history():
     with closing(Dataflow({"joined": JOINED})) as together:
         coming_and_going(together, range(2))
         hold, sizes = together.hold(), set()
@@ -194,7 +103,7 @@ def test_a_hold_that_moves_on_forever_keeps_no_more_and_no_more():
         assert len(sizes) == 1
 
 
-def test_less_than_zero_rows_are_an_error_when_it_is_settled():
+def test_a_negative_multiplicity_is_an_error_when_it_is_settled():
     with closing(Dataflow({"joined": JOINED})) as together:
         with pytest.raises(DeltamarkError, match="no time to hold"):
             together.hold()
@@ -216,10 +125,10 @@ def test_a_time_that_is_held_no_more_is_an_error():
         hold.release()
         with pytest.raises(DeltamarkError, match="updates that were not kept"):
             together.attach("late", JOINED.count(), since=hold)
-        assert list(together.schemas) == ["joined"], "what failed has left"
+        assert list(together.schemas) == ["joined"], "the failed plan is retired"
 
 
-def test_while_one_comes_no_other_does():
+def test_one_plan_at_a_time_is_attached_incrementally():
     with closing(Dataflow({"joined": JOINED})) as together:
         fed(together, inputs_of(JOINED), BOTH)
         with pytest.raises(DeltamarkError, match="too little fuel: 1"):
@@ -266,8 +175,8 @@ def test_residents_are_right_while_a_time_is_held(name, how, slice_rows, monkeyp
 
 @pytest.mark.parametrize("slice_rows", [1, 2, 7])
 @pytest.mark.parametrize("name", LONG_TIMES)
-def test_a_past_of_long_times_is_seen_again(name, slice_rows, monkeypatch):
-    """The log has the rows of all slices of a time already when the first of them is seen again."""
+def test_a_past_of_long_times_is_replayed(name, slice_rows, monkeypatch):
+    """The log already has the rows of all slices of a time when the first slice is replayed."""
     monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", slice_rows)
     plan, order = LONG_TIMES[name], Random(slice_rows)
     streams = {each: churn(schema, order) for each, schema in inputs_of(plan).items()}
@@ -282,7 +191,7 @@ def test_a_past_of_long_times_is_seen_again(name, slice_rows, monkeypatch):
 
 
 def churn(schema, order: Random) -> list:
-    """Insert a dozen rows of few values at each time, and delete most of those that are there, in any order."""
+    """Return updates that insert a dozen rows of few values at each time, and delete most live rows, in any order."""
     live, updates = Counter(), []
     for time in range(5):
         rows = [tuple(order.randint(each.type.low, min(each.type.high, each.type.low + 2)) for each in schema.fields)
@@ -296,7 +205,7 @@ def churn(schema, order: Random) -> list:
 
 
 def test_a_sum_stays_a_sum_while_feeds_come_between_pieces():
-    """A feed without rows leaves the inputs' columns pointed at nothing when the sum ends the time of its history."""
+    """After a feed without rows the columns of the inputs are empty when the sum ends the time of its history."""
     keys = others.select("key").concat(items.select("key"), items.select("key").negate())
     summed = keys.join(items.aggregate(whole=col.value.sum()), on={})
     streams = {"items": [((0, 2, 1), 0, 3), ((1, 2, 1), 0, 1)], "others": [((1, 0, 8034), 0, 1)]}

@@ -1,4 +1,4 @@
-"""Any number of workers makes the changes of one, whatever the slices; and their faults, each caused for real."""
+"""Any number of workers makes the changes of one worker, for any slices; their faults are caused for real."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import added, arrays, between, feed, undone
-from support.explained import parts
-from support.laws import HUGE_KEY, OPERATORS, long_stream, with_one_key
+from support.engines.driving import added, arrays, between, feed, undone
+from support.engines.explanations import parts
 from support.paths import ROOT
-from support.plans import cases, cuts
-from support.reference import changes
-from support.spread import SPREAD, left, right, spread_stream
-from support.streams import inputs_of, times_of
-from support.thresholds import below
+from support.random_plans.seeded_streams import long_stream, spread_stream, with_one_key
+from support.random_plans.strategies import cases, cuts
+from support.random_plans.streams import inputs_of, times_of
+from support.reference.answers import changes
+from support.written_plans.operators import HUGE_KEY, OPERATORS
+from support.written_plans.spread import SPREAD, left, right
+from support.written_plans.thresholds import below
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
@@ -39,7 +40,7 @@ WORKERS = (2, 5)
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch):
-    """Have several rounds in a feed, and times that are larger than a slice."""
+    """Make slices so small that a feed has several rounds, and a time several slices."""
     monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 3)
     monkeypatch.setattr("deltamark.dataflow.builder.program.WORKERS_SLICE_FACTOR", 1)
 
@@ -51,7 +52,7 @@ def sharded(collection, streams, feeds, workers):
 
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("name", OPERATORS)
-def test_a_feed_of_many_rounds(name, workers):
+def test_a_feed_may_have_many_rounds(name, workers):
     collection = OPERATORS[name]
     streams = undone({each: long_stream(schema, len(each), 40) for each, schema in inputs_of(collection).items()})
     times = times_of(streams)
@@ -110,7 +111,7 @@ def test_key_ranges_may_lie_far_apart(how, ends):
 
 
 @pytest.mark.parametrize(("low", "moves"), [(0, 1), (10**5, 2)])
-def test_keys_below_those_that_were_dealt_are_dealt_anew(low, moves):
+def test_keys_below_the_dealt_ones_are_dealt_again(low, moves):
     near = source("near", {"a": integer(0, 9)}, 1000)
     far = source("far", {"k": integer(low, 2 * 10**5), "x": integer(0, 9)}, 1000)
     with closing(Dataflow(near.semijoin(far, on={"a": "k"}), workers=2)) as engine:
@@ -131,7 +132,7 @@ SHARED = {
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("name", SHARED)
-def test_a_text_stays_while_any_row_has_it(name, workers, monkeypatch):
+def test_a_text_is_kept_while_any_row_has_it(name, workers, monkeypatch):
     """Rows of both signs share texts, and some only pass through a worker."""
     monkeypatch.setattr("deltamark.dataflow.builder.sweeps.MIN_SWEPT_NUMBERS", 0)
     order, live, updates = random.Random(workers), {}, []
@@ -153,7 +154,7 @@ def children():
 
 
 def long_feed():
-    """Make a feed that takes a while: a cross join."""
+    """Return a feed that takes seconds: a cross join."""
     rows = 1000
     numbers, zeros = np.arange(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
     collection = left.select("id").cross(right.select(other=col.id)).aggregate(sum=(col.id - col.other).sum())
@@ -171,7 +172,7 @@ def push_forever(engine, batches):
 
 @pytest.mark.parametrize("seconds", [0, 0.01, 0.1])
 @pytest.mark.parametrize("victim", [1, 2])
-def test_a_worker_that_is_killed_ends_all(victim, seconds):
+def test_a_killed_worker_ends_all_workers(victim, seconds):
     collection, batches = long_feed()
     before = set(children())
     with closing(Dataflow(collection, workers=3)) as engine:
@@ -189,7 +190,7 @@ def test_a_worker_that_is_killed_ends_all(victim, seconds):
 
 @pytest.mark.parametrize("key", range(4))
 @pytest.mark.parametrize("name", ["distinct", "join", "sum", "top"])
-def test_an_error_of_any_worker_is_that_of_one(name, key):
+def test_several_workers_raise_the_error_of_one(name, key):
     collection = SPREAD[name]
     streams = {"left": [((16 * key + 5, 1), 3, 1), ((16 * key + 5, 1), 9, -2)], "right": [((1 << 18, 1), 9, 1)]}
     found = []
@@ -201,7 +202,7 @@ def test_an_error_of_any_worker_is_that_of_one(name, key):
     assert "time 9" in found[0]
 
 
-def test_a_fault_of_ours_says_where():
+def test_a_failed_worker_is_named_with_its_error():
     class Source:
         def take(self, message):
             if os.getpid() != parent:
@@ -284,7 +285,7 @@ def test_workers_are_at_least_one():
         Dataflow(left, workers=0)
 
 
-def test_what_moves_is_explained():
+def test_explain_shows_the_exchanges():
     collection = left.join(right, on="id").count(by="id").top(3, ["-count"])
     with closing(Dataflow(collection, workers=2)) as engine:
         assert parts(engine.explain(), "exchange") == ["exchange by id"] * 2

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from support.chain import Chain
+from support.engines.chain import Chain
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.spark.planning.motif_by_key import by_key

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.chain import Chain, Pieces
-from support.driving import added, between, feed, undone
-from support.laws import HUGE_KEY, OPERATORS, long_stream, with_one_key
-from support.plans import cases, cuts
-from support.reference import changes
-from support.spread import SPREAD, spread_stream
-from support.streams import inputs_of, times_of
+from support.engines.chain import Chain, Pieces
+from support.engines.driving import added, between, feed, undone
+from support.random_plans.seeded_streams import long_stream, spread_stream, with_one_key
+from support.random_plans.strategies import cases, cuts
+from support.random_plans.streams import inputs_of, times_of
+from support.reference.answers import changes
+from support.written_plans.operators import HUGE_KEY, OPERATORS
+from support.written_plans.spread import SPREAD
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source

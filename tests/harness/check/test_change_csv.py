@@ -1,4 +1,4 @@
-"""Changes as CSV: equal to Python's csv module, and digested as by the plain Python of the manual."""
+"""Changes as CSV equal the lines of Python's csv module, and their digest that of the plain Python of the manual."""
 
 from __future__ import annotations
 

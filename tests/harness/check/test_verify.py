@@ -28,7 +28,7 @@ def off_by_one(tpch, *, date, discount, quantity):
 
 @pytest.fixture
 def wrong(monkeypatch):
-    """Q6 with a variant whose quantity bound is off by one."""
+    """Return Q6 with a variant whose quantity bound is off by one."""
     right = QUERIES["q06"]
     variants = {"plain": right.variants["plain"], "wrong": off_by_one}
     monkeypatch.setitem(catalogue.QUERIES, "q06", replace(right, variants=variants))

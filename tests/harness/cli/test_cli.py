@@ -188,7 +188,7 @@ def test_make_has_every_command():
         (10, 10, 5.0, "loading: 10 of 10 (100%), 5 s"),
     ],
 )
-def test_progress_lines(done, total, seconds, text):
+def test_progress_is_printed_in_lines(done, total, seconds, text):
     assert line("loading", done, total, seconds) == text
 
 

@@ -6,8 +6,8 @@ import json
 import shutil
 
 import pytest
-from support.command_line import error_line
-from support.mutants import mutants, same
+from support.harness.command_line import error_line
+from support.harness.mutants import mutants, same
 from support.paths import ROOT
 
 from deltamark.harness.cli.main import main
@@ -30,7 +30,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("name", [store.RECORDS, store.FINDINGS, store.SESSIONS])
 @pytest.mark.parametrize("content", BROKEN)
-def test_a_file_of_results_that_has_other_lines(tmp_path, capsys, name, content):
+def test_a_file_of_results_with_foreign_lines_is_an_error(tmp_path, capsys, name, content):
     shutil.copytree(REFERENCE, tmp_path / "m")
     (tmp_path / "m" / name).write_bytes(content)
     errors = error_line(capsys, ["report", f"RESULTS={tmp_path}", "MACHINE=m"])

@@ -13,9 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from support.command_line import error_line, harness
+from support.harness.command_line import error_line, harness
+from support.harness.tiny_data import tiny
 from support.paths import ROOT
-from support.tiny import tiny
 
 from deltamark.datagen.make import Wanted, make_data
 from deltamark.errors import DeltamarkError
@@ -26,14 +26,14 @@ REFERENCE = ROOT / "results" / "reference"
 
 @pytest.mark.parametrize("command", ["plan SUITE=loops", "bench SUITE=loops", "tables", "report", "clean-results"])
 @pytest.mark.parametrize("below", ["a file", "a file/below"])
-def test_results_below_a_file(tmp_path, capsys, command, below):
+def test_results_below_a_file_are_an_error(tmp_path, capsys, command, below):
     (tmp_path / "a file").touch()
     errors = error_line(capsys, [*command.split(), f"RESULTS={tmp_path / below}"])
     assert f"cannot read or write: {tmp_path}/a file" in errors
 
 
 @pytest.mark.parametrize("name", [store.RECORDS, store.FINDINGS, store.SESSIONS, store.LOCK])
-def test_a_directory_in_place_of_a_file_of_results(tmp_path, capsys, name):
+def test_a_directory_in_place_of_a_file_of_results_is_an_error(tmp_path, capsys, name):
     (tmp_path / "m" / name).mkdir(parents=True)
     if name == store.SESSIONS:
         shutil.copy(REFERENCE / store.RECORDS, tmp_path / "m")
@@ -56,7 +56,7 @@ def test_a_full_disk_names_the_file(tmp_path, capsys, monkeypatch):
         writer.add_session({})
 
 
-def test_a_file_that_may_not_grow(tmp_path):
+def test_a_file_that_may_not_grow_is_an_error(tmp_path):
     words = ["report", f"RESULTS={REFERENCE.parent}", "MACHINE=reference", "SF=1", "--output", str(tmp_path / "x.html")]
     code, errors = harness(*words, limit=(resource.RLIMIT_FSIZE, 5000))
     assert (code, errors.count("\n")) == (2, 1)
@@ -65,7 +65,7 @@ def test_a_file_that_may_not_grow(tmp_path):
 
 @pytest.mark.parametrize("words", [["--help"], ["sql", "--help"], ["--version"], ["sql", "q01"], ["sql", "q99"]])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_that_cannot_be_written(words, unbuffered):
+def test_output_that_cannot_be_written_is_an_error(words, unbuffered):
     with Path("/dev/full").open("w") as full:
         code, errors = harness(*words, stdout=full, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
         assert (code, errors.count("\n")) == (2, 1)
@@ -74,7 +74,7 @@ def test_output_that_cannot_be_written(words, unbuffered):
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
-def test_standard_streams_that_are_closed(closed):
+def test_a_command_runs_with_closed_standard_streams(closed):
     process = subprocess.run(
         ["bash", "-c", f'"$0" -m harness sql q01 {closed}', sys.executable], cwd=ROOT, capture_output=True, check=False,
     )  # fmt: skip
@@ -82,8 +82,8 @@ def test_standard_streams_that_are_closed(closed):
 
 
 @pytest.mark.parametrize("megabytes", [200, 450, 700, 2000])
-def test_little_memory(tmp_path, megabytes):
-    """Any of several libraries may be the first to fail."""
+def test_little_memory_is_an_error_of_one_line(tmp_path, megabytes):
+    """Any of several libraries may fail first."""
     tiny(Wanted(tmp_path, Decimal("0.001")).directory, [1, 2], 3)
     words = ["answer", "q01", "SF=0.001", f"DATA={tmp_path}"]
     code, errors = harness(*words, limit=(resource.RLIMIT_AS, megabytes << 20))
@@ -108,7 +108,7 @@ def test_complete_data_is_used_where_nothing_may_be_written(tmp_path, monkeypatc
 
 
 def test_complete_data_is_used_by_a_user_who_may_only_read_it():
-    """The test runs as another user if this one is root, who may write everywhere."""
+    """The test runs as another user if this user is root, who may write everywhere."""
     with tempfile.TemporaryDirectory() as scratch:
         request = Wanted(Path(scratch) / "data", Decimal("0.001"))
         tiny(request.directory, [1, 3, 2], 4)

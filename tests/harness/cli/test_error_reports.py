@@ -6,7 +6,7 @@ import errno
 
 import pyarrow as pa
 import pytest
-from support.command_line import error_line
+from support.harness.command_line import error_line
 
 from deltamark.errors import DeltamarkError, naming, refused
 from deltamark.harness.cli.faults import environment_fault

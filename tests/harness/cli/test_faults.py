@@ -1,4 +1,4 @@
-"""Every fault is caused for real; each gives one clear error, and nothing is lost."""
+"""Faults of data, each caused for real, are one clear error, and no data is lost."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import java_gateway
 from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
 from pyspark.errors import PythonException
+from support.harness.tiny_data import tiny
 from support.paths import ROOT
-from support.tiny import tiny
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
@@ -42,14 +42,14 @@ def flip_a_byte(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_a_truncated_file(copy):
+def test_a_truncated_file_is_an_error(copy):
     size = lineitem(copy).stat().st_size
     os.truncate(lineitem(copy), size - 1)
     with pytest.raises(DeltamarkError, match=rf"lineitem/00001.arrow: {size - 1} bytes, not {size}; move .*copy away"):
         Dataset.open(copy)
 
 
-def test_an_altered_file(copy):
+def test_an_altered_file_is_an_error(copy):
     flip_a_byte(lineitem(copy))
     with pytest.raises(DeltamarkError, match=r"not the one that was made: .*lineitem/00001.arrow: its digest is"):
         Dataset.open(copy)
@@ -72,7 +72,7 @@ def test_an_untouched_copy_is_as_good_as_the_original(copy, tmp_path):
     assert lineitem(other).stat().st_mtime_ns == lineitem(copy).stat().st_mtime_ns
 
 
-def test_a_lost_file(copy):
+def test_a_lost_file_is_an_error(copy):
     lineitem(copy).unlink()
     with pytest.raises(DeltamarkError, match=r"lineitem/00001.arrow: No such file"):
         Dataset.open(copy)
@@ -91,7 +91,7 @@ def test_a_lost_file(copy):
         (r"(?s).*", "[]", r"unreadable manifest: .*: the whole is \[\], not an object"),
     ],
 )
-def test_a_manifest_that_is_not_ours(copy, pattern, replacement, message):
+def test_a_foreign_manifest_is_an_error(copy, pattern, replacement, message):
     path = copy / "manifest.json"
     path.write_text(re.sub(pattern, replacement, path.read_text(), count=1))
     with pytest.raises(DeltamarkError, match=message):
@@ -107,7 +107,7 @@ def test_a_foreign_directory_is_left_alone(tmp_path):
     assert (wanted.directory / "thesis.txt").read_text() == "precious"
 
 
-def test_an_unwritable_directory(tmp_path):
+def test_an_unwritable_directory_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
         DeltamarkError, match=r"cannot write the data: .*/file/data: Not a directory; give another DATA="

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from support.command_line import error_line
+from support.harness.command_line import error_line
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.commands import NAMES, load

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import msgspec
 import pytest
-from support.in_turn import draw
+from support.harness.local_tasks import draw
 from support.paths import ROOT
 
 from deltamark.datagen.graphs.generator import graph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.fake_sides import CELLS, fake_gate
+from support.harness.fake_sides import CELLS, fake_gate
 
 from deltamark.harness.compare.cells import QUERIES, WORKLOADS, motif_cells
 from deltamark.harness.compare.rule import CONFIRM_PAIRS, PEAK, QUANTITIES, SCREEN_PAIRS, STATE, TIME
@@ -35,7 +35,7 @@ def test_more_memory_is_a_regression(quantity):
     assert {judgement.change.quantity for judgement in outcome.judged("regression")} == {quantity}
 
 
-def test_less_is_an_improvement():
+def test_less_time_is_an_improvement():
     outcome = fake_gate(head={"time": 0.8}).run()
     assert outcome.exit_code == 0
     assert outcome.judged("improvement")

@@ -44,7 +44,7 @@ def simulated_verdict(rng, factor):
     )
 
 
-def test_simulated_there_are_no_false_alarms_and_a_tenth_is_found():
+def test_simulations_have_no_false_alarm_and_detect_a_tenth():
     rng = np.random.default_rng(5)
     equal = [simulated_verdict(rng, 1.0) for _ in range(3000)]
     slower = [simulated_verdict(rng, 1.1) for _ in range(300)]

@@ -1,4 +1,4 @@
-"""The sides of a comparison: each measures in its own layout, over the data that it makes itself."""
+"""The sides of a comparison: each measures in its own layout, over its own data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_side_checks_and_samples(chunked):
     assert all(sample[quantity.name] > 0 for sample in samples for quantity in QUANTITIES)
 
 
-def test_sides_that_measure_in_other_ways_do_not_compare():
+def test_a_side_that_measures_differently_is_refused():
     class OldServer:
         def warm(self):
             return WarmReply()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.fake_sides import CELLS, fake_gate
+from support.harness.fake_sides import CELLS, fake_gate
 
 from deltamark.harness.compare.gate import EXIT_CODES, Judgement, Outcome
 from deltamark.harness.compare.rule import QUANTITIES, TIME, Change

@@ -113,7 +113,7 @@ def test_a_work_tree_that_a_killed_comparison_left_is_made_whole(repository, kil
     assert len(listed.stdout.splitlines()) == 3
 
 
-def test_git_that_outlives_a_killed_comparison_has_its_lock(repository):
+def test_git_keeps_the_lock_of_a_killed_comparison(repository):
     """git still writes to the work trees, so the next comparison waits for it."""
     (repository / ".compare").mkdir()
     script = "import fcntl, subprocess; lock = open('.compare/lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX); "

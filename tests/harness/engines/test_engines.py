@@ -68,7 +68,7 @@ def test_a_query_reads_the_columns_that_it_names():
 
 
 class InThread:
-    """The example program as a thread at the other ends of the pipes."""
+    """Run the example program as a thread at the other ends of the pipes."""
 
     def __init__(self, _command, **_):
         (requests, send), (listen, answers) = os.pipe(), os.pipe()

@@ -1,4 +1,4 @@
-"""`make bench`, end to end on the least data: what it prints, and what stops, kills and wrong answers do to it."""
+"""`make bench` end to end on the smallest data: its output, and the effects of stops, kills and wrong answers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from random import Random
 import msgspec
 import pytest
 from msgspec import structs
+from support.harness.processes import all_end
 from support.paths import ROOT
-from support.processes import all_end
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.harness.cli.main import main
@@ -42,7 +42,7 @@ CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")
 
 
 class Near:
-    """The measurement server in this process: what a test does to the code is done to its children."""
+    """The measurement server in this process, so that its children have the patches of a test."""
 
     def __init__(self, spec):
         self._server = QueryServer(Dataset.open(spec.directory))
@@ -79,13 +79,13 @@ def directory(results):
 
 
 def known(results):
-    """What the last record of each cell says that does not depend on how fast this machine is."""
+    """Return the fields of the last record of each cell that do not depend on the speed of this machine."""
     last = latest(store.read(directory(results)).records).values()
     return {(each.cell, each.status, each.digest, each.tuples, each.changes) for each in last}
 
 
 def after_one(monkeypatch, act):
-    """Act when the first cell has been reported."""
+    """Call a function when the first cell has been reported."""
     on_record = Reporter.on_record
 
     def report(self, record, remaining, estimate):
@@ -104,7 +104,7 @@ def uninterrupted(data, tmp_path_factory):
     return results, out.getvalue()
 
 
-def test_it_says_what_it_will_do_then_every_cell_then_the_tables(uninterrupted):
+def test_bench_prints_its_plan_then_every_cell_then_the_tables(uninterrupted):
     results, out = uninterrupted
     assert re.search(
         r"4 cells = 2 queries x 2 batchings, up to 1 runs each, about \d+ s; 0 already done\n"
@@ -118,14 +118,14 @@ def test_it_says_what_it_will_do_then_every_cell_then_the_tables(uninterrupted):
     assert [each["argv"] for each in store.sessions(directory(results)).values()]
 
 
-def test_what_is_done_is_not_measured_again(uninterrupted, data, capsys):
+def test_a_measured_cell_is_not_measured_again(uninterrupted, data, capsys):
     results, _ = uninterrupted
     before = store.read(directory(results)).records
-    asked = ["SF=0.001", f"DATA={data}", f"RESULTS={results}", *CELLS]
-    assert main(["bench", *asked]) == 0
+    words = ["SF=0.001", f"DATA={data}", f"RESULTS={results}", *CELLS]
+    assert main(["bench", *words]) == 0
     assert re.search(r"; 4 already done\n.*Physical batches: ", capsys.readouterr().out, re.DOTALL)
     assert store.read(directory(results)).records == before
-    assert main(["plan", *asked, "WORKERS=1,2"]) == 0
+    assert main(["plan", *words, "WORKERS=1,2"]) == 0
     line, *left = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"8 cells = 2 queries x 4 batchings, up to 1 runs each, about \d+ s; 4 already done", line)
     assert [re.sub(r" +about \d+ s$", "", each) for each in left] == [
@@ -133,7 +133,7 @@ def test_what_is_done_is_not_measured_again(uninterrupted, data, capsys):
     ]  # fmt: skip
 
 
-def test_a_second_one_refuses(words, tmp_path, capsys):
+def test_a_second_bench_is_refused(words, tmp_path, capsys):
     with store.writing(directory(tmp_path)):
         assert main([*words, *CELLS]) == 2
     assert re.fullmatch(
@@ -142,7 +142,7 @@ def test_a_second_one_refuses(words, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("near")
-def test_a_file_stops_it_after_a_cell(monkeypatch, words, tmp_path, uninterrupted, capsys):
+def test_a_file_stops_bench_after_a_cell(monkeypatch, words, tmp_path, uninterrupted, capsys):
     after_one(monkeypatch, (tmp_path / store.STOP).touch)
     assert main([*words, *CELLS]) == 0
     assert "1 cells measured; 3 left" in capsys.readouterr().out
@@ -151,7 +151,7 @@ def test_a_file_stops_it_after_a_cell(monkeypatch, words, tmp_path, uninterrupte
 
 
 @pytest.mark.usefixtures("near")
-def test_ctrl_c_prints_the_tables_of_what_is_done(monkeypatch, words, capsys):
+def test_ctrl_c_prints_the_tables_of_the_measured_cells(monkeypatch, words, capsys):
     after_one(monkeypatch, lambda: signal.raise_signal(signal.SIGINT))
     assert main([*words, *CELLS]) == 130
     out, err = capsys.readouterr()
@@ -182,17 +182,17 @@ def test_a_wrong_engine_is_shown_wrong(monkeypatch, words, capsys):
         ("os.kill(os.getppid(), 9)", 120, "failed", 2),
     ],
 )
-def test_what_hangs_or_crashes_is_data(words, tmp_path, capsys, what, limit, said, code):
+def test_a_hang_or_a_crash_is_a_result(words, tmp_path, capsys, what, limit, said, code):
     program = tmp_path / "engine.py"
     program.write_text(f"import json, os, sys, time\nsys.stdin.readline()\nprint('{{}}', flush=True)\n{what}\n")
-    asked = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", f"TIMEOUT={limit}")
-    assert main([*words, *asked]) == code
+    selected = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", f"TIMEOUT={limit}")
+    assert main([*words, *selected]) == code
     out, _ = capsys.readouterr()
     assert re.search(rf"^1/2 q06 1000x1 exec:.* {said}", out, re.MULTILINE)
     assert re.search(rf"^q06 exec:\S+ +{said} ", out, re.MULTILINE)
 
 
-def test_killed_at_a_random_cell_and_restarted_is_uninterrupted(words, tmp_path, uninterrupted):
+def test_a_killed_and_restarted_sweep_equals_an_uninterrupted_one(words, tmp_path, uninterrupted):
     victim = Random().choice(["itself", "its parent", "its cell"])
     command = [sys.executable, "-m", "harness", *words, *CELLS]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -208,7 +208,7 @@ def test_killed_at_a_random_cell_and_restarted_is_uninterrupted(words, tmp_path,
 
 
 def _killed(process, victim, results, cells):
-    """Kill a process of a sweep when it has measured so many cells; return whom it has started."""
+    """Kill a process of a sweep when it has measured some cells; return the processes that it has started."""
     records = directory(results) / store.RECORDS
     while process.poll() is None:
         started = [child.pid for child in resources.descendants(process.pid)]
@@ -221,15 +221,15 @@ def _killed(process, victim, results, cells):
 
 
 def test_cells_on_spark_share_a_session_until_one_is_bad(sf001, monkeypatch):
-    """The first two and the last two differ in nothing that a session depends on; the fourth fails."""
+    """The first two and the last two cells have equal settings of a session; the fourth cell fails."""
 
     def measured(job, _, stages):
         stages.wait()
         return CellReply(status="wrong" if job.cell.query == "q04" else "ok", changes=os.getpid())
 
     monkeypatch.setattr("deltamark.harness.measure.server.measured", measured)
-    asked = [("q01", 2), ("q02", 2), ("q03", 3), ("q04", 3), ("q05", 3)]
+    settings = [("q01", 2), ("q02", 2), ("q03", 3), ("q04", 3), ("q05", 3)]
     with contextlib.closing(QueryServer(sf001)) as server:
-        cells = [Cell(name, "0.01", engine="spark", workers=workers) for name, workers in asked]
+        cells = [Cell(name, "0.01", engine="spark", workers=workers) for name, workers in settings]
         pids = [server.cell(CellRequest(cell, 0, 1, 60.0, ())).changes for cell in cells]
     assert [pid == before for before, pid in pairwise(pids)] == [True, False, True, False]

@@ -9,7 +9,7 @@ import time
 from contextlib import closing
 
 import pytest
-from support.processes import all_end
+from support.harness.processes import all_end
 
 from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, run_in_child
 

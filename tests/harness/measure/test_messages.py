@@ -1,4 +1,4 @@
-"""Messages are read as they were written, in the format of older commits too; whatever does not fit is an error."""
+"""Messages are read unchanged, in the format of older commits too; a message of another form is an error."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_servers_of_older_commits_understand_requests():
             "workers": 1, "engine": "embedded", "seed": None, "given": [], "master": "", "checkpoint": "",
         },
     }  # fmt: skip
-    assert wired(REQUESTS[2])["beside"] == wired(NEXT)  # by which the server finds the cell that it has begun
+    assert wired(REQUESTS[2])["beside"] == wired(NEXT)  # the server finds the cell that it has begun by its number
 
 
 def test_replies_of_older_commits_are_understood():
@@ -105,7 +105,7 @@ def test_a_reply_with_another_field_type_is_an_error():
         msgspec.convert({"trace": [[1]]}, CellReply)
 
 
-def test_figures_become_a_record():
+def test_figures_make_a_record():
     record = REPLIES[3].fill(blank_query_record(CELL, 15, data="data", origin=Origin("code", "versions")))
     assert (record.seconds, record.digest, record.fully_timed, record.trace) == ([0.5], "1 aa", False, REPLIES[3].trace)
     assert (record.query, record.sample) == ("q06", 15)

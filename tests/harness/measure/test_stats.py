@@ -21,7 +21,7 @@ def test_ranks_of_the_sign_test_equal_published_tables(size, rank):
     assert interval(list(range(1, size + 1))) == (rank, size + 1 - rank)
 
 
-def test_geomean_and_log_ratios():
+def test_the_geometric_mean_is_that_of_the_log_ratios():
     assert geomean([1, 100]) == pytest.approx(10)
     assert math.isnan(geomean([]))
     assert log_ratios([2.0, 1.0], [1.0, 1.0]) == [math.log(2), 0.0]

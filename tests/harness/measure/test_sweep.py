@@ -1,4 +1,4 @@
-"""Sweeps, with a fake engine: what is checked with what, resuming, stopping, and what a plan says."""
+"""Sweeps with a fake engine: comparisons, resumption, stops, and the output of a plan."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ CELLS = [SampledCell(Cell(name, "1", physical=size), 0, "data") for size in (10,
 
 
 class Fake:
-    """Measures nothing, and says what it is told to."""
+    """A measurer without an engine, whose replies are given."""
 
     def __init__(self, **said):
         self.said = {"seconds": [0.5], "tuples": 10, "batches": 9, "digest": "1 aa"} | said
-        self.asked, self.measured, self.beside = [], [], []
+        self.requested, self.measured, self.beside = [], [], []
 
     def ask(self, cell, rounds, _limit):
-        self.asked.append((cell.query, rounds))
+        self.requested.append((cell.query, rounds))
         return AskReply(once=0.25)
 
     def cell(self, settings, beside=None):
@@ -86,7 +86,7 @@ def test_the_first_of_a_stream_is_compared_with_duckdb_and_the_others_with_it(ch
         ("q01", 10, "oracle"), ("q04", 10, "oracle"), ("q01", 100, "digest"), ("q04", 100, "digest"),
     ]  # fmt: skip
     rounds = chunked.rows("lineitem")
-    assert fake.asked == [("q01", [rounds // 2, rounds]), ("q04", [rounds // 2, rounds])]
+    assert fake.requested == [("q01", [rounds // 2, rounds]), ("q04", [rounds // 2, rounds])]
 
 
 def test_another_stream_is_wrong(chunked):
@@ -117,7 +117,7 @@ def test_timeouts_stand_until_more_time_is_given(chunked):
 
 
 @pytest.mark.parametrize("most", range(5))
-def test_stopped_and_resumed_is_uninterrupted(chunked, most):
+def test_a_stopped_and_resumed_sweep_equals_an_uninterrupted_one(chunked, most):
     whole, first, second = Sink(), Sink(most), Sink()
     sweep(chunked, Fake(), whole)
     sweep(chunked, Fake(), first)
@@ -126,7 +126,7 @@ def test_stopped_and_resumed_is_uninterrupted(chunked, most):
     assert [replace(record, elapsed=0.0, finished_at="") for record in first.records + second.records] == same
 
 
-def test_done_is_what_the_same_code_did_with_as_many_runs(chunked):
+def test_a_cell_is_done_if_the_same_code_measured_it_with_as_many_runs(chunked):
     sink = Sink()
     sweep(chunked, Fake(), sink)
     left = {
@@ -167,7 +167,7 @@ def test_settings_choose_cells():
     assert [(cell.logical, cell.physical) for cell in product] == [(1, 1000), (10, 100), (100, 10), (1000, 1)]
 
 
-def test_unknown_names_are_told():
+def test_unknown_names_are_errors():
     for settings, message in (
         (GridSettings(sf=Decimal(1), queries=("q41",)), r"unknown query: q41"),
         (
@@ -180,14 +180,14 @@ def test_unknown_names_are_told():
             grid_cells(settings)
 
 
-def test_an_unknown_workload_is_told_before_anything_is_measured(chunked):
+def test_an_unknown_workload_is_an_error_before_any_measurement(chunked):
     fake = Fake()
     with pytest.raises(DeltamarkError, match=r"unknown workload: windw:5"):
         sweep(chunked, fake, Sink(), cells=[*CELLS, SampledCell(Cell("q01", "1", "windw:5"), 0)])
-    assert fake.asked == []
+    assert fake.requested == []
 
 
-def test_a_plan_says_what_it_is(chunked):
+def test_a_plan_has_a_headline(chunked):
     sink = Sink(1)
     sweep(chunked, Fake(), sink)
     known = [replace(record, elapsed=10.0) for record in sink.records]
@@ -207,8 +207,8 @@ def test_estimates_go_by_the_same_cell_then_the_query_then_the_engine(chunked):
     assert plan.estimate([SampledCell(Cell("q09", "1", physical=7), 0)]).seconds == 2.5
 
 
-def test_records_of_other_data_are_no_measure(chunked):
-    """A machine's records are of all scale factors, and of all that the code has been."""
+def test_digests_of_other_data_or_code_are_not_compared(chunked):
+    """A machine has records of all scale factors, and of older code."""
     other_data = [dataclasses.replace(CELLS[0], data="other")]
     for cells, origin in ((other_data, ORIGIN), (CELLS[:1], replace(ORIGIN, code="other"))):
         sink = Sink()
@@ -218,17 +218,17 @@ def test_records_of_other_data_are_no_measure(chunked):
         assert [record.status for record in again.records] == ["ok"] * 4
 
 
-def test_a_resumed_sweep_trusts_what_was_compared(chunked, tmp_path):
+def test_a_resumed_sweep_trusts_compared_digests(chunked, tmp_path):
     with store.writing(tmp_path) as writer:
         sweep(chunked, Fake(), writer, cells=CELLS[:1])
     fake = Fake(digest="another")
     sink = Sink()
     sweep(chunked, fake, sink, store.read(tmp_path).records, CELLS[:1] + CELLS[2:3])
-    assert fake.asked == []
+    assert fake.requested == []
     assert [record.status for record in sink.records] == ["wrong"]
 
 
-def test_where_there_is_room_cells_are_checked_in_pairs(chunked):
+def test_cells_are_checked_in_pairs_if_two_fit(chunked):
     fake, sink = Fake(), Sink()
     plan = Plan([*CELLS, dataclasses.replace(CELLS[0], cell=CELLS[0].cell.but(workers=2))], (), ORIGIN, EFFORT)
     run(plan, chunked, fake, sink, checks_in_pairs=True)

@@ -1,4 +1,4 @@
-"""Records: what is written is read again, by us and by DuckDB, whatever a crash or a second writer does."""
+"""Records are read unchanged, by the harness and by DuckDB, after crashes and despite a second writer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path):
         store.read_lines([b"{", *record().lines], tmp_path, QueryRecord)
 
 
-def test_a_second_writer_is_told_who_writes(tmp_path):
+def test_a_second_writer_gets_an_error_with_the_process_of_the_first(tmp_path):
     with (
         store.writing(tmp_path),
         pytest.raises(DeltamarkError, match=r"is being written to: process \d+; wait"),

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from support.report_records import RECORDS, REPORT, session
+from support.harness.report_records import RECORDS, REPORT, session
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.report.page import page
@@ -14,7 +14,7 @@ from deltamark.harness.results.store import writing
 
 
 class Balanced(HTMLParser):
-    """Lists elements, and checks that each is closed."""
+    """A parser that lists elements, and checks that each is closed."""
 
     def __init__(self):
         super().__init__()

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from support.report_records import ON_SPARK, RECORDS, REPORT, record
+from support.harness.report_records import ON_SPARK, RECORDS, REPORT, record
 
 from deltamark.harness.report.page import page
 from deltamark.harness.report.tooltip import tooltip

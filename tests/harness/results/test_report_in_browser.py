@@ -1,12 +1,12 @@
-"""The report in a browser: it renders without complaint, filters, sorts, and shows tooltips."""
+"""The report in a browser renders without errors, filters, sorts, and shows tooltips."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from support import browser
-from support.report_records import REPORT
+from support.harness import browser
+from support.harness.report_records import REPORT
 
 from deltamark.harness.report.page import page
 
@@ -41,7 +41,7 @@ def count(shown, selector):
     return shown.run(COUNT.format(selector))
 
 
-def test_it_renders(fresh):
+def test_the_page_renders(fresh):
     assert fresh.run("document.querySelector('h1').textContent") == "deltamark"
     assert count(fresh, "#throughput .panel") == 3
     assert count(fresh, "#throughput .look1 .point") == 4
@@ -55,7 +55,7 @@ def test_nothing_is_wider_than_the_screen(fresh, width):
     assert fresh.run("document.documentElement.scrollWidth") == width
 
 
-def test_dark_is_dark(fresh):
+def test_the_dark_scheme_is_dark(fresh):
     light, dark = (
         fresh.screen(1200, 900, scheme) or fresh.run("getComputedStyle(document.body).backgroundColor")
         for scheme in ("light", "dark")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.report_records import HOSTILE, record
+from support.harness.report_records import HOSTILE, record
 
 from deltamark.harness.report.charts.markup import Markup, joined, tag
 from deltamark.harness.report.charts.scale import Linear, Log, short, tick

@@ -39,19 +39,19 @@ def texts(row):
     return [entry.text for entry in row]
 
 
-def test_the_post_s_physical_table():
+def test_the_table_of_physical_batches_has_the_columns_of_the_post():
     made = table([record("q01", 1, 1000, 0.5), record("q01", 1, 10_000, 2.0)], "physical")
     assert made.headers == ["query", "1,000", "10,000", "100,000", "1,000,000", "peak rate", "hot dog"]
     assert texts(made.rows[0]) == ["q01", "0.500s", "2.00s", "-", "-", "12.00M/s", "1.27M/s"]
 
 
-def test_the_post_s_product_table():
+def test_the_table_of_products_has_the_columns_of_the_post():
     made = table([record("q01", 10**power, 10 ** (5 - power)) for power in range(6)], "product")
     columns = ["1 x 100000", "10 x 10000", "100 x 1000", "1000 x 100", "10000 x 10", "100000 x 1"]
     assert made.headers == ["query", *columns, "peak rate"]
 
 
-def test_the_post_s_workers_table_and_cost():
+def test_the_tables_of_workers_and_cost_have_the_columns_of_the_post():
     duck = record("q01", 100_000, 1, 0.7, engine="duckdb")
     records = [record("q01", 100_000, 1, 1.0), record("q01", 100_000, 1, 0.5, workers=2)]
     made = table([*records, duck], "workers")
@@ -89,14 +89,14 @@ def test_variants_stand_beside_the_post_s():
     ]  # fmt: skip
 
 
-def test_where_recomputing_overtakes():
+def test_the_tables_show_where_recomputing_overtakes():
     assert crossing([(1000.0, 10.0), (100_000.0, 0.1)]).value == 10_000
     assert crossing([(1000.0, 2.0), (100_000.0, 4.0)]).text == "above 100,000"
     assert crossing([(1000.0, 0.5)]).text == "below 1,000"
     assert crossing([]).text == "-"
 
 
-def test_recomputing_is_found_however_its_rounds_are_divided():
+def test_recomputing_is_found_for_any_division_of_its_rounds():
     records = [record("q01", 1000, 1, 0.6), record("q01", 1, 1000, 6.0, engine="duckdb")]
     made = table(records, "crossover")
     assert texts(made.rows[0]) == ["q01", "10 ms", "100 ms", "-", "-", "-", "-", "above 1,000"]
@@ -194,7 +194,7 @@ def test_published_tables_are_whole():
     assert {each.source for each in published.figures()} == set(published.sources())
 
 
-def test_all_forms_of_a_table():
+def test_a_table_has_several_formats():
     made = table([record("q01", 1, 1000), record("q02", 1, 1000, status="failed")], "physical")
     assert re.search(r"^q02 +failed +- ", FORMATS["text"](made), re.MULTILINE)
     assert re.search(r"^\| q01 +\| +0.500s \|", FORMATS["markdown"](made), re.MULTILINE)

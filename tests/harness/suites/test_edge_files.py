@@ -12,7 +12,7 @@ from deltamark.errors import DeltamarkError
 TABLE = pa.table({"src": [1, 2, 2], "dst": [2, 3, 3]})
 
 
-def test_files_of_edges(tmp_path):
+def test_files_of_edges_are_read_in_every_format(tmp_path):
     texts = {"a.txt": "# from to\n1 2\n2 3\n2 3\n", "b.csv": "1,2\n2,3\n2,3\n", "c.tsv": "1\t2\n2\t3\n2\t3"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
@@ -30,7 +30,7 @@ NO_EDGES = {
 
 
 @pytest.mark.parametrize("name", NO_EDGES)
-def test_what_is_no_list_of_edges_is_an_error_that_names_the_file(tmp_path, name):
+def test_an_invalid_list_of_edges_is_an_error_that_names_the_file(tmp_path, name):
     (tmp_path / name).write_text(NO_EDGES[name])
     with pytest.raises(DeltamarkError, match=f"not a list of edges.*{name}"):
         read_edges(tmp_path / name)

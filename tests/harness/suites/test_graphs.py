@@ -1,4 +1,4 @@
-"""Graphs: what is drawn, motifs in words, and the command that counts them."""
+"""Generated graphs, motifs as text, and the command that counts them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from support.in_turn import draw
+from support.harness.local_tasks import draw
 
 from deltamark.datagen.graphs.generator import KINDS, graph
 from deltamark.datagen.graphs.make import directory_of
@@ -33,7 +33,7 @@ def graphs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_edges_are_there_once_between_vertices_of_the_graph(graphs, name):
+def test_edges_are_distinct_and_join_vertices_of_the_graph(graphs, name):
     edges, nodes = stored(directory_of(graphs, graph(name))), graph(name).nodes
     pairs = set(zip(edges.src.tolist(), edges.dst.tolist(), strict=True))
     assert len(pairs) == len(edges)
@@ -41,7 +41,7 @@ def test_edges_are_there_once_between_vertices_of_the_graph(graphs, name):
     assert {kind.split(":")[0] for kind in SMALL} == set(KINDS)
 
 
-def test_what_is_planted_is_there(graphs):
+def test_a_graph_has_its_planted_edges_and_triangles(graphs):
     assert Counter(stored(directory_of(graphs, graph("hub:50"))).src.tolist())[87] == 50
     for name, triangles in (("star:20", 20), ("grid:5", 5**3)):
         edges = stored(directory_of(graphs, graph(name)))
@@ -63,7 +63,7 @@ def test_orientation_keeps_each_pair_once_from_the_lower_degree():
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_a_workload_never_deletes_what_is_not_there(workload):
+def test_a_workload_deletes_only_live_edges(workload):
     edges = Edges("x", np.arange(100) % 7, np.arange(100) % 5)
     stream = WORKLOADS[workload](edges, 3)
     fed = len(stream.loaded().time) + sum(len(batch.time) for batch in stream.batches())
@@ -72,7 +72,7 @@ def test_a_workload_never_deletes_what_is_not_there(workload):
 
 
 @pytest.mark.parametrize("words", ["rmat", "rmat:0", "rmat:99", "hub:x", "nothing:3"])
-def test_what_is_no_graph_is_an_error(words):
+def test_an_unknown_graph_is_an_error(words):
     with pytest.raises(DeltamarkError, match="graph"):
         graph(words)
 
@@ -100,7 +100,7 @@ def test_once_has_each_edge_once(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("triangles", [[], ["--triangles"]])
-def test_edges_that_are_there_twice_count_twice_and_loops_count(triangles, tmp_path, capsys):
+def test_repeated_edges_count_twice_and_loops_count(triangles, tmp_path, capsys):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
     words = ["motif", "4-clique", "--graph", str(tmp_path / "x.txt"), "--check", "9", *triangles]
     for more in ([], ["--static"], ["--workload", "half", "--batch", "1"]):
@@ -115,12 +115,12 @@ def test_vertices_that_are_too_far_apart_are_an_error(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("words", ["", "e(a,b", "e(a b)", "e(a,)", "a<b", "e(a,b) e(b,c)", "e(a,b), b<x", "e(a,b),"])
-def test_what_is_no_motif_is_an_error(words):
+def test_an_invalid_motif_is_an_error(words):
     with pytest.raises(DeltamarkError, match=r"not a motif|unknown variable"):
         read(words)
 
 
-def test_a_motif_has_a_name_or_is_read():
+def test_a_motif_has_a_name_or_is_parsed():
     assert motif("triangle") == motif("e(a,b),e(b,c),  e(a,c)")
     assert motif("e(a,b), a<b").smaller == (("a", "b"),)
     assert len(MOTIFS["6-clique"].atoms) == 15
@@ -128,7 +128,7 @@ def test_a_motif_has_a_name_or_is_read():
 
 @pytest.mark.parametrize("name", MOTIFS)
 @pytest.mark.parametrize("workload", ["half", "insert"])
-def test_the_command_counts_as_duckdb_does_after_every_batch(graphs, name, workload, tmp_path, capsys):
+def test_the_command_has_the_counts_of_duckdb_after_every_batch(graphs, name, workload, tmp_path, capsys):
     edges = stored(directory_of(graphs, graph("rmat:7")))
     sizes = {"5-clique": 250, "6-clique": 250, "house": 250}
     kept = slice(0, sizes.get(name, 700))
@@ -140,7 +140,7 @@ def test_the_command_counts_as_duckdb_does_after_every_batch(graphs, name, workl
     assert "verified with DuckDB" in capsys.readouterr().out
 
 
-def test_the_command_lists_rows_with_how_often_they_are_there(tmp_path, capsys):
+def test_the_command_lists_rows_with_their_weights(tmp_path, capsys):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
     assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--show", "rows"]) == 0
     assert capsys.readouterr().out.splitlines() == ["a,b,c,times", "1,2,3,2", "1,3,3,4", "2,3,3,1", "3,3,3,1"]
@@ -166,7 +166,7 @@ def test_the_command_shows_the_loads_of_shards(tmp_path, capsys):
     assert found == {"bigjoin": "8", "bigjoin-s": "8"}
 
 
-def test_workers_count_a_graph_that_does_not_change(tmp_path, capsys):
+def test_workers_count_motifs_in_a_static_graph(tmp_path, capsys):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
     words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--workers", "2"]
     assert main([*words, "--check", "1"]) == 0
@@ -176,13 +176,13 @@ def test_workers_count_a_graph_that_does_not_change(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("more", [[], ["--static", "--show", "rows"]])
-def test_shards_are_of_counts_without_changes(tmp_path, capsys, more):
+def test_virtual_shards_of_changing_graphs_are_refused(tmp_path, capsys, more):
     (tmp_path / "x.txt").write_text("1 2\n")
     assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--shards", "4", *more]) == 2
     assert "virtual shards only count in static graphs" in capsys.readouterr().err
 
 
-def test_the_command_finds_algorithms_that_do_not_agree(tmp_path, capsys, monkeypatch):
+def test_the_command_finds_a_disagreement_of_algorithms(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
     monkeypatch.setattr("deltamark.harness.suites.graphs.load_simulation.rounds.ShardedRun.count", lambda _: 5)
     assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--shards", "2"]) == 2
@@ -202,7 +202,7 @@ def test_shares_sends_an_edge_to_all_shards_that_agree_with_its_ends():
     assert copies([("a", "b"), ("b", "c"), ("a", "c")], 8) == pytest.approx(3 * 2)
 
 
-def test_the_command_lists_prefixes_and_what_may_be_behind_them(tmp_path, capsys):
+def test_the_command_lists_prefixes_and_their_possible_extensions(tmp_path, capsys):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n1 3\n3 3\n")
     words = ["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--show", "lists"]
     assert main([*words, "--static"]) == 0
@@ -262,6 +262,6 @@ def test_the_suite_finds_a_wrong_count(graphs, tmp_path, capsys, monkeypatch, na
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_what_is_written_by_hand_counts_as_duckdb_does(graphs, name):
+def test_programs_by_hand_have_the_counts_of_duckdb(graphs, name):
     edges = oriented(stored(directory_of(graphs, graph("rmat:7"))))
     assert by_hand(name, edges)() == oracle(MOTIFS[name], WORKLOADS["load"](edges, 1), len(edges))

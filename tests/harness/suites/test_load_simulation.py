@@ -1,4 +1,4 @@
-"""Laws of BiGJoin and BiGJoin-S on virtual shards: what they find is the join, and shards are loaded as is claimed."""
+"""Laws of BiGJoin and BiGJoin-S on virtual shards: they compute the join, and shards have the load of the papers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.driving import arrays
-from support.motifs import MOTIFS, RELATIONS, motif
-from support.plans import rows
-from support.reference import answer
-from support.streams import inputs_of
+from support.engines.driving import arrays
+from support.random_plans.strategies import rows
+from support.random_plans.streams import inputs_of
+from support.reference.answers import answer
+from support.written_plans.motifs import MOTIFS, RELATIONS, motif
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.motif import Atom
@@ -50,7 +50,7 @@ def of_graph(name: str, edges: Edges) -> ShardedMotif:
 
 
 def check_shape(run, shards: int, batch: int) -> None:
-    """What the papers' proofs rest upon, of a run that has ended."""
+    """Check the conditions of the papers' proofs for a finished run."""
     shown, load = run.shown, run.shown.load
     whole = batch * shards
     most = 2 * (whole + shards**2) if isinstance(run.scheme, BalancedPartitioning) else 2 * whole
@@ -65,7 +65,7 @@ def check_shape(run, shards: int, batch: int) -> None:
 @each_algorithm
 @settings(max_examples=12)
 @given(data=st.data())
-def test_what_is_found_is_the_join_of_whole_collections(name, algorithm, data):
+def test_a_sharded_motif_is_the_join_of_whole_collections(name, algorithm, data):
     streams = {
         each: [(row, 0, 1) for row in data.draw(st.lists(rows(schema), max_size=12))]
         for each, schema in inputs_of(motif(name)).items()
@@ -84,7 +84,7 @@ def test_what_is_found_is_the_join_of_whole_collections(name, algorithm, data):
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_named_motifs_are_counted_as_duckdb_does(name):
+def test_named_motifs_have_the_counts_of_duckdb(name):
     random = np.random.default_rng(5)
     edges = Edges("x", random.integers(0, 14, 90), random.integers(0, 14, 90))
     expected = oracle(NAMED[name], WORKLOADS["load"](edges, 1), len(edges))
@@ -98,7 +98,7 @@ def test_named_motifs_are_counted_as_duckdb_does(name):
 
 
 @given(data=st.data())
-def test_work_is_dealt_evenly_whatever_it_is(data):
+def test_any_work_is_dealt_evenly(data):
     shards = data.draw(st.integers(1, 6))
     turns, totals = np.tile(np.arange(shards), 1), np.zeros((shards, shards), np.int64)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -119,7 +119,7 @@ def test_work_is_dealt_evenly_whatever_it_is(data):
 
 
 @given(left=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), max_size=4), batch=st.integers(1, 9))
-def test_the_last_level_runs_that_one_shard_or_all_have_a_batch_for(left, batch):
+def test_the_last_level_with_a_batch_for_one_shard_or_for_all_runs(left, batch):
     levels = np.array(left, dtype=np.int64).reshape(-1, 3)
     for scheme, enough in ((PrefixPartitioning, any), (BalancedPartitioning, all)):
         ready = [number for number, each in enumerate(left) if enough(work >= batch for work in each)]
@@ -143,8 +143,8 @@ EVEN = ("rmat:11", "grid:60")
 
 
 @pytest.mark.parametrize("name", SKEWED + EVEN)
-def test_a_shard_of_bigjoin_s_has_its_share_and_gets_no_more_than_some_batches_in_a_step(name):
-    """Theorem 3.4: whatever the skew, where a batch has max(w, log(IN * MaxOut)) * w proposals."""
+def test_a_shard_of_bigjoin_s_has_its_share_and_a_bounded_number_of_batches_in_a_step(name):
+    """Theorem 3.4: for any skew, if a batch has max(w, log(IN * MaxOut)) * w proposals."""
     edges = drawn(name)
     batch = SHARDS * math.ceil(max(SHARDS, 2.5 * math.log(3 * len(edges))))
     run = of_graph("triangle", edges).run("bigjoin-s", shards=SHARDS, batch=batch)
@@ -158,14 +158,14 @@ def test_a_shard_of_bigjoin_s_has_its_share_and_gets_no_more_than_some_batches_i
 
 
 @pytest.mark.parametrize(("name", "kind"), [("star:4000", "index"), ("star:4000", "lookups"), ("hub:4000", "index")])
-def test_a_shard_of_bigjoin_has_most_of_what_a_vertex_of_many_edges_costs(name, kind):
+def test_one_shard_of_bigjoin_has_most_of_the_cost_of_a_hub(name, kind):
     run = of_graph("triangle", drawn(name)).run("bigjoin", shards=SHARDS, batch=200)
     run.count()
     assert unevenness(getattr(run.shown.load, kind)) > SHARDS / 3
 
 
-def test_balance_has_its_price():
-    """Each row of an index is there twice, and its key once more; each answer travels like its question."""
+def test_balance_doubles_the_index_and_adds_messages():
+    """An index stores each row twice, and its key once more; each answer is a message like its question."""
     sharded = of_graph("triangle", drawn("rmat:11"))
     loads = {}
     for algorithm in ALGORITHMS:
@@ -178,25 +178,25 @@ def test_balance_has_its_price():
     assert plain.messages.sum() < balanced.messages.sum() < 4 * plain.messages.sum()
 
 
-def test_equal_questions_of_a_shard_are_asked_once():
+def test_a_shard_sends_equal_lookups_once():
     scheme = BalancedPartitioning(2, 1)
     at, word = np.array([0, 0, 0, 1]), np.full(4, 12345, np.uint64)
     scheme.count(at, word)
     assert scheme.load.lookups.sum() == 2
 
 
-def test_extensions_of_one_prefix_are_asked_for_at_all_shards():
+def test_the_lookups_of_one_prefix_are_spread_over_all_shards():
     scheme = BalancedPartitioning(4, 1)
     at, word, values = np.zeros(1000, np.int64), np.full(1000, 12345, np.uint64), np.arange(1000)
     for ask in (lambda: scheme.validate(at, word, values), lambda: scheme.resolve(at, word, values, np.zeros_like(at))):
         before = scheme.load.lookups.copy()
         ask()
-        asked = scheme.load.lookups - before
-        assert asked.sum() == 1000
-        assert asked.max() < 350
+        lookups = scheme.load.lookups - before
+        assert lookups.sum() == 1000
+        assert lookups.max() < 350
 
 
-def test_equal_numbers_in_two_indexes_are_two_questions():
+def test_equal_keys_of_two_indexes_are_two_lookups():
     scheme = BalancedPartitioning(4, 1)
     at, word = np.zeros(2, np.int64), np.full(2, 12345, np.uint64)
     scheme.resolve(at, word, np.array([7, 7]), np.array([0, 1]))
@@ -219,7 +219,7 @@ def test_an_algorithm_that_is_unknown_is_an_error():
         ShardedMotif([Atom(FEW, ("a", "b"))]).run("bigjoins", shards=1)
 
 
-def test_a_row_that_is_there_less_than_zero_times_is_an_error():
+def test_a_row_of_negative_weight_is_an_error():
     with pytest.raises(DeltamarkError, match=r"negative multiplicity: \[1, 2\]"):
         ShardedMotif([Atom(FEW, ("a", "b"))]).load({"e": arrays(FEW.schema, [((1, 2), 0, -1)])})
 

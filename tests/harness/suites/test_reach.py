@@ -1,4 +1,4 @@
-"""Distances and components over random graphs: right after every change, and measured as they say."""
+"""Distances and components over random graphs are right after every change, and the suite measures them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ edges = source("edges", {"src": places, "dst": places}, 10_000)
 roots = source("roots", {"node": places}, 10_000)
 
 
-def far(graph: set, asked: set) -> dict[int, int]:
-    found, front, dist = {}, asked, 0
+def far(graph: set, live_roots: set) -> dict[int, int]:
+    found, front, dist = {}, live_roots, 0
     while front:
         found |= dict.fromkeys(front, dist)
         front, dist = {dst for src, dst in graph if src in front} - found.keys(), dist + 1
     return found
 
 
-def labels(graph: set, asked: set) -> dict[int, int]:
-    found = {node: node for node in asked}
+def labels(graph: set, live_roots: set) -> dict[int, int]:
+    found = {node: node for node in live_roots}
     while True:
         after = dict(found)
         for src, dst in [*graph, *((dst, src) for src, dst in graph)]:
@@ -49,7 +49,7 @@ def batch(time: int, changes: list, names: tuple[str, ...]) -> Batch:
 
 
 def toggled(random: np.random.Generator, live: set, rows: np.ndarray) -> list:
-    """Take away some of what is there, and let some rows come."""
+    """Delete some live rows, and insert some others."""
     gone = [row for row in sorted(live) if random.random() < 0.04]
     came = sorted({tuple(row) for row in rows.tolist()} - live)
     live.difference_update(gone)
@@ -74,14 +74,14 @@ each_plan = pytest.mark.parametrize(("plan", "column", "expected"), [
 
 @each_plan
 def test_answers_are_right_after_every_change(plan, column, expected):
-    random, graph, asked, found = np.random.default_rng(5), set(), set(), Counter()
+    random, graph, live_roots, found = np.random.default_rng(5), set(), set(), Counter()
     with closing(Dataflow(plan(edges, roots))) as worker:
         for time in range(150):
             moved = toggled(random, graph, random.integers(0, NODES, (4, 2)))
-            turned = toggled(random, asked, random.integers(0, NODES, (1, 1)))
+            turned = toggled(random, live_roots, random.integers(0, NODES, (1, 1)))
             found.update(changed(worker, time, moved, turned, column))
             assert set(found.values()) <= {0, 1}
-            assert dict(+found) == dict.fromkeys(expected(graph, {node for (node,) in asked}).items(), 1)
+            assert dict(+found) == dict.fromkeys(expected(graph, {node for (node,) in live_roots}).items(), 1)
 
 
 @each_plan
@@ -89,15 +89,15 @@ def test_an_epoch_may_be_larger_than_a_slice(plan, column, expected):
     random, size = np.random.default_rng(6), 6000
     wide = integer(0, size - 1)
     graph = sorted({tuple(row) for row in random.integers(0, size, (9000, 2)).tolist()})
-    asked = sorted({(node,) for node in random.integers(0, size, 5 * size).tolist()})
+    live_roots = sorted({(node,) for node in random.integers(0, size, 5 * size).tolist()})
     collection = plan(source("edges", {"src": wide, "dst": wide}, 10**5), source("roots", {"node": wide}, 10**5))
     with closing(Dataflow(collection)) as worker:
-        come = [[(row, 1) for row in rows] for rows in (graph, asked)]
+        come = [[(row, 1) for row in rows] for rows in (graph, live_roots)]
         found = changed(worker, 0, *come, column)
-        assert found == Counter(expected(set(graph), {node for (node,) in asked}).items())
-        gone = [[(row, -1) for row in rows] for rows in (graph[5000:], asked[10:])]
+        assert found == Counter(expected(set(graph), {node for (node,) in live_roots}).items())
+        gone = [[(row, -1) for row in rows] for rows in (graph[5000:], live_roots[10:])]
         found.update(changed(worker, 1, *gone, column))
-        assert +found == Counter(expected(set(graph[:5000]), {node for (node,) in asked[:10]}).items())
+        assert +found == Counter(expected(set(graph[:5000]), {node for (node,) in live_roots[:10]}).items())
 
 
 ASKED = ("bench", "SUITE=loops", "NODES=1K", "EDGES=5K", "ROOTS=2", "CHANGES=200", "BATCHES=1,50")
@@ -111,7 +111,7 @@ def test_the_suite_prints_its_tables(capsys, tmp_path):
     assert re.search(r"^50 +4 ", out, re.MULTILINE)
 
 
-def test_a_wrong_answer_is_told(capsys, monkeypatch, tmp_path):
+def test_a_wrong_answer_is_reported(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(reach, "levels", lambda *_: {0: (1, 1)})
     assert main([*ASKED, f"RESULTS={tmp_path}"]) == 2
     assert "from scratch, at distance 0" in capsys.readouterr().err

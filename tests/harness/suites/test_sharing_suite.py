@@ -1,4 +1,4 @@
-"""All queries in one dataflow, on tiny data: right at random rounds, shared where it can be, attached in turn."""
+"""All queries in one dataflow, on tiny data: right at random rounds, with shared arrangements, attached one by one."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def test_all_answers_are_right_at_any_round(shared):
     check(shared, 7, 13, [7, 700, shared.work.rounds])
 
 
-def test_a_wrong_answer_is_told(shared, monkeypatch):
+def test_a_wrong_answer_is_reported(shared, monkeypatch):
     monkeypatch.setattr(queries.Snapshot, "answer", lambda *_: [("wrong",)])
     with pytest.raises(WrongAnswerError, match="q05, together with others, after"):
         check(shared, 1, 1000, [shared.work.rounds])
 
 
-def test_together_less_is_kept_than_alone(shared):
+def test_shared_queries_keep_fewer_rows_than_separate_ones(shared):
     (row,) = loads(shared, 1, 1000, 2)
     assert len(row.figures["together_seconds"]) == len(row.figures["alone_seconds"]) == 2
     assert row.least("together_rows") < row.least("alone_rows")
 
 
-def test_what_several_read_is_named(shared):
+def test_shared_arrangements_are_named_with_their_readers(shared):
     assert ("lineitem, by orderkey", "q05 q21") in [(row.name, row.note) for row in arrangements(shared)]
 
 

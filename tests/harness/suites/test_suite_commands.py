@@ -1,4 +1,4 @@
-"""Commands of suites beside that of TPC-H: bench, plan, tables, report and readme."""
+"""The commands of suites other than TPC-H: bench, plan, tables, report and readme."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pytest
 from msgspec.structs import replace
-from support.suite_records import (
+from support.harness.suite_records import (
     FIGURES,
     HEADER,
     MOTIFS,
@@ -59,14 +59,14 @@ def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch,
     stored = store.read(kept / readme.REFERENCE).records
     assert [row.name for each in stored for row in each.rows] == ["1 x 1000", *MOTIFS]
     command = store.sessions(kept / readme.REFERENCE)["session"]["argv"]
-    assert command == "python -m harness bench SUITE=graph --runs 1", "where things lay is left out"
+    assert command == "python -m harness bench SUITE=graph --runs 1", "paths are left out"
     written = readme.PAGE.read_text()
     assert written.startswith("# before\n")
     assert written.endswith("after\n")
     assert [line for line in written.splitlines() if line.startswith("### ")] == ["### Graphs", "### Sharing"]
 
 
-def test_what_an_older_version_has_not_measured_is_left_out(tmp_path, capsys):
+def test_figures_that_an_older_version_did_not_measure_are_left_out(tmp_path, capsys):
     older = {name: values for name, values in FIGURES.items() if name != "seconds_w1"} | {"seconds": [1.0]}
     with store.writing(tmp_path / "machine") as writer:
         add(writer, [replace(each, rows=(TableRow(each.rows[0].name, older),)) for each in measured()])
@@ -75,7 +75,7 @@ def test_what_an_older_version_has_not_measured_is_left_out(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[1] == "static-rmat-7,triangle,7.0,0.5,-,9.0,0.5,-"
 
 
-def test_tables_come_from_findings_alone(kept, capsys):
+def test_tables_are_made_from_records_alone(kept, capsys):
     words = ["tables", "SUITE=graph", f"RESULTS={kept}", "MACHINE=machine"]
     assert main([*words, "TABLE=static-rmat-7", "FORMAT=csv"]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "static-rmat-7,triangle,7.0,0.5,1.0,9.0,0.5,2.0"
@@ -106,7 +106,7 @@ def fakes(monkeypatch):
     return fakes
 
 
-def test_bench_measures_what_is_left_and_prints_the_tables(fakes, tmp_path, capsys):
+def test_bench_measures_the_remaining_cells_and_prints_the_tables(fakes, tmp_path, capsys):
     words = ["bench", "SUITE=graph", f"RESULTS={tmp_path}"]
     assert main(words) == 0
     out = capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_a_wrong_answer_is_exit_code_2(fakes, tmp_path, capsys):
     assert fakes.prepared == [*MOTIFS]
 
 
-def test_what_takes_too_long_is_data_and_no_failure(fakes, tmp_path, capsys):
+def test_a_timeout_is_a_result_and_no_failure(fakes, tmp_path, capsys):
     fakes.done |= SLOW
     assert main(["bench", "SUITE=graph", "TIMEOUT=0.2", f"RESULTS={tmp_path}"]) == 0
     out = capsys.readouterr().out
@@ -138,7 +138,7 @@ def test_what_takes_too_long_is_data_and_no_failure(fakes, tmp_path, capsys):
     assert "3 cells measured: 3 timeout; " in out
 
 
-def test_a_plan_says_what_is_left_and_how_long_that_took(fakes, tmp_path, capsys):
+def test_a_plan_shows_the_remaining_cells_and_their_times(fakes, tmp_path, capsys):
     words = ["SUITE=graph", f"RESULTS={tmp_path}"]
     known = [replace(each, elapsed=took) for each, took in zip(measured()[:2], (7.0, 100.0), strict=True)]
     with store.writing(tmp_path / machine.name(machine.facts())) as writer:
@@ -163,7 +163,7 @@ def test_a_plan_makes_no_data(name, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("interrupt", ["STOP", "Ctrl-C"])
-def test_what_was_measured_is_shown_when_it_is_stopped(fakes, tmp_path, capsys, monkeypatch, interrupt):
+def test_a_stopped_suite_shows_its_records(fakes, tmp_path, capsys, monkeypatch, interrupt):
     directory = tmp_path / machine.name(machine.facts())
     if interrupt == "STOP":
         monkeypatch.setattr(control_work, "seconds", lambda: (directory / "STOP").touch() or 0.1)
@@ -177,7 +177,7 @@ def test_what_was_measured_is_shown_when_it_is_stopped(fakes, tmp_path, capsys, 
 
 @pytest.mark.parametrize("words", [["SUITE=graph", "SF=1"], ["SUITE=shared", "SCALE=9"], ["FUEL=3"]])
 @pytest.mark.parametrize("command", ["bench", "plan"])
-def test_what_says_nothing_to_a_suite_is_refused(command, words, tmp_path, capsys):
+def test_settings_of_other_suites_are_refused(command, words, tmp_path, capsys):
     assert main([command, *words, f"RESULTS={tmp_path}"]) == 2
     assert (
         f"no setting of the suite {dict(w.split('=') for w in words).get('SUITE', 'tpch')}" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Cells of suites that only yield a row: resuming, stopping, wrong answers, limits, tables."""
+"""Suites, with cells that only yield a row: resumption, stops, wrong answers, limits and tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import duckdb
 import pytest
 from msgspec.structs import replace
-from support.suite_records import (
+from support.harness.suite_records import (
     FIGURES,
     MOTIFS,
     ORIGIN,
@@ -41,7 +41,7 @@ def static(found):
     return next(table for table in suite_tables(found, "graph") if table.name == "static-rmat-7")
 
 
-def test_what_was_found_makes_the_tables():
+def test_records_make_the_tables():
     assert texts(static(measured())) == [[name, "7", "500 ms", "1 s", "9", "500 ms", "2.00x"] for name in MOTIFS]
     assert {table.name for table in suite_tables(measured(), "graph")} == {
         "static-rmat-7", "cost-rmat-7", "memory-rmat-7",
@@ -58,7 +58,7 @@ def test_what_was_found_makes_the_tables():
         (dies, "failed", "ended by SIGKILL, perhaps for want of memory"),
     ],
 )
-def test_what_has_gone_wrong_is_told_of_that_cell_alone_and_never_a_number(done, text, problem):
+def test_a_failure_is_shown_for_its_cell_alone_and_never_as_a_number(done, text, problem):
     found = measured(triangle=done)
     assert texts(static(found))[0] == ["triangle", *[text] * 6]
     assert found[0].problem == problem
@@ -68,13 +68,13 @@ def test_what_has_gone_wrong_is_told_of_that_cell_alone_and_never_a_number(done,
         assert all({*row[1:]} <= {text, "-"} for row in rows), table.name
 
 
-def test_what_takes_longer_than_it_may_is_ended():
+def test_a_cell_that_exceeds_the_limit_is_ended():
     found = measured(Effort(1, 0.2), **SLOW)
     assert texts(static(found)) == [[name, *[">0.2s"] * 6] for name in MOTIFS]
     assert {(each.status, each.problem, each.is_bad) for each in found} == {("timeout", "over 0.2 s", False)}
 
 
-def test_what_is_done_by_the_same_is_not_measured_again():
+def test_a_cell_measured_by_the_same_code_is_not_measured_again():
     first = measured()
     for origin, runs, again in (
         (ORIGIN, 1, 0), (replace(ORIGIN, session="next", commit="other"), 1, 0), (ORIGIN, 2, 3),
@@ -85,7 +85,7 @@ def test_what_is_done_by_the_same_is_not_measured_again():
         assert len(fakes.prepared) == again
 
 
-def test_what_took_too_long_is_measured_again_if_it_may_take_longer():
+def test_a_timeout_is_measured_again_under_a_larger_limit():
     first = measured(Effort(1, 0.2), **SLOW)
     for limit, again in ((0.1, []), (0.2, []), (600.0, [*MOTIFS])):
         fakes = FakeCells()
@@ -93,7 +93,7 @@ def test_what_took_too_long_is_measured_again_if_it_may_take_longer():
         assert fakes.prepared == again
 
 
-def test_what_was_wrong_is_measured_again():
+def test_a_wrong_cell_is_measured_again():
     first = measured(triangle=WRONG)
     fakes = FakeCells()
     again = measure(fakes, Sink(), first)
@@ -101,7 +101,7 @@ def test_what_was_wrong_is_measured_again():
     assert texts(static([*first, *again])) == texts(static(measured()))
 
 
-def test_stopped_and_begun_again_is_uninterrupted():
+def test_a_stopped_and_resumed_suite_equals_an_uninterrupted_one():
     sink, whole = Sink(most=1), measured()
     while len(sink.records) < len(whole):
         before = len(sink.records)
@@ -111,7 +111,7 @@ def test_stopped_and_begun_again_is_uninterrupted():
     assert texts(static(sink.records)) == texts(static(whole))
 
 
-def test_what_was_measured_before_an_interruption_is_kept():
+def test_records_from_before_an_interruption_are_kept():
     sink, fakes = Sink(), FakeCells()
     fakes.interrupted = "4-clique"
     with pytest.raises(KeyboardInterrupt):
@@ -119,7 +119,7 @@ def test_what_was_measured_before_an_interruption_is_kept():
     assert [row.name for each in sink.records for row in each.rows] == ["triangle"]
 
 
-def test_the_last_of_a_cell_counts_with_all_its_rows():
+def test_the_last_record_of_a_cell_counts_with_all_its_rows():
     lines = [("a", "x", "1"), ("b", "x", "1"), ("c", "y", "1"), ("b", "x", "2")]
     records = list(merged(record(row, cell=cell, finished_at=at) for row, cell, at in lines))
     assert [[row.name for row in each.rows] for each in records] == [["a", "b"], ["c"], ["b"]]
@@ -174,7 +174,7 @@ def test_distances_stand_beside_those_of_the_post_on_the_same_graph():
     assert [row[-1].text for row in other.rows] == ["-", "-", "-"]
 
 
-def test_sharing_is_told_by_the_median_of_pairs():
+def test_the_gain_of_sharing_is_the_median_of_pairs():
     loads, state = suite_tables([load(together_bytes=[2e6])], "shared")
     assert texts(loads) == [["1 x 1000", brief(1).text, "50/s", "2 s", "0.38x"]]
     assert texts(state) == [["together", "4", "2", "0"], ["alone, sum", "4", "0", "0"]]

@@ -1,0 +1,1 @@
+"""Examples of several plans in one dataflow."""

@@ -1,0 +1,172 @@
+"""Scripts of steps over a pool of plans, which come and go in one dataflow while it is fed.
+
+A script is drawn without the engine: the drawing itself tracks the live plans and the holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from support.random_plans.case import described, nodes_of
+from support.random_plans.choices import Choices
+from support.random_plans.growth import grown
+from support.random_plans.streams import Streams, axis, inputs_of, streams_for
+
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan.nodes import Input
+from fuzz.engines import SLICE_ROWS
+from fuzz.example import slices
+from fuzz.together.run import Run
+from fuzz.together.steps import (
+    Advance,
+    Attach,
+    AttachIncrementally,
+    Feed,
+    Release,
+    Retire,
+    Since,
+    Step,
+    TakeHold,
+    Visit,
+)
+
+MOST_STEPS = 14
+
+
+@dataclass
+class Script:
+    plans: Sequence[Collection]
+    streams: Streams
+    residents: Mapping[str, int]
+    """The plans that are maintained from the beginning, by name."""
+    steps: Sequence[Step]
+    slice_rows: int
+
+    def run(self) -> None:
+        with slices(self.slice_rows):
+            run = Run(self.plans, self.streams, self.residents)
+            with closing(run.together):
+                for step in self.steps:
+                    run.do(step)
+                run.end()
+
+    def __str__(self) -> str:
+        used = dict.fromkeys(
+            [*self.residents.values(), *(step.plan for step in self.steps if isinstance(step, Attach))]
+        )
+        lines = ["plans:", *described(*(self.plans[at] for at in used))]
+        places = {node: place for place, node in enumerate(nodes_of(*(self.plans[at] for at in used)))}
+        lines += [f"  plan {at} is {places[self.plans[at].node]}" for at in used]
+        lines += ["streams (row, time, diff):", *(f"  {name}: {list(each)}" for name, each in self.streams.items())]
+        lines += [f"residents: {dict(self.residents)}", *(f"  {step}" for step in self.steps)]
+        return "\n".join([*lines, f"slice_rows: {self.slice_rows}"])
+
+
+def script(choices: Choices) -> Script:
+    """Draw plans that share parts, the streams of their inputs, and the steps of a script."""
+    pool = grown(choices, wild=False, heavy=False, steps=6)
+    plans = [each.rows for each in pool]
+    schemas = {name: schema for plan in plans for name, schema in inputs_of(plan).items()}
+    times = axis(choices)
+    streams = streams_for(choices, schemas, 2, times)
+    inputs = [at for at, plan in enumerate(plans) if isinstance(plan.node, Input)]
+    there = [*inputs, *(choices.place(len(plans)) for _ in range(choices.pick([0, 1, 2])))]
+    residents = {f"r{place}": at for place, at in enumerate(there)}
+    return Script(
+        plans, streams, residents, Drawing(choices, plans, times, residents).steps(), choices.pick(SLICE_ROWS)
+    )
+
+
+class Drawing:
+    """The drawing of the steps of a script: the live plans and the holds so far."""
+
+    def __init__(
+        self, choices: Choices, plans: Sequence[Collection], times: Sequence[int], residents: Mapping[str, int]
+    ) -> None:
+        self.choices, self.plans, self.times = choices, plans, list(times)
+        self.names = list(residents)
+        self.inputs = self.names[: sum(isinstance(plan.node, Input) for plan in plans)]
+        self.holds: dict[int, int] = {}
+        self.made, self.fed = 0, list[int]()
+
+    def steps(self) -> list[Step]:
+        found: list[Step] = []
+        for _ in self.choices.some(MOST_STEPS, 90):
+            step = self.choices.pick(WAYS)(self)
+            if step is not None:
+                found.append(step)
+        while self.times:
+            found.append(self.feed())
+        return found
+
+    def feed(self) -> Feed:
+        if self.choices.chance(15):
+            return Feed()
+        count = self.choices.pick([1, 1, 2, 3])
+        times, self.times = self.times[:count], self.times[count:]
+        self.fed += times
+        return Feed(tuple(times))
+
+    def attach(self) -> Step:
+        name, plan, given = self.new()
+        return Attach(name, plan, given)
+
+    def visit(self) -> Step:
+        name, plan, given = self.new()
+        self.names.remove(name)
+        return Visit(name, plan, given)
+
+    def attach_incrementally(self) -> Step:
+        name, plan, given = self.new()
+        return AttachIncrementally(name, plan, given, self.choices.pick([2, 3, 8]))
+
+    def new(self) -> tuple[str, int, bool]:
+        name = f"p{self.made}"
+        self.made += 1
+        self.names.append(name)
+        return name, len(self.plans) - 1 - self.choices.place(len(self.plans)), self.choices.chance(50)
+
+    def retire(self) -> Step | None:
+        kept = self.inputs if self.holds else []
+        names = [name for name in self.names if name not in kept]
+        if not names:
+            return None
+        name = self.choices.pick(names)
+        self.names.remove(name)
+        return Retire(name)
+
+    def hold(self) -> Step | None:
+        if not self.fed or not set(self.inputs) <= set(self.names):
+            return None
+        self.holds[self.made] = self.fed[-1]
+        self.made += 1
+        return TakeHold(self.made - 1)
+
+    def attach_since(self) -> Step | None:
+        if not self.holds:
+            return None
+        hold = self.choices.pick(list(self.holds))
+        return Since(*self.new(), hold)
+
+    def advance(self) -> Step | None:
+        if not self.holds:
+            return None
+        hold = self.choices.pick(list(self.holds))
+        self.holds[hold] = self.choices.pick([time for time in reversed(self.fed) if time >= self.holds[hold]])
+        return Advance(hold, self.holds[hold])
+
+    def release(self) -> Step | None:
+        if not self.holds:
+            return None
+        hold = self.choices.pick(list(self.holds))
+        del self.holds[hold]
+        return Release(hold)
+
+
+WAYS = [
+    Drawing.feed, Drawing.feed, Drawing.feed, Drawing.attach, Drawing.attach, Drawing.visit, Drawing.retire,
+    Drawing.hold, Drawing.attach_since, Drawing.attach_since, Drawing.attach_incrementally, Drawing.advance,
+    Drawing.release,
+]  # fmt: skip

@@ -1,0 +1,58 @@
+"""The steps of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Feed:
+    times: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Attach:
+    name: str
+    plan: int
+    given: bool
+    """Whether the history of inputs is passed even if arrangements have it."""
+
+
+@dataclass(frozen=True)
+class Visit(Attach):
+    """The attachment of a plan that is retired at once: no row of it may be left."""
+
+
+@dataclass(frozen=True)
+class Since(Attach):
+    hold: int
+
+
+@dataclass(frozen=True)
+class AttachIncrementally(Attach):
+    fuel: int
+
+
+@dataclass(frozen=True)
+class Retire:
+    name: str
+
+
+@dataclass(frozen=True)
+class TakeHold:
+    hold: int
+
+
+@dataclass(frozen=True)
+class Advance:
+    hold: int
+    time: int
+
+
+@dataclass(frozen=True)
+class Release:
+    hold: int
+
+
+Step = Feed | Attach | Retire | TakeHold | Advance | Release

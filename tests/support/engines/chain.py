@@ -1,0 +1,141 @@
+"""Runs of a staged plan in this process, one stage after the other, as Spark runs them on many machines."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from support.random_plans.streams import inputs_of
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.spark.ingest.stage_zero import StageZero
+from deltamark.dataflow.spark.messages import StageSpec
+from deltamark.dataflow.spark.planning.stage_planner import plan_stages
+from deltamark.dataflow.spark.planning.staged_plan import ANSWER
+from deltamark.dataflow.spark.shard import Shard
+from deltamark.dataflow.spark.state_log import LogIndex, StateLog
+
+
+class State:
+    """A group's map or value in Spark's state store."""
+
+    def __init__(self):
+        self.held = {}
+
+    def getValue(self, key):
+        return self.held[key]
+
+    def updateValue(self, key, value):
+        self.held[key] = value
+
+    def removeKey(self, key):
+        del self.held[key]
+
+    def get(self):
+        return self.held.get("")
+
+    def update(self, value):
+        self.held[""] = value
+
+
+class Chain:
+    """Runs a plan on some shards; `forget` decides which shards lose what they have in memory before a batch."""
+
+    def __init__(self, collection, shards, forget=lambda: False):
+        self.plan, self.shards, self.forget, self.batch = plan_stages(collection, shards), shards, forget, 0
+        labels = tuple(range(shards))
+        self.stages = [StageSpec(self.plan, number, labels) for number in range(1, len(self.plan.stages))]
+        self.zeros = [StageZero(stage) for stage in self.stages if self.plan.entering(stage.number)]
+        self.logs = defaultdict(lambda: StateLog(State(), State()))
+        self.live = {}
+        self.schema = collection.schema
+
+    @property
+    def inputs(self):
+        found = defaultdict(dict)
+        for zero in self.zeros:
+            for name, columns in zero.columns.items():
+                found[name].update(dict.fromkeys(columns))
+        return {name: tuple(columns) for name, columns in found.items()}
+
+    def feed(self, *pieces):
+        """Feed the pieces of a batch."""
+        messages = defaultdict(list)
+        for zero in self.zeros:
+            for piece in pieces:
+                for shard, edge, content in zero.process(piece):
+                    messages[shard, edge].append(content)
+        found = []
+        for stage in self.stages:
+            for number in range(self.shards):
+                shard = self.shard(stage, number)
+                arrived = {name: messages.pop((number, name), []) for name in shard.edges}
+                changes, net = shard.feed(arrived)
+                log = self.logs[stage.number, number]
+                log.append(log.index(), self.batch, net, shard.edges)
+                for to, edge, content in shard.messages(changes):
+                    messages[to, edge].append(content)
+                if ANSWER in changes:
+                    found.append(changes[ANSWER])
+        assert not messages
+        self.batch += 1
+        return merged(self.schema, found)
+
+    def shard(self, stage, number):
+        what = stage.number, number
+        if what in self.live and not self.forget():
+            return self.live[what]
+        if what in self.live:
+            self.live.pop(what).close()
+        made = self.live[what] = Shard(stage, number)
+        log = self.logs[what]
+        if (index := log.index()) != LogIndex():
+            made.restore(log.net_changes_after(index, -1))
+        return made
+
+    def close(self):
+        for each in (*self.live.values(), *self.zeros):
+            each.close()
+
+
+class Pieces:
+    """A chain that splits each batch into two pieces, and whose shards lose their memory at random.
+
+    everywhere: the inputs of which every shard has a copy.
+    """
+
+    def __init__(self, collection, shards, everywhere=(), seed=0):
+        self.order = random.Random(seed or shards)
+        self.schemas = inputs_of(collection)
+        with patch(
+            "deltamark.dataflow.spark.planning.stage_planner._StagePlanner._is_small",
+            lambda _, at: shards > 1 and at.name in everywhere,
+        ):
+            self.chain = Chain(collection, shards, lambda: self.order.random() < 0.3)
+        self.close = self.chain.close
+
+    def feed(self, whole):
+        dealt = {name: np.array([self.order.random() < 0.5 for _ in each.time], bool) for name, each in whole.items()}
+        first = {name: self.part(name, each, dealt[name]) for name, each in whole.items()}
+        second = {name: self.part(name, each, ~dealt[name]) for name, each in whole.items()}
+        return self.chain.feed(*({n: each for n, each in piece.items() if len(each.time)} for piece in (first, second)))
+
+    def part(self, name, batch, rows):
+        columns = {}
+        for column, values in batch.columns.items():
+            type_ = self.schemas[name][column]
+            is_text = type_.kind == "text"
+            columns[column] = values.filter(pa.array(rows)) if is_text else values[rows].astype(f"i{type_.width}")
+        return Batch(batch.time[rows], batch.diff[rows], columns)
+
+
+def merged(schema, parts):
+    none = np.empty(0, dtype=np.int64)
+    parts = [Batch(none, none, dict.fromkeys(schema.names, none)), *parts]
+    time = np.concatenate([each.time for each in parts])
+    order = np.argsort(time, kind="stable")
+    columns = {name: np.concatenate([each.columns[name] for each in parts])[order] for name in schema.names}
+    return Batch(time[order], np.concatenate([each.diff for each in parts])[order], columns)

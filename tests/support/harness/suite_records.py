@@ -1,0 +1,143 @@
+"""Records of suites: measured by cells that only yield a row, or written by hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from functools import partial
+
+from deltamark.harness.results.record import Origin
+from deltamark.harness.results.table_record import TableRecord, TableRow
+from deltamark.harness.suites.plan import Effort, Plan
+from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.suites.runner import Runner
+from deltamark.harness.suites.table_cell import ForkingMeasurer, TableCell, WrongAnswerError
+
+ORIGIN = Origin("code", "versions", "commit", "session")
+FIGURES = {"found": [7], "indexed": [0.5], "batches": [1], "seconds_w1": [2.0, 1.0], "seconds_w2": [1.5],
+           "by_hand": [0.5], "proposals": [9], "state_bytes": [100], "state_rows": [10]}  # fmt: skip
+MOTIFS = ("triangle", "4-clique", "5-clique")
+EFFORT = Effort(1, 600.0)
+
+
+class FakeCells:
+    """Cells of a table that only yield a row. done: the functions that some of them call in their process."""
+
+    def __init__(self, **done):
+        self.prepared, self.done, self.interrupted = [], done, ""
+        self.cells = [
+            TableCell(
+                "graph", "static", "rmat:7", name, "data", partial(self._measure, name), partial(self._prepare, name),
+                verified="by hand",
+            )
+            for name in MOTIFS
+        ]  # fmt: skip
+
+    def _prepare(self, name):
+        self.prepared.append(name)
+        if name == self.interrupted:
+            raise KeyboardInterrupt
+
+    def _measure(self, name):
+        self.done.get(name, int)()
+        yield TableRow(name, FIGURES)
+
+
+def fails(error):
+    def fail():
+        raise error
+
+    return fail
+
+
+def dies():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+SLOW = dict.fromkeys(MOTIFS, partial(time.sleep, 600))
+WRONG = fails(WrongAnswerError("two counts", 5, "ask"))
+
+
+class Sink:
+    def __init__(self, most=99):
+        self.records, self._most = [], most
+
+    def take_stop(self):
+        return len(self.records) >= self._most
+
+    def add(self, record):
+        self.records.append(record)
+
+
+class Silent:
+    def on_begin(self, cell):
+        pass
+
+    def on_record(self, record, remaining, estimate):
+        pass
+
+
+def measure(fakes, sink, known=(), origin=ORIGIN, effort=EFFORT):
+    plan = Plan(fakes.cells, known, origin, effort)
+    runner = Runner(plan, ForkingMeasurer(plan), sink, Silent())
+    runner.run()
+    return runner.records
+
+
+def measured(effort=EFFORT, **done):
+    return measure(FakeCells(**done), Sink(), effort=effort)
+
+
+def record(row, figures=None, **fields):
+    return TableRecord(rows=(TableRow(row, figures or {}),), **fields)
+
+
+def suite_tables(records, suite):
+    return SUITES[suite].tables(records)
+
+
+def texts(table):
+    return [[entry.text for entry in row] for row in table.rows]
+
+
+def add(writer, records):
+    for each in records:
+        writer.add(each)
+
+
+FACTS = {
+    "cpu": "CPU", "cores": 2, "usable": 2, "memory_gb": 8, "caches": "", "system": "x", "limits": "none",
+    "governor": "powersave", "load": 0.0,
+}  # fmt: skip
+HEADER = {
+    "session": "session",
+    "started": "s",
+    "machine": FACTS,
+    "versions": "v",
+    "java": "j",
+    "commit": "c",
+    "argv": "python -m harness bench SUITE=graph DATA=/my/data --results /my/results --runs 1",
+}
+
+
+def distances(dataset="10,000,000 nodes, 100,000,000 edges, 1 roots"):
+    """Return records of the suite of loops."""
+    whole = {"index": 1.0, "scratch": 20.16, "attached": 3.075, "index_bytes": 1e6, "more_bytes": 40, "reached": 10}
+    figures = {"distances": {**whole, "farthest": 5}, "100": {"batches": 4, "seconds": 0.5}}
+    rows = [TableRow(row, {name: [each] for name, each in of_row.items()}) for row, of_row in figures.items()]
+    return [
+        TableRecord(
+            suite="loops", dataset=dataset, table="distances", cell="x", session="session", finished_at="now",
+            verified="numpy", rows=tuple(rows),
+        )
+    ]  # fmt: skip
+
+
+def load(**changes):
+    figures = {f"{side}_{what}": [4.0] for side in ("together", "alone") for what in ("rows", "bytes", "peak")}
+    figures |= {"together_seconds": [1.0, 2.0], "alone_seconds": [2.0, 8.0], "tuples": [50], **changes}
+    return record(
+        "1 x 1000", figures, suite="shared", dataset="SF 1", table="loads", cell="x", session="session",
+        verified="oracle",
+    )  # fmt: skip

@@ -1,0 +1,199 @@
+"""The steps by which random plans grow: each applies one operator, or a few, to collections of a pool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from support.random_plans.choices import Choices
+from support.random_plans.columns import apart, keys_between, shaped, unused
+from support.random_plans.expressions import condition, fits, number
+from support.written_plans.thresholds import above, below
+
+from deltamark.dataflow.language.binder import bind
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.expr import RatioExpr, SumExpr, col, count
+from deltamark.dataflow.types import Schema
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A collection, and whether its rows may have negative weights."""
+
+    rows: Collection
+    signed: bool
+
+
+def linear(choices: Choices, pool: list[Grown]) -> Grown:
+    """Pick the input of a linear operator: any collection, most often the newest."""
+    return pool[-1 - choices.place(len(pool))] if choices.chance(60) else pool[-1]
+
+
+def states(choices: Choices, pool: list[Grown]) -> Collection:
+    """Pick a collection without negative weights."""
+    return linear(choices, [each for each in pool if not each.signed]).rows
+
+
+def where(choices: Choices, pool: list[Grown]) -> Grown:
+    given = linear(choices, pool)
+    return Grown(given.rows.where(condition(choices, given.rows.schema)), given.signed)
+
+
+def select(choices: Choices, pool: list[Grown]) -> Grown:
+    given = linear(choices, pool)
+    names = choices.picks(given.rows.schema.names, most=3)
+    (computed,) = unused(given.rows.schema.names, "x")
+    return Grown(given.rows.select(*names, **{computed: number(choices, given.rows.schema)}), given.signed)
+
+
+def concat(choices: Choices, pool: list[Grown]) -> Grown:
+    given, other = linear(choices, pool), linear(choices, pool)
+    found = shaped(choices, other.rows, given.rows.schema)
+    if found is None:
+        return Grown(given.rows.concat(given.rows.where(condition(choices, given.rows.schema))), given.signed)
+    return Grown(given.rows.concat(found), given.signed or other.signed)
+
+
+def negate(choices: Choices, pool: list[Grown]) -> Grown:
+    return Grown(linear(choices, pool).rows.negate(), signed=True)
+
+
+def subtract_some(choices: Choices, pool: list[Grown]) -> Grown:
+    """Subtract a part of a collection from it, so that no weight becomes negative."""
+    given = linear(choices, pool)
+    part = given.rows.where(condition(choices, given.rows.schema))
+    return Grown(given.rows.concat(part.negate()), given.signed)
+
+
+def there_and_back(choices: Choices, pool: list[Grown]) -> Grown:
+    """Add a collection to another and subtract it again, in any order."""
+    rows = states(choices, pool)
+    other = shaped(choices, linear(choices, pool).rows, rows.schema) or rows.where(condition(choices, rows.schema))
+    parts = choices.shuffled([rows, other, other.negate()])
+    return Grown(parts[0].concat(*parts[1:]), signed=False)
+
+
+def surplus(choices: Choices, pool: list[Grown]) -> Grown:
+    """Subtract from a collection a part of it that an operator with state computes."""
+    rows = states(choices, pool)
+    part = choices.pick([Collection.distinct, first_two, Collection.consolidate, often])
+    parts = choices.shuffled([rows, part(rows).negate()])
+    return Grown(parts[0].concat(parts[1]), signed=False)
+
+
+def first_two(rows: Collection) -> Collection:
+    return rows.top(2, [])
+
+
+def often(rows: Collection) -> Collection:
+    return rows.threshold(2)
+
+
+def aggregate(choices: Choices, pool: list[Grown]) -> Grown:
+    rows = states(choices, pool)
+    keys = choices.picks(rows.schema.names, most=choices.pick([2, 2, 4]))
+    wanted = [choices.pick(["count", "sum", "average"]) for _ in range(choices.pick([1, 2]))]
+    names = unused(keys, *(f"n{place}" for place in range(len(wanted))))
+    return Grown(
+        rows.aggregate(
+            keys, **{name: aggregated(choices, kind, rows.schema) for name, kind in zip(names, wanted, strict=True)}
+        ),
+        signed=False,
+    )
+
+
+def aggregated(choices: Choices, kind: str, schema: Schema) -> SumExpr | RatioExpr:
+    match kind:
+        case "count":
+            return count()
+        case "sum":
+            return SumExpr(number(choices, schema))
+    return RatioExpr(SumExpr(number(choices, schema)), count())
+
+
+def distinct(choices: Choices, pool: list[Grown]) -> Grown:
+    rows = states(choices, pool)
+    return Grown(rows.distinct(*choices.picks(rows.schema.names)), signed=False)
+
+
+def threshold(choices: Choices, pool: list[Grown]) -> Grown:
+    return Grown(states(choices, pool).threshold(choices.pick([1, 2, 3])), signed=False)
+
+
+def join(choices: Choices, pool: list[Grown]) -> Grown:
+    left = states(choices, pool)
+    rows, on = apart(choices, left, states(choices, pool))
+    return Grown(left.join(rows, on) if on else left.cross(rows), signed=False)
+
+
+def half_join(choices: Choices, pool: list[Grown]) -> Grown | None:
+    """Draw a semijoin, antijoin or left join."""
+    left = states(choices, pool)
+    rows, on = apart(choices, left, states(choices, pool))
+    if not on:
+        return None
+    kind = choices.pick(["semijoin", "antijoin", "left_join"])
+    return Grown(getattr(left, kind)(rows, on), signed=False)
+
+
+def extreme(choices: Choices, pool: list[Grown]) -> Grown | None:
+    rows = states(choices, pool)
+    there = [field.name for field in rows.schema.fields if not field.type.nullable and field.type.kind != "text"]
+    if not there:
+        return None
+    by = choices.picks(rows.schema.names, most=choices.pick([2, 2, 4]))
+    which = choices.pick(["largest", "smallest"])
+    levels = choices.pick([(), (8, 2)])
+    return Grown(getattr(rows, which)(choices.pick(there), by, levels), signed=False)
+
+
+def top(choices: Choices, pool: list[Grown]) -> Grown:
+    rows = states(choices, pool)
+    order = choices.picks(rows.schema.names, most=2)
+    signs = [choices.pick(["", "-"]) for _ in order]
+    places, ordering = choices.pick([1, 2, 3, 4]), [sign + name for sign, name in zip(signs, order, strict=True)]
+    return Grown(rows.top(places, ordering), signed=False)
+
+
+def compare(choices: Choices, pool: list[Grown]) -> Grown | None:
+    """Keep the rows that compare with a sum or an average of their key."""
+    rows = states(choices, pool)
+    others = choices.pick([rows, states(choices, pool)])
+    value, limit = number(choices, rows.schema, 1), SumExpr(number(choices, others.schema, 1))
+    on = keys_between(choices, rows.schema, others.schema)
+    name = unused(rows.schema.names, "limit")[0]
+    limits = others.aggregate(tuple(on.values()), **{name: choices.pick([limit, RatioExpr(limit, count())])})
+    pairs = rows.join(limits, on) if on else rows.cross(limits)
+    low, high = choices.pick([(value + Decimal(0), col[name]), (col[name], value + Decimal(0))])
+    comparison = choices.pick([low < high, low <= high])
+    if not fits(comparison, pairs.schema):
+        return None
+    return Grown(pairs.where(comparison).select(*rows.schema.names), signed=False)
+
+
+def bound_by_any(choices: Choices, pool: list[Grown]) -> Grown | None:
+    """Compare with limits that may be several for a key, which is an error."""
+    rows, others = states(choices, pool), states(choices, pool)
+    value, limit = number(choices, rows.schema, 0), number(choices, others.schema, 0)
+    if bind(value, rows.schema).type.scale != bind(limit, others.schema).type.scale:
+        return None
+    on = keys_between(choices, rows.schema, others.schema)
+    (name,) = unused(others.schema.names, "limit")
+    limits = others.select(*on.values(), **{name: limit})
+    return Grown(choices.pick([above, below])(rows, limits, value, name, on=on), signed=False)
+
+
+def or_null(choices: Choices, pool: list[Grown]) -> Grown:
+    return Grown(states(choices, pool).or_null(), signed=False)
+
+
+def consolidate(choices: Choices, pool: list[Grown]) -> Grown:
+    given = linear(choices, pool)
+    return Grown(given.rows.consolidate(), given.signed)
+
+
+STEPS = [
+    join, compare, aggregate, half_join, extreme, top, distinct, threshold, concat, subtract_some, where, select,
+    or_null, negate, consolidate, there_and_back, surplus, join, compare, aggregate,
+]  # fmt: skip
+WILD_STEPS = [*STEPS, bound_by_any]

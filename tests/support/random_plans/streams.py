@@ -1,0 +1,178 @@
+"""Random values, rows, change streams and cuts into feeds.
+
+Values are few, so that rows join, tie, cancel and recur; values of wide types lie at the ends of their bounds and near
+the keys of other types.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from support.random_plans.choices import Choices
+from support.reference.rows import Row, Update
+
+from deltamark.dataflow.language.binder import EPOCH
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan.traversal import base_inputs
+from deltamark.dataflow.types import LARGEST, NULL, SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
+
+Streams = Mapping[str, Sequence[Update]]
+
+WORDS = ("ant", "bee", "cat")
+SHORTS = ("", "a", "ab", "b", "seven b")
+LONG = "a long text of more than sixty-four bytes, so that no cache line has all of it: "
+TEXTS = (
+    "", "b", "a long text", "a long text too", "a long été", "\U0001f600", "a long", "a long t", "a long te", "\0",
+    "a\0", LONG, LONG + "1", LONG + "2", "é" * 40, "x" * 300,
+)  # fmt: skip
+NEW_YEAR = (dt.date(1992, 1, 1) - EPOCH).days
+TYPES = [
+    integer(-2, 3),
+    integer(0, 4),
+    integer(-1, 2, scale=2),
+    date_type(NEW_YEAR - 2, NEW_YEAR + 2),
+    code_type(WORDS),
+    SHORT,
+    TEXT,
+]
+WIDE_TYPES = [
+    integer(-LARGEST, LARGEST),
+    integer(2**62, LARGEST),
+    integer(-LARGEST, -(2**62)),
+    integer(0, 9),
+    integer(-(2**40), -(2**40) + 65535),
+    integer(0, 2**14),
+    integer(5, 2**18),
+    integer(0, 2**33),
+    integer(-(2**40), 2**40),
+    integer(-(2**50), 2**50, scale=2),
+    date_type(-(2**31) + 1, 2**31 - 1),
+    date_type(NEW_YEAR - 2**15, NEW_YEAR + 2**15),
+    TEXT,
+    SHORT,
+]
+NULLABLE_TYPES = [each.or_null() for each in TYPES]
+WIDE_NULLABLE_TYPES = [each.or_null() for each in WIDE_TYPES]
+
+NOTABLE = sorted({
+    *range(-3, 12), 20, 21, 22, 53, 1000, 1016, 1032, 5000, 77_777, 2**14 - 1, 2**14, 2**16 - 1, 2**18, 2**31, 2**33,
+    -(2**40), -(2**40) + 1, -(2**40) + 16, -(2**40) + 65535, 2**40, 2**62, 2**62 + 1, 2**62 + 16, -(2**62),
+    -(2**62) - 1,
+}, key=abs)  # fmt: skip
+
+ROWS = 100_000
+MANY_ROWS = 2**43
+HEAVY = 2**40
+SMALL_RANGE = 16
+SMALL_POOL = 6
+SIZES = ((6, 6, 6, 6, 20, 60), (6, 6, 6, 6, 6, 20), (6,))
+"""The most different rows of a stream, by the number of inputs whose weights are multiplied."""
+
+
+@cache
+def values_of(type_: Type) -> Sequence[int | str]:
+    """Return the values of columns of a type, the simplest first."""
+    match type_.kind:
+        case "short":
+            return [pack_short(text) or 0 for text in SHORTS]
+        case "text":
+            return TEXTS
+    if type_.high - type_.low < SMALL_RANGE:
+        return sorted(range(type_.low, type_.high + 1), key=abs)
+    middle = NEW_YEAR if type_.kind == "date" else 0
+    near = [middle + each for each in NOTABLE if type_.low <= middle + each <= type_.high]
+    return list(dict.fromkeys([*near, type_.low, type_.high, type_.low + 1, type_.high - 1]))
+
+
+def value(choices: Choices, type_: Type) -> int | str:
+    if type_.nullable and choices.chance(35):
+        return NULL
+    return choices.pick(values_of(type_))
+
+
+def row(choices: Choices, schema: Schema) -> Row:
+    return tuple(value(choices, field.type) for field in schema.fields)
+
+
+def axis(choices: Choices) -> list[int]:
+    """Draw the times of changes: the first may be late, and gaps may lie between them."""
+    time, found = choices.pick([0, 0, 1, 2, 2**40]), []
+    for _ in choices.some(7, 90):
+        found.append(time)
+        time += choices.pick([1, 1, 1, 1, 2, 50, 2**33, 2**40])
+    return found
+
+
+def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Sequence[int] = (6,)) -> list[Update]:
+    """Draw a stream without negative weights at the end of any time.
+
+    Within a time a row may be deleted before it is inserted, in parts, or in vain. sizes: choices of the most rows.
+    """
+    heavy = schema.rows >= MANY_ROWS
+    targets = [1, 2, 3, 1, 0, 0, 1000, HEAVY] if heavy else [1, 2, 3, 1, 0, 0]
+    most = SMALL_POOL if heavy else choices.pick(sizes)
+    at_once = 4 if most <= SMALL_POOL else most
+    pool = list(dict.fromkeys([row(choices, schema), *(row(choices, schema) for _ in choices.some(most, 95))]))
+    live: Counter[Row] = Counter()
+    updates: list[Update] = []
+    for time in times:
+        with choices.part():
+            if choices.chance(20):
+                continue
+            changes: list[Update] = []
+            for _ in choices.some(at_once, 80 if at_once <= SMALL_POOL else 92):
+                each, target = choices.pick(pool), choices.pick(targets)
+                changes += [(each, time, diff) for diff in parts(choices, target - live[each])]
+                live[each] = target
+            updates += choices.shuffled(changes) if choices.chance(70) else changes
+    return updates
+
+
+def parts(choices: Choices, diff: int) -> list[int]:
+    """Split a difference into several with the same sum."""
+    noise = [choices.pick([-1, 1, -2, 2]) for _ in range(choices.pick([0, 0, 0, 0, 1, 2]))]
+    return [part for part in (*noise, diff - sum(noise)) if part]
+
+
+def inputs_of(collection: Collection) -> dict[str, Schema]:
+    return {node.name: node.schema for node in base_inputs(collection.node)}
+
+
+def streams_for(
+    choices: Choices, schemas: Mapping[str, Schema], factors: int = 3, times: Sequence[int] | None = None
+) -> Streams:
+    """Draw a stream for each input, over the same times. factors: the number of inputs whose weights are multiplied."""
+    times, sizes = axis(choices) if times is None else times, SIZES[min(factors, len(SIZES)) - 1]
+    found = {}
+    for name, schema in schemas.items():
+        with choices.part():
+            found[name] = changes_of(choices, schema, times, sizes)
+    return found
+
+
+def spoiled(choices: Choices, streams: Streams) -> Streams:
+    """Retract a row once more than its weight, at a random time."""
+    name = choices.pick(sorted(streams))
+    stream = list(streams[name])
+    if not stream:
+        return streams
+    at = choices.place(len(stream))
+    given, time, _ = stream[at]
+    live = sum(diff for other, then, diff in stream if other == given and then <= time)
+    return {**streams, name: [*stream[:at], (given, time, -live - 1), *stream[at:]]}
+
+
+def times_of(streams: Streams) -> list[int]:
+    return sorted({time for stream in streams.values() for _, time, _ in stream})
+
+
+def cut(choices: Choices, times: Sequence[int]) -> list[list[int]]:
+    """Cut times into feeds, some of them empty. Time 0 is in the first feed, which would end it without rows."""
+    feeds: list[list[int]] = [[]]
+    for time in times:
+        feeds += [[] for _ in range(choices.pick([0, 0, 1, 1, 2]) if time > 0 else 0)]
+        feeds[-1].append(time)
+    return feeds

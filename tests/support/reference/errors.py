@@ -1,0 +1,31 @@
+"""The errors that a plan must raise."""
+
+from __future__ import annotations
+
+
+class PlanError(Exception):
+    """An error that a plan must raise."""
+
+    cause: str
+
+    def __init__(self, row: object, time: int) -> None:
+        super().__init__(row, time)
+        self.row, self.time = row, time
+
+
+class NegativeError(PlanError):
+    """A row, or a group, with a negative weight."""
+
+    cause = "a negative multiplicity"
+
+
+class TwoLimitsError(PlanError):
+    """A key with more than one row of limits."""
+
+    cause = "more than one limit"
+
+
+class WideSumError(PlanError):
+    """A sum that 64 bits do not hold."""
+
+    cause = "a sum needs more than 64 bits"

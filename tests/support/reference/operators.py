@@ -1,0 +1,149 @@
+"""The meaning of each operator: its rows at a time, computed from the rows of its inputs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from support.reference.errors import NegativeError, TwoLimitsError, WideSumError
+from support.reference.rows import Row, Rows, consolidated, named, picked
+from support.reference.terms import evaluate, ordered
+
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Concat,
+    Consolidate,
+    Extreme,
+    Filter,
+    Join,
+    MovingThreshold,
+    Negate,
+    Node,
+    NullRow,
+    Project,
+    Threshold,
+    TopK,
+)
+from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.types import LARGEST, NULL
+
+
+def state(rows: Rows, time: int) -> Rows:
+    """Return the rows of a state; raise an error if one has a negative weight."""
+    for row, diff in rows.items():
+        if diff < 0:
+            raise NegativeError(row, time)
+    return rows
+
+
+def grouped(node: Node, rows: Rows, names: Iterable[str]) -> dict[Row, Rows]:
+    groups: dict[Row, Rows] = defaultdict(dict)
+    for row, diff in rows.items():
+        groups[picked(node, row, names)][row] = diff
+    return groups
+
+
+def where(node: Filter, _: int, rows: Rows) -> Rows:
+    return {row: diff for row, diff in rows.items() if evaluate(node.condition, named(node.rows, row))}
+
+
+def select(node: Project, _: int, rows: Rows) -> Rows:
+    def selected(row: Row) -> Row:
+        values = named(node.rows, row)
+        return tuple(evaluate(term, values) for _, term in node.columns)
+
+    return consolidated((selected(row), diff) for row, diff in rows.items())
+
+
+def concat(_: Node, __: int, *inputs: Rows) -> Rows:
+    return consolidated(change for rows in inputs for change in rows.items())
+
+
+def negate(_: Node, __: int, rows: Rows) -> Rows:
+    return {row: -diff for row, diff in rows.items()}
+
+
+def aggregate(node: Aggregate, time: int, rows: Rows) -> Rows:
+    found: Rows = {}
+    for key, members in grouped(node.rows, rows, node.keys).items():
+        number = sum(members.values())
+        if number < 0:
+            raise NegativeError(key, time)
+        if number:
+            row = *key, *(number if each.term is None else weighed(node.rows, members, each.term) for each in node.sums)
+            if any(abs(value) > LARGEST for value in row[len(key) :]):
+                raise WideSumError(row, time)
+            found[row] = 1
+    return found
+
+
+def weighed(node: Node, rows: Rows, term: Term) -> int:
+    return sum(diff * evaluate(term, named(node, row)) for row, diff in rows.items())
+
+
+def threshold(node: Threshold, time: int, rows: Rows) -> Rows:
+    return {row: 1 for row, diff in state(rows, time).items() if diff >= node.least}
+
+
+def join(node: Join, _: int, left: Rows, right: Rows) -> Rows:
+    kept = [name for name in node.right.schema.names if name not in node.right_keys]
+    partners = grouped(node.right, right, node.right_keys)
+    return consolidated(
+        (row + picked(node.right, other, kept), diff * more)
+        for row, diff in left.items()
+        for other, more in partners.get(picked(node.left, row, node.left_keys), {}).items()
+    )
+
+
+def extreme(node: Extreme, time: int, rows: Rows) -> Rows:
+    best = {"largest": max, "smallest": min}[node.which]
+    found: Rows = {}
+    for members in grouped(node, state(rows, time), node.keys).values():
+        value_of = {row: ordered(named(node, row)[node.column]) for row in members}
+        attained = best(value_of.values())
+        found |= {row: diff for row, diff in members.items() if value_of[row] == attained}
+    return found
+
+
+def top(node: TopK, time: int, rows: Rows) -> Rows:
+    places = node.k
+    ranked = list(state(rows, time))
+    for name, direction in reversed(node.order):
+        ranked.sort(key=lambda row: ordered(named(node, row)[name]), reverse=direction == "descending")
+    found: Rows = {}
+    for row in ranked:
+        if places:
+            found[row] = min(rows[row], places)
+            places -= found[row]
+    return found
+
+
+def bound(node: MovingThreshold, time: int, rows: Rows, limits: Rows) -> Rows:
+    limit_of = grouped(node.limits, state(limits, time), node.limit_keys)
+    for found in limit_of.values():
+        if sum(found.values()) > 1:
+            raise TwoLimitsError(found, time)
+
+    def kept(row: Row) -> bool:
+        found = limit_of.get(picked(node.rows, row, node.row_keys))
+        if found is None:
+            return False
+        (limit,) = (named(node.limits, each) for each in found)
+        left = evaluate(node.value, named(node.rows, row)) * (limit[node.denominator] if node.denominator else 1)
+        return left > limit[node.numerator] if node.which == "above" else left < limit[node.numerator]
+
+    return {row: diff for row, diff in state(rows, time).items() if kept(row)}
+
+
+def or_null(node: NullRow, time: int, rows: Rows) -> Rows:
+    return state(rows, time) or {(NULL,) * len(node.schema.names): 1}
+
+
+def consolidate(_: Node, __: int, rows: Rows) -> Rows:
+    return rows
+
+
+OPERATORS: dict[type[Node], Callable[..., Rows]] = {
+    Filter: where, Project: select, Concat: concat, Negate: negate, Aggregate: aggregate, Threshold: threshold,
+    Join: join, Extreme: extreme, TopK: top, MovingThreshold: bound, NullRow: or_null, Consolidate: consolidate,
+}  # fmt: skip

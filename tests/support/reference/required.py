@@ -1,0 +1,70 @@
+"""The columns of each node that are read: an engine may miss errors that depend on others."""
+
+from __future__ import annotations
+
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Concat,
+    Consolidate,
+    Extreme,
+    Filter,
+    Iterate,
+    Join,
+    MovingThreshold,
+    Negate,
+    Node,
+    Project,
+    walk,
+)
+
+Names = set[str]
+
+
+def is_whole(root: Node) -> bool:
+    """Return whether all columns of the inputs of operators with state are read."""
+    columns = columns_read(root)
+    return all(_reads_all(node, columns) for node in walk(root))
+
+
+def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
+    match node:
+        case Extreme():
+            return columns[node.rows] >= set(node.rows.schema.names)
+        case MovingThreshold():  # it keeps a computed value, but not the columns of its term
+            return columns[node] | {*node.row_keys} >= set(node.rows.schema.names)
+        case Aggregate():
+            return columns[node] >= {each.name for each in node.sums}
+    return not isinstance(node, Iterate)
+
+
+def columns_read(root: Node) -> dict[Node, Names]:
+    """Return the columns of each node that the nodes above it read."""
+    nodes = list(walk(root))
+    columns: dict[Node, Names] = {node: set() for node in nodes}
+    columns[root] = set(root.schema.names)
+    for node in reversed(nodes):
+        for each, names in zip(node.inputs, _read(node, columns[node]), strict=True):
+            columns[each] |= names
+    return columns
+
+
+def _read(node: Node, names: Names) -> list[Names]:
+    """Return the columns of its inputs that a node reads, from its own columns that are read."""
+    below = [set(each.schema.names) for each in node.inputs]
+    match node:
+        case Concat() | Negate() | Consolidate():
+            return [set(names) for _ in node.inputs]
+        case Filter():
+            return [names | node.condition.columns]
+        case Project():
+            return [set().union(*(term.columns for name, term in node.columns if name in names))]
+        case Aggregate():
+            terms = (each.term for each in node.sums if each.term is not None and each.name in names)
+            return [{*node.keys}.union(*(term.columns for term in terms))]
+        case Join():
+            return [(names & each) | {*keys} for each, keys in zip(below, node.keys, strict=True)]
+        case Extreme():
+            return [names | {*node.keys, node.column}]
+        case MovingThreshold():
+            return [names | {*node.row_keys} | node.value.columns, {*node.limit_keys, *node.limit_columns}]
+    return below

@@ -1,0 +1,156 @@
+"""Plans of each operator, over small relations."""
+
+from __future__ import annotations
+
+import pytest
+from support.written_plans.thresholds import above, below
+
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.expr import col, count, when
+from deltamark.dataflow.types import SHORT, TEXT, code_type, date_type, integer
+
+ROWS = 100_000
+
+
+items = source("items", {"key": integer(0, 2), "value": integer(-2, 3), "word": code_type(("ant", "bee", "cat"))}, ROWS)
+
+
+others = source("others", {"key": integer(0, 2), "amount": integer(-1, 2), "day": date_type(8034, 8038)}, ROWS)
+
+
+wide = source("wide", {"key": integer(0, 2), "name": SHORT}, ROWS)
+
+
+labels = source("labels", {"name": SHORT, "price": integer(-1, 2, scale=2)}, ROWS)
+
+
+notes = source("notes", {"key": integer(0, 2), "text": TEXT, "other": TEXT}, ROWS)
+
+
+sold = source("items", {field.name: field.type for field in items.schema.fields}, 100 * ROWS)
+
+
+filtered = [
+    sold.where(each).select("key", "value").join(others, on="key")
+    for each in (col.value > 0, col.value <= 1, col.value >= 0, col.word != "bee")
+]
+
+
+renamed = items.rename(value2="value", word2="word")
+
+
+lone = items.antijoin(others, on="key")
+
+
+padded = items.left_join(others, on="key")
+
+
+OPERATORS = {
+    "input": items,
+    "where": items.where(col.value > 0),
+    "where-of-several": items.where((col.word == "bee") | ~(col.value * col.key < 2)),
+    "where-on-words": items.where(col.word.like("_e%") | col.word.is_in(["cat"])),
+    "where-on-dates": others.where(col.day.year() == 1992),
+    "where-on-text": notes.where(col.text.like("a%x%t%") | (col.other == "b")).select("key"),
+    "where-on-text-of-what-is-filtered": notes.where(col.key > 0).where(col.text == col.other),
+    "select-parts-of-text": notes.select(x=col.text.substring(2, 3), y=col.other.substring(1, 1)),
+    "group-by-text": notes.count(by=("text", "other")),
+    "distinct-text": notes.distinct("text"),
+    "join-on-text": notes.select("key", "text").join(notes.select("other", n=col.key), on={"text": "other"}),
+    "text-after-a-join": items.join(notes, on="key").where(col.text.contains("x")).select("value", "text"),
+    "top-by-text": notes.top(3, ["-text", "other"]),
+    "top-by-missing-text": items.left_join(notes, on="key").top(4, ["text", "-other"]),
+    "where-on-short-text": labels.where(col.name.is_in(["a", "b"])),
+    "select": items.select("word", "key"),
+    "select-that-merges-rows": items.select("key"),
+    "select-computed": items.select("key", x=when(col.word == "ant", col.value * 2).otherwise(col.key - 1)),
+    "select-scaled": labels.select(x=col.price * 3 + 1),
+    "concat": items.select("key", x=col.value).concat(others.select("key", x=col.amount)),
+    "concat-with-itself": items.concat(items, items),
+    "concat-that-cancels": items.concat(items.where(col.value > 0).negate()),
+    "negate": items.negate(),
+    "count": items.count(by="key"),
+    "sum": items.aggregate(by=("key", "word"), sum=col.value.sum()),
+    "sums": items.aggregate(by="key", sum=col.value.sum(), squares=(col.value * col.value).sum(), n=count()),
+    "average": items.aggregate(by="word", mean=col.value.mean()),
+    "sum-of-all": items.aggregate(sum=col.value.sum()),
+    "sum-of-decimals": labels.aggregate(by="name", sum=col.price.sum()),
+    "distinct": items.distinct(),
+    "distinct-columns": items.distinct("key", "value"),
+    "threshold": items.threshold(3),
+    "join": items.join(others, on="key"),
+    "join-on-two-columns": items.join(others.rename(n="key"), on={"key": "n", "value": "amount"}),
+    "joins-of-one-arrangement-by-filters": filtered[0].concat(*filtered[1:]),
+    "join-with-itself": items.join(renamed, on="key"),
+    "join-with-its-own-count": items.join(items.count(by="key"), on="key"),
+    "cross": items.cross(labels),
+    "cross-with-one-row": items.cross(others.aggregate(sum=col.amount.sum())),
+    "semijoin": items.semijoin(others, on="key"),
+    "semijoin-with-itself": items.semijoin(items.where(col.value > 0), on="key"),
+    "antijoin": lone,
+    "antijoin-with-itself": items.antijoin(items.where(col.value > 0), on="key"),
+    "left-join": padded,
+    "left-join-made-whole": padded.where(~col.amount.is_null()).select("key", x=col.amount.coalesce(0) + col.value),
+    "left-join-counted": padded.select("key", n=when(col.amount.is_null(), 0).otherwise(1)).aggregate(
+        "key", n=col.n.sum()
+    ),
+    "group-by-missing": padded.count(by=("amount", "day")),
+    "largest": items.largest("value", by="key"),
+    "smallest": items.smallest("value", by=("key", "word")),
+    "largest-of-all": items.largest("value"),
+    "largest-word": items.largest("word", by="key"),
+    "smallest-by-levels": items.smallest("value", by="key", levels=(8, 2)),
+    "largest-of-all-by-levels": items.largest("value", levels=(16, 4, 1)),
+    "top": items.top(2, ["value"]),
+    "top-descending": items.top(4, ["-value", "key"]),
+    "top-in-column-order": items.top(1, []),
+    "top-of-missing": padded.top(3, ["-day", "amount"]),
+    "above-the-sum-of-all": above(items, others.aggregate(sum=col.amount.sum()), col.value, "sum"),
+    "above-its-own-average": above(
+        items, items.aggregate("key", mean=col.value.mean()), col.value, "mean.num", "mean.den", on="key"
+    ),
+    "below-the-average-of-others": below(
+        items, others.aggregate("key", mean=col.amount.mean()), col.value, "mean.num", "mean.den", on="key"
+    ),
+    "below-the-sum-of-others": below(
+        items, others.rename(n="key").aggregate("n", sum=col.amount.sum()), 2 * col.value, "sum", on={"key": "n"}
+    ),
+    "above-the-sum-of-a-wide-key": above(
+        wide, wide.aggregate(("key", "name"), sum=col.key.sum()), col.key, "sum", on=("key", "name")
+    ),
+    "join-on-a-wide-key": wide.join(wide.select("key", "name", x=col.key * 2), on=("key", "name")),
+    "above-the-largest": above(items, others.largest("amount").distinct("amount"), col.value, "amount"),
+    "or-null": items.or_null(),
+    "or-null-of-a-sum": items.aggregate(sum=col.value.sum(), n=count()).or_null(),
+    "or-null-joined": items.cross(others.aggregate(sum=col.amount.sum()).or_null()),
+    "or-null-of-nothing-and-rows": items.concat(items.where(col.value > col.value + 1).or_null()),
+    "or-null-of-nothing-and-rows-counted": items.concat(items.where(col.value > col.value + 1).or_null()).count(by=()),
+    "consolidate": items.select("key").consolidate(),
+}
+
+
+each_operator = pytest.mark.parametrize("name", OPERATORS)
+
+
+wide_items = source("items", {"key": integer(0, 2), "value": integer(0, 999)}, ROWS)
+
+
+wide_others = source("others", {"key": integer(0, 2), "amount": integer(0, 999)}, ROWS)
+
+
+limits = wide_others.aggregate("key", mean=col.amount.mean())
+
+
+HUGE_KEY = {
+    "join": wide_items.join(wide_others, on="key"),
+    "join-with-itself": wide_items.join(wide_items.rename(value2="value"), on="key"),
+    "semijoin": wide_items.semijoin(wide_others, on="key"),
+    "antijoin": wide_items.antijoin(wide_others, on="key"),
+    "left-join": wide_items.left_join(wide_others, on="key"),
+    "largest": wide_items.largest("value", by="key"),
+    "smallest": wide_items.smallest("value", by="key"),
+    "sum": wide_items.aggregate("key", sum=col.value.sum()),
+    "distinct": wide_items.distinct("key"),
+    "top": wide_items.top(20, ["-value"]),
+    "above": above(wide_items, limits, col.value, "mean.num", "mean.den", on="key"),
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from decimal import Decimal
 from math import inf
 from pathlib import Path
@@ -17,6 +18,11 @@ from deltamark.datagen.make import Wanted, make_data
 
 settings.register_profile("deltamark", deadline=None, max_examples=60)
 settings.load_profile("deltamark")
+
+
+def pytest_configure() -> None:
+    """Obey Ctrl-C, which tests send: a process that a shell has started in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers() -> int:

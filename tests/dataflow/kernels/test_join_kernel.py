@@ -1,0 +1,147 @@
+"""Arrangements and their join against a nested loop over weighted updates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.joins import (
+    ANY_DIFFS,
+    KEYS,
+    LAST_TIME,
+    LEFT,
+    RIGHT,
+    UNIT_DIFFS,
+    Join,
+    Side,
+    consolidated,
+    joined,
+    rows_of,
+    updates_of,
+)
+from support.kernel_blocks import Blocks, random_slices
+
+from deltamark.dataflow.kernels.arrangements import join_cursor, settle, update_log
+from deltamark.dataflow.kernels.arrangements.join import join
+from deltamark.dataflow.kernels.core.memory import view
+
+seeds = st.integers(0, 1000)
+kinds_of_keys = st.tuples(st.booleans(), st.booleans())
+filters = st.tuples(*[st.sampled_from([None, 0, 1])] * 2)
+
+
+@pytest.mark.parametrize("diffs", [UNIT_DIFFS, ANY_DIFFS], ids=["unit weights", "any weights"])
+@settings(max_examples=150)
+@given(st.data(), kinds_of_keys, filters, seeds)
+def test_a_join_emits_each_pair_at_the_later_time_with_the_product_of_weights(diffs, data, hashed, bits, seed):
+    updates, op, pairs = data.draw(updates_of(diffs)), Join(hashed, bits), []
+    for part, frontier in random_slices(np.random.default_rng(seed), updates):
+        output = op.run(part, frontier)
+        assert [time for time, *_ in output] == sorted(time for time, *_ in output)
+        pairs += output
+    assert consolidated(pairs) == joined(updates, bits)
+    for number, side in enumerate(op.sides):
+        assert side.weights() == rows_of(updates, number, bit=bits[number])
+
+
+@given(updates_of(ANY_DIFFS), kinds_of_keys, seeds, st.integers(-1, LAST_TIME))
+def test_a_join_of_logged_arrangements_is_the_same(updates, hashed, seed, settled_time):
+    op, pairs = Join(hashed), []
+    for side in op.sides:
+        side.keep_log()
+    for part, frontier in random_slices(np.random.default_rng(seed), updates):
+        pairs += op.run(part, frontier)
+        until = min(settled_time, frontier - 1)
+        for side in op.sides:
+            logged = view(side.rows.log_time.address, side.rows.first)
+            side.settle_log(int(np.searchsorted(logged, until, "right")), until + 1)
+    assert consolidated(pairs) == joined(updates)
+    for number, side in enumerate(op.sides):
+        for time in range(max(settled_time, 0), LAST_TIME + 1):
+            assert side.weights(time) == rows_of(updates, number, time=time)
+
+
+@given(updates_of(ANY_DIFFS), st.integers(0, 60), st.booleans())
+def test_unlinked_updates_are_invisible_until_they_are_linked_again(updates, first, hashed):
+    side = Side(Blocks(), hashed=hashed)
+    side.keep_log()
+    left = [(time, *update) for time, of, *update in updates if of == LEFT]
+    first = min(first, len(left))
+    side.insert(left, LAST_TIME + 1)
+    assert side.settle() == 0
+    update_log.unlink(side.rows, first)
+    earlier = [(time, LEFT, *update) for time, *update in left[:first]]
+    assert side.weights() == rows_of(earlier, LEFT)
+    update_log.unlink(side.rows, 0)
+    assert side.weights() == {}
+    update_log.link(side.rows)
+    assert side.weights() == rows_of(updates, LEFT)
+
+
+@pytest.mark.parametrize("limit", [1, 5, 1000])
+@given(updates=updates_of(ANY_DIFFS), seed=seeds, time=st.integers(0, LAST_TIME), hashed=st.booleans())
+def test_a_cursor_emits_the_pairs_as_of_a_time(limit, updates, seed, time, hashed):
+    op = Join((hashed, False), (0, None))
+    for part, frontier in random_slices(np.random.default_rng(seed), updates):
+        if frontier > time and not hasattr(op.sides[LEFT], "log"):
+            for side in op.sides:
+                side.keep_log()
+        op.run(part, frontier)
+    pairs, done = [], False
+    positions = [join_cursor.position(side.block) for side in op.sides]
+    with join_cursor.cursor_over(op.blocks.memory, time, *positions) as cursor:
+        while not done:
+            done = join_cursor.pairs(op.block, cursor, limit)
+            assert op.block.size <= limit
+            pairs += op.output()
+    expected = joined([(time, *update) for at, *update in updates if at <= time], (0, None))
+    assert consolidated(pairs) == expected
+
+
+@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "hashed"])
+@pytest.mark.parametrize("diff", [1, 2])
+def test_rows_under_a_key_of_many_leave_in_any_order(hashed, diff):
+    rng, rows = np.random.default_rng(diff), list(range(1000))
+    op, updates = Join((hashed, hashed)), [(0, RIGHT, 1, KEYS[0], 0)]
+    arriving = [(0, LEFT, diff, KEYS[0], value) for value in rows]
+    rng.shuffle(rows)
+    for time in range(LAST_TIME):
+        leaving, rows = rows[:150], rows[150:]
+        updates += [(time, *update) for _, *update in arriving]
+        updates += [(time, LEFT, -1 if time else -diff, KEYS[0], value) for value in leaving]
+        arriving = [(time, LEFT, 1, KEYS[0], 1000 * (time + 1) + value) for value in range(400)]
+    pairs = []
+    for time in range(LAST_TIME):
+        pairs += op.run([update for update in updates if update[0] == time], time + 1)
+    assert op.sides[LEFT].rows.lookup.address != 0
+    assert consolidated(pairs) == joined(updates)
+    assert op.sides[LEFT].weights() == rows_of(updates, LEFT)
+
+
+@pytest.mark.parametrize("settles", [False, True], ids=["within a slice", "across slices"])
+@pytest.mark.parametrize(("weights", "overflow"), [((2**32, 2**31), 1), ((2**32, -(2**31)), 0), ((-(2**62), 3), 1)])
+def test_a_product_of_more_than_64_bits_is_an_overflow(weights, overflow, settles):
+    op = Join((False, False))
+    left, right = ((1, side, weight, KEYS[0], 0) for side, weight in enumerate(weights))
+    op.insert([left] if settles else [left, right], 1)
+    if settles:
+        assert join(op.block) == 0
+        assert [side.settle() for side in op.sides] == [0, 0]
+        op.insert([right], 1)
+    assert join(op.block) == overflow
+    if not overflow:
+        assert op.output() == [(1, weights[0] * weights[1], KEYS[0], 0, 0)]
+
+
+@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "hashed"])
+def test_a_row_may_be_negative_until_its_time_ends(hashed):
+    side = Side(Blocks(), hashed=hashed)
+    side.insert([(3, 1, KEYS[0], 1), (4, -1, KEYS[1], 2)], 4)
+    assert side.settle() == 0
+    side.insert([(4, 1, KEYS[1], 2), (5, -2, KEYS[0], 1)], 5)
+    assert side.settle() == 0
+    side.insert([(6, 1, KEYS[1], 3)], 6)
+    assert side.settle() == settle.FAILED
+    assert side.rows.negative_time == 5
+    assert side.row(side.rows.negative_slot) == (KEYS[0], 1)

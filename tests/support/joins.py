@@ -1,0 +1,194 @@
+"""Arrangements and joins in a memory of their own, and a nested loop over weighted updates to compare them with."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import strategies as st
+from support.kernel_blocks import Blocks, Updates
+
+from deltamark.dataflow.kernels.arrangements import join_cursor, row_lookup, settle, update_log
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert
+from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, join
+from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
+from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.memory import view
+
+LAST_TIME, KEYS, COLUMNS = 6, range(3, 8), 3
+LEFT, RIGHT = 0, 1
+UNIT_DIFFS, ANY_DIFFS = [-1, 1, 1], [-3, -1, 1, 1, 1, 2]
+
+
+def updates_of(diffs):
+    """Draw updates (time, side, diff, key, value) in order of time that leave no row negative at the end of a time."""
+    update = st.tuples(
+        st.integers(0, LAST_TIME), st.sampled_from([LEFT, RIGHT]), st.sampled_from(diffs), st.sampled_from(KEYS),
+        st.integers(0, 3),
+    )  # fmt: skip
+    return st.lists(update, max_size=60).map(with_corrections)
+
+
+def with_corrections(drawn):
+    """Append insertions to each time after which a row would be negative."""
+    weights, updates = Counter(), []
+    for now in range(LAST_TIME + 1):
+        for time, side, diff, *row in drawn:
+            if time == now:
+                updates.append((time, side, diff, *row))
+                weights[side, *row] += diff
+        for (side, *row), weight in list(weights.items()):
+            updates += [(now, side, 1, *row)] * -weight
+            weights[side, *row] = max(weight, 0)
+    return updates
+
+
+def bits_of(value):
+    """Return the bits of a row: bit 0 of odd values, bit 1 of values from 2 on."""
+    return (value & 1) | (value >= 2) << 1
+
+
+def passes(value, bit):
+    return bit is None or bits_of(value) >> bit & 1 == 1
+
+
+class Side:
+    """A side of a join: an arrangement that stores the key, a value and the bits of each row."""
+
+    def __init__(self, blocks, *, hashed, bit=None):
+        self._blocks = blocks
+        self.updates, self.slots = Updates(blocks, COLUMNS), blocks.vector()
+        updates, self.stored = self.updates, [blocks.room() for _ in range(COLUMNS)]
+        keys = blocks.keys(hashed=hashed, low=KEYS[0], high=KEYS[-1])
+        self.rows = blocks.block(
+            ArrangementBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
+            keys=keys.address, frontier=updates.frontier, lists=blocks.room(), next=blocks.room(),
+            weight=blocks.room(), scratch=blocks.room(), holes=blocks.room(), columns=COLUMNS,
+            inputs=blocks.words(updates.columns), stored=blocks.words(self.stored), settled=blocks.room(),
+            visible_time=updates.time, visible_diff=updates.diff,
+        )  # fmt: skip
+        self.block = blocks.block(
+            JoinSide, rows=self.rows.address, slots=self.slots, hits=blocks.room(),
+            filter=0 if bit is None else self.stored[2], filter_bit=bit or 0,
+        )  # fmt: skip
+
+    def insert(self, updates, frontier):
+        """Insert a slice of updates (time, diff, key, value)."""
+        self.updates.set([(time, diff, key, value, bits_of(value)) for time, diff, key, value in updates], frontier)
+        insert(self.rows)
+
+    def settle(self):
+        """Settle the slice; return the status."""
+        while (status := settle.settle(self.rows)) == settle.NEEDS_ROOM:
+            mask, lookup = (1 << (2 * (self.rows.live + self.rows.size)).bit_length()) - 1, self.rows.lookup
+            table = self._blocks.words([0] * (mask + 1))
+            if lookup.address != 0:
+                row_lookup.rehash(lookup, Array(table), mask)
+            else:
+                new = self._blocks.block(RowLookup, table=table, mask=mask, used=0, links=self._blocks.room())
+                settle.build_lookup(self.rows, new)
+        return status
+
+    def keep_log(self):
+        """Keep updates in a log rather than settle them."""
+        self.log = [self._blocks.vector() for _ in range(3)]
+        words = self.rows.as_words
+        words.visible_time, words.visible_diff = self.log[:2]
+        words.log_time, words.log_diff, words.log_key = (int(view(cell, 1)[0]) for cell in self.log)
+
+    def settle_log(self, count, frontier):
+        """Settle the first updates of the log as the updates of one slice."""
+        rows, words, left, mark = self.rows, self.rows.as_words, self.rows.first - count, self.rows.mark
+        update_log.unlink(rows, count)
+        own, log = (words.time, words.diff, words.key), words.log_time
+        words.time, words.diff, words.key = self.log
+        rows.size, rows.frontier, rows.first, words.log_time = count, frontier, 0, 0
+        rows.unit_inserts = int((view(rows.diff.address, count) == 1).all())
+        assert self.settle() == 0
+        words.time, words.diff, words.key = own
+        rows.first, words.log_time = left, log
+        moves = [(int(view(cell, 1)[0]), count, 0) for cell in self.log]
+        moves += [(address, mark + count, rows.mark) for address in self.stored]
+        for address, start, end in moves:
+            view(address + 8 * end, left)[:] = view(address + 8 * start, left).copy()
+        update_log.link(rows)
+
+    def row(self, slot):
+        """Return the key and the value in a slot."""
+        return tuple(view(address, slot + 1)[slot] for address in self.stored[:2])
+
+    def weights(self, time=LAST_TIME):
+        """Return the weight of each row (key, value) that a cursor reads as of a time."""
+        position, weights = join_cursor.position(self.block), Counter()
+        out = [Array(self._blocks.room()) for _ in range(3)]
+        with join_cursor.cursor_over(self._blocks.memory, time, position) as cursor:
+            while size := join_cursor.rows(cursor, 7, *out):
+                for slot, key, weight in zip(*(view(each.address, size).tolist() for each in out), strict=True):
+                    assert self.row(slot)[0] == key
+                    weights[self.row(slot)] += weight
+        return without_zeros(weights)
+
+
+class Join:
+    """A join and its sides."""
+
+    def __init__(self, hashed, bits=(None, None)):
+        self.blocks = blocks = Blocks()
+        self.sides = [Side(blocks, hashed=one, bit=bit) for one, bit in zip(hashed, bits, strict=True)]
+        left, right = (side.block.address for side in self.sides)
+        self.block = blocks.block(
+            JoinBlock, opcode=0, left=left, right=right, size=blocks.cell(), time=blocks.vector(), diff=blocks.vector()
+        )
+
+    def insert(self, part, frontier):
+        for number, side in enumerate(self.sides):
+            side.insert([(time, *update) for time, of, *update in part if of == number], frontier)
+
+    def run(self, part, frontier):
+        """Join a slice, and settle it; return the output."""
+        self.insert(part, frontier)
+        assert join(self.block) == 0
+        output = self.output()
+        assert [side.settle() for side in self.sides] == [0, 0]
+        return output
+
+    def output(self):
+        """Return the pairs (time, weight, key, left value, right value)."""
+        words, size, pairs = self.block.as_words, self.block.size, []
+        cells = [words.time, words.diff, *(side.slots for side in self.sides)]
+        columns = [self.blocks.vector_values(cell, size) for cell in cells]
+        for time, weight, *slots in zip(*columns, strict=True):
+            rows = [side.row(slot) for side, slot in zip(self.sides, slots, strict=True)]
+            assert rows[LEFT][0] == rows[RIGHT][0]
+            pairs.append((time, weight, *rows[LEFT], rows[RIGHT][1]))
+        return pairs
+
+
+def consolidated(pairs):
+    weights = Counter()
+    for time, weight, *row in pairs:
+        weights[time, *row] += weight
+    return without_zeros(weights)
+
+
+def without_zeros(weights):
+    return {row: weight for row, weight in weights.items() if weight}
+
+
+def joined(updates, bits=(None, None)):
+    """Return the weight of each pair (time, key, left value, right value) by a nested loop."""
+    weights = Counter()
+    for left_time, left_side, left_diff, left_key, left in updates:
+        for right_time, right_side, right_diff, right_key, right in updates:
+            paired = (left_side, right_side, left_key) == (LEFT, RIGHT, right_key)
+            if paired and passes(left, bits[LEFT]) and passes(right, bits[RIGHT]):
+                weights[max(left_time, right_time), left_key, left, right] += left_diff * right_diff
+    return without_zeros(weights)
+
+
+def rows_of(updates, side, *, time=LAST_TIME, bit=None):
+    """Return the weight of each row (key, value) of a side that passes a filter, as of a time."""
+    weights = Counter()
+    for at, of, diff, *row in updates:
+        if of == side and at <= time and passes(row[1], bit):
+            weights[tuple(row)] += diff
+    return without_zeros(weights)

@@ -60,8 +60,10 @@ class CheckedMeasurer:
     def __post_init__(self) -> None:
         for name in {cell.cell.workload for cell in self._cells(self.plan.remaining)}:
             workload(self.dataset, name)  # reject unknown workloads before anything is measured
+        planned = {cell.cell.query for cell in self._cells(self.plan.cells)}
         for record in self.plan.done.values():
-            self._remember(record)
+            if isinstance(record, QueryRecord) and record.query in planned:  # the file of another may be gone
+                self._remember(record)
 
     def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> Record:
         assert isinstance(cell, SampledCell)

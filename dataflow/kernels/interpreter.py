@@ -138,10 +138,10 @@ def _step(op: int) -> int:
     elif code == Opcode.LESS:
         expressions.less(BinaryBlock(op))
     elif code == Opcode.AND:
-        expressions.both(BinaryBlock(op))
+        expressions.and_(BinaryBlock(op))
     elif code == Opcode.OR:
-        expressions.either(BinaryBlock(op))
-    elif code == Opcode.NEGATION:
+        expressions.or_(BinaryBlock(op))
+    elif code == Opcode.SUBTRACT_FROM:
         expressions.subtract_from(BinaryBlock(op))
     elif code == Opcode.COALESCE:
         expressions.coalesce(BinaryBlock(op))
@@ -153,27 +153,27 @@ def _step(op: int) -> int:
         expressions.choose(ChooseBlock(op))
     elif code == Opcode.FILL:
         expressions.fill(FillBlock(op))
-    elif code == Opcode.MARK:
+    elif code == Opcode.SET_BIT:
         expressions.set_bit(SetBitBlock(op))
     elif code == Opcode.PACK:
         expressions.pack(PackBlock(op))
     elif code == Opcode.UNPACK:
         expressions.unpack(UnpackBlock(op))
-    elif code == Opcode.REFER:
+    elif code == Opcode.INPUT_TEXTS:
         text.input_texts(InputTextsBlock(op))
-    elif code == Opcode.REFER_NUMBERS:
+    elif code == Opcode.NUMBERED_TEXTS:
         text_pool.numbered_texts(NumberedTextsBlock(op))
-    elif code == Opcode.NUMBER:
-        return GROW if text_pool.number(NumberTextsBlock(op)) != 0 else 0
+    elif code == Opcode.NUMBER_TEXTS:
+        return GROW if text_pool.number_texts(NumberTextsBlock(op)) != 0 else 0
     elif code == Opcode.MATCH:
         text.match(MatchBlock(op))
     elif code == Opcode.SUBSTRING:
         return FAILED if text.substring(SubstringBlock(op)) != 0 else 0
     elif code == Opcode.PREFIX:
         text.prefix(TextFunctionBlock(op))
-    elif code == Opcode.HASH:
+    elif code == Opcode.HASHES:
         text.hashes(TextFunctionBlock(op))
-    elif code == Opcode.ROOM:
+    elif code == Opcode.NEEDS_REHASH:
         return GROW if needs_rehash(RoomBlock(op).keys, RoomBlock(op).coming) else 0
     elif code == Opcode.INTERN:
         return GROW if intern(InternBlock(op)) != 0 else 0
@@ -191,7 +191,7 @@ def _step(op: int) -> int:
         merge(MergeBlock(op))
     elif code == Opcode.CONSOLIDATE:
         return consolidate(ConsolidateBlock(op))
-    elif code == Opcode.WATCH:
+    elif code == Opcode.UPDATE_GROUPS:
         return update_groups(GroupedRowsBlock(op))
     elif code == Opcode.BUCKET:
         bucket(BucketBlock(op))
@@ -205,19 +205,19 @@ def _step(op: int) -> int:
         compact(CompactBlock(op))
     elif code == Opcode.EXPAND:
         expand(ExpandBlock(op))
-    elif code == Opcode.SCAN:
+    elif code == Opcode.PREFIX_AGGREGATE:
         return _scanned(prefix_aggregate(PrefixAggregateBlock(op)))
     elif code == Opcode.ENTER:
         enter(LoopSourceBlock(op))
     elif code == Opcode.ITERATE:
         return iterate(IterateBlock(op))
-    elif code == Opcode.MEET:
+    elif code == Opcode.LOOP_JOIN:
         return loop_join(LoopJoinBlock(op))
-    elif code == Opcode.CLOSE:
+    elif code == Opcode.BUFFER_UPDATES:
         return buffer_updates(ReduceInputBlock(op).reduce)
     elif code == Opcode.REPEAT:
         return BACK
-    elif code == Opcode.INDEX:
+    elif code == Opcode.INSERT_INDEX:
         index_kernel.insert(IndexBlock(op))
     elif code == Opcode.SETTLE_INDEX:
         return index_settle.settle(index_settle.SettleIndexBlock(op).index)

@@ -66,7 +66,7 @@ class NumberTextsBlock(TextFunctionBlock):
 
 
 @kernel
-def number(op: NumberTextsBlock) -> int:
+def number_texts(op: NumberTextsBlock) -> int:
     """Find the numbers of texts."""
     size, starts, lengths, result, pool = op.size, op.start, op.length, op.result, op.pool
     if 2 * (pool.used + size) > pool.mask + 1:

@@ -1,10 +1,10 @@
 """Exchange: the rows of a stream go to the worker that owns their key, to one worker, or to every worker.
 
-All workers run the same program over the same rounds. In each round a sender writes one message, with a part for each
-receiver, into shared memory, and then publishes the number of the round; a receiver waits for the messages of all
-senders and merges their parts by time. A sender has SLOTS messages, and reuses one when all receivers are done with it.
-So no lock is needed, and each word has one writer. No kernel waits for long: after `spins` loads it returns, and the
-caller checks the other workers before it runs the kernel again.
+All workers run the same program over the same rounds. In each round a sender writes one message, with a part
+for each receiver, into shared memory, and then publishes the number of the round; a receiver waits for the messages
+of all senders and merges their parts by time. A sender has SLOTS messages, and reuses one when all receivers are done
+with it. So no lock is needed, and each word has one writer. No kernel waits for long: after `spins` loads it returns,
+and the caller checks the other workers before it runs the kernel again.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import load_acquire, store_release
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 from deltamark.dataflow.kernels.parallel.key_partition import owner_of, scaled
+from deltamark.dataflow.kernels.status import DONE, WAITING
 
 SLOTS = 2
-PUBLISHED, DONE, LINE = 0, 16, 32
-"""The words of a worker in `rounds`: the number of rounds that it has sent and received, each in a cache line of its
-own."""
-
-WAITING = 1
-"""Status: nothing was done, because a message of another worker is missing."""
+PUBLISHED, RECEIVED, LINE = 0, 16, 32
+"""The words of a worker in `rounds`: the number of rounds that it has sent and received, each in a cache line of
+its own."""
 
 
 class ExchangeBlock(Operator):
@@ -70,9 +68,9 @@ def send(op: ExchangeBlock) -> int:
     """Partition the slice, and publish it."""
     worker, number = op.worker, op.round
     if worker >= op.senders:
-        return 0
+        return DONE
     for other in range(op.receivers):
-        if not _has_reached(op, other, DONE, number - SLOTS + 1):
+        if not _has_reached(op, other, RECEIVED, number - SLOTS + 1):
             return WAITING
     if op.keys == 0:
         _send_to_all(op)
@@ -80,7 +78,7 @@ def send(op: ExchangeBlock) -> int:
         _partition(op)
     _write(op, worker, Array(op.messages[SLOTS * worker + number % SLOTS]))
     store_release(op.rounds[LINE * worker + PUBLISHED :].address, number + 1)
-    return 0
+    return DONE
 
 
 @kernel
@@ -185,7 +183,7 @@ def receive(op: ExchangeBlock) -> int:
     if worker >= op.receivers:
         op.out_size = 0
         op.round = number + 1
-        return 0
+        return DONE
     for sender in range(senders):
         if sender != worker and not _has_reached(op, sender, PUBLISHED, number + 1):
             return WAITING
@@ -206,8 +204,8 @@ def receive(op: ExchangeBlock) -> int:
                 out[at] = joined[picks[at]]
     op.out_size = total
     op.round = number + 1
-    store_release(op.rounds[LINE * worker + DONE :].address, number + 1)
-    return 0
+    store_release(op.rounds[LINE * worker + RECEIVED :].address, number + 1)
+    return DONE
 
 
 @kernel

@@ -2,8 +2,9 @@
 
 Each worker adds up its slice by group and publishes the sums. Then it adds the sums of the slices before its own to the
 state, emits the changes of its own slice, and adds the sums of the slices behind. So every worker has the whole state
-at the end of a round. The changes of a time are emitted by the last worker that has rows of the time. For this, sums
-come in two parts: those of the last time of a slice, which may continue in the next one, and those of the times before.
+at the end of a round. The changes of a time are emitted by the last worker that has rows of the time. For this,
+sums come in two parts: those of the last time of a slice, which may continue in the next one, and those of the times
+before.
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ from deltamark.dataflow.kernels.groups.aggregate import (
     resolve,
     save,
 )
-from deltamark.dataflow.kernels.parallel.exchange import DONE, LINE, PUBLISHED, SLOTS, awaited
-
-WAITING, FAILED = 1, 2
-"""Statuses: nothing was done, since another worker is behind; the aggregate has failed."""
+from deltamark.dataflow.kernels.parallel.exchange import LINE, PUBLISHED, RECEIVED, SLOTS, awaited
+from deltamark.dataflow.kernels.status import WAITING
 
 NEVER = -(2**62)
 
@@ -85,7 +84,7 @@ def prefix_aggregate(op: PrefixAggregateBlock) -> int:
     worker, workers, number = op.worker, op.workers, op.round
     if op.has_published == 0:
         for other in range(workers):
-            if other != worker and not _has_reached(op, other, DONE, number - SLOTS + 1):
+            if other != worker and not _has_reached(op, other, RECEIVED, number - SLOTS + 1):
                 return WAITING
         _sum_slice(op, op.aggregate, _sums_of(op, worker))
         store_release(op.post[LINE * worker + PUBLISHED :].address, number + 1)
@@ -96,8 +95,8 @@ def prefix_aggregate(op: PrefixAggregateBlock) -> int:
     status = _process_round(op, worker, workers)
     op.has_published = 0
     op.round = number + 1
-    store_release(op.post[LINE * worker + DONE :].address, number + 1)
-    return FAILED if status != 0 else 0
+    store_release(op.post[LINE * worker + RECEIVED :].address, number + 1)
+    return status
 
 
 @inline

@@ -83,7 +83,7 @@ class Program:
         self.states: dict[int, OperatorState] = {}
         """The states of the operators that keep rows or can fail, by block."""
         self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
-        """Cells: the end of the round, the number of this worker, and its loads for another worker's message."""
+        """Cells: the end of the superstep, the number of this worker, and its loads for another worker's message."""
         self.fan_out = self.cell()
         """The cell of the most rows that an operator has made of the slice: see kernels.program."""
         self.zeros = self.cell(self.memory.reserve(UNBOUNDED_WORDS))

@@ -10,7 +10,7 @@ from typing import Literal
 class Distribution:
     """How the rows of a stream are distributed over the workers.
 
-    sliced    each worker has a slice of each round, and its times follow those of the worker before
+    sliced    each worker has a slice of each superstep, and its times follow those of the worker before
     anywhere  equal rows may be at different workers
     scanned   ordered over the workers as `sliced`, but divided at times that are peculiar to the aggregate `by`
     owned     at the worker that owns the values of the columns `by`; with `low`, those of the one column in `by` from

@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Generic, NoReturn, TypeVar
 
-from deltamark.dataflow.runtime.process_pool import end_with
+from deltamark.dataflow.runtime.process_pool import described_end, end_with
 from deltamark.datagen import scratch
 
 STAGE, RESULT, ERROR, WAITING = range(4)
@@ -135,12 +135,8 @@ def run_in_child(work: Callable[[Stages], Result], limit: float, watched: int | 
 
 def _ending(pid: int) -> str:
     """Describe the end of a child that sent no result."""
-    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert ended
-    if ended.si_code == os.CLD_EXITED:
-        return f"ended with {ended.si_status} and no result"
-    name = signal.Signals(ended.si_status).name
-    return f"ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
+    end = described_end(pid)
+    return end + (", perhaps for want of memory" if end.endswith("SIGKILL") else ", without a result")
 
 
 def _run(work: Callable[[Stages], object], connection: Connection, parent: int) -> NoReturn:

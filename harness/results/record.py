@@ -175,7 +175,7 @@ class QueryRecord(Record, frozen=True, kw_only=True):
         return self.tuples / self.best
 
     @property
-    def batch_rows(self) -> int:
+    def batch_rounds(self) -> int:
         """Rounds in a physical batch."""
         return self.logical * self.physical
 

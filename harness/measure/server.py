@@ -30,11 +30,11 @@ from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, measured
 from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, Phases, Result, run_in_child
 from deltamark.harness.measure.messages import (
-    AskReply,
-    AskRequest,
     CellReply,
     CellRequest,
     CellT,
+    OracleReply,
+    OracleRequest,
     Reply,
     Request,
     SampleRequest,
@@ -80,8 +80,8 @@ class Server(ABC, Generic[CellT]):
         match request:
             case WarmRequest():
                 return self.warm()
-            case AskRequest():
-                return self.ask(request)
+            case OracleRequest():
+                return self.oracle_answers(request)
             case CellRequest():
                 return self.cell(request)
             case SampleRequest():
@@ -92,7 +92,7 @@ class Server(ABC, Generic[CellT]):
     def warm(self) -> WarmReply: ...
 
     @abstractmethod
-    def ask(self, request: AskRequest[CellT]) -> AskReply: ...
+    def oracle_answers(self, request: OracleRequest[CellT]) -> OracleReply: ...
 
     @abstractmethod
     def cell(self, request: CellRequest[CellT]) -> CellReply: ...
@@ -135,13 +135,13 @@ class QueryServer(Server[Cell]):
         gc.freeze()  # a collection would copy these pages in every child
         return WarmReply(measuring=MEASURING)
 
-    def ask(self, request: AskRequest[Cell]) -> AskReply:
+    def oracle_answers(self, request: OracleRequest[Cell]) -> OracleReply:
         """Compute and keep the oracle's answers to a query."""
         cell = request.cell
         work = workload(self._dataset, cell.workload)
         oracle = self._in_child(lambda _: oracle_answers(cell, self._dataset, work, request.rounds), request.limit)
         self._answers[_answers_key(cell)] = oracle.answers
-        return AskReply(once=oracle.once)
+        return OracleReply(once=oracle.once)
 
     def cell(self, request: CellRequest[Cell]) -> CellReply:
         """Measure a cell. The check of the request beside it runs at the same time; the timed runs are alone."""

@@ -13,7 +13,7 @@ from support.harness.temporary_query import temporary_query
 from deltamark.errors import DeltamarkError
 from deltamark.harness.console.reporter import plan_line
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import AskReply, CellReply
+from deltamark.harness.measure.messages import CellReply, OracleReply
 from deltamark.harness.results import store
 from deltamark.harness.results.record import SPREAD, Origin
 from deltamark.harness.suites.plan import Effort, Plan
@@ -34,9 +34,9 @@ class Fake:
         self.said = {"seconds": [0.5], "tuples": 10, "batches": 9, "digest": "1 aa"} | said
         self.requested, self.measured, self.beside = [], [], []
 
-    def ask(self, cell, rounds, _limit):
+    def oracle_answers(self, cell, rounds, _limit):
         self.requested.append((cell.query, rounds))
-        return AskReply(once=0.25)
+        return OracleReply(once=0.25)
 
     def cell(self, settings, beside=None):
         cell, compare = settings.cell, list(settings.compare)

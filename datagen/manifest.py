@@ -95,7 +95,7 @@ def read_manifest(directory: Path) -> Manifest:
     except FileNotFoundError:
         raise DeltamarkError("no manifest in the data directory", directory, again) from None
     except UnsealedError as error:
-        raise DeltamarkError("the manifest is not the one that was written", f"{path}: {error}", again) from error
+        raise DeltamarkError("the manifest was edited", f"{path}: {error}", again) from error
     except ValueError as error:
         raise DeltamarkError("unreadable manifest", f"{path}: {error}", again) from error
 

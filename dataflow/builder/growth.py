@@ -121,10 +121,10 @@ def _move(program: HasMemory, old: Array, words: int, move: Callable[[Array], ob
 
 
 GROWERS: Mapping[Opcode, Callable[[HasMemory, int], None]] = {
-    Opcode.ROOM: _grow_keys,
+    Opcode.NEEDS_REHASH: _grow_keys,
     Opcode.INTERN: _grow_interner,
-    Opcode.NUMBER: _grow_texts,
-    Opcode.WATCH: _grow_rows,
+    Opcode.NUMBER_TEXTS: _grow_texts,
+    Opcode.UPDATE_GROUPS: _grow_rows,
     Opcode.CONSOLIDATE: _grow_consolidate,
     Opcode.SETTLE: lambda program, op: grow_lookup(program, LateBlock(op).block),
     Opcode.SETTLE_INDEX: pack_index,

@@ -38,7 +38,7 @@ def key_ids(program: Program, key: Key, rows: int, incoming: int) -> KeyIds:
         KeyMap, hashed=1, low=key.low, high=key.high, mask=HASHED_ENTRIES - 1, table=reserve(2 * HASHED_ENTRIES),
         free=reserve(UNBOUNDED_WORDS), keys=reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
-    program.add(Opcode.ROOM, RoomBlock, keys=block, coming=incoming)
+    program.add(Opcode.NEEDS_REHASH, RoomBlock, keys=block, coming=incoming)
     for digit in key.text_digits:
         program.sweeper.add_marker(program.part, partial(_mark, block, digit))
     return KeyIds(block, UNBOUNDED_WORDS)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from deltamark.dataflow.builder.growth import make_room
 from deltamark.dataflow.builder.sweeps import Sweeper
-from deltamark.dataflow.kernels import interpreter
+from deltamark.dataflow.kernels import interpreter, status
 from deltamark.dataflow.kernels.core.blocks import Block, Operator
 from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
@@ -83,7 +83,7 @@ class Program:
         self.states: dict[int, OperatorState] = {}
         """The states of the operators that keep rows or can fail, by block."""
         self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
-        """Cells: the end of the round, the number of this worker, and its loads for another worker's message."""
+        """Cells: the end of the superstep, the number of this worker, and its loads for another worker's message."""
         self.fan_out = self.cell()
         """The cell of the most rows that an operator has made of the slice: see kernels.program."""
         self.zeros = self.cell(self.memory.reserve(UNBOUNDED_WORDS))
@@ -152,11 +152,11 @@ class Program:
         If a table is too small, it is enlarged. wait: called while another worker is awaited.
         """
         stopped = self._run(schedule, start)
-        while stopped != interpreter.DONE:
+        while stopped != status.DONE:
             at, reason = divmod(stopped, 4)
-            if reason == interpreter.FAILED:
+            if reason == status.FAILED:
                 raise self.states[schedule.ops[at]].problem()
-            if reason == interpreter.WAIT:
+            if reason == status.WAITING:
                 wait()
             else:
                 make_room(self, schedule.ops[at])

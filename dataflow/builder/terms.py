@@ -57,7 +57,7 @@ class _Evaluator:
             case "literal":
                 self._fill(term, result)
             case "not":
-                self._apply(Opcode.NEGATION, self.cell(term.args[0]), result, constant=1)
+                self._apply(Opcode.SUBTRACT_FROM, self.cell(term.args[0]), result, constant=1)
             case "is_null":
                 self._apply(Opcode.EQUAL, self.cell(term.args[0]), result, constant=NULL)
             case "lookup":
@@ -106,7 +106,7 @@ class _Evaluator:
         if right.op == "literal":
             self._apply(self.BINARY[term.op], self.cell(left), result, constant=right.value)
         elif left.op == "literal" and term.op == "subtract":
-            self._apply(Opcode.NEGATION, self.cell(right), result, constant=left.value)
+            self._apply(Opcode.SUBTRACT_FROM, self.cell(right), result, constant=left.value)
         else:
             self._apply(self.BINARY[term.op], self.cell(left), result, b=self.cell(right))
 

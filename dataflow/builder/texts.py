@@ -44,8 +44,8 @@ class InputText:
         """Append the reading of the texts."""
         texts = TextCells(program.vector(), program.vector())
         program.add(
-            Opcode.REFER, functions.InputTextsBlock, size=size, offsets=self.offsets, base=self.bytes, rows=self.rows,
-            missing=self.missing, start=texts.start, length=texts.length,
+            Opcode.INPUT_TEXTS, functions.InputTextsBlock, size=size, offsets=self.offsets, base=self.bytes,
+            rows=self.rows, missing=self.missing, start=texts.start, length=texts.length,
         )  # fmt: skip
         return texts
 
@@ -95,7 +95,7 @@ def texts_of_numbers(program: Program, size: int, numbers: int) -> TextCells:
     """Append the reading of the texts that have the numbers in a cell."""
     texts = TextCells(program.vector(), program.vector())
     program.add(
-        Opcode.REFER_NUMBERS, NumberedTextsBlock, size=size, pool=text_store(program).block, numbers=numbers,
+        Opcode.NUMBERED_TEXTS, NumberedTextsBlock, size=size, pool=text_store(program).block, numbers=numbers,
         start=texts.start, length=texts.length,
     )  # fmt: skip
     return texts
@@ -105,14 +105,15 @@ def numbers_of(program: Program, size: int, texts: TextCells) -> int:
     """Append the numbering of texts; return the cell of the numbers."""
     pool, result = text_store(program).block, program.vector()
     program.add(
-        Opcode.NUMBER, NumberTextsBlock, size=size, start=texts.start, length=texts.length, result=result, pool=pool
-    )
+        Opcode.NUMBER_TEXTS, NumberTextsBlock, size=size, start=texts.start, length=texts.length, result=result,
+        pool=pool,
+    )  # fmt: skip
     return result
 
 
 def hashes(program: Program, size: int, texts: TextCells) -> int:
     """Append the hashing of texts, equal in all processes; return the cell of the hashes."""
-    return _function(program, Opcode.HASH, size, texts)
+    return _function(program, Opcode.HASHES, size, texts)
 
 
 def prefix(program: Program, size: int, numbers: int) -> int:

@@ -78,7 +78,7 @@ class _Emitter:
         with self._program.building(part):
             streams = [self._exchange(node.inputs[side], distributed.exchanges[side]) for side in self._sides(node)]
             stream = self._stream(node, streams)
-            self._streams[node] = self._in_blocks(stream, distributed.distribution)
+            self._streams[node] = self._in_ranges(stream, distributed.distribution)
         part.rows_cell = stream.size
         self.compiled.node_parts.append(part)
 
@@ -202,10 +202,10 @@ class _Emitter:
         self._program.part.uses.add(self._streams[node].part)
         moved, mailboxes = exchange(self._streams[node], self._distribution(node).distribution, by, columns)
         self.compiled.exchanges.append(mailboxes)
-        return self._in_blocks(moved, by.applied())
+        return self._in_ranges(moved, by.applied())
 
-    def _in_blocks(self, stream: Stream, distribution: Distribution) -> Stream:
-        """Number the keys of a stream densely if its worker owns blocks of them."""
+    def _in_ranges(self, stream: Stream, distribution: Distribution) -> Stream:
+        """Number the keys of a stream densely if its worker owns ranges of them."""
         if distribution.low is None:
             return stream
         partition = KeyPartition(distribution.by[0], distribution.low, self._program.workers, self._program.worker)

@@ -14,7 +14,7 @@ from deltamark.dataflow.kernels.arrangements.join import JoinBlock, join
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, merge
 from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import heed_signals
 from deltamark.dataflow.kernels.expressions import (
     BinaryBlock,
@@ -36,15 +36,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock, threshold
 from deltamark.dataflow.kernels.hashing.hash_map import needs_rehash
 from deltamark.dataflow.kernels.hashing.interner import InternBlock, intern
-from deltamark.dataflow.kernels.loops.iterate import (
-    BACK,
-    FORWARD,
-    IterateBlock,
-    LoopSourceBlock,
-    RepeatBlock,
-    enter,
-    iterate,
-)
+from deltamark.dataflow.kernels.loops.iterate import IterateBlock, LoopSourceBlock, RepeatBlock, enter, iterate
 from deltamark.dataflow.kernels.loops.join import LoopJoinBlock, loop_join
 from deltamark.dataflow.kernels.loops.reduce import buffer_updates
 from deltamark.dataflow.kernels.loops.reduce_state import ReduceInputBlock
@@ -56,7 +48,7 @@ from deltamark.dataflow.kernels.motifs.index import IndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel.exchange import ExchangeBlock, receive, send
 from deltamark.dataflow.kernels.parallel.key_partition import CompactBlock, ExpandBlock, compact, expand
-from deltamark.dataflow.kernels.parallel.prefix_aggregate import WAITING, PrefixAggregateBlock, prefix_aggregate
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock, prefix_aggregate
 from deltamark.dataflow.kernels.program import (
     CollectBlock,
     LateBlock,
@@ -66,6 +58,7 @@ from deltamark.dataflow.kernels.program import (
     collect,
     cut,
 )
+from deltamark.dataflow.kernels.status import BACK, DONE, FORWARD, NEEDS_ROOM
 from deltamark.dataflow.kernels.text import functions as text
 from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.kernels.text.functions import InputTextsBlock, MatchBlock, SubstringBlock, TextFunctionBlock
@@ -74,14 +67,12 @@ from deltamark.dataflow.kernels.text.pool import NumberedTextsBlock, NumberTexts
 STEPS_PER_POLL = 8
 """Operators that run between two calls of `heed_signals`. Not measured."""
 
-DONE, GROW, FAILED, WAIT = 0, 1, 2, 3
-
 
 @kernel
 def run(address: int, start: int) -> int:
     """Run from an operator, or from the next slice (start -1), to the end of the feed; return DONE.
 
-    If an operator cannot go on, return 4 * its number + the reason. Once the reason is removed, start there again.
+    If an operator cannot go on, return 4 * its number + its status. Once the reason is removed, start there again.
     """
     program = ProgramBlock(address)
     at, steps = start, 0
@@ -93,16 +84,16 @@ def run(address: int, start: int) -> int:
         while at < program.ops:
             op = program.op_blocks[at]
             program.running = at
-            reason = _step(op)
+            status = _step(op)
             steps += 1
             if steps & (STEPS_PER_POLL - 1) == 0:
                 heed_signals()
-            if reason == FORWARD:
+            if status == FORWARD:
                 at += IterateBlock(op).length
-            elif reason == BACK:
+            elif status == BACK:
                 at -= RepeatBlock(op).length + 1
-            elif reason != 0:
-                return 4 * at + reason
+            elif status != DONE:
+                return 4 * at + status
             at += 1
         adapt_slice(program)
         if program.more == 0:
@@ -110,16 +101,9 @@ def run(address: int, start: int) -> int:
         at = -1
 
 
-@inline
-def _scanned(status: int) -> int:
-    if status == 0:
-        return 0
-    return WAIT if status == WAITING else FAILED
-
-
 @kernel
 def _step(op: int) -> int:
-    """Run one operator."""
+    """Run one operator; return its status."""
     code = Operator(op).opcode
     if code == Opcode.FILTER_RANGE:
         expressions.filter_range(FilterRangeBlock(op))
@@ -138,10 +122,10 @@ def _step(op: int) -> int:
     elif code == Opcode.LESS:
         expressions.less(BinaryBlock(op))
     elif code == Opcode.AND:
-        expressions.both(BinaryBlock(op))
+        expressions.and_(BinaryBlock(op))
     elif code == Opcode.OR:
-        expressions.either(BinaryBlock(op))
-    elif code == Opcode.NEGATION:
+        expressions.or_(BinaryBlock(op))
+    elif code == Opcode.SUBTRACT_FROM:
         expressions.subtract_from(BinaryBlock(op))
     elif code == Opcode.COALESCE:
         expressions.coalesce(BinaryBlock(op))
@@ -153,74 +137,74 @@ def _step(op: int) -> int:
         expressions.choose(ChooseBlock(op))
     elif code == Opcode.FILL:
         expressions.fill(FillBlock(op))
-    elif code == Opcode.MARK:
+    elif code == Opcode.SET_BIT:
         expressions.set_bit(SetBitBlock(op))
     elif code == Opcode.PACK:
         expressions.pack(PackBlock(op))
     elif code == Opcode.UNPACK:
         expressions.unpack(UnpackBlock(op))
-    elif code == Opcode.REFER:
+    elif code == Opcode.INPUT_TEXTS:
         text.input_texts(InputTextsBlock(op))
-    elif code == Opcode.REFER_NUMBERS:
+    elif code == Opcode.NUMBERED_TEXTS:
         text_pool.numbered_texts(NumberedTextsBlock(op))
-    elif code == Opcode.NUMBER:
-        return GROW if text_pool.number(NumberTextsBlock(op)) != 0 else 0
+    elif code == Opcode.NUMBER_TEXTS:
+        return text_pool.number_texts(NumberTextsBlock(op))
     elif code == Opcode.MATCH:
         text.match(MatchBlock(op))
     elif code == Opcode.SUBSTRING:
-        return FAILED if text.substring(SubstringBlock(op)) != 0 else 0
+        return text.substring(SubstringBlock(op))
     elif code == Opcode.PREFIX:
         text.prefix(TextFunctionBlock(op))
-    elif code == Opcode.HASH:
+    elif code == Opcode.HASHES:
         text.hashes(TextFunctionBlock(op))
-    elif code == Opcode.ROOM:
-        return GROW if needs_rehash(RoomBlock(op).keys, RoomBlock(op).coming) else 0
+    elif code == Opcode.NEEDS_REHASH:
+        return NEEDS_ROOM if needs_rehash(RoomBlock(op).keys, RoomBlock(op).coming) else DONE
     elif code == Opcode.INTERN:
-        return GROW if intern(InternBlock(op)) != 0 else 0
+        return intern(InternBlock(op))
     elif code == Opcode.INSERT:
         insert(ArrangementBlock(op))
     elif code == Opcode.SETTLE:
         return settle(ArrangementBlock(LateBlock(op).block))
     elif code == Opcode.JOIN:
-        return FAILED if join(JoinBlock(op)) != 0 else 0
+        return join(JoinBlock(op))
     elif code == Opcode.AGGREGATE:
-        return FAILED if aggregate(AggregateBlock(op)) != 0 else 0
+        return aggregate(AggregateBlock(op))
     elif code == Opcode.THRESHOLD:
-        return FAILED if threshold(ThresholdBlock(op)) != 0 else 0
+        return threshold(ThresholdBlock(op))
     elif code == Opcode.MERGE:
         merge(MergeBlock(op))
     elif code == Opcode.CONSOLIDATE:
         return consolidate(ConsolidateBlock(op))
-    elif code == Opcode.WATCH:
+    elif code == Opcode.UPDATE_GROUPS:
         return update_groups(GroupedRowsBlock(op))
     elif code == Opcode.BUCKET:
         bucket(BucketBlock(op))
     elif code == Opcode.COLLECT:
         collect(CollectBlock(op))
     elif code == Opcode.SEND:
-        return WAIT if send(ExchangeBlock(op)) != 0 else 0
+        return send(ExchangeBlock(op))
     elif code == Opcode.RECEIVE:
-        return WAIT if receive(ExchangeBlock(LateBlock(op).block)) != 0 else 0
+        return receive(ExchangeBlock(LateBlock(op).block))
     elif code == Opcode.COMPACT:
         compact(CompactBlock(op))
     elif code == Opcode.EXPAND:
         expand(ExpandBlock(op))
-    elif code == Opcode.SCAN:
-        return _scanned(prefix_aggregate(PrefixAggregateBlock(op)))
+    elif code == Opcode.PREFIX_AGGREGATE:
+        return prefix_aggregate(PrefixAggregateBlock(op))
     elif code == Opcode.ENTER:
         enter(LoopSourceBlock(op))
     elif code == Opcode.ITERATE:
         return iterate(IterateBlock(op))
-    elif code == Opcode.MEET:
+    elif code == Opcode.LOOP_JOIN:
         return loop_join(LoopJoinBlock(op))
-    elif code == Opcode.CLOSE:
+    elif code == Opcode.BUFFER_UPDATES:
         return buffer_updates(ReduceInputBlock(op).reduce)
     elif code == Opcode.REPEAT:
         return BACK
-    elif code == Opcode.INDEX:
+    elif code == Opcode.INSERT_INDEX:
         index_kernel.insert(IndexBlock(op))
     elif code == Opcode.SETTLE_INDEX:
         return index_settle.settle(index_settle.SettleIndexBlock(op).index)
     elif code == Opcode.EXTEND:
-        return FAILED if extend(ExtendBlock(op)) != 0 else 0
-    return 0
+        return extend(ExtendBlock(op))
+    return DONE

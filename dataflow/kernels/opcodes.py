@@ -1,4 +1,4 @@
-"""The opcodes of operators: the first word of each operator's block."""
+"""The opcodes of operators: the first word of each operator's block. Each is named after the kernel that runs."""
 
 from enum import IntEnum
 
@@ -16,7 +16,7 @@ class Opcode(IntEnum):
     LESS = 7
     AND = 8
     OR = 9
-    NEGATION = 10
+    SUBTRACT_FROM = 10
     COALESCE = 11
     LOOKUP = 12
     MEMBER = 13
@@ -32,28 +32,28 @@ class Opcode(IntEnum):
     MERGE = 23
     CONSOLIDATE = 24
     COLLECT = 25
-    ROOM = 26
-    WATCH = 27
+    NEEDS_REHASH = 26
+    UPDATE_GROUPS = 27
     BUCKET = 28
     INTERN = 29
-    REFER = 30
-    REFER_NUMBERS = 31
-    NUMBER = 32
+    INPUT_TEXTS = 30
+    NUMBERED_TEXTS = 31
+    NUMBER_TEXTS = 32
     MATCH = 33
     SUBSTRING = 34
     PREFIX = 35
-    HASH = 36
+    HASHES = 36
     SEND = 37
     RECEIVE = 38
     COMPACT = 39
     EXPAND = 40
-    SCAN = 41
+    PREFIX_AGGREGATE = 41
     ENTER = 42
     ITERATE = 43
-    MEET = 44
-    CLOSE = 45
+    LOOP_JOIN = 44
+    BUFFER_UPDATES = 45
     REPEAT = 46
-    INDEX = 47
+    INSERT_INDEX = 47
     SETTLE_INDEX = 48
     EXTEND = 49
-    MARK = 50
+    SET_BIT = 50

@@ -39,13 +39,13 @@ class ProgramBlock(Block):
     ops: int
     op_blocks: Array
     frontier: Cell
-    """The end of the round."""
+    """The end of the superstep."""
     slice_rows: int
     more: int = 0
     """Whether rows are left after this slice."""
     workers: int
     """Workers run the same program over the same feed; each takes every `workers`-th slice. Together such slices are a
-    round.
+    superstep.
     """
     worker: Cell
     fan_out: Cell
@@ -95,7 +95,7 @@ def adapt_slice(program: ProgramBlock) -> None:
 
 @kernel
 def cut(program: ProgramBlock) -> None:
-    """Take the next round: a slice for each worker, of which this worker runs its own."""
+    """Take the next superstep: a slice for each worker, of which this worker runs its own."""
     limit = program.slice_rows if program.workers == 1 else _rows_per_worker(program)
     for turn in range(program.workers):
         _cut_slice(program, limit, turn == program.worker)
@@ -103,7 +103,7 @@ def cut(program: ProgramBlock) -> None:
 
 @kernel
 def _rows_per_worker(program: ProgramBlock) -> int:
-    """Return how many rows of an input a slice may have so that the last round occupies all workers."""
+    """Return how many rows of an input a slice may have so that the last superstep occupies all workers."""
     longest = 1
     for index in range(program.inputs):
         block = InputBlock(program.input_blocks[index])

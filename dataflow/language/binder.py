@@ -95,7 +95,10 @@ def _must_be(term: Term, kinds: tuple[str, ...], expr: Expr) -> None:
     if term.type.nullable:
         raise DeltamarkError("a value that may be missing", f"{term} in {expr!r}", "give it a value by .coalesce(...)")
     if term.type.kind not in kinds:
-        raise DeltamarkError(f"not of type {' or '.join(kinds)}", f"{term} is {term.type} in {expr!r}", "convert it")
+        names = " or ".join(kinds)
+        raise DeltamarkError(
+            f"not of type {names}", f"{term} is {term.type} in {expr!r}", f"use a value of type {names}"
+        )
 
 
 def _addition(op: Literal["add", "subtract"], expr: Expr, schema: Schema) -> Term:
@@ -147,7 +150,8 @@ def _comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
     if left.op == "literal" and left.type.kind == "text":
         return word_comparison(op, right, left.value, lambda word, other: word > other)
     if left.type.comparable != right.type.comparable or (left.type.kind == "text" and op != "equal"):
-        raise DeltamarkError("cannot be compared", f"{left} is {left.type}, {right} is {right.type}", "convert one")
+        actual = f"{left} is {left.type}, {right} is {right.type}"
+        raise DeltamarkError("cannot be compared", actual, "compare values of the same type")
     if left.type.kind == "int":
         left, right = aligned(left, right)
     return Term.of(op, (left, right), BOOL)
@@ -199,7 +203,8 @@ def _when(expr: Expr, schema: Schema) -> Term:
     left, right = (bind(arg, schema) for arg in expr.args[1:])
     if left.type.comparable != right.type.comparable or left.type.kind in ("text", "bool"):
         actual = f"{left.type} and {right.type} in {expr!r}"
-        raise DeltamarkError("the branches differ", actual, "make them of one type")
+        remedy = "give both branches the same type"
+        raise DeltamarkError("the branches of when(...) have different types", actual, remedy)
     if left.type.scale != right.type.scale:
         for term in (left, right):
             _must_be(term, ("int",), expr)
@@ -216,7 +221,8 @@ def _is_null(expr: Expr, schema: Schema) -> Term:
 def _coalesce(expr: Expr, schema: Schema) -> Term:
     term, value = bind(expr.args[0], schema), bind(expr.args[1], schema)
     if term.type.comparable != value.type.comparable or value.type.scale > term.type.scale or value.type.nullable:
-        raise DeltamarkError("no value for the missing ones", f"{value} for {term} ({term.type})", "use its own type")
+        actual = f"{value} ({value.type}) for {term} ({term.type})"
+        raise DeltamarkError("the default of coalesce has another type", actual, "give a default of the same type")
     if term.type.kind == "int":
         value = rescaled(value, term.type.scale)
     low, high = min(term.type.low, value.type.low), max(term.type.high, value.type.high)

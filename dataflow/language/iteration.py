@@ -105,7 +105,7 @@ def _check(seed: Schema, variable: Variable, body: Node) -> None:
         other = body.schema[field.name]
         if field.type.comparable != other.comparable or field.type.scale != other.scale or other.nullable:
             actual = f"{field.name}: {field.type} becomes {other}"
-            raise DeltamarkError("a column of another type after an iteration", actual, "convert it")
+            raise DeltamarkError("a column of another type after an iteration", actual, "keep the type of the column")
     end = closing(body)
     loop = Iterate(variable, body, variable.depth, schema=variable.schema)
     nodes = inside(loop)

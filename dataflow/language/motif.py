@@ -225,7 +225,7 @@ def check_types(atoms: Sequence[Atom]) -> None:
             mine, theirs = types.setdefault(name, field.type), field.type
             actual = f"{name}: {mine} and {theirs}"
             if mine.comparable != theirs.comparable or mine.scale != theirs.scale:
-                raise DeltamarkError("a variable of different types", actual, "convert one of the columns")
+                raise DeltamarkError("a variable of different types", actual, "use columns of the same type")
             if theirs.nullable:
                 raise DeltamarkError("a variable that may be missing", actual, "give it a value by .coalesce(...)")
             if theirs.kind == "text":

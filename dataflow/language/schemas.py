@@ -20,7 +20,9 @@ def refuse_repeated(names: Sequence[str]) -> None:
 def refuse_other_type(what: str, name: str, left: Type, right: Type) -> None:
     """Raise an error for values that cannot be compared."""
     if left.comparable != right.comparable or left.scale != right.scale:
-        raise DeltamarkError(f"{what} of different types", f"{name}: {left} and {right}", "convert one of them")
+        raise DeltamarkError(
+            f"{what} of different types", f"{name}: {left} and {right}", "declare both with the same type"
+        )
 
 
 def common_fields(left: Schema, right: Schema) -> tuple[Field, ...]:

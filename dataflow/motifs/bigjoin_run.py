@@ -15,6 +15,7 @@ from deltamark.dataflow.kernels.motifs import bigjoin
 from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs import layout as kernel
 from deltamark.dataflow.kernels.motifs.layout import BigJoin, KeyColumn, Prefix, PrefixLevel, StaticExtender
+from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
 from deltamark.dataflow.operators.errors import wide_weight
 from deltamark.dataflow.operators.motifs.index import Index, Indexed
 from deltamark.dataflow.plan.nodes import Extend, Node
@@ -106,10 +107,10 @@ class BigJoinRun:
 
     def parts(self) -> Iterator[np.ndarray]:
         """Run; yield the listed rows whenever the output block is full."""
-        status = kernel.FULL
-        while status == kernel.FULL:
+        status = NEEDS_ROOM
+        while status == NEEDS_ROOM:
             status = bigjoin.run(self.block)
-            if status == kernel.FAILED:
+            if status == FAILED:
                 raise self._problem()
             rows = view(self.block.out.address, self.block.out_count * self._width)
             yield rows.reshape(-1, self._width).copy()

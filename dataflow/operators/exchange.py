@@ -73,7 +73,7 @@ def _append(
         key_columns=program.table(keys), low=delivery.low or 0,
         reciprocal=0 if delivery.low is None else reciprocal(workers), worker=program.worker, workers=workers,
         senders=1 if origin.kind == "first" else workers, receivers=1 if delivery.to == "first" else workers,
-        in_order=int(origin.in_order), rounds=program.memory.share(kernel.LINE * workers),
+        in_order=int(origin.in_order), progress=program.memory.share(kernel.LINE * workers),
         messages=program.table(messages), rows=reserve(UNBOUNDED_WORDS), counts=program.words(workers),
         owners=reserve(UNBOUNDED_WORDS), joined=reserve(UNBOUNDED_WORDS), parts=program.words(2 * workers),
         places=program.words(2 * workers), out_size=columns.size, out=program.table(columns.out), spins=program.spins,

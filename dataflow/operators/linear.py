@@ -95,7 +95,7 @@ def filter_bits(stream: Stream, conditions: Sequence[Term]) -> int:
     program.add(Opcode.FILL, expressions.FillBlock, size=stream.size, value=0, result=result)
     for bit, condition in enumerate(conditions):
         selected, size = _selection(stream, condition)
-        program.add(Opcode.MARK, expressions.SetBitBlock, size=size, selected=selected, bit=bit, result=result)
+        program.add(Opcode.SET_BIT, expressions.SetBitBlock, size=size, selected=selected, bit=bit, result=result)
     return result
 
 
@@ -164,7 +164,7 @@ def negate(stream: Stream) -> Stream:
     """Append the negation of all weights."""
     diff = stream.program.vector()
     stream.program.add(
-        Opcode.NEGATION, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff
+        Opcode.SUBTRACT_FROM, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff
     )
     return Stream(stream.program, stream.size, stream.time, diff, stream.column)
 

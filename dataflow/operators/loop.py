@@ -107,8 +107,8 @@ def loop_join(side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], no
     trace = _trace(side, columns, key_width=1, record_words=TraceRow.size_in_words + len(columns))
     size, iteration, diff, slot, *out = (program.cell(), *(program.vector() for _ in range(3 + len(columns))))
     block = program.add(
-        Opcode.MEET, LoopJoinBlock, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration, diff=diff,
-        slot=slot, columns=program.table(out), hits=program.memory.reserve(UNBOUNDED_WORDS),
+        Opcode.LOOP_JOIN, LoopJoinBlock, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration,
+        diff=diff, slot=slot, columns=program.table(out), hits=program.memory.reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
     program.add_state(LoopJoinState(trace))
     computed = dict(zip(side.names, out, strict=True))
@@ -183,7 +183,7 @@ class LoopReduction:
         record_words = ReduceRow.size_in_words
         trace = _trace(side, [self._value(stream)], key_width=kernel.STATE_WIDTH, record_words=record_words)
         LoopReduce(self.block).as_words.trace = trace
-        self.program.add(Opcode.CLOSE, ReduceInputBlock, reduce=self.block)
+        self.program.add(Opcode.BUFFER_UPDATES, ReduceInputBlock, reduce=self.block)
         self.program.add_state(self)
 
     def _value(self, stream: Stream) -> int:

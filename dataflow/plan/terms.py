@@ -61,7 +61,7 @@ class Term:
 
     @classmethod
     def of(cls, op: TermOp, args: tuple[Term, ...], type_: Type, value: Any = None) -> Term:
-        """Return the one term of this content."""
+        """Return the interned term."""
         key = (op, tuple(map(id, args)), type_, type(value).__name__, value)
         found = _interned.get(key)
         if found is None:
@@ -161,7 +161,7 @@ def product(left: Term, right: Term) -> Term:
 
 
 def shifted(of: Term, by: int) -> Term:
-    """Add a number of units in the last decimal place."""
+    """Add `by` units of the last decimal place."""
     scale = of.type.scale
     return Term.of("add", (of, number(by, scale)), integer(of.type.low + by, of.type.high + by, scale)) if by else of
 

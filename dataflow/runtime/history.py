@@ -31,7 +31,7 @@ from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.passes.sharing import ArrangementKey
 
-ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.WATCH, Opcode.CONSOLIDATE)
+ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.UPDATE_GROUPS, Opcode.CONSOLIDATE)
 """Operators that emit at the end of a time."""
 
 BATCH_ROWS = 1 << 14

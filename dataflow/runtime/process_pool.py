@@ -37,6 +37,9 @@ MAX_YIELDS, NAP_S = 200, 50e-6
 DEATH_SIGNAL = 1
 """The option of `prctl` by which a process gets a signal when its parent ends."""
 
+KILLING_SIGNALS = ("SIGKILL", "SIGTERM")
+"""The names of signals that come from outside; others are faults of a worker."""
+
 MessageT = TypeVar("MessageT")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -53,7 +56,6 @@ class ForkedWorker:
     pid: int
     commands: int
     errors: int
-    is_dead: bool = False
 
 
 class ProcessPool(Generic[MessageT]):
@@ -120,8 +122,7 @@ class ProcessPool(Generic[MessageT]):
         if view(self._stop, 1)[0] != 0:
             raise StoppedError
         for worker, child in self._children.items():
-            if os.waitpid(child.pid, os.WNOHANG) != (0, 0):
-                child.is_dead = True
+            if os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 self._give_up(worker)
         self._checks += 1
         if self._checks % MAX_YIELDS == 0:
@@ -130,13 +131,12 @@ class ProcessPool(Generic[MessageT]):
             os.sched_yield()
 
     def close(self) -> None:
-        """End the other workers. A call after an interrupted one continues it."""
+        """End the other workers. An interrupted close can be called again."""
         self._closed = True
         while self._children and os.getpid() == self._process:
             _, child = self._children.popitem()
-            if not child.is_dead:
-                os.kill(child.pid, signal.SIGKILL)
-                os.waitpid(child.pid, 0)
+            os.kill(child.pid, signal.SIGKILL)
+            os.waitpid(child.pid, 0)
             os.close(child.commands)
             os.close(child.errors)
 
@@ -153,11 +153,12 @@ class ProcessPool(Generic[MessageT]):
         """Raise the error for a worker that has ended."""
         if view(self._stop, 1)[0] != 0:
             raise StoppedError
-        raise DeltamarkError(
-            f"worker {worker} of {self.workers} has died",
-            f"process {self._children[worker].pid} was killed from outside",
-            "find the cause (the kernel kills processes if memory runs out: see dmesg), and start again",
-        )
+        pid = self._children[worker].pid
+        end = described_end(pid)
+        remedy = "this is a fault in deltamark: please report it"
+        if end.endswith(KILLING_SIGNALS):
+            remedy = "find the cause (the kernel kills processes if memory runs out: see dmesg), and start again"
+        raise DeltamarkError(f"worker {worker} of {self.workers} has died", f"process {pid} {end}", remedy)
 
     def _fork(self, worker: int, prepare: Callable[[int], None]) -> ForkedWorker:
         (commands, send), (listen, errors) = os.pipe(), os.pipe()
@@ -215,6 +216,15 @@ def end_with(parent: int) -> None:
     _libc.prctl(DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def described_end(pid: int) -> str:
+    """Wait for the end of a child process, and describe it by a signal or an exit code. The child is not reaped."""
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ended
+    if ended.si_code == os.CLD_EXITED:
+        return f"ended with exit code {ended.si_status}"
+    return f"ended by {signal.Signals(ended.si_status).name}"
 
 
 def _no_command(message: object) -> int:

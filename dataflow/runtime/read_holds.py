@@ -18,11 +18,12 @@ from deltamark.dataflow.builder.growth import grow_lookup
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
-from deltamark.dataflow.kernels.arrangements import settle
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
+from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.hashing.interner import InternerBlock
 from deltamark.dataflow.kernels.program import InputBlock
+from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
@@ -82,8 +83,8 @@ class UpdateLog:
 
     def _settle(self, frontier: int) -> None:
         view(self._program.frontier, 1)[0] = frontier
-        while status := settle.settle(self._block):
-            if status == settle.FAILED:
+        while (status := settle(self._block)) != DONE:
+            if status == FAILED:
                 raise self._state.problem()
             grow_lookup(self._program, self._state.block)
 

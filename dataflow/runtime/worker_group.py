@@ -1,9 +1,9 @@
 """A worker group: W processes on this machine that run one dataflow, with the same changes for every W.
 
-Every process runs the same compiled program over the same rounds (kernels.interpreter), and keeps the state of the keys
+Every process runs the same compiled program over the same supersteps (kernels.program), and keeps the state of the keys
 that it owns (kernels.parallel.exchange). The processes are forked once the program is compiled, so an address means the
-same in all of them. A feed is passed as addresses in shared memory, or as a message to a source, of
-which every worker has a copy. The changes that each worker has collected lie in shared memory, too.
+same in all of them. A feed is passed as addresses in shared memory, or as a message to a source, of which every worker
+has a copy. The changes that each worker has collected lie in shared memory, too.
 """
 
 from __future__ import annotations

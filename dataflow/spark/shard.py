@@ -10,7 +10,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.plan.nodes import INDEX_READERS, walk
 from deltamark.dataflow.runtime.worker import Worker
-from deltamark.dataflow.spark.ingest.wire import address, unpack
+from deltamark.dataflow.spark.ingest.wire import messages_for, unpack
 from deltamark.dataflow.spark.messages import Message, StageSpec
 from deltamark.dataflow.spark.net_changes import NetChanges, net_changes, replay
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER, Edge
@@ -52,7 +52,7 @@ class Shard:
             edge = output.edge
             if edge.name in changes and edge.name != ANSWER:
                 packed = _with_arrow_texts(edge, changes[edge.name])
-                yield from address(edge, packed, shards=self._shards, sender=self._number)
+                yield from messages_for(edge, packed, shards=self._shards, sender=self._number)
 
     def close(self) -> None:
         self._worker.close()

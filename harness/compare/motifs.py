@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from deltamark.harness.measure.cell import MotifCell
-from deltamark.harness.measure.messages import AskReply, AskRequest, CellReply, CellRequest, Request, WarmReply
+from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply, OracleRequest, Request, WarmReply
 from deltamark.harness.measure.sample import SampledRun
 from deltamark.harness.measure.server import Server
 from deltamark.harness.results.record import MEASURING
@@ -43,11 +43,11 @@ class MotifServer(Server[MotifCell]):
         gc.freeze()  # a collection would touch, and so copy, the parent's objects in every child
         return WarmReply(measuring=MEASURING)
 
-    def ask(self, request: AskRequest[MotifCell]) -> AskReply:
+    def oracle_answers(self, request: OracleRequest[MotifCell]) -> OracleReply:
         """Count a motif in the final graph by the independent algorithm, and keep the count."""
         cell = request.cell
         self._expected[cell] = self._in_child(lambda _: expected_count(cell, self._edges), request.limit)
-        return AskReply()
+        return OracleReply()
 
     def cell(self, request: CellRequest[MotifCell]) -> CellReply:
         """Count a motif, and compare the final count with the expected one."""

@@ -63,7 +63,7 @@ class TreeSide:
             raise DeltamarkError(f"{self.tree.label} does not compare", actual, "name commits that measure alike")
 
     def check(self, cell: AnyCell, rounds: list[int]) -> str:
-        self._successful(lambda: self.client.ask(cell, rounds, self.limit))
+        self._successful(lambda: self.client.oracle_answers(cell, rounds, self.limit))
         request = CellRequest(cell, sample=0, runs=1, limit=self.limit, compare=tuple(rounds))
         return self._successful(lambda: self.client.cell(request)).digest
 

@@ -143,4 +143,4 @@ def command(engine: str) -> list[str]:
         return [sys.executable, *words]
     if words and shutil.which(words[0]):
         return words
-    raise DeltamarkError("no such program", engine, "write ENGINES=exec:examples/recompute.py")
+    raise DeltamarkError("no such program", engine, "give an executable, or an existing .py file")

@@ -17,7 +17,7 @@ STREAM_ENGINES: dict[str, type[StreamEngine]] = {each.name: each for each in (Em
 ENGINES: dict[str, type[Engine]] = {**STREAM_ENGINES, **{each.name: each for each in (DuckDBEngine, SparkSqlEngine)}}
 
 DEFAULT = EmbeddedEngine.name
-COMPARED = (EmbeddedEngine.name, DuckDBEngine.name)
+DEFAULT_SWEEP = (EmbeddedEngine.name, DuckDBEngine.name)
 """The engines that a sweep measures by default."""
 
 

@@ -15,7 +15,7 @@ from deltamark.harness.check.run_check import RunCheck, open_check
 from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
 from deltamark.harness.measure import control_work, resources, timing
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.child import Stages
+from deltamark.harness.measure.child import Phases
 from deltamark.harness.measure.messages import CellReply
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.measure.timing import TimedRun
@@ -58,24 +58,24 @@ class WrongError(Exception):
     """An answer that differs from DuckDB's, or a run whose output differs from another run's."""
 
 
-def measured(job: CellJob, dataset: Dataset, stages: Stages) -> CellReply:
+def measured(job: CellJob, dataset: Dataset, phases: Phases) -> CellReply:
     """Measure a cell; return its figures."""
     try:
-        return _measured(job, dataset, stages)
+        return _measured(job, dataset, phases)
     except WrongError as error:
         return CellReply(status="wrong", problem=str(error))
 
 
-def _measured(job: CellJob, dataset: Dataset, stages: Stages) -> CellReply:
+def _measured(job: CellJob, dataset: Dataset, phases: Phases) -> CellReply:
     work = workload(dataset, job.cell.workload)
     expected = _prepare(job, dataset, work)
-    stages.wait()
+    phases.wait()
     control = control_work.seconds()
     resources.reset_peak()
     runs: list[TimedRun] = []
     started = time.monotonic()
     while len(runs) < job.runs and (not runs or time.monotonic() - started < MAX_REPEATED_S):
-        stages.begin()
+        phases.begin()
         run, digest = _timed_run(job, dataset, work)
         runs.append(run)
         outcome = RunOutput(digest or (expected.digest if expected else ""), run.changes)

@@ -1,6 +1,6 @@
 """Work in a child process, so that a time limit, a crash or a kill ends this work alone.
 
-A child reports the beginning of each stage, which has its own time limit, and its result; between stages it may wait
+A child reports the beginning of each phase, which has its own time limit, and its result; between phases it may wait
 for a signal to go on. A serving child receives one task after another. A child leads a process group: the processes
 that it starts end with it, and it ends with its parent. The directory of its temporary files is removed when it ends.
 """
@@ -16,10 +16,10 @@ from contextlib import closing, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Generic, NoReturn, TypeVar
 
-from deltamark.dataflow.runtime.process_pool import end_with
+from deltamark.dataflow.runtime.process_pool import described_end, end_with
 from deltamark.datagen import scratch
 
-STAGE, RESULT, ERROR, WAITING = range(4)
+PHASE, RESULT, ERROR, WAITING = range(4)
 """The kinds of messages from a child, each sent with a value."""
 
 Result = TypeVar("Result")
@@ -31,18 +31,18 @@ class AbandonedError(Exception):
 
 
 class LimitError(Exception):
-    """A stage exceeded its time limit."""
+    """A phase exceeded its time limit."""
 
 
-class Stages:
+class Phases:
     """The child's end of the connection to its parent."""
 
     def __init__(self, parent: Connection) -> None:
         self._parent = parent
 
     def begin(self) -> None:
-        """Report that a stage begins."""
-        self._parent.send((STAGE, None))
+        """Report that a phase begins."""
+        self._parent.send((PHASE, None))
 
     def wait(self) -> None:
         """Wait until the parent requests the result."""
@@ -58,7 +58,7 @@ class Stages:
 class ForkedChild(Generic[Result]):
     """A child at work. watched: a file whose end means that the result is no longer needed."""
 
-    def __init__(self, work: Callable[[Stages], Result], watched: int | None = None) -> None:
+    def __init__(self, work: Callable[[Phases], Result], watched: int | None = None) -> None:
         self._child, connection = Pipe()
         self._scratch = scratch.make()
         parent, self._pid = os.getpid(), os.fork()
@@ -70,22 +70,22 @@ class ForkedChild(Generic[Result]):
             os.setpgid(self._pid, self._pid)
         connection.close()
         self._sources: list[Connection | int] = [self._child, *([] if watched is None else [watched])]
-        self._state = STAGE
-        """The kind of the last message: STAGE while the child works."""
+        self._state = PHASE
+        """The kind of the last message: PHASE while the child works."""
         self._outcome: Result | Exception
 
     def reach(self, limit: float) -> None:
-        """Let the child work until it waits or ends. limit: seconds for each stage."""
+        """Let the child work until it waits or ends. limit: seconds for each phase."""
         try:
-            if self._state == STAGE:
+            if self._state == PHASE:
                 self._listen(limit)
         except (LimitError, ChildProcessError) as error:
             self._state, self._outcome = ERROR, error
 
     def result(self, limit: float) -> Result:
-        """Let the child work to its end; return its result. limit: seconds for each stage."""
+        """Let the child work to its end; return its result. limit: seconds for each phase."""
         self._send(None)
-        while self._state in (STAGE, WAITING):
+        while self._state in (PHASE, WAITING):
             self._listen(limit)
         if isinstance(self._outcome, Exception):
             raise self._outcome
@@ -93,7 +93,7 @@ class ForkedChild(Generic[Result]):
 
     def serve(self, task: object, limit: float) -> Result:
         """Send a task to a serving child, whose work waits once; return the result."""
-        self._state = STAGE
+        self._state = PHASE
         self._send(task)
         self.reach(limit)
         return self.result(limit)
@@ -111,9 +111,9 @@ class ForkedChild(Generic[Result]):
             self._child.send(message)
 
     def _listen(self, limit: float) -> None:
-        """Wait for the next message that is not the beginning of a stage."""
-        kind, deadline = STAGE, time.monotonic() + limit
-        while kind == STAGE:
+        """Wait for the next message that is not the beginning of a phase."""
+        kind, deadline = PHASE, time.monotonic() + limit
+        while kind == PHASE:
             ready = wait(self._sources, max(deadline - time.monotonic(), 0))
             if not ready:
                 raise LimitError(f"over {limit:g} s")
@@ -127,29 +127,25 @@ class ForkedChild(Generic[Result]):
         self._state, self._outcome = kind, ChildProcessError(value) if kind == ERROR else value
 
 
-def run_in_child(work: Callable[[Stages], Result], limit: float, watched: int | None = None) -> Result:
-    """Return the result of `work(stages)` in a child. limit: seconds for each stage."""
+def run_in_child(work: Callable[[Phases], Result], limit: float, watched: int | None = None) -> Result:
+    """Return the result of `work(phases)` in a child. limit: seconds for each phase."""
     with closing(ForkedChild(work, watched)) as child:
         return child.result(limit)
 
 
 def _ending(pid: int) -> str:
     """Describe the end of a child that sent no result."""
-    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert ended
-    if ended.si_code == os.CLD_EXITED:
-        return f"ended with {ended.si_status} and no result"
-    name = signal.Signals(ended.si_status).name
-    return f"ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
+    end = described_end(pid)
+    return end + (", perhaps for want of memory" if end.endswith("SIGKILL") else ", without a result")
 
 
-def _run(work: Callable[[Stages], object], connection: Connection, parent: int) -> NoReturn:
+def _run(work: Callable[[Phases], object], connection: Connection, parent: int) -> NoReturn:
     """Do the work of a child, and end it."""
     try:
         os.setpgid(0, 0)
         end_with(parent)
         os.dup2(2, 1)  # the output of the parent is its replies alone
-        connection.send((RESULT, work(Stages(connection))))
+        connection.send((RESULT, work(Phases(connection))))
     except BaseException as error:  # noqa: BLE001 (the parent raises it, whatever it is)
         with suppress(OSError):
             connection.send((ERROR, f"{type(error).__name__}: {error}"))

@@ -53,9 +53,9 @@ class MeasurementClient:
     def warm(self) -> messages.WarmReply:
         return self._request(messages.WarmRequest(), messages.WarmReply)
 
-    def ask(self, cell: AnyCell, rounds: list[int], limit: float) -> messages.AskReply:
+    def oracle_answers(self, cell: AnyCell, rounds: list[int], limit: float) -> messages.OracleReply:
         """Compute the oracle's answers to the query of a cell, or the oracle's count of a motif."""
-        return self._request(messages.AskRequest(cell, limit, tuple(rounds)), messages.AskReply)
+        return self._request(messages.OracleRequest(cell, limit, tuple(rounds)), messages.OracleReply)
 
     def cell(
         self, request: messages.CellRequest[CellT], beside: messages.CellRequest[CellT] | None = None

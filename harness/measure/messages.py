@@ -26,7 +26,7 @@ class WarmRequest(Struct, frozen=True, tag_field="do", tag="warm"):
     """Compile the kernels, and prepare the state that all cells share."""
 
 
-class AskRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="ask"):
+class OracleRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="ask"):
     """Compute the oracle's answers of a cell after some numbers of rounds, or the oracle's count of a motif."""
 
     cell: CellT
@@ -45,7 +45,7 @@ class CellRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="cell
     limit: float
     """Seconds that a run may take."""
     compare: tuple[int, ...]
-    """The numbers of rounds after which answers are compared with those of an earlier `AskRequest`."""
+    """The numbers of rounds after which answers are compared with those of an earlier `OracleRequest`."""
     checked: bool = True
     beside: CellRequest[CellT] | None = None
     """The next request, whose check may run at the same time as the check of this one."""
@@ -58,7 +58,7 @@ class SampleRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="sa
     limit: float
 
 
-Request = WarmRequest | AskRequest[CellT] | CellRequest[CellT] | SampleRequest[CellT]
+Request = WarmRequest | OracleRequest[CellT] | CellRequest[CellT] | SampleRequest[CellT]
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class WarmReply(Reply, frozen=True, kw_only=True):
     """The number of the measuring code (harness/results/record.py)."""
 
 
-class AskReply(Reply, frozen=True, kw_only=True):
+class OracleReply(Reply, frozen=True, kw_only=True):
     once: float = 0.0
     """Seconds of DuckDB for the query over all rows with one thread; 0 if the stream does not end with all rows."""
 

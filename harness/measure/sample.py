@@ -29,13 +29,13 @@ class SampledRun:
     state_bytes: int
 
 
-def sample(run_once: Callable[[], SampledRun], stage: Callable[[], None]) -> SampleReply:
+def sample(run_once: Callable[[], SampledRun], phase: Callable[[], None]) -> SampleReply:
     """Return a cell's time, its state at the end of a run and its peak memory."""
     resources.reset_peak()
     before = resources.peak()
     runs: list[SampledRun] = []
     for _ in range(RUNS):
-        stage()
+        phase()
         runs.append(run_once())
     if len({run.output for run in runs}) > 1:
         outputs = ", ".join(str(run.output) for run in runs)

@@ -28,13 +28,13 @@ from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, measured
-from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, Result, Stages, run_in_child
+from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, Phases, Result, run_in_child
 from deltamark.harness.measure.messages import (
-    AskReply,
-    AskRequest,
     CellReply,
     CellRequest,
     CellT,
+    OracleReply,
+    OracleRequest,
     Reply,
     Request,
     SampleRequest,
@@ -80,19 +80,19 @@ class Server(ABC, Generic[CellT]):
         match request:
             case WarmRequest():
                 return self.warm()
-            case AskRequest():
-                return self.ask(request)
+            case OracleRequest():
+                return self.oracle_answers(request)
             case CellRequest():
                 return self.cell(request)
             case SampleRequest():
                 run_once = self.runner(request.cell)
-                return self._in_child(lambda stages: sample(run_once, stages.begin), request.limit)
+                return self._in_child(lambda phases: sample(run_once, phases.begin), request.limit)
 
     @abstractmethod
     def warm(self) -> WarmReply: ...
 
     @abstractmethod
-    def ask(self, request: AskRequest[CellT]) -> AskReply: ...
+    def oracle_answers(self, request: OracleRequest[CellT]) -> OracleReply: ...
 
     @abstractmethod
     def cell(self, request: CellRequest[CellT]) -> CellReply: ...
@@ -104,7 +104,7 @@ class Server(ABC, Generic[CellT]):
     def close(self) -> None:
         """End all children."""
 
-    def _in_child(self, work: Callable[[Stages], Result], limit: float) -> Result:
+    def _in_child(self, work: Callable[[Phases], Result], limit: float) -> Result:
         return run_in_child(work, limit, self._watched)
 
 
@@ -135,13 +135,13 @@ class QueryServer(Server[Cell]):
         gc.freeze()  # a collection would copy these pages in every child
         return WarmReply(measuring=MEASURING)
 
-    def ask(self, request: AskRequest[Cell]) -> AskReply:
+    def oracle_answers(self, request: OracleRequest[Cell]) -> OracleReply:
         """Compute and keep the oracle's answers to a query."""
         cell = request.cell
         work = workload(self._dataset, cell.workload)
         oracle = self._in_child(lambda _: oracle_answers(cell, self._dataset, work, request.rounds), request.limit)
         self._answers[_answers_key(cell)] = oracle.answers
-        return AskReply(once=oracle.once)
+        return OracleReply(once=oracle.once)
 
     def cell(self, request: CellRequest[Cell]) -> CellReply:
         """Measure a cell. The check of the request beside it runs at the same time; the timed runs are alone."""
@@ -173,7 +173,7 @@ class QueryServer(Server[Cell]):
 
     def _begin(self, request: CellRequest[Cell]) -> ForkedChild[CellReply]:
         job = self._job(request)
-        return ForkedChild(lambda stages: measured(job, self._dataset, stages), self._watched)
+        return ForkedChild(lambda phases: measured(job, self._dataset, phases), self._watched)
 
     def _job(self, request: CellRequest[Cell]) -> CellJob:
         known = self._answers.get(_answers_key(request.cell), {})
@@ -196,11 +196,11 @@ class QueryServer(Server[Cell]):
                 self._end_session()
         return reply
 
-    def _serve_session(self, stages: Stages) -> CellReply:
+    def _serve_session(self, phases: Phases) -> CellReply:
         def work(job: CellJob) -> CellReply:
-            return measured(job, self._dataset, stages)
+            return measured(job, self._dataset, phases)
 
-        stages.serve(work)
+        phases.serve(work)
 
     def _end_session(self) -> None:
         if self._session is not None:

@@ -157,7 +157,6 @@ class QueryRecord(Record, frozen=True, kw_only=True):
     measuring: Count = MEASURING
 
     def check(self) -> None:
-        query(self.query)
         scale_factor(self.sf)
         if self.has_numbers and not (min(self.seconds) > 0 and self.batches and {*SPREAD} <= {*self.latency}):
             raise ValueError(f"numbers need seconds and batches above 0, and latency with {', '.join(SPREAD)}")
@@ -176,7 +175,7 @@ class QueryRecord(Record, frozen=True, kw_only=True):
         return self.tuples / self.best
 
     @property
-    def batch_rows(self) -> int:
+    def batch_rounds(self) -> int:
         """Rounds in a physical batch."""
         return self.logical * self.physical
 

@@ -27,7 +27,7 @@ def crossover(lookup: Lookup) -> Table:
             ]
             if any(ours is not None for ours, _ in pairs):
                 shown = [entry_of(record, _mean_batch) for pair in pairs for record in pair]
-                rows.append([words(row_name(query, engine)), *shown, _crossing(pairs)])
+                rows.append([words(row_name(query, engine)), *shown, _crossover_entry(pairs)])
     headers = [f"{name} {size:,}" for size, _ in CROSSOVER for name in ("maintained", "recomputed")]
     return Table(
         "crossover", "Maintaining against recomputing with DuckDB: time of a batch, P = 1, L = batch size",
@@ -46,17 +46,17 @@ def _mean_batch(record: QueryRecord) -> TableEntry:
     return brief(batch_seconds(record))
 
 
-def _crossing(pairs: Sequence[RecordPair]) -> TableEntry:
+def _crossover_entry(pairs: Sequence[RecordPair]) -> TableEntry:
     points = [
-        (float(ours.batch_rows), batch_seconds(theirs) / batch_seconds(ours))
+        (float(ours.batch_rounds), batch_seconds(theirs) / batch_seconds(ours))
         for ours, theirs in pairs
         if ours is not None and theirs is not None and ours.has_numbers and theirs.has_numbers
     ]
-    return crossing(points)
+    return crossover_size(points)
 
 
-def crossing(points: Sequence[tuple[float, float]]) -> TableEntry:
-    """Find the size from which on a ratio (recomputed / maintained), known at some sizes, stays below 1."""
+def crossover_size(points: Sequence[tuple[float, float]]) -> TableEntry:
+    """Interpolate the size above which a ratio (recomputed / maintained), known at some sizes, stays below 1."""
     if not points:
         return NOTHING
     at = max((index for index, (_, share) in enumerate(points) if share >= 1), default=-1)

@@ -1,4 +1,4 @@
-"""Q18, large volume customers: the hundred dearest orders of more than a quantity."""
+"""Q18, large volume customers: the hundred most expensive orders whose quantity exceeds a limit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def quantities(tpch: Tables) -> Collection:
 
 
 def first(tpch: Tables, orders: Collection) -> Collection:
-    """Return the hundred dearest orders, with their customers."""
+    """Return the hundred most expensive orders, with their customers."""
     return (
         orders.join(tpch.customer, on="custkey")
         .select("name", "custkey", "orderkey", "orderdate", "totalprice", "sum_quantity")

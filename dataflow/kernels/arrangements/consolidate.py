@@ -10,9 +10,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import wraps
 from deltamark.dataflow.kernels.hashing.mixing import mix
-
-NEEDS_ROOM, OVERFLOW = 1, 2
-"""Statuses: the table is too small, and nothing was done; a weight needs more than 64 bits."""
+from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
 
 
 class ConsolidateBlock(Operator):
@@ -36,7 +34,10 @@ class ConsolidateBlock(Operator):
 
 @kernel
 def consolidate(op: ConsolidateBlock) -> int:
-    """Add the rows of the slice to the buffer, and write those of the times that have ended to the output."""
+    """Add the rows of the slice to the buffer, and write those of the times that have ended to the output.
+
+    Return FAILED if a weight needs more than 64 bits.
+    """
     held, size, columns, buffer = op.held, op.size, op.columns, op.buffer
     if 2 * (held + size) > op.mask + 1:
         return NEEDS_ROOM
@@ -59,7 +60,7 @@ def consolidate(op: ConsolidateBlock) -> int:
         for at in range(held - start):
             rows[at] = left[at]
     op.held = held - start
-    return OVERFLOW if wrapped < 0 else 0
+    return FAILED if wrapped < 0 else DONE
 
 
 @kernel

@@ -19,6 +19,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator,
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, too_wide
 from deltamark.dataflow.kernels.hashing.hash_map import find
+from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.types import FOREVER
 
 
@@ -44,7 +45,7 @@ class JoinBlock(Operator):
     time: Vector
     diff: Vector
     overflow: int = 0
-    """Set, and returned as the status, if a product of weights needs more than 64 bits."""
+    """Set if a product of weights needs more than 64 bits."""
 
 
 @kernel
@@ -66,7 +67,7 @@ def join(op: JoinBlock) -> int:
             size = _pair(op, right, left, j, right_time, size)
             j += 1
     op.size = size
-    return op.overflow
+    return FAILED if op.overflow != 0 else DONE
 
 
 class Multiplying(Protocol):
@@ -137,7 +138,7 @@ def _pair(op: JoinBlock, mine: JoinSide, theirs: JoinSide, hit: int, end_time: i
             if filtered and passes[row] >> bit & 1 == 0:
                 continue
             weight = diff
-            if row >= mark:
+            if row >= mark:  # skip updates of this slice at or after `end_time`, and those of later slices
                 other = row - mark
                 if other >= first and (other >= end or times[other] >= end_time):
                     continue

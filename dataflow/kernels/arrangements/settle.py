@@ -8,21 +8,22 @@ from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit, id_of, remove
+from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
 
 MAX_PASSED = 64
 """Rows that a search may pass before all rows are hashed. Not measured."""
 
-NEEDS_ROOM, FAILED = 1, 2
-"""Statuses of `settle`: the row lookup is missing or too small, and nothing was done; a multiplicity is negative."""
-
 
 @kernel
 def settle(op: ArrangementBlock) -> int:
-    """Turn the updates of the slice into rows, unless a past time is held."""
+    """Turn the updates of the slice into rows, unless a past time is held.
+
+    Return NEEDS_ROOM if the row lookup is missing or too small, FAILED if a multiplicity is negative.
+    """
     size, mark, lookup = op.size, op.mark, op.lookup
     if op.log_time.address != 0:
         op.first += size
-        return 0
+        return DONE
     has_lookup = lookup.address != 0
     if not has_lookup and op.wants_lookup != 0:
         return NEEDS_ROOM
@@ -30,7 +31,7 @@ def settle(op: ArrangementBlock) -> int:
         return NEEDS_ROOM
     if op.unit_inserts == 1 and op.free == 0 and op.negative_rows == 0:
         _settle_inserts(op, size)
-        return 0
+        return DONE
     keys, lists, holes = op.keys, Array(op.lists), op.holes
     holes[0] = 0
     op.stamp += 1
@@ -48,7 +49,7 @@ def settle(op: ArrangementBlock) -> int:
     for index in range(1, holes[0] + 1):
         if holes[index] < end:
             _free(op, holes[index])
-    return FAILED if op.negative_rows > 0 and op.negative_time < op.frontier else 0
+    return FAILED if op.negative_rows > 0 and op.negative_time < op.frontier else DONE
 
 
 @kernel

@@ -49,8 +49,8 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 @dataclass(frozen=True)
-class Mapping:
-    """A mapping of this process, which may cover a part of a reservation, or several."""
+class MemoryRegion:
+    """A mapped region of this process, which may cover a part of a reservation, or several."""
 
     start: int
     end: int
@@ -70,13 +70,13 @@ class Mapping:
         )
 
 
-MAPPING = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) .*\n(?:.*\n)*?Rss: +(\d+)", re.MULTILINE)
+REGION = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) .*\n(?:.*\n)*?Rss: +(\d+)", re.MULTILINE)
 
 
-def _mappings() -> list[Mapping]:
-    """Return the mappings of this process, in order of their addresses."""
+def _regions() -> list[MemoryRegion]:
+    """Return the mapped regions of this process, in order of their addresses."""
     smaps = Path("/proc/self/smaps").read_bytes()
-    return [Mapping(int(start, 16), int(end, 16), 1024 * int(rss)) for start, end, rss in MAPPING.findall(smaps)]
+    return [MemoryRegion(int(start, 16), int(end, 16), 1024 * int(rss)) for start, end, rss in REGION.findall(smaps)]
 
 
 def _resident_pages(address: int, size: int) -> int:
@@ -119,9 +119,8 @@ class Memory:
         flags = kind | mmap.MAP_ANONYMOUS | MAP_NORESERVE
         address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
         if address in (None, 2**64 - 1):
-            raise DeltamarkError(
-                "no address space", f"{size / 1e9:.1f} GB", "lower the bounds on rows, or lift ulimit -v"
-            )
+            remedy = "lift ulimit -v, or allow overcommitting: sysctl vm.overcommit_memory=0"
+            raise DeltamarkError("no address space", f"{size / 1e9:.1f} GB", remedy)
         if size > SMALL_PAGE_BYTES and kind == mmap.MAP_PRIVATE:
             _libc.madvise(address + SMALL_PAGE_BYTES, size - SMALL_PAGE_BYTES, MADV_HUGEPAGE)
         self._held[address + offset] = (address, size)
@@ -158,12 +157,12 @@ class Memory:
 
     def resident(self, addresses: Iterable[int]) -> dict[int, int]:
         """Count the bytes of reservations that are in memory and that this process has touched."""
-        mapped = _mappings()
-        starts, sizes = [mapping.start for mapping in mapped], {}
+        regions = _regions()
+        starts, sizes = [region.start for region in regions], {}
         for address in addresses:
             start, size = self._held[address]
-            parts = mapped[max(bisect_right(starts, start) - 1, 0) : bisect_left(starts, start + size)]
-            sizes[address] = sum(mapping.resident(start, start + size) for mapping in parts)
+            parts = regions[max(bisect_right(starts, start) - 1, 0) : bisect_left(starts, start + size)]
+            sizes[address] = sum(region.resident(start, start + size) for region in parts)
         return sizes
 
     def close(self) -> None:

@@ -13,10 +13,8 @@ from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, I
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import add_product
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, remove
+from deltamark.dataflow.kernels.status import FAILED
 from deltamark.dataflow.types import NULL
-
-FAILED = 1
-"""Status: the number of rows of `error_group` is negative, or one of its numbers needs more than 64 bits."""
 
 
 class Group(Block):
@@ -63,6 +61,7 @@ class AggregateBlock(Operator):
     live: int = 0
     """The number of groups that have a row."""
     error_group: int = 0
+    """The key id whose number of rows is negative, or one of whose numbers needs more than 64 bits, after a failure."""
 
 
 @inline

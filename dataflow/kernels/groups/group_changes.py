@@ -19,18 +19,19 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
 from deltamark.dataflow.kernels.groups.moving_threshold import LimitedGroup, MovingThresholdBlock, moving_threshold
 from deltamark.dataflow.kernels.groups.null_row import NullRowBlock, null_row
 from deltamark.dataflow.kernels.groups.top import TopBlock, top
+from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
 from deltamark.dataflow.types import FOREVER
 
 EXTREME, TOP, MOVING_THRESHOLD, NULL_ROW = range(4)
 """The operators."""
 
-NEEDS_ROOM, FAILED = 1, 2
-"""Statuses: a table is too small, and nothing was done; the operator has failed with `GroupedRowsBlock.error`."""
-
 
 @kernel
 def update_groups(op: GroupedRowsBlock) -> int:
-    """Add the updates of the slice, and process the groups of the times that end."""
+    """Add the updates of the slice, and process the groups of the times that end.
+
+    A failure is described by `op.error`.
+    """
     rows, limits, frontier = op.rows, op.limits, op.frontier
     has_limits = limits.address != 0
     if needs_rehash(rows) or (has_limits and needs_rehash(limits)):
@@ -57,7 +58,7 @@ def update_groups(op: GroupedRowsBlock) -> int:
             return FAILED
     if op.touched_count > 0 and op.open_time < frontier and _end_time(op) != 0:
         return FAILED
-    return 0
+    return DONE
 
 
 @kernel

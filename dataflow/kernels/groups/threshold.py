@@ -9,9 +9,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator,
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import wraps
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, remove
-
-FAILED = 1
-"""Status: the count of `error_group` is negative, or `overflow` is."""
+from deltamark.dataflow.kernels.status import DONE, FAILED
 
 
 class KeyCount(Block):
@@ -47,6 +45,7 @@ class ThresholdBlock(Operator):
     live: int = 0
     """The number of keys that have rows."""
     error_group: int = 0
+    """The key id whose count is negative, after a failure without overflow."""
     overflow: int = 0
     """Negative if a count needs more than 64 bits."""
 
@@ -90,7 +89,7 @@ def threshold(op: ThresholdBlock) -> int:
         return FAILED
     op.touched_count = opened
     op.out_size = rows
-    return FAILED if wrapped < 0 else 0
+    return FAILED if wrapped < 0 else DONE
 
 
 @kernel

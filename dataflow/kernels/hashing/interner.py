@@ -10,9 +10,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, O
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH, move_entries, remove
 from deltamark.dataflow.kernels.hashing.mixing import mix
-
-NEEDS_ROOM = 1
-"""Status: the table must grow first, and nothing was done."""
+from deltamark.dataflow.kernels.status import NEEDS_ROOM
 
 
 class InternerBlock(Block):
@@ -60,7 +58,7 @@ class InternBlock(Operator):
 
 @kernel
 def intern(op: InternBlock) -> int:
-    """Number the rows of the slice."""
+    """Number the rows of the slice, unless the table must grow first."""
     interner, size = op.interner, op.size
     if 2 * (interner.used + size) > interner.mask + 1:
         return NEEDS_ROOM

@@ -14,13 +14,11 @@ from deltamark.dataflow.kernels.loops import worklist
 from deltamark.dataflow.kernels.loops.join import LoopJoinBlock
 from deltamark.dataflow.kernels.loops.reduce import end_epoch, evaluate_keys
 from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce
+from deltamark.dataflow.kernels.status import FAILED, FORWARD
 from deltamark.dataflow.types import FOREVER
 
 RESTING, CHOOSING, SENDING_UPDATES, SENDING_ROWS, EVALUATING = range(5)
 """The phases of a loop."""
-
-FAILED, FORWARD, BACK = 2, 4, 5
-"""Statuses: an error was recorded; go on behind the loop; go back to its first operator."""
 
 
 class IterateBlock(Operator):

@@ -15,9 +15,7 @@ from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, prefetch
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find, key_of, remove
 from deltamark.dataflow.kernels.loops.trace import FREED, Trace, add_slice, remove_row, row_at
-
-FAILED = 2
-"""The status of a join whose weights need more than 64 bits."""
+from deltamark.dataflow.kernels.status import DONE, FAILED
 
 AHEAD = 16
 """The number of rows ahead at which lists are prefetched. Not measured."""
@@ -63,7 +61,7 @@ def loop_join(op: LoopJoinBlock) -> int:
                 remove(trace.keys, key_of(trace.keys, key_id))
     if wrapped < 0:
         op.overflow = 1
-    return FAILED if op.overflow != 0 else 0
+    return FAILED if op.overflow != 0 else DONE
 
 
 @kernel

@@ -18,7 +18,6 @@ from deltamark.dataflow.kernels.loops.reduce_state import (
     CHANGED,
     CYCLE,
     ENDLESS,
-    FAILED,
     FIRST_SUMS,
     NEVER,
     NO_VALUE,
@@ -31,6 +30,7 @@ from deltamark.dataflow.kernels.loops.reduce_state import (
 )
 from deltamark.dataflow.kernels.loops.running_sums import sums_at
 from deltamark.dataflow.kernels.loops.trace import Trace, add_slice, remove_row
+from deltamark.dataflow.kernels.status import FAILED
 
 FAR, NEAR = 16, 8
 """The number of keys ahead at which states and rows are prefetched. Not measured."""

@@ -16,9 +16,6 @@ NO_VALUE = 2**62
 NEVER = 2**62
 """An iteration after all others."""
 
-FAILED = 2
-"""The status of a kernel that has set `error`."""
-
 NEGATIVE_WEIGHT, WIDE_WEIGHT, ENDLESS, CYCLE = 1, 2, 3, 4
 """The errors."""
 

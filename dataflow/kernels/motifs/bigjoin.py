@@ -18,9 +18,6 @@ from deltamark.dataflow.kernels.hashing.hash_map import key_of
 from deltamark.dataflow.kernels.motifs.extender import settled_weight
 from deltamark.dataflow.kernels.motifs.factorized import count_tail, list_tail
 from deltamark.dataflow.kernels.motifs.layout import (
-    DONE,
-    FAILED,
-    FULL,
     PREFIX_WORDS,
     TOO_MANY_PREFIXES,
     BigJoin,
@@ -34,16 +31,17 @@ from deltamark.dataflow.kernels.motifs.layout import (
     product,
 )
 from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, head_of, number_at, weight_at
+from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
 
 
 @kernel
 def run(op: BigJoin) -> int:
-    """Run until all rows are found, or the output holds at least a batch of rows or values."""
+    """Run until all rows are found; return NEEDS_ROOM if the output holds a batch of rows or values before."""
     levels, batch = op.level_count, op.batch
     last = min(levels - 1, op.tail)
     while op.error == 0:
         if op.out_count >= batch or op.value_count >= batch:
-            return FULL
+            return NEEDS_ROOM
         number = last
         while number >= 0 and level_at(op, number).proposals < batch:
             number -= 1

@@ -32,6 +32,7 @@ from deltamark.dataflow.kernels.motifs.extension import (
 )
 from deltamark.dataflow.kernels.ordered.intersection import intersect
 from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, ListHead, head_of, number_at, seek
+from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.types import FOREVER
 
 AHEAD_ROWS = 8
@@ -72,7 +73,7 @@ def extend(op: ExtendBlock) -> int:
     op.out_size = out
     op.extended += out
     op.fan_out = max(op.fan_out, out)
-    return op.overflow
+    return FAILED if op.overflow != 0 else DONE
 
 
 @inline

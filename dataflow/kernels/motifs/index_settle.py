@@ -29,9 +29,7 @@ from deltamark.dataflow.kernels.ordered.sorted_lists import (
     span_length,
     weight_at,
 )
-
-NEEDS_ROOM, FAILED = 1, 2
-"""Statuses of `settle`: the lists should be packed, and nothing was done; the index has failed with `error`."""
+from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
 
 NEGATIVE, OVERFLOW = 1, 2
 """Errors: a multiplicity is negative at the end of a time, or needs more than 64 bits."""
@@ -62,7 +60,7 @@ def _added_row(added: Array, at: int) -> AddedRow:
 
 @kernel
 def settle(op: IndexBlock) -> int:
-    """Merge the updates of the slice into the lists."""
+    """Merge the updates of the slice into the lists, unless these should be packed first."""
     if needs_packing(op):
         return NEEDS_ROOM
     op.new_negative_rows = 0
@@ -77,7 +75,7 @@ def settle(op: IndexBlock) -> int:
     if op.new_negative_rows > 0:
         op.negative_time = op.new_negative_time
     op.negative_rows += op.new_negative_rows
-    return 0
+    return DONE
 
 
 @kernel

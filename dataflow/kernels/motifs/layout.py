@@ -9,9 +9,6 @@ from deltamark.dataflow.kernels.motifs.extender import Extender, id_in
 from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, head_of
 from deltamark.dataflow.types import FOREVER
 
-DONE, FULL, FAILED = 0, 1, 2
-"""Statuses of `run`: all rows are found; the output should be emptied; the run has failed with `error`."""
-
 OVERFLOW, TOO_MANY_PREFIXES = 1, 2
 """Errors: a weight needs more than 64 bits; a level is full."""
 

@@ -1,10 +1,10 @@
 """Exchange: the rows of a stream go to the worker that owns their key, to one worker, or to every worker.
 
-All workers run the same program over the same rounds. In each round a sender writes one message, with a part for each
-receiver, into shared memory, and then publishes the number of the round; a receiver waits for the messages of all
-senders and merges their parts by time. A sender has SLOTS messages, and reuses one when all receivers are done with it.
-So no lock is needed, and each word has one writer. No kernel waits for long: after `spins` loads it returns, and the
-caller checks the other workers before it runs the kernel again.
+All workers run the same program over the same supersteps. In each superstep a sender writes one message, with a part
+for each receiver, into shared memory, and then publishes the number of the superstep; a receiver waits for the messages
+of all senders and merges their parts by time. A sender has SLOTS messages, and reuses one when all receivers are done
+with it. So no lock is needed, and each word has one writer. No kernel waits for long: after `spins` loads it returns,
+and the caller checks the other workers before it runs the kernel again.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import load_acquire, store_release
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 from deltamark.dataflow.kernels.parallel.key_partition import owner_of, scaled
+from deltamark.dataflow.kernels.status import DONE, WAITING
 
 SLOTS = 2
-PUBLISHED, DONE, LINE = 0, 16, 32
-"""The words of a worker in `rounds`: the number of rounds that it has sent and received, each in a cache line of its
-own."""
-
-WAITING = 1
-"""Status: nothing was done, because a message of another worker is missing."""
+PUBLISHED, RECEIVED, LINE = 0, 16, 32
+"""The words of a worker in `progress`: the number of supersteps that it has sent and received, each in a cache line of
+its own."""
 
 
 class ExchangeBlock(Operator):
@@ -44,8 +42,8 @@ class ExchangeBlock(Operator):
     """The first `senders` workers send, the first `receivers` workers receive."""
     in_order: int
     """Set if no row of a worker is earlier than a row of a worker before it."""
-    round: int = 0
-    rounds: Array
+    superstep: int = 0
+    progress: Array
     """LINE words for each worker, in shared memory."""
     messages: Array
     """The addresses of SLOTS messages for each worker, in shared memory."""
@@ -68,19 +66,19 @@ class ExchangeBlock(Operator):
 @kernel
 def send(op: ExchangeBlock) -> int:
     """Partition the slice, and publish it."""
-    worker, number = op.worker, op.round
+    worker, number = op.worker, op.superstep
     if worker >= op.senders:
-        return 0
+        return DONE
     for other in range(op.receivers):
-        if not _has_reached(op, other, DONE, number - SLOTS + 1):
+        if not _has_reached(op, other, RECEIVED, number - SLOTS + 1):
             return WAITING
     if op.keys == 0:
         _send_to_all(op)
     else:
         _partition(op)
     _write(op, worker, Array(op.messages[SLOTS * worker + number % SLOTS]))
-    store_release(op.rounds[LINE * worker + PUBLISHED :].address, number + 1)
-    return 0
+    store_release(op.progress[LINE * worker + PUBLISHED :].address, number + 1)
+    return DONE
 
 
 @kernel
@@ -101,7 +99,7 @@ def publish(address: int, number: int) -> None:
 
 @inline
 def _has_reached(op: ExchangeBlock, other: int, word: int, number: int) -> bool:
-    return awaited(op.rounds[LINE * other + word :].address, number, op.spins)
+    return awaited(op.progress[LINE * other + word :].address, number, op.spins)
 
 
 @kernel
@@ -181,11 +179,11 @@ def _write(op: ExchangeBlock, worker: int, message: Array) -> None:
 @kernel
 def receive(op: ExchangeBlock) -> int:
     """Merge the parts that all senders have sent to this worker."""
-    worker, number, senders = op.worker, op.round, op.senders
+    worker, number, senders = op.worker, op.superstep, op.senders
     if worker >= op.receivers:
         op.out_size = 0
-        op.round = number + 1
-        return 0
+        op.superstep = number + 1
+        return DONE
     for sender in range(senders):
         if sender != worker and not _has_reached(op, sender, PUBLISHED, number + 1):
             return WAITING
@@ -205,9 +203,9 @@ def receive(op: ExchangeBlock) -> int:
             for at in range(total):
                 out[at] = joined[picks[at]]
     op.out_size = total
-    op.round = number + 1
-    store_release(op.rounds[LINE * worker + DONE :].address, number + 1)
-    return 0
+    op.superstep = number + 1
+    store_release(op.progress[LINE * worker + RECEIVED :].address, number + 1)
+    return DONE
 
 
 @kernel
@@ -219,7 +217,7 @@ def _find_part(op: ExchangeBlock, worker: int, sender: int) -> int:
         part[0] = op.counts[mine]
         part[1] = op.rows[mine * op.size :].address
     else:
-        message = Array(op.messages[SLOTS * sender + op.round % SLOTS])
+        message = Array(op.messages[SLOTS * sender + op.superstep % SLOTS])
         part[0] = message[2 * worker + 1]
         part[1] = message[message[2 * worker] :].address
     return part[0]

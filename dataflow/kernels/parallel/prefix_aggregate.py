@@ -2,8 +2,9 @@
 
 Each worker adds up its slice by group and publishes the sums. Then it adds the sums of the slices before its own to the
 state, emits the changes of its own slice, and adds the sums of the slices behind. So every worker has the whole state
-at the end of a round. The changes of a time are emitted by the last worker that has rows of the time. For this, sums
-come in two parts: those of the last time of a slice, which may continue in the next one, and those of the times before.
+at the end of a superstep. The changes of a time are emitted by the last worker that has rows of the time. For this,
+sums come in two parts: those of the last time of a slice, which may continue in the next one, and those of the times
+before.
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ from deltamark.dataflow.kernels.groups.aggregate import (
     resolve,
     save,
 )
-from deltamark.dataflow.kernels.parallel.exchange import DONE, LINE, PUBLISHED, SLOTS, awaited
-
-WAITING, FAILED = 1, 2
-"""Statuses: nothing was done, since another worker is behind; the aggregate has failed."""
+from deltamark.dataflow.kernels.parallel.exchange import LINE, PUBLISHED, RECEIVED, SLOTS, awaited
+from deltamark.dataflow.kernels.status import WAITING
 
 NEVER = -(2**62)
 
@@ -59,12 +58,12 @@ class PrefixAggregateBlock(Operator):
     worker: Cell
     workers: int
     frontier: Cell
-    """The frontier of the round."""
+    """The frontier of the superstep."""
     until: Cell
     """The time before which this worker emits changes."""
-    round: int = 0
+    superstep: int = 0
     has_published: int = 0
-    """Whether the sums of this round are published."""
+    """Whether the sums of this superstep are published."""
     post: Array
     """Two lines of counters for each worker, as in an exchange."""
     mails: Arrays
@@ -82,10 +81,10 @@ def _slice_group_words(sums: int) -> int:
 @kernel
 def prefix_aggregate(op: PrefixAggregateBlock) -> int:
     """Publish the sums of the slice, and emit its changes once the sums of all workers are published."""
-    worker, workers, number = op.worker, op.workers, op.round
+    worker, workers, number = op.worker, op.workers, op.superstep
     if op.has_published == 0:
         for other in range(workers):
-            if other != worker and not _has_reached(op, other, DONE, number - SLOTS + 1):
+            if other != worker and not _has_reached(op, other, RECEIVED, number - SLOTS + 1):
                 return WAITING
         _sum_slice(op, op.aggregate, _sums_of(op, worker))
         store_release(op.post[LINE * worker + PUBLISHED :].address, number + 1)
@@ -93,11 +92,11 @@ def prefix_aggregate(op: PrefixAggregateBlock) -> int:
     for other in range(workers):
         if other != worker and not _has_reached(op, other, PUBLISHED, number + 1):
             return WAITING
-    status = _process_round(op, worker, workers)
+    status = _process_superstep(op, worker, workers)
     op.has_published = 0
-    op.round = number + 1
-    store_release(op.post[LINE * worker + DONE :].address, number + 1)
-    return FAILED if status != 0 else 0
+    op.superstep = number + 1
+    store_release(op.post[LINE * worker + RECEIVED :].address, number + 1)
+    return status
 
 
 @inline
@@ -108,8 +107,8 @@ def _has_reached(op: PrefixAggregateBlock, other: int, counter: int, number: int
 
 @inline
 def _sums_of(op: PrefixAggregateBlock, worker: int) -> SliceSums:
-    """Return the sums of a worker in this round."""
-    return SliceSums(op.mails[SLOTS * worker + op.round % SLOTS].address)
+    """Return the sums of a worker in this superstep."""
+    return SliceSums(op.mails[SLOTS * worker + op.superstep % SLOTS].address)
 
 
 @kernel
@@ -165,8 +164,8 @@ def _begin_group(group: Array, key_id: int, words: int) -> None:
 
 
 @kernel
-def _process_round(op: PrefixAggregateBlock, worker: int, workers: int) -> int:
-    """Process the slices of the round in order; return the status of the aggregate."""
+def _process_superstep(op: PrefixAggregateBlock, worker: int, workers: int) -> int:
+    """Process the slices of the superstep in order; return the status of the aggregate."""
     of, own, frontier = op.aggregate, _sums_of(op, worker), op.frontier
     first_with_rows, until, status = -1, NEVER, 0
     for other in range(workers):

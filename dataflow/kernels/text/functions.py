@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array8, Cell, Operator, Vector, Vector32, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.kernels.text.bytes import big_endian, equal_bytes, first_bytes, hash_bytes, search
 from deltamark.dataflow.types import NULL
-
-TOO_LONG = 2
-"""Status: a substring has more bytes than fit."""
 
 
 class InputTextsBlock(Operator):
@@ -109,7 +107,7 @@ def _matches(start: int, length: int, pieces: Array, count: int) -> bool:
 
 @kernel
 def substring(op: SubstringBlock) -> int:
-    """Pack characters of texts."""
+    """Pack characters of texts; return FAILED if they have more bytes than fit."""
     starts, lengths, result, before, count = op.start, op.length, op.result, op.first - 1, op.count
     for at in range(op.size):
         place = starts[at]
@@ -117,9 +115,9 @@ def substring(op: SubstringBlock) -> int:
         first = _skip(place, end, before)
         size = _skip(first, end, count) - first
         if size > 7:
-            return TOO_LONG
+            return FAILED
         result[at] = big_endian(first_bytes(first, size)) << 3 | size
-    return 0
+    return DONE
 
 
 @kernel

@@ -10,6 +10,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Array8, Block, Cell, O
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
 from deltamark.dataflow.kernels.hashing.hash_set import move_entries
+from deltamark.dataflow.kernels.status import NEEDS_ROOM
 from deltamark.dataflow.kernels.text.bytes import equal_bytes, first_bytes, hash_bytes
 from deltamark.dataflow.kernels.text.functions import TextFunctionBlock
 from deltamark.dataflow.types import NULL
@@ -19,9 +20,6 @@ FREE_NUMBER = -1
 
 SIZES, EXACT_WORDS = 128, 64
 """Lists of holes: one for each number of words up to EXACT_WORDS, and one for each larger power of two."""
-
-NEEDS_ROOM = 1
-"""Status: the table must grow first, and nothing was done."""
 
 TABLE_AHEAD, TEXT_AHEAD = 16, 8
 """The number of rows by which entries of the table, and addresses of texts, are prefetched ahead. Not measured."""
@@ -66,8 +64,8 @@ class NumberTextsBlock(TextFunctionBlock):
 
 
 @kernel
-def number(op: NumberTextsBlock) -> int:
-    """Find the numbers of texts."""
+def number_texts(op: NumberTextsBlock) -> int:
+    """Find the numbers of texts, unless the table must grow first."""
     size, starts, lengths, result, pool = op.size, op.start, op.length, op.result, op.pool
     if 2 * (pool.used + size) > pool.mask + 1:
         return NEEDS_ROOM

@@ -126,7 +126,7 @@ def reverse_order(stream: Stream, cell: int, minuend: int | None) -> int:
     if minuend is None:
         return cell
     result = stream.program.vector()
-    stream.program.add(Opcode.NEGATION, BinaryBlock, size=stream.size, a=cell, constant=minuend, result=result)
+    stream.program.add(Opcode.SUBTRACT_FROM, BinaryBlock, size=stream.size, a=cell, constant=minuend, result=result)
     return result
 
 
@@ -159,9 +159,10 @@ def grouped_rows(
     size, time, diff, *out = (program.cell(), *(program.vector() for _ in range(2 + len(columns))))
     reserve, address = program.memory.reserve, program.address
     block = program.add(
-        Opcode.WATCH, block_class, operator=operator, keys=keys.block, groups=reserve(keys.capacity * GROUP_WORDS),
-        frontier=program.frontier, touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=address(time),
-        out_diff=address(diff), out=program.table(list(map(address, out))), **fields,
+        Opcode.UPDATE_GROUPS, block_class, operator=operator, keys=keys.block,
+        groups=reserve(keys.capacity * GROUP_WORDS), frontier=program.frontier, touched=reserve(UNBOUNDED_WORDS),
+        out_size=size, out_time=address(time), out_diff=address(diff), out=program.table(list(map(address, out))),
+        **fields,
     )  # fmt: skip
     program.add_state(GroupedState(GroupedRowsBlock(block), inputs))
     for each, table in zip(inputs, tables, strict=True):

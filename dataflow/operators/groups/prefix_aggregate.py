@@ -16,7 +16,7 @@ def prefix_aggregate(program: Program, code: int, kind: type[AggregateBlock], **
     block = program.block(kind, opcode=code, **fields | {"frontier": until})
     mails = [memory.share(UNBOUNDED_WORDS) for _ in range(exchange.SLOTS * workers)]
     program.add(
-        Opcode.SCAN, PrefixAggregateBlock, aggregate=block, worker=program.worker, workers=workers,
+        Opcode.PREFIX_AGGREGATE, PrefixAggregateBlock, aggregate=block, worker=program.worker, workers=workers,
         frontier=program.frontier, until=until, post=memory.share(exchange.LINE * workers), mails=program.table(mails),
         places=memory.reserve(UNBOUNDED_WORDS), spins=program.spins,
     )  # fmt: skip

@@ -83,10 +83,11 @@ def index(stream: Stream, of: Indexed, value: Type, rows: int) -> Index:
         raise DeltamarkError("a range that is too wide for an index", actual, "declare narrower bounds")
     width = 4 if value.high - value.low < MAX_NARROW_RANGE else 8
     block = program.add(
-        Opcode.INDEX, kernel.IndexBlock, width=width, heads=reserve(2 * keys.capacity), pool=reserve(UNBOUNDED_WORDS),
-        weights=reserve(2 * UNBOUNDED_WORDS), free=program.words(SIZE_CLASSES), size=stream.size, time=stream.time,
-        diff=stream.diff, key=key.cell, value=stream.column(of.value), keys=keys.block, frontier=program.frontier,
-        low=value.low, **{name: reserve(UNBOUNDED_WORDS) for name in SCRATCH},
+        Opcode.INSERT_INDEX, kernel.IndexBlock, width=width, heads=reserve(2 * keys.capacity),
+        pool=reserve(UNBOUNDED_WORDS), weights=reserve(2 * UNBOUNDED_WORDS), free=program.words(SIZE_CLASSES),
+        size=stream.size, time=stream.time, diff=stream.diff, key=key.cell, value=stream.column(of.value),
+        keys=keys.block, frontier=program.frontier, low=value.low,
+        **{name: reserve(UNBOUNDED_WORDS) for name in SCRATCH},
     )  # fmt: skip
     appended = Index(block, of, key, value)
     program.add_state(appended)

@@ -10,20 +10,22 @@ from typing import Literal
 class Distribution:
     """How the rows of a stream are distributed over the workers.
 
-    sliced    each worker has a slice of each round, and its times follow those of the worker before
+    sliced    each worker has a slice of each superstep, and its times follow those of the worker before
     anywhere  equal rows may be at different workers
-    scanned   ordered over the workers as `sliced`, but divided at times that are peculiar to the aggregate `by`
-    owned     at the worker that owns the values of the columns `by`; with `low`, those of the one column in `by` from
-              `low` up are owned in blocks
+    scanned   ordered over the workers as `sliced`, but divided at times that are peculiar to one aggregate, with the
+              digest `aggregate`
+    owned     at the worker that owns the values of the columns `by`; with `low`, `by` is one column, and a worker owns
+              ranges of its values from `low` up
     first     at the first worker
     """
 
     kind: Literal["sliced", "anywhere", "scanned", "owned", "first"]
     by: tuple[str, ...] = ()
     low: int | None = None
+    aggregate: str = ""
 
     @property
-    def settled(self) -> bool:
+    def equal_rows_meet(self) -> bool:
         """Whether equal rows are at one worker."""
         return self.kind in ("owned", "first")
 

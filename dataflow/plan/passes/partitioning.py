@@ -74,7 +74,7 @@ def partition(pruned: Pruned, workers: int) -> Partitioned:
             inputs = [operators[each].distribution for each in node.inputs]
             operators[node] = distribute(node, inputs, pruned.columns)
     answers = {
-        name: None if is_consolidated(plan) else settle(plan, operators[plan].distribution, pruned.columns)
+        name: None if is_consolidated(plan) else exchange_to_owner(plan, operators[plan].distribution, pruned.columns)
         for name, plan in pruned.plans.items()
     }
     return Partitioned(operators, answers)
@@ -116,9 +116,9 @@ def distribute(node: Node, inputs: Sequence[Distribution], columns: Columns) -> 
             assert_never(node)
 
 
-def settle(node: Node, distribution: Distribution, columns: Columns) -> Exchange | None:
-    """Return the exchange that brings equal rows of a node to one worker, if they are not."""
-    if distribution.settled:
+def exchange_to_owner(node: Node, distribution: Distribution, columns: Columns) -> Exchange | None:
+    """Return the exchange that brings equal rows of a node to their owner, if they are at several workers."""
+    if distribution.equal_rows_meet:
         return None
     names = tuple(columns[node])
     return _to_owner(names, [node.schema[name] for name in names])
@@ -127,12 +127,12 @@ def settle(node: Node, distribution: Distribution, columns: Columns) -> Exchange
 def _to_owner(names: Sequence[str], types: Sequence[Type]) -> Exchange:
     if not names:
         return Exchange("first")
-    low = types[0].low if len(types) == 1 and _in_blocks(types[0]) else None
+    low = types[0].low if len(types) == 1 and _in_ranges(types[0]) else None
     return Exchange("owner", tuple(names), low)
 
 
-def _in_blocks(type_: Type) -> bool:
-    """Return whether keys of a type are owned in blocks; texts are hashed, as their numbers differ between workers."""
+def _in_ranges(type_: Type) -> bool:
+    """Return whether keys of a type are owned in ranges; texts are hashed, as their numbers differ between workers."""
     return type_.kind != "text" and not type_.nullable and MIN_RANGE <= type_.high - type_.low < MAX_KEYS
 
 
@@ -148,7 +148,7 @@ def _aggregate(node: Aggregate, distribution: Distribution) -> OperatorDistribut
     """Replicate an aggregate with few groups over rows in order: its workers exchange sums instead of rows."""
     groups = key_count(node.schema[name] for name in node.keys)
     if distribution.in_order and groups <= MAX_REPLICATED_GROUPS:
-        return OperatorDistribution((None,), Distribution("scanned", (node.digest.hex(),)))
+        return OperatorDistribution((None,), Distribution("scanned", aggregate=node.digest.hex()))
     return _by_group(node, distribution)
 
 
@@ -159,7 +159,7 @@ def _by_group(node: Aggregate | Extreme, distribution: Distribution) -> Operator
 def _two_phases(node: TopK | Extreme, distribution: Distribution, columns: Columns) -> OperatorDistribution:
     if distribution == FIRST:
         return OperatorDistribution((None,), FIRST)
-    return OperatorDistribution((settle(node.rows, distribution, columns),), FIRST, Exchange("first"))
+    return OperatorDistribution((exchange_to_owner(node.rows, distribution, columns),), FIRST, Exchange("first"))
 
 
 def _renamed(distribution: Distribution, node: Project) -> Distribution:
@@ -173,7 +173,7 @@ def _renamed(distribution: Distribution, node: Project) -> Distribution:
 
 
 def _concat(node: Concat, inputs: Sequence[Distribution], names: set[str]) -> OperatorDistribution:
-    """Move the parts to the rows of one of them, if these are settled by columns that all parts have.
+    """Move the parts to the rows of one of them, if these are owned by columns that all parts have.
 
     The last such part is chosen: in an antijoin it is the result of a join, whose rows have been moved already.
     """
@@ -194,11 +194,11 @@ def _accepts(distribution: Distribution, names: set[str], node: Node) -> bool:
 
 
 def _fits(distribution: Distribution, types: Sequence[Type]) -> bool:
-    """Return whether keys of some types have the owners of a distribution, if that is in blocks."""
+    """Return whether keys of some types have the owners of a distribution, if that is in ranges."""
     if distribution.low is None:
         return True
     (type_,) = types
-    return _in_blocks(type_) and type_.low >= distribution.low and type_.high - distribution.low < MAX_KEYS
+    return _in_ranges(type_) and type_.low >= distribution.low and type_.high - distribution.low < MAX_KEYS
 
 
 def _join(node: Join | MovingThreshold, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
@@ -243,6 +243,6 @@ def _cross(node: Join | MovingThreshold, inputs: Sequence[Distribution], columns
     """Send the smaller side, which often is one row, to all workers. Limits are always sent."""
     small = 0 if isinstance(node, Join) and node.left.schema.rows < node.right.schema.rows else 1
     large = 1 - small
-    moved = settle(node.inputs[large], inputs[large], columns)
+    moved = exchange_to_owner(node.inputs[large], inputs[large], columns)
     exchanges = (moved, Exchange("all")) if small else (Exchange("all"), moved)
     return OperatorDistribution(exchanges, inputs[large] if moved is None else moved.applied())

@@ -62,21 +62,21 @@ class ArrangementKey:
 class ArrangementDemand:
     """The arrangement that one side of a join needs.
 
-    above: the node to arrange if the side's filters are applied before; below: if they are left to the join;
+    filtered: the node to arrange if the side's filters are applied before; unfiltered: if they are left to the join;
     probes: the estimated rows of the other side.
     """
 
     names: tuple[str, ...]
     types: tuple[Type, ...]
     columns: tuple[str, ...]
-    above: JoinInput
-    below: JoinInput
+    filtered: JoinInput
+    unfiltered: JoinInput
     probes: float
 
     @property
     def wasted_probes(self) -> float:
         """The estimated rows that the join would read in vain if its filter were residual."""
-        return 0 if self.below.condition is None else self.probes * (1 - selectivity(self.below.condition))
+        return 0 if self.unfiltered.condition is None else self.probes * (1 - selectivity(self.unfiltered.condition))
 
 
 @dataclass(frozen=True)
@@ -151,25 +151,26 @@ class _JoinReader(Generic[Existing]):
     filters: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = field(default_factory=lambda: defaultdict(dict))
 
     def __call__(self, join: Join, side: int, columns: Sequence[str]) -> Requirement | None:
-        of, names = join.inputs[side], join.keys[side]
+        node, names = join.inputs[side], join.keys[side]
         alone = self.workers == 1
-        above = look_through(of, names, columns, (Project,) if alone else ())
-        below = look_through(of, names, columns, (Project, Filter) if alone and join not in self.looping else ())
-        for each in (above, below):
-            key = ArrangementKey(each.node, None, each.names(names), join.key_types)
-            existing = self.find(key, each.of(columns), each.condition)
+        filtered = look_through(node, names, columns, (Project,) if alone else ())
+        unfiltered = look_through(node, names, columns, (Project, Filter) if alone and join not in self.looping else ())
+        for candidate in (filtered, unfiltered):
+            key = ArrangementKey(candidate.node, None, candidate.names(names), join.key_types)
+            existing = self.find(key, candidate.of(columns), candidate.condition)
             if existing is not None:
-                self.inputs[join, side], self.existing[join, side] = each, existing
+                self.inputs[join, side], self.existing[join, side] = candidate, existing
                 return None
-        chosen = self.inputs[join, side] = below if (join, side) in self.residual else above
+        selected = self.inputs[join, side] = unfiltered if (join, side) in self.residual else filtered
         probes = expected_rows(join.inputs[1 - side])
-        self.demands[join, side] = ArrangementDemand(names, join.key_types, tuple(columns), above, below, probes)
-        at = chosen.node, chosen.names(names)
-        self.stored[at].update(dict.fromkeys(chosen.of(columns)))
-        if chosen.condition is None:
-            return of, [*names, *columns]
-        self.filters[at][chosen.condition] = None
-        return chosen.node, chosen.columns
+        demand = ArrangementDemand(names, join.key_types, tuple(columns), filtered, unfiltered, probes)
+        self.demands[join, side] = demand
+        arrangement_key = selected.node, selected.names(names)
+        self.stored[arrangement_key].update(dict.fromkeys(selected.of(columns)))
+        if selected.condition is None:
+            return node, [*names, *columns]
+        self.filters[arrangement_key][selected.condition] = None
+        return selected.node, selected.columns
 
 
 def _index_types(nodes: Iterable[Node]) -> dict[tuple[Node, tuple[str, ...], str], tuple[Type, ...]]:
@@ -187,14 +188,14 @@ def choose(demands: Mapping[JoinSide, ArrangementDemand]) -> tuple[dict[JoinSide
     """Choose the sides of joins that apply their filter as they read; return also the alternatives."""
     groups: dict[object, list[JoinSide]] = defaultdict(list)
     for side, each in demands.items():
-        groups[each.below.node, each.below.names(each.names), each.types].append(side)
+        groups[each.unfiltered.node, each.unfiltered.names(each.names), each.types].append(side)
     residual: dict[JoinSide, Term] = {}
     choices = []
     for sides in groups.values():
         choice = _choice([demands[side] for side in sides])
         if choice is not None:
             choices.append(choice)
-            conditions = {side: demands[side].below.condition for side in sides}
+            conditions = {side: demands[side].unfiltered.condition for side in sides}
             residual |= {side: each for side, each in conditions.items() if each is not None and each in choice.filters}
     return residual, choices
 
@@ -212,7 +213,7 @@ def _choice(demands: Sequence[ArrangementDemand]) -> Choice | None:
             break
         chosen = fewer
     chosen = chosen if costs.total(chosen) + MIN_SAVED_BYTES <= costs.total([]) else []
-    of, weighed = demands[0].below, chosen or every
+    of, weighed = demands[0].unfiltered, chosen or every
     names = of.names(demands[0].names)
     return Choice(
         of.node, names, costs.apart, costs.size([]), costs.size(weighed), costs.wasted_probes(weighed), chosen
@@ -231,9 +232,9 @@ class _Costs:
     def of(cls, demands: Sequence[ArrangementDemand]) -> _Costs:
         filtered: dict[Term, list[ArrangementDemand]] = defaultdict(list)
         for each in demands:
-            if each.below.condition is not None:
-                filtered[each.below.condition].append(each)
-        unfiltered = [each for each in demands if each.below.condition is None]
+            if each.unfiltered.condition is not None:
+                filtered[each.unfiltered.condition].append(each)
+        unfiltered = [each for each in demands if each.unfiltered.condition is None]
         return cls(unfiltered, filtered, {condition: _size(each, condition) for condition, each in filtered.items()})
 
     @property
@@ -256,9 +257,9 @@ class _Costs:
 
 def _size(demands: Sequence[ArrangementDemand], condition: Term | None, bitmap: int = 0) -> int:
     """Estimate the bytes of an arrangement of the rows that satisfy a condition, with some bytes of bitmap per row."""
-    node, types = demands[0].below.node, demands[0].types
+    node, types = demands[0].unfiltered.node, demands[0].types
     rows = expected_rows(node) * (1.0 if condition is None else selectivity(condition))
-    terms = {term for each in demands for term in each.below.of(each.columns)}
+    terms = {term for each in demands for term in each.unfiltered.of(each.columns)}
     keys = key_count(types)
     if is_direct(keys - 1, base_rows(node)):
         heads = min(DIRECT_HEAD_BYTES * keys, PAGE_BYTES * rows)

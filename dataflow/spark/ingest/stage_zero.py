@@ -11,7 +11,7 @@ from deltamark.dataflow.batch import Batch, Column, trusted
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.spark.ingest.input_source import InputColumns
-from deltamark.dataflow.spark.ingest.wire import address
+from deltamark.dataflow.spark.ingest.wire import messages_for
 from deltamark.dataflow.spark.messages import Message, StageSpec
 from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
 
@@ -39,7 +39,7 @@ class StageZero:
         for output in self._outputs:
             computed = changes[output.edge.name]
             if len(computed.time):
-                yield from address(output.edge, _with_texts(output, computed, batches), shards=self._shards)
+                yield from messages_for(output.edge, _with_texts(output, computed, batches), shards=self._shards)
 
     def close(self) -> None:
         self._worker.close()

@@ -29,7 +29,7 @@ NARROW_TYPES = tuple((np.dtype(f"i{width}"), 1 << (8 * width - 1)) for width in 
 """The integer types below 64 bits, narrowest first, with the smallest number that is too large for them."""
 
 
-def address(edge: Edge, changes: Batch, *, shards: int, sender: int = 0) -> Iterator[Message]:
+def messages_for(edge: Edge, changes: Batch, *, shards: int, sender: int = 0) -> Iterator[Message]:
     """Yield the messages that carry non-empty changes from the sender to the shards at the end of an edge."""
     if edge.to == "owner":
         for shard, part in _by_owner(edge, changes, shards):

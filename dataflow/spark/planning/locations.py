@@ -33,7 +33,7 @@ BY_ROW = Exchange("owner")
 
 def may_cancel(node: Node, at: Location) -> bool:
     """Return whether a row may have a negative weight at one shard, because its other copies are at other shards."""
-    return not at.distribution.settled and subtracts(node)
+    return not at.distribution.equal_rows_meet and subtracts(node)
 
 
 def is_chain(node: Node) -> bool:

@@ -1,8 +1,8 @@
 """Partitioning over shards: the preferred keys of each node, and the distribution of its rows.
 
 The preferred keys are those by which the operators above a node need its rows. The distribution is that over workers
-(`plan/partitioning.py`) with three differences: shards never own keys in blocks, distinct rows may be partitioned by
-their preferred keys, and an input that only the first shard reads is sent to it alone.
+(`plan/passes/partitioning.py`) with three differences: shards never own ranges of keys, distinct rows may be
+partitioned by their preferred keys, and an input that only the first shard reads is sent to it alone.
 """
 
 from __future__ import annotations

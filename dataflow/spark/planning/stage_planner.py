@@ -97,7 +97,7 @@ class _StagePlanner:
         """Bring equal rows of the answer together; return their location."""
         root = self._root
         at = self._not_replicated(root)
-        if at.kind == "placed" and at.distribution.settled:
+        if at.kind == "placed" and at.distribution.equal_rows_meet:
             return at
         at, exchange = self._plan_move(root, at, Exchange("owner", tuple(self._columns[root])))
         return Location("placed", at.stage + 1, ANYWHERE, self._in_stage(root, at, exchange, at.stage + 1))

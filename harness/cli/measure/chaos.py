@@ -7,7 +7,8 @@ Exit code 1 means that a law does not hold.
 
 After data, every file must be byte for byte that of an undisturbed run. After bench, each planned cell must have one
 verified record. After compare, the next run must have a verdict, and no work tree or lock may hinder it. On spark, the
-change stream must be the golden one. No process, temporary file or shared memory may be left by any of them.
+change stream must be the golden one. No process or temporary file may be left by any of them, and no shared memory by
+data, bench and compare.
 
 Example: make chaos KINDS=data,bench TIMES=5
 """

@@ -32,7 +32,7 @@ def latency(lookup: Lookup) -> Section | None:
 
 
 def _has_size(record: QueryRecord, size: int) -> bool:
-    return record.workload == "insert" and record.batch_rows == size and 1 in (record.logical, record.physical)
+    return record.workload == "insert" and record.batch_rounds == size and 1 in (record.logical, record.physical)
 
 
 def _list(lookup: Lookup, scale: Log, size: int, records: list[QueryRecord]) -> Markup:

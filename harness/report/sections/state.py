@@ -52,7 +52,7 @@ def _query_records(lookup: Lookup, query: str) -> list[QueryRecord]:
     for record in chart_records(lookup):
         if record.query == query and record.state_bytes:
             groups[runner(record), record.workload].append(record)
-    preference = lambda record: (record.batch_rows == PREFERRED_ROUNDS, record.physical)  # noqa: E731
+    preference = lambda record: (record.batch_rounds == PREFERRED_ROUNDS, record.physical)  # noqa: E731
     records = [max(group, key=preference) for group in groups.values()]
     records.sort(key=lambda record: (record.workload != "insert", record.workload))
     return in_order(lookup, records)

@@ -26,7 +26,7 @@ def throughput(lookup: Lookup) -> Section | None:
     if not everything:
         return None
     axes = Axes(
-        Log.over(float(record.batch_rows) for record in everything), Log.over(record.rate for record in everything),
+        Log.over(float(record.batch_rounds) for record in everything), Log.over(record.rate for record in everything),
         short, short, "tuples per second by rounds per batch",
     )  # fmt: skip
     charts = [_panel(lookup, query, axes, lines) for query, lines in panel_lines.items() if lines]
@@ -42,7 +42,7 @@ def throughput(lookup: Lookup) -> Section | None:
 def _lines(lookup: Lookup, query: str) -> dict[LineName, list[QueryRecord]]:
     """Return the records of each line of a query, ordered by batch size."""
     lines = defaultdict(list)
-    for record in sorted(chart_records(lookup), key=lambda record: record.batch_rows):
+    for record in sorted(chart_records(lookup), key=lambda record: record.batch_rounds):
         kind = _kind(record)
         if kind and record.query == query:
             lines[runner(record), record.workload, kind].append(record)
@@ -67,7 +67,7 @@ def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[Qu
 
 
 def _points(records: Iterable[QueryRecord]) -> Iterable[DataPoint]:
-    return (DataPoint(record.batch_rows, record.rate, tooltip(record)) for record in records)
+    return (DataPoint(record.batch_rounds, record.rate, tooltip(record)) for record in records)
 
 
 def _legend_entry(lookup: Lookup, name: LineName, record: QueryRecord) -> LegendEntry:

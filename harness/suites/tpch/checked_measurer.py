@@ -17,7 +17,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import workload
 from deltamark.harness.engines.registry import DEFAULT, capabilities
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import AskReply, CellReply, CellRequest
+from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply
 from deltamark.harness.measure.windows import checkpoints
 from deltamark.harness.results.record import QueryRecord, Record
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
@@ -32,7 +32,7 @@ ORACLE_TIMEOUT_S = 600.0
 class MeasurementService(Protocol):
     """The client of the measurement server: harness/measure/client.py."""
 
-    def ask(self, cell: Cell, rounds: list[int], limit: float) -> AskReply: ...
+    def oracle_answers(self, cell: Cell, rounds: list[int], limit: float) -> OracleReply: ...
 
     def cell(self, request: CellRequest[Cell], beside: CellRequest[Cell] | None = None) -> CellReply: ...
 
@@ -54,14 +54,16 @@ class CheckedMeasurer:
     """Whether the machine has the cores and the memory to check two cells at once."""
     _checked: dict[DigestGroup, QueryRecord] = field(default_factory=dict)
     """The first record of each group whose answers were compared with DuckDB's."""
-    _oracle_replies: dict[tuple[str, str], AskReply] = field(default_factory=dict)
+    _oracle_replies: dict[tuple[str, str], OracleReply] = field(default_factory=dict)
     _prepared: dict[SampledCell, PreparedCell | QueryRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in {cell.cell.workload for cell in self._cells(self.plan.remaining)}:
             workload(self.dataset, name)  # reject unknown workloads before anything is measured
+        planned = {cell.cell.query for cell in self._cells(self.plan.cells)}
         for record in self.plan.done.values():
-            self._remember(record)
+            if isinstance(record, QueryRecord) and record.query in planned:  # the file of another may be gone
+                self._remember(record)
 
     def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> Record:
         assert isinstance(cell, SampledCell)
@@ -100,14 +102,14 @@ class CheckedMeasurer:
         effort = self.plan.effort
         return PreparedCell(record, CellRequest(cell.cell, cell.sample, effort.runs, effort.limit, tuple(compared)))
 
-    def _oracle_reply(self, cell: Cell) -> AskReply:
+    def _oracle_reply(self, cell: Cell) -> OracleReply:
         """Request DuckDB's answers to a query at all rounds at which any cell of the plan is compared."""
         name = (cell.query, cell.workload)
         if name not in self._oracle_replies or self._oracle_replies[name].status != "ok":
             cells = [each for each in self._cells(self.plan.cells) if (each.cell.query, each.cell.workload) == name]
             rounds = sorted({number for each in cells for number in self._checkpoints(each)})
             single = cell.but(engine=DEFAULT, workers=1)
-            self._oracle_replies[name] = self.service.ask(single, rounds, ORACLE_TIMEOUT_S)
+            self._oracle_replies[name] = self.service.oracle_answers(single, rounds, ORACLE_TIMEOUT_S)
         return self._oracle_replies[name]
 
     def _checkpoints(self, cell: SampledCell) -> list[int]:

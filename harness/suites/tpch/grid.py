@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from deltamark.datagen.workload import known_workload
 from deltamark.errors import unknown
-from deltamark.harness.engines.registry import COMPARED, capabilities
+from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.measure.batch_sizes import (
     COARSE,
     CROSSOVER,
@@ -62,7 +62,7 @@ class GridSettings:
     physical: tuple[int, ...] = ()
     product: tuple[int, ...] = ()
     workers: tuple[int, ...] = ()
-    engines: tuple[str, ...] = COMPARED
+    engines: tuple[str, ...] = DEFAULT_SWEEP
     workload: tuple[str, ...] = ()
     sample: int | None = None
     master: str = ""

@@ -9,12 +9,11 @@ import pytest
 from support.engines.kernel_blocks import Blocks, Updates, random_slices
 
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.groups import aggregate as aggregate_kernel
-from deltamark.dataflow.kernels.groups import threshold as threshold_kernel
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, aggregate, group_words
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock, threshold
 from deltamark.dataflow.kernels.parallel import exchange
-from deltamark.dataflow.kernels.parallel.prefix_aggregate import WAITING, PrefixAggregateBlock, prefix_aggregate
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock, prefix_aggregate
+from deltamark.dataflow.kernels.status import FAILED, WAITING
 
 KEYS = 8
 WIDE = 2**62
@@ -114,7 +113,7 @@ def test_a_negative_group_fails(rows):
     updates = Updates(blocks, 2)
     op = new_aggregate(blocks, updates, blocks.keys(hashed=False))
     updates.set(rows, 4)
-    assert aggregate(op) == aggregate_kernel.FAILED
+    assert aggregate(op) == FAILED
     assert (op.error_group, op.open_time) == (5, 3)
 
 
@@ -141,7 +140,7 @@ def test_a_threshold_emits_the_crossings_of_its_minimum(minimum, hashed):
             sum(diff for _, diff, key, _ in rows if key == each) == 0 for each in {row[2] for row in rows}
         )
         updates.set([(50, -1, KEYS)], 51)
-        assert threshold(op) == threshold_kernel.FAILED
+        assert threshold(op) == FAILED
 
 
 @pytest.mark.parametrize("times", [1, 6, 200])

@@ -14,7 +14,6 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import grouped_rows
 from deltamark.dataflow.kernels.groups.group_changes import (
     EXTREME,
-    FAILED,
     MOVING_THRESHOLD,
     NEEDS_ROOM,
     NULL_ROW,
@@ -26,6 +25,7 @@ from deltamark.dataflow.kernels.groups.moving_threshold import MovingThresholdBl
 from deltamark.dataflow.kernels.groups.null_row import NullRowBlock
 from deltamark.dataflow.kernels.groups.top import TopBlock
 from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
+from deltamark.dataflow.kernels.status import FAILED
 from deltamark.dataflow.types import NULL
 
 KEYS, PLACES = 5, 7

@@ -25,10 +25,11 @@ from support.engines.loop_blocks import (
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert
 from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.loops.iterate import FORWARD, IterateBlock, LoopSourceBlock, enter, iterate
+from deltamark.dataflow.kernels.loops.iterate import IterateBlock, LoopSourceBlock, enter, iterate
 from deltamark.dataflow.kernels.loops.join import LoopJoinBlock, loop_join
 from deltamark.dataflow.kernels.loops.reduce import buffer_updates
 from deltamark.dataflow.kernels.loops.trace import TraceRow
+from deltamark.dataflow.kernels.status import FORWARD
 
 
 def arrangement_of(blocks, rows, *, hashed):

@@ -13,6 +13,7 @@ from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.loops import reduce_state, running_sums
 from deltamark.dataflow.kernels.loops.reduce import buffer_updates, evaluate_keys
 from deltamark.dataflow.kernels.loops.running_sums import NEW, OLD
+from deltamark.dataflow.kernels.status import FAILED
 
 
 def expected_changes(rows, min_weight):
@@ -81,7 +82,7 @@ def test_a_reduction_names_the_value_of_negative_weight():
         reduction.run_epoch([[(0, 1, 4, 2)]], 8)
         reduction.rows.set([(0, -2, 4, 2), (1, 1, 4, 1)])
         assert buffer_updates(reduction.block) == 0
-        assert evaluate_keys(reduction.block, 8) == reduce_state.FAILED
+        assert evaluate_keys(reduction.block, 8) == FAILED
         block = reduction.block
         found = block.error, hash_map.key_of(block.trace.keys, block.error_key), block.error_value
         assert found == (reduce_state.NEGATIVE_WEIGHT, 4, 2)

@@ -19,6 +19,7 @@ from deltamark.dataflow.kernels.motifs import extend as extend_kernel
 from deltamark.dataflow.kernels.motifs import extension, index, index_settle
 from deltamark.dataflow.kernels.motifs.extender import DeltaExtender
 from deltamark.dataflow.kernels.ordered import intersection, radix_sort, sorted_lists
+from deltamark.dataflow.kernels.status import FAILED
 
 few = settings(max_examples=40)
 ROOM = 1 << 12
@@ -188,7 +189,7 @@ def test_a_row_may_be_negative_until_its_time_ends():
     assert tested.settled() == {(1, 7): 1}
     tested.insert([(5, 1, 7, -2), (5, 2, 7, 1)])
     assert tested.settle(5) == 0
-    assert tested.settle(6) == index_settle.FAILED
+    assert tested.settle(6) == FAILED
     block = tested.block
     assert (block.error, block.error_key, block.error_number + VALUES[0], block.error_time) == (
         index_settle.NEGATIVE, 1, 7, 5,
@@ -198,7 +199,7 @@ def test_a_row_may_be_negative_until_its_time_ends():
 def test_a_multiplicity_of_more_than_64_bits_is_an_error():
     tested = TestIndex(8)
     tested.insert([(0, 1, 7, 2**62), (1, 1, 7, 2**62)])
-    assert tested.settle(2) == index_settle.FAILED
+    assert tested.settle(2) == FAILED
     assert tested.block.error == index_settle.OVERFLOW
 
 

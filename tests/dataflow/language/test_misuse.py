@@ -71,7 +71,7 @@ MISUSE = {
     "members-in-one-text": (lambda: texts.where(col.short.is_in("13")), "not a list of values: '13'"),
     "branches": (
         lambda: others.select(x=when(col.key == 1, col.day).otherwise(0)),
-        "the branches differ: date and int in when(",
+        "the branches of when(...) have different types: date and int in when(",
     ),
     "missing-branch-of-another-scale": (
         lambda: items.left_join(others, on="key").select(x=when(col.key == 1, col.amount).otherwise(Decimal("0.5"))),
@@ -83,7 +83,7 @@ MISUSE = {
     ),
     "coalesce-to-another-type": (
         lambda: items.left_join(others, on="key").select(x=col.day.coalesce(0)),
-        "no value for the missing ones: 0 for day (date?)",
+        "the default of coalesce has another type: 0 (int) for day (date?)",
     ),
     "column-given-twice": (lambda: items.select("key", key=col.value), "a column given twice: key; give each a name"),
     "column-named-twice": (lambda: items.select("key", "key"), "a column given twice: key; give each a name"),
@@ -96,7 +96,7 @@ MISUSE = {
     ),
     "join-of-different-types": (
         lambda: items.join(others, on={"value": "day"}),
-        "keys of different types: value: int and date; convert one",
+        "keys of different types: value: int and date; declare both with the same type",
     ),
     "join-of-different-scales": (
         lambda: items.join(others, on={"price": "amount"}),

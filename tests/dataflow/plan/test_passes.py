@@ -81,9 +81,9 @@ def test_an_operator_with_state_has_equal_rows_at_one_worker(case, workers):
         ]
         match node:
             case Threshold() | Consolidate() | NullRow() | TopK():
-                assert all(place.settled for place in after)
+                assert all(place.equal_rows_meet for place in after)
             case Aggregate():
-                assert after[0].settled or each.distribution.kind == "scanned"
+                assert after[0].equal_rows_meet or each.distribution.kind == "scanned"
             case Join() | MovingThreshold() if node.keys[0]:
                 assert {place.kind for place in after} <= {"owned", "first"}
                 assert len({place.kind for place in after}) == 1

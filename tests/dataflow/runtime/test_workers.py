@@ -170,6 +170,19 @@ def push_forever(engine, batches):
         batches = {name: Batch(each.time + 1000, -each.diff, each.columns) for name, each in batches.items()}
 
 
+@pytest.mark.parametrize(
+    ("sent", "remedy"), [(signal.SIGKILL, "find the cause"), (signal.SIGTRAP, "this is a fault in deltamark")]
+)
+def test_the_error_for_a_dead_worker_names_its_signal(sent, remedy):
+    collection, batches = long_feed()
+    before = set(children())
+    with closing(Dataflow(collection, workers=2)) as engine:
+        (pid,) = set(children()) - before
+        os.kill(pid, sent)
+        with pytest.raises(DeltamarkError, match=rf"process {pid} ended by {sent.name}; {remedy}"):
+            push_forever(engine, batches)
+
+
 @pytest.mark.parametrize("seconds", [0, 0.01, 0.1])
 @pytest.mark.parametrize("victim", [1, 2])
 def test_a_killed_worker_ends_all_workers(victim, seconds):

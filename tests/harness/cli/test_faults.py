@@ -87,7 +87,7 @@ def test_a_lost_file_is_an_error(copy):
             "data of another version, not 2: .*: 1; move .*copy away and make",
         ),
         ('"schema_version": 2', '"schema_version": 2,,', "unreadable manifest"),
-        ('"lineitem": {', '"lineitems": {', "the manifest is not the one that was written: .*: its digest is"),
+        ('"lineitem": {', '"lineitems": {', "the manifest was edited: .*: its digest is"),
         (r"(?s).*", "[]", r"unreadable manifest: .*: the whole is \[\], not an object"),
     ],
 )

@@ -19,7 +19,7 @@ from deltamark.harness.compare.rule import QUANTITIES
 from deltamark.harness.compare.side import SideError, opener
 from deltamark.harness.compare.trees import Tree
 from deltamark.harness.measure.cell import MotifCell
-from deltamark.harness.measure.messages import AskReply, Request, SampleReply
+from deltamark.harness.measure.messages import OracleReply, Request, SampleReply
 from deltamark.harness.suites.graphs.graph_data import oriented, stored
 
 CELLS = [MotifCell("triangle", "rmat:7"), MotifCell("triangle", "rmat:7", 100), MotifCell("4-clique", "rmat:7")]
@@ -49,7 +49,7 @@ def reply(server, request, cell):
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.motif} {cell.place}")
 def test_counts_are_those_by_hand_after_the_last_batch(server, directory, cell):
-    assert reply(server, "ask", cell) == AskReply()
+    assert reply(server, "ask", cell) == OracleReply()
     answer = reply(server, "cell", cell)
     assert answer.status == "ok"
     counts = answer.digest.split()

@@ -26,7 +26,7 @@ from deltamark.harness.cli.main import main
 from deltamark.harness.console.reporter import Reporter
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import AskReply, AskRequest, CellReply, CellRequest
+from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply, OracleRequest
 from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.record import latest
@@ -51,8 +51,8 @@ class Near:
         self._server.warm()
         gc.unfreeze()
 
-    def ask(self, cell, rounds, limit):
-        return self._reply(AskRequest(cell, limit, tuple(rounds)), AskReply)
+    def oracle_answers(self, cell, rounds, limit):
+        return self._reply(OracleRequest(cell, limit, tuple(rounds)), OracleReply)
 
     def cell(self, request, beside=None):
         return self._reply(structs.replace(request, beside=beside), CellReply)

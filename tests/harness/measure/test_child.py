@@ -20,10 +20,10 @@ def test_a_large_result_comes_back_whole():
     assert len(run_in_child(lambda _: b"x" * 10_000_000, 10)) == 10_000_000
 
 
-def test_each_stage_has_the_whole_limit():
-    def work(stages):
+def test_each_phase_has_the_whole_limit():
+    def work(phases):
         for _ in range(3):
-            stages.begin()
+            phases.begin()
             time.sleep(0.2)
         return "done"
 
@@ -45,12 +45,12 @@ def test_processes_that_a_child_started_end_with_it():
 
 
 def test_a_serving_child_does_one_task_after_another():
-    def serve(stages):
+    def serve(phases):
         def work(number):
-            stages.wait()
+            phases.wait()
             return os.getpid(), b"x" * number, 1 // number
 
-        stages.serve(work)
+        phases.serve(work)
 
     with closing(ForkedChild(serve)) as child:
         served = [child.serve(number, 5) for number in (1, 1_000_000)]
@@ -61,8 +61,8 @@ def test_a_serving_child_does_one_task_after_another():
 
 
 def test_each_task_of_a_serving_child_has_the_limit():
-    def serve(stages):
-        stages.serve(time.sleep)
+    def serve(phases):
+        phases.serve(time.sleep)
 
     with closing(ForkedChild(serve)) as child, pytest.raises(LimitError):
         child.serve(60, 0.05)
@@ -76,12 +76,12 @@ def test_work_is_abandoned_when_the_watched_file_ends():
 
 
 def test_a_waiting_child_goes_on_when_its_result_is_requested(tmp_path):
-    def work(stages):
-        stages.wait()
+    def work(phases):
+        phases.wait()
         (tmp_path / "on").touch()
         return "done"
 
-    with closing(ForkedChild(work)) as one, closing(ForkedChild(lambda stages: stages.wait())) as other:
+    with closing(ForkedChild(work)) as one, closing(ForkedChild(lambda phases: phases.wait())) as other:
         for each in (one, other, one):
             each.reach(5)
         time.sleep(0.1)

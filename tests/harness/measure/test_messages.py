@@ -10,10 +10,10 @@ import pytest
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell, MotifCell
 from deltamark.harness.measure.messages import (
-    AskReply,
-    AskRequest,
     CellReply,
     CellRequest,
+    OracleReply,
+    OracleRequest,
     Request,
     SampleReply,
     SampleRequest,
@@ -26,13 +26,13 @@ CELL = Cell("q06", "0.01", "window:5", 10, 100, seed=7, given=(("date", "1994-01
 NEXT = CellRequest(Cell("q04", "0.01"), 0, 1, 60.0, ())
 REQUESTS = [
     WarmRequest(),
-    AskRequest(CELL, 600.0, (500, 1000)),
+    OracleRequest(CELL, 600.0, (500, 1000)),
     CellRequest(CELL, 15, 3, 600.0, (500, 1000), checked=False, beside=NEXT),
     SampleRequest(CELL, 60.0),
 ]
 REPLIES = [
     WarmReply(measuring=1),
-    AskReply(status="failed", problem="no memory"),
+    OracleReply(status="failed", problem="no memory"),
     SampleReply(time=0.5, state=7, peak=9),
     CellReply(seconds=[0.5], latency={"p50": 0.1}, trace=[(10, 0.25), (20, 0.25)], fully_timed=False, digest="1 aa"),
 ]
@@ -74,7 +74,7 @@ def test_servers_of_older_commits_understand_requests():
 
 
 def test_replies_of_older_commits_are_understood():
-    assert msgspec.convert({"status": "ok", "once": 0.1}, AskReply) == AskReply(once=0.1)
+    assert msgspec.convert({"status": "ok", "once": 0.1}, OracleReply) == OracleReply(once=0.1)
     assert msgspec.convert({"status": "ok", "measuring": 1}, WarmReply) == WarmReply(measuring=1)
     assert msgspec.convert({"status": "ok", "digest": "1 2"}, CellReply) == CellReply(digest="1 2")
     assert msgspec.convert({"status": "wrong", "problem": "7"}, CellReply) == CellReply(status="wrong", problem="7")

@@ -8,11 +8,12 @@ from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
+from support.harness.temporary_query import temporary_query
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.console.reporter import plan_line
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import AskReply, CellReply
+from deltamark.harness.measure.messages import CellReply, OracleReply
 from deltamark.harness.results import store
 from deltamark.harness.results.record import SPREAD, Origin
 from deltamark.harness.suites.plan import Effort, Plan
@@ -33,9 +34,9 @@ class Fake:
         self.said = {"seconds": [0.5], "tuples": 10, "batches": 9, "digest": "1 aa"} | said
         self.requested, self.measured, self.beside = [], [], []
 
-    def ask(self, cell, rounds, _limit):
+    def oracle_answers(self, cell, rounds, _limit):
         self.requested.append((cell.query, rounds))
-        return AskReply(once=0.25)
+        return OracleReply(once=0.25)
 
     def cell(self, settings, beside=None):
         cell, compare = settings.cell, list(settings.compare)
@@ -226,6 +227,14 @@ def test_a_resumed_sweep_trusts_compared_digests(chunked, tmp_path):
     sweep(chunked, fake, sink, store.read(tmp_path).records, CELLS[:1] + CELLS[2:3])
     assert fake.requested == []
     assert [record.status for record in sink.records] == ["wrong"]
+
+
+def test_records_of_a_removed_query_do_not_stop_a_sweep(chunked, tmp_path):
+    sink, again = Sink(), Sink()
+    with temporary_query(tmp_path) as name:
+        sweep(chunked, Fake(), sink, cells=[SampledCell(CELLS[0].cell.but(query=name), 0)])
+    sweep(chunked, Fake(), again, sink.records)
+    assert [record.status for record in again.records] == ["ok"] * len(CELLS)
 
 
 def test_cells_are_checked_in_pairs_if_two_fit(chunked):

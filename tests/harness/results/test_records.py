@@ -7,6 +7,7 @@ import json
 import duckdb
 import pytest
 from msgspec.structs import replace
+from support.harness.temporary_query import temporary_query
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
@@ -54,6 +55,17 @@ def test_lines_of_other_versions_are_counted_and_left_out(tmp_path, capsys):
     (tmp_path / store.RECORDS).write_bytes(b"\n".join([*lines, b""]))
     assert main(["tables", "SF=1", f"RESULTS={tmp_path.parent}", f"MACHINE={tmp_path.name}"]) == 0
     assert "1 records of other versions are not comparable, and left out: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["tables", "report"])
+def test_records_of_a_removed_query_are_shown(tmp_path, capsys, command):
+    with store.writing(tmp_path / "m") as writer:
+        writer.add(record())
+        with temporary_query(tmp_path) as name:
+            writer.add(record(name))
+    assert main([command, "SF=1", f"RESULTS={tmp_path}", "MACHINE=m"]) == 0
+    shown = capsys.readouterr().out if command == "tables" else (tmp_path / "m" / "report.html").read_text()
+    assert name in shown
 
 
 def test_a_line_cut_off_is_left_out_and_repaired(tmp_path):

@@ -16,7 +16,7 @@ from deltamark.harness.results import published
 from deltamark.harness.results.record import Origin, blank_query_record, latest
 from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
 from deltamark.harness.tables import tables
-from deltamark.harness.tables.against import crossing
+from deltamark.harness.tables.against import crossover_size
 from deltamark.harness.tables.lookup import Lookup
 
 ORIGIN = Origin("code", "versions")
@@ -90,10 +90,10 @@ def test_variants_stand_beside_the_post_s():
 
 
 def test_the_tables_show_where_recomputing_overtakes():
-    assert crossing([(1000.0, 10.0), (100_000.0, 0.1)]).value == 10_000
-    assert crossing([(1000.0, 2.0), (100_000.0, 4.0)]).text == "above 100,000"
-    assert crossing([(1000.0, 0.5)]).text == "below 1,000"
-    assert crossing([]).text == "-"
+    assert crossover_size([(1000.0, 10.0), (100_000.0, 0.1)]).value == 10_000
+    assert crossover_size([(1000.0, 2.0), (100_000.0, 4.0)]).text == "above 100,000"
+    assert crossover_size([(1000.0, 0.5)]).text == "below 1,000"
+    assert crossover_size([]).text == "-"
 
 
 def test_recomputing_is_found_for_any_division_of_its_rounds():

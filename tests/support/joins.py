@@ -176,12 +176,15 @@ def without_zeros(weights):
 
 def joined(updates, bits=(None, None)):
     """Return the weight of each pair (time, key, left value, right value) by a nested loop."""
+    left, right = (
+        [(time, *update) for time, of, *update in updates if of == side and passes(update[-1], bits[side])]
+        for side in (LEFT, RIGHT)
+    )
     weights = Counter()
-    for left_time, left_side, left_diff, left_key, left in updates:
-        for right_time, right_side, right_diff, right_key, right in updates:
-            paired = (left_side, right_side, left_key) == (LEFT, RIGHT, right_key)
-            if paired and passes(left, bits[LEFT]) and passes(right, bits[RIGHT]):
-                weights[max(left_time, right_time), left_key, left, right] += left_diff * right_diff
+    for left_time, left_diff, left_key, left_value in left:
+        for right_time, right_diff, right_key, right_value in right:
+            if left_key == right_key:
+                weights[max(left_time, right_time), left_key, left_value, right_value] += left_diff * right_diff
     return without_zeros(weights)
 
 

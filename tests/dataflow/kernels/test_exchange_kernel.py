@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.kernel_blocks import Blocks, Updates
+from support.engines.kernel_blocks import Blocks, Updates
 
 from deltamark.dataflow.kernels.parallel import key_partition
-from deltamark.dataflow.kernels.parallel.exchange import LINE, SLOTS, WAITING, ExchangeBlock, receive, send
+from deltamark.dataflow.kernels.parallel.exchange import LINE, SLOTS, ExchangeBlock, receive, send
 from deltamark.dataflow.kernels.parallel.key_partition import (
     BLOCK_BITS,
     MAX_KEYS,
@@ -21,6 +21,7 @@ from deltamark.dataflow.kernels.parallel.key_partition import (
     owner_of,
     reciprocal,
 )
+from deltamark.dataflow.kernels.status import WAITING
 
 LOW, ROUNDS = -300, 5
 KEYED = {"a hash of one key": (1, False), "a hash of two keys": (2, False), "blocks": (1, True)}
@@ -42,7 +43,7 @@ class Exchange:
                 inputs=blocks.words([updates.time, updates.diff, *updates.columns]), keys=keys,
                 key_columns=blocks.words(updates.columns), low=LOW, reciprocal=reciprocal(workers) if in_blocks else 0,
                 worker=blocks.cell(worker), workers=workers, senders=senders or workers,
-                receivers=receivers or workers, in_order=in_order, rounds=words, messages=blocks.words(messages),
+                receivers=receivers or workers, in_order=in_order, progress=words, messages=blocks.words(messages),
                 rows=blocks.memory.reserve(1 << 16), counts=blocks.words([0] * workers), owners=blocks.room(),
                 joined=blocks.room(), parts=blocks.words([0] * 2 * workers), places=blocks.words([0] * 2 * workers),
                 out_size=blocks.cell(), out=blocks.words(out), spins=blocks.cell(1),

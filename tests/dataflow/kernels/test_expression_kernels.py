@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.kernel_blocks import Blocks
+from support.engines.kernel_blocks import Blocks
 
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.memory import view
@@ -35,8 +35,8 @@ BINARY = {
     "multiply": np.multiply,
     "equal": np.equal,
     "less": np.less,
-    "both": np.bitwise_and,
-    "either": np.bitwise_or,
+    "and_": np.bitwise_and,
+    "or_": np.bitwise_or,
     "subtract_from": lambda a, b: np.subtract(b, a),
     "coalesce": lambda a, b: np.where(a == NULL, b, a),
 }

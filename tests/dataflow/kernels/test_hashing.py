@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.kernel_blocks import Blocks, Updates, random_slices
+from support.engines.kernel_blocks import Blocks, Updates, random_slices
 
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view

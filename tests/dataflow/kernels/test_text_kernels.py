@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.kernel_blocks import Blocks
+from support.engines.kernel_blocks import Blocks
 
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
 from deltamark.dataflow.kernels.text import bytes as byte_kernels
 from deltamark.dataflow.kernels.text import functions, pool
 from deltamark.dataflow.kernels.text.functions import InputTextsBlock, MatchBlock, SubstringBlock, TextFunctionBlock
@@ -121,7 +122,7 @@ def test_a_substring_is_a_slice_of_characters(texts, first, count):
     parts = [text[first - 1 : first - 1 + count].encode() for text in texts]
     status, result = Texts(Blocks(), texts).run(functions.substring, SubstringBlock, first=first, count=count)
     if any(len(part) > 7 for part in parts):
-        assert status == functions.TOO_LONG
+        assert status == FAILED
     else:
         assert (status, result) == (0, [packed(part) for part in parts])
 
@@ -160,11 +161,11 @@ class Pool:
         """Return the numbers of texts."""
         feed = Texts(self.blocks, texts)
         while 2 * (self.block.used + len(texts)) > self.block.mask + 1:
-            status, _ = feed.run(pool.number, NumberTextsBlock, pool=self.block.address)
-            assert status == pool.NEEDS_ROOM
+            status, _ = feed.run(pool.number_texts, NumberTextsBlock, pool=self.block.address)
+            assert status == NEEDS_ROOM
             entries = 2 * (self.block.mask + 1)
             pool.rehash(self.block, Array(self.blocks.words([0] * entries)), entries - 1)
-        status, numbers = feed.run(pool.number, NumberTextsBlock, pool=self.block.address)
+        status, numbers = feed.run(pool.number_texts, NumberTextsBlock, pool=self.block.address)
         assert status == 0
         for text, number in zip(texts, numbers, strict=True):
             assert number == (NULL if text is None else self.known.setdefault(text, number))

@@ -1,24 +1,15 @@
-"""Any number of workers makes the changes of one worker, for any slices; their faults are caused for real."""
+"""Any number of workers makes the changes of one worker, for any slices."""
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
-import threading
-import time
 from contextlib import closing
-from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.driving import added, arrays, between, feed, undone
 from support.engines.explanations import parts
-from support.paths import ROOT
 from support.random_plans.seeded_streams import long_stream, spread_stream, with_one_key
 from support.random_plans.strategies import cases, cuts
 from support.random_plans.streams import inputs_of, times_of
@@ -27,7 +18,6 @@ from support.written_plans.operators import HUGE_KEY, OPERATORS
 from support.written_plans.spread import SPREAD, left, right
 from support.written_plans.thresholds import below
 
-from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
@@ -145,137 +135,6 @@ def test_a_text_is_kept_while_any_row_has_it(name, workers, monkeypatch):
         updates += [(row, now, diff) for row, diff in changed]
     plan = SHARED[name]
     assert sharded(plan, {"words": updates}, [[0], [1], [2], [3]], workers) == changes(plan.node, {"words": updates})
-
-
-def children():
-    """List the processes that this one has started and that have not ended."""
-    tasks = Path("/proc/self/task").glob("*/children")
-    return [int(pid) for task in tasks for pid in task.read_text().split()]
-
-
-def long_feed():
-    """Return a feed that takes seconds: a cross join."""
-    rows = 1000
-    numbers, zeros = np.arange(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
-    collection = left.select("id").cross(right.select(other=col.id)).aggregate(sum=(col.id - col.other).sum())
-    return collection, {
-        name: Batch(numbers, np.ones(rows, dtype=np.int64), {"id": numbers + 5, "value": zeros, "amount": zeros})
-        for name in ("left", "right")
-    }
-
-
-def push_forever(engine, batches):
-    while True:
-        engine.push(batches)
-        batches = {name: Batch(each.time + 1000, -each.diff, each.columns) for name, each in batches.items()}
-
-
-@pytest.mark.parametrize(
-    ("sent", "remedy"), [(signal.SIGKILL, "find the cause"), (signal.SIGTRAP, "this is a fault in deltamark")]
-)
-def test_the_error_for_a_dead_worker_names_its_signal(sent, remedy):
-    collection, batches = long_feed()
-    before = set(children())
-    with closing(Dataflow(collection, workers=2)) as engine:
-        (pid,) = set(children()) - before
-        os.kill(pid, sent)
-        with pytest.raises(DeltamarkError, match=rf"process {pid} ended by {sent.name}; {remedy}"):
-            push_forever(engine, batches)
-
-
-@pytest.mark.parametrize("seconds", [0, 0.01, 0.1])
-@pytest.mark.parametrize("victim", [1, 2])
-def test_a_killed_worker_ends_all_workers(victim, seconds):
-    collection, batches = long_feed()
-    before = set(children())
-    with closing(Dataflow(collection, workers=3)) as engine:
-        pid = sorted(set(children()) - before)[victim - 1]
-        timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
-        timer.start()
-        with pytest.raises(DeltamarkError, match=rf"worker {victim} of 3 has died: process {pid}.*; .*start again"):
-            push_forever(engine, batches)
-        timer.join()
-        assert set(children()) == before
-        with pytest.raises(DeltamarkError, match="the workers have ended"):
-            engine.push({})
-    engine.close()
-
-
-@pytest.mark.parametrize("key", range(4))
-@pytest.mark.parametrize("name", ["distinct", "join", "sum", "top"])
-def test_several_workers_raise_the_error_of_one(name, key):
-    collection = SPREAD[name]
-    streams = {"left": [((16 * key + 5, 1), 3, 1), ((16 * key + 5, 1), 9, -2)], "right": [((1 << 18, 1), 9, 1)]}
-    found = []
-    for engine in (Dataflow(collection), Dataflow(collection, workers=3)):
-        with closing(engine), pytest.raises(DeltamarkError) as error:
-            feed(engine, collection, {each: streams[each] for each in inputs_of(collection)})
-        found.append(str(error.value))
-    assert found[0] == found[1]
-    assert "time 9" in found[0]
-
-
-def test_a_failed_worker_is_named_with_its_error():
-    class Source:
-        def take(self, message):
-            if os.getpid() != parent:
-                raise ValueError(message)
-            return {}
-
-    parent = os.getpid()
-    with (
-        closing(WorkerGroup({"answer": left}, 2, lambda _: Source())) as engine,
-        pytest.raises(DeltamarkError, match=r"worker 1 has failed: .*ValueError: 7"),
-    ):
-        engine.take(7)
-
-
-def test_a_wrong_batch_is_refused_and_does_no_harm():
-    with closing(Dataflow(left.distinct("id"), workers=2)) as engine:
-        wrong = {"left": arrays(left.schema, [((1, 1), 0, 1)])}
-        with pytest.raises(DeltamarkError, match=r"left.id: 1..1, declared 5"):
-            engine.feed(wrong)
-        assert feed(engine, left.distinct("id"), {"left": [((7, 1), 0, 1)]}) == {(0, (7,)): 1}
-
-
-SCRIPT = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
-from test_workers import Dataflow, children, long_feed, push_forever
-collection, batches = long_feed()
-engine = Dataflow(collection, workers=3)
-print(*children(), flush=True)
-push_forever(engine, batches)
-"""
-
-
-@pytest.fixture
-def program():
-    """Start a program that feeds three workers until it is stopped, in a group of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], cwd=ROOT, env={**os.environ, "PYTHONPATH": ".:tests:tests/dataflow/runtime"},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    yield process
-    process.kill()
-    process.communicate()
-
-
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_no_worker_outlives_the_first(program, stop):
-    pids = [int(pid) for pid in program.stdout.readline().split()]
-    assert len(pids) == 2
-    time.sleep(0.2)
-    if stop == signal.SIGINT:
-        os.killpg(program.pid, stop)
-    else:
-        program.send_signal(stop)
-    _, errors = program.communicate(timeout=60)
-    assert ("KeyboardInterrupt" in errors) == (stop == signal.SIGINT)
-    until = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_a_source_is_taken_from_by_every_worker():

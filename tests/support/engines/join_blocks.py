@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hypothesis import strategies as st
-from support.kernel_blocks import Blocks, Updates
+from support.engines.kernel_blocks import Blocks, Updates
 
 from deltamark.dataflow.kernels.arrangements import join_cursor, row_lookup, settle, update_log
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert

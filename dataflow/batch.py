@@ -169,13 +169,14 @@ def address_of(array: np.ndarray) -> int:
 
 
 def _padded(texts: pa.StringArray) -> pa.StringArray:
-    """Return equal texts whose bytes are followed by PADDING_BYTES more."""
+    """Return equal texts whose bytes are followed by PADDING_BYTES more. No other bytes are copied."""
     _, offsets, data = texts.buffers()
-    last = int(np.frombuffer(offsets, np.int32)[texts.offset + len(texts)])
+    own = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    first, last = int(own[0]), int(own[-1])
     if data is not None and last + PADDING_BYTES <= data.size:
         return texts
-    content = (data.to_pybytes()[:last] if data is not None else b"") + bytes(PADDING_BYTES)
-    return pa.StringArray.from_buffers(len(texts), offsets, pa.py_buffer(content), None, 0, texts.offset)
+    content = (data[first:last].to_pybytes() if data is not None else b"") + bytes(PADDING_BYTES)
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(own - own[0]), pa.py_buffer(content))
 
 
 def _text_addresses(values: pa.StringArray) -> tuple[int, int, int]:

@@ -23,7 +23,8 @@ from support.paths import ROOT
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.datagen.spark.session import deaths, ended_if_interrupted, hush
+from deltamark.datagen.spark.interrupts import ended_if_interrupted, hush
+from deltamark.datagen.spark.session import deaths
 from deltamark.errors import DeltamarkError
 
 

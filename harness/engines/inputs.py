@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 
 from deltamark.dataflow.batch import Batch, trusted
@@ -19,11 +19,7 @@ from deltamark.datagen.workload import Workload
 def relation_source(dataset: Dataset, name: RelationName, work: Workload) -> Collection:
     """Declare a relation as an input, with the bounds that the manifest and the workload state."""
     bounds = dataset.manifest.relations[name].bounds
-
-    def words(column: str) -> list[str]:
-        return dataset.dictionary(name, column).to_pylist()
-
-    return _source(name, work.most_live(name), bounds.__getitem__, words)
+    return _source(name, work.most_live(name), bounds.__getitem__, lambda column: dataset.dictionary(name, column))
 
 
 def specified_source(name: RelationName, sf: Decimal, workload: str) -> Collection:
@@ -35,12 +31,12 @@ def specified_source(name: RelationName, sf: Decimal, workload: str) -> Collecti
 
 
 def _source(
-    name: RelationName, rows: int, bounds: Callable[[str], Bounds], words: Callable[[str], Sequence[str]]
+    name: RelationName, rows: int, bounds: Callable[[str], Bounds], words: Callable[[str], Iterable[object]]
 ) -> Collection:
     def type_of(column: Column) -> Type:
         match column.kind:
             case "code":
-                return code_type(tuple(words(column.name)))
+                return code_type(tuple(map(str, words(column.name))))
             case "text":
                 return TEXT
         low, high = map(int, bounds(column.name))

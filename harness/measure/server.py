@@ -43,7 +43,6 @@ from deltamark.harness.measure.messages import (
 )
 from deltamark.harness.measure.sample import SampledRun, query_run, sample
 from deltamark.harness.results.record import MEASURING
-from deltamark.queries.catalogue import QUERIES
 
 WARM_UP_ROUNDS = 100
 """The number of rounds that are fed in order to load the kernels. Not tuned."""
@@ -124,7 +123,7 @@ class QueryServer(Server[Cell]):
         """The child with an open session, kept for the next cells with the same engine, master and workers."""
 
     def warm(self) -> WarmReply:
-        """Compile or load the kernels with the first rows of a query, and parse the SQL of all queries."""
+        """Compile or load the kernels with the first rows of a query."""
         cell = Cell("q06", self._dataset.manifest.sf)
         work = workload(self._dataset, "insert")
         check = open_check(cell, self._dataset, work, {})
@@ -132,8 +131,6 @@ class QueryServer(Server[Cell]):
             engine.take(WARM_UP_ROUNDS)
             engine.apply()
             check.finish(engine)
-        for each in QUERIES.values():
-            each.relations  # noqa: B018 (cached: DuckDB's parser would count as memory of a measured child)
         control_work.seconds()
         gc.freeze()  # a collection would copy these pages in every child
         return WarmReply(measuring=MEASURING)

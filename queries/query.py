@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -12,12 +13,19 @@ from random import Random
 from typing import TYPE_CHECKING, TypeAlias
 
 from deltamark.dataflow.language.collection import Collection
+from deltamark.datagen.schema import RELATIONS
 from deltamark.errors import unknown
 from deltamark.queries.parameter_text import ParameterValue
 
 Plan: TypeAlias = "Callable[..., Collection]"
 DrawValue = Callable[[Random], ParameterValue]
 Parameters = Mapping[str, ParameterValue]
+
+NO_RELATION = re.compile(r"'[^']*'|\{\w+\}|\bAS\s+\w+|--.*", re.IGNORECASE)
+"""Literals, parameters, names that SQL gives, and comments: a relation's name in them is no reference to it."""
+
+NAME = re.compile(r"(?<![\w.])\w+(?![\w.(])")
+"""A name that is neither qualified nor a function."""
 
 
 class Tables:
@@ -95,9 +103,7 @@ class Query:
     @cached_property
     def relations(self) -> tuple[str, ...]:
         """The relations that the SQL reads."""
-        import duckdb  # noqa: PLC0415 (loaded only to run a query)
-
-        return tuple(sorted(duckdb.get_table_names(self.oracle(self.values(Decimal(1))))))
+        return tuple(sorted(RELATIONS.keys() & set(NAME.findall(NO_RELATION.sub("", self.sql)))))
 
     def plan(self, variant: str, relations: Mapping[str, Collection], values: Parameters) -> Collection:
         """Build the dataflow of a variant."""

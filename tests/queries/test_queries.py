@@ -10,6 +10,7 @@ from contextlib import closing
 from decimal import Decimal
 from random import Random
 
+import duckdb
 import pytest
 
 from deltamark.dataflow.plan.traversal import base_inputs
@@ -81,6 +82,17 @@ def test_streams_have_the_committed_digests(sf001, name):
 
 def test_all_golden_digests_belong_to_queries():
     assert list(read_golden()) == golden_cells()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_relations_of_a_query_are_those_that_duckdb_finds(name):
+    spec = QUERIES[name]
+    assert set(spec.relations) == duckdb.get_table_names(spec.oracle(spec.values(Decimal(1))))
+
+
+def test_a_name_in_a_literal_or_of_a_column_is_no_relation():
+    sql = "SELECT 'part' AS region, o.orders, {nation} FROM orders o -- supplier"
+    assert Query(sql).relations == ("orders",)
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)

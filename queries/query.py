@@ -103,7 +103,8 @@ class Query:
     @cached_property
     def relations(self) -> tuple[str, ...]:
         """The relations that the SQL reads."""
-        return tuple(sorted(RELATIONS.keys() & set(NAME.findall(NO_RELATION.sub("", self.sql)))))
+        names = NAME.findall(NO_RELATION.sub("", self.sql).lower())
+        return tuple(sorted(RELATIONS.keys() & set(names)))
 
     def plan(self, variant: str, relations: Mapping[str, Collection], values: Parameters) -> Collection:
         """Build the dataflow of a variant."""

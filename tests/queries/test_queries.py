@@ -93,6 +93,7 @@ def test_the_relations_of_a_query_are_those_that_duckdb_finds(name):
 def test_a_name_in_a_literal_or_of_a_column_is_no_relation():
     sql = "SELECT 'part' AS region, o.orders, {nation} FROM orders o -- supplier"
     assert Query(sql).relations == ("orders",)
+    assert Query(sql.upper()).relations == ("orders",)
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)

@@ -18,6 +18,10 @@ from deltamark.dataflow.types import LAST_TIME, NULL, Type, nullable_texts
 from deltamark.errors import DeltamarkError
 
 
+SUMMED_ROWS = 1 << 16
+"""The number of weights that are summed at once, which bounds the memory of a check. Not tuned."""
+
+
 @dataclass(frozen=True)
 class Accepted:
     """A batch that passed all checks, and the number of live rows of its input after it."""
@@ -128,7 +132,7 @@ def _times(name: str, time: np.ndarray, last: int) -> np.ndarray:
     if time[0] <= last:
         actual = f"{name}: {time[0]} after {last}"
         raise DeltamarkError("times out of order", actual, "feed whole times, each later than all before")
-    falls = np.flatnonzero(np.diff(time) < 0)
+    falls = np.flatnonzero(time[1:] < time[:-1])
     if len(falls):
         actual = f"{name}: {time[falls[0] + 1]} after {time[falls[0]]}, at row {falls[0] + 1}"
         raise DeltamarkError("times out of order", actual, "sort the rows of a batch by time")
@@ -140,14 +144,27 @@ def _live(node: Input, diff: np.ndarray, time: np.ndarray, live: int) -> tuple[n
     most = max(int(diff.max()), -int(diff.min()))
     if most <= node.schema.rows:
         diff = np.ascontiguousarray(diff, dtype=np.int64)
-        wide = most * len(diff) + abs(live) < 1 << 62
-        sums = np.cumsum(diff if wide else diff.astype(object))
-        ends = np.append(np.flatnonzero(np.diff(time)), len(time) - 1)
-        most, end = live + int(sums[ends].max()), live + int(sums[-1])
+        most, live = _most_live(diff, time, live, most)
     if most > node.schema.rows:
         actual = f"{node.name}: {most}, declared {node.schema.rows}"
         raise DeltamarkError("more rows than declared", actual, "declare more")
-    return diff, end
+    return diff, live
+
+
+def _most_live(diff: np.ndarray, time: np.ndarray, live: int, largest: int) -> tuple[int, int]:
+    """Return the most live rows at the end of any time, and those at the end. largest: bounds each weight."""
+    most = -1
+    for start in range(0, len(diff), SUMMED_ROWS):
+        part, times = diff[start : start + SUMMED_ROWS], time[start : start + SUMMED_ROWS + 1]
+        wide = largest * len(part) + abs(live) < 1 << 62
+        sums = live + np.cumsum(part if wide else part.astype(object))
+        ends = times[1:] != times[:-1]
+        if start + len(part) == len(diff):
+            ends = np.append(ends, True)
+        if ends.any():
+            most = max(most, int(sums[ends].max()))
+        live = int(sums[-1])
+    return most, live
 
 
 def _texts(where: str, type_: Type, values: object) -> pa.StringArray:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Literal
 
 from deltamark.errors import DeltamarkError, unknown
@@ -230,7 +231,7 @@ class Schema:
         ]
         return "\n".join([f"at most {self.rows} row{'' if self.rows == 1 else 's'}", *lines])
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.fields)
 

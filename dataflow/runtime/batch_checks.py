@@ -17,7 +17,6 @@ from deltamark.dataflow.plan.nodes import Input
 from deltamark.dataflow.types import LAST_TIME, NULL, Type, nullable_texts
 from deltamark.errors import DeltamarkError
 
-
 SUMMED_ROWS = 1 << 16
 """The number of weights that are summed at once, which bounds the memory of a check. Not tuned."""
 

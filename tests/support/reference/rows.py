@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,9 +16,9 @@ Stream = dict[tuple[int, Row], int]
 
 
 def consolidated(changes: Iterable[tuple[Row, int]]) -> Rows:
-    rows: Counter[Row] = Counter()
+    rows: Rows = {}
     for row, diff in changes:
-        rows[row] += diff
+        rows[row] = rows.get(row, 0) + diff
     return {row: diff for row, diff in rows.items() if diff}
 
 
@@ -32,5 +31,5 @@ def named(node: Node, row: Row) -> dict[str, Any]:
 
 
 def picked(node: Node, row: Row, names: Iterable[str]) -> Row:
-    values = named(node, row)
-    return tuple(values[name] for name in names)
+    own = node.schema.names
+    return tuple(row[own.index(name)] for name in names)

@@ -177,7 +177,8 @@ class Memory:
 def view(address: int, size: int) -> np.ndarray:
     """Return int64 words as an array, which is valid until their memory is released."""
     check_view(address, 8 * size)
-    return np.frombuffer((ctypes.c_int64 * size).from_address(address), np.int64)
+    array = (ctypes.c_int64 * size).from_address(address)
+    return np.frombuffer(array, np.int64)  # type: ignore[call-overload]
 
 
 def words(address: int, count: int) -> ctypes.Array[ctypes.c_int64]:

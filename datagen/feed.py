@@ -35,6 +35,11 @@ class Delta:
     """The addresses of numeric columns that lie in one file: computing them is faster than reading them from views."""
 
 
+def last_time(rounds: int, logical: int) -> int:
+    """Return the last logical time of a number of rounds."""
+    return (rounds - 1) // logical * TIMES_PER_ROUND + TIMES_PER_ROUND - 1
+
+
 class Feed:
     """Cuts a workload for one worker. The shares of all workers together are the whole batch."""
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.types import NULL, Field, Schema, Type, pack_short, unpack_short
+from deltamark.dataflow.types import NULL, Field, Schema, Type, unpack_short
 
 TIME, DIFF = "time", "diff"
 TEXT_KINDS = ("short", "text")
@@ -50,7 +50,7 @@ def from_stored(schema: Schema, table: pa.Table) -> Batch:
     """Convert stored values back to changes, in the order of time."""
     time = table[TIME].to_numpy()
     order = np.argsort(time, kind="stable")
-    columns = {each.name: _numbers(table[name].combine_chunks(), each.type)[order] for each, name in _named(schema)}
+    columns = {each.name: numbers(table[name].combine_chunks(), each.type)[order] for each, name in _named(schema)}
     return Batch(time[order], table[DIFF].to_numpy()[order], columns)
 
 
@@ -82,29 +82,6 @@ def _present_value(column: Column, type_: Type) -> Column:
             digits = MAX_DIGITS + type_.scale
             return (column.cast(f"decimal({MAX_DIGITS},0)") * unit).cast(f"decimal({digits},{type_.scale})")
     return column
-
-
-def _numbers(array: pa.Array, type_: Type) -> np.ndarray:
-    """Convert stored values to the numbers of the engine; texts stay as they are."""
-    if type_.kind == "text":
-        return array.to_numpy(zero_copy_only=False)
-    if type_.kind == "code":
-        array = pc.index_in(array, value_set=pa.array(type_.words, pa.string()))
-    elif type_.kind == "short":
-        encoded = array.dictionary_encode()
-        packed = pa.array([pack_short(text) for text in encoded.dictionary.to_pylist()], pa.int64())
-        array = packed.take(encoded.indices)
-    elif type_.kind == "date":
-        array = array.cast(pa.int32())
-    elif pa.types.is_decimal(array.type):
-        array = _unscaled(array)
-    return array.cast(pa.int64()).fill_null(NULL).to_numpy()
-
-
-def _unscaled(array: pa.Array) -> pa.Array:
-    """Return the low words of 128-bit decimals, which hold every number of 64 bits."""
-    words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset : 2 * (array.offset + len(array)) : 2]
-    return pa.array(words, mask=array.is_null().to_numpy(zero_copy_only=False))
 
 
 def _unpacked(packed: np.ndarray) -> Sequence[str | None]:

@@ -12,7 +12,7 @@ from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_PER_ROUND
+from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import CountReport, StreamEngine
@@ -52,11 +52,6 @@ def end_at_time(work: Workload, logical: int, time: int) -> End:
     if not 0 <= time <= last:
         raise DeltamarkError("no such time in this stream", time, f"ask for one from 0 to {last}")
     return End(min((time // TIMES_PER_ROUND + 1) * logical, work.rounds), time)
-
-
-def last_time(rounds: int, logical: int) -> int:
-    """Return the last logical time of a number of rounds."""
-    return (rounds - 1) // logical * TIMES_PER_ROUND + TIMES_PER_ROUND - 1
 
 
 def no_report(_done: int, _total: int) -> None:

@@ -1,71 +1,91 @@
-"""An engine for `make bench ENGINES=exec:examples/recompute.py`: runs the query again after every feed, in DuckDB.
+"""An engine for `make bench ENGINES=exec:examples/recompute.py`: runs the query again after every batch, in DuckDB.
 
-`harness/engines/external.py` describes the protocol. Any program that speaks it, in any language, can stand here.
+docs/protocol.md describes the protocol. Any program that speaks it, in any language, can stand here.
 """
 
 import json
 import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
-TYPES = {"int64": "BIGINT", "decimal": "DECIMAL(15, 2)", "date32": "DATE", "string": "VARCHAR"}
+TYPES = {"int64": "BIGINT", "decimal(2)": "DECIMAL(15, 2)", "date32": "DATE", "string": "VARCHAR"}
 
 
 class Engine:
-    def open(self, request):
-        self.database = duckdb.connect(config={"threads": request["workers"]})
-        self.relations, self.sql = request["relations"], request["sql"]
-        for name, columns in self.relations.items():
-            self.database.execute(f"CREATE TABLE {name} ({', '.join(f'{c} {TYPES[t]}' for c, t in columns)})")
-        self.held = Counter()
+    def hello(self, _):
+        return {"protocol": 1, "name": f"DuckDB {duckdb.__version__}", "output": "batches", "maintains": False}
 
-    def feed(self, batches):
-        for name, batch in batches.items():
-            columns = ", ".join(column for column, _ in self.relations[name])
+    def open(self, request):
+        if not request["relations"]:
+            return {"refused": "a query without relations"}
+        self.directory, self.sql, self.answer = Path(request["directory"]), request["sql"], Counter()
+        self.database = duckdb.connect(config={"threads": request["workers"]})
+        self.columns = {name: each["columns"] for name, each in request["relations"].items()}
+        for name, columns in self.columns.items():
+            self.database.execute(f"CREATE TABLE {name} ({', '.join(f'{c} {TYPES[t]}' for c, t in columns)})")
+        self.schema = self.database.sql(self.sql).to_arrow_table().schema
+        self.changed = []
+        return {}
+
+    def feed(self, request):
+        files = {name: self.directory / file for name, file in request["relations"].items()}
+        self.batch = {name: pa.ipc.open_file(pa.memory_map(str(path))).read_all() for name, path in files.items()}
+        self.time = request["time"]
+        return {}
+
+    def apply(self, _):
+        started = time.perf_counter()
+        for name, batch in self.batch.items():
+            columns = ", ".join(column for column, _ in self.columns[name])
             self.database.register("batch", batch)
             self.database.execute(f"INSERT INTO {name} SELECT {columns} FROM batch WHERE diff > 0")
-            if batch["diff"].to_numpy().min() < 0:
+            if batch["diff"].to_numpy().min(initial=0) < 0:
                 self.database.execute(f"""
                     DELETE FROM {name} WHERE rowid IN (
                         SELECT row FROM (SELECT rowid AS row, row_number() OVER (PARTITION BY {columns}) AS copy,
                                                 {columns} FROM {name})
                         JOIN (SELECT {columns}, count(*) AS gone FROM batch WHERE diff < 0 GROUP BY ALL)
                         USING ({columns}) WHERE copy <= gone)""")
-        last = max(batch["time"][-1].as_py() for batch in batches.values())
-        return self.changes(self.database.sql(self.sql).to_arrow_table(), last)
+        changed = self.difference(self.time)
+        self.changed += changed
+        return {"changes": len(changed), "seconds": time.perf_counter() - started}
 
-    def changes(self, answer, time):
-        """Return what is in this answer and was not in the last one, and the other way round."""
-        now = Counter(zip(*(column.to_pylist() for column in answer.columns)))
-        diffs = {row: now[row] - self.held[row] for row in now.keys() | self.held.keys() if now[row] != self.held[row]}
-        self.held = now
-        columns = [[row[at] for row in diffs] for at in range(answer.num_columns)]
-        arrays = [pa.array(values, field.type) for values, field in zip(columns, answer.schema)]
-        times = [pa.array([time] * len(diffs), pa.int64()), pa.array(list(diffs.values()), pa.int64())]
-        return pa.table([*times, *arrays], names=["time", "diff", *answer.schema.names])
+    def difference(self, at):
+        """Run the query; return the changes from the last answer to this one."""
+        rows = self.database.sql(self.sql).to_arrow_table()
+        now = Counter(zip(*(column.to_pylist() for column in rows.columns)))
+        changed = [(at, now[row] - self.answer[row], *row) for row in now.keys() | self.answer.keys()]
+        self.answer = now
+        return [change for change in changed if change[1]]
 
-    def state(self):
-        return sum(self.database.table(name).shape[0] for name in self.relations)
+    def changes(self, _):
+        columns = [[row[at] for row in self.changed] for at in range(2 + len(self.schema))]
+        named = {"time": pa.int64(), "diff": pa.int64(), **dict(zip(self.schema.names, self.schema.types))}
+        table = pa.table([pa.array(values, type_) for values, type_ in zip(columns, named.values())], [*named])
+        with pa.ipc.new_file(str(self.directory / "changes.arrow"), table.schema) as file:
+            file.write_table(table)
+        self.changed = []
+        return {"file": "changes.arrow"}
+
+    def state(self, _):
+        return {"rows": sum(self.database.table(name).shape[0] for name in self.columns)}
+
+    def end(self, _):
+        self.database.close()
+        return {}
 
 
-def serve(engine, requests, answers):
-    while (request := json.loads(requests.readline() or '{"do": "close"}'))["do"] != "close":
-        if request["do"] == "open":
-            engine.open(request)
-            answer, changes = {"ok": True}, None
-        elif request["do"] == "state":
-            answer, changes = {"rows": engine.state()}, None
-        else:
-            batches = {name: pa.ipc.open_stream(requests).read_all() for name in request["relations"]}
-            answer, changes = {"ok": True}, engine.feed(batches)
-        answers.write(json.dumps(answer).encode() + b"\n")
-        if changes is not None:
-            with pa.ipc.new_stream(answers, changes.schema) as stream:
-                stream.write_table(changes)
-        answers.flush()
+def serve(engine, requests, replies):
+    for line in requests:
+        request = json.loads(line)
+        if request["do"] == "close":
+            break
+        print(json.dumps(getattr(engine, request["do"])(request)), file=replies, flush=True)
 
 
 if __name__ == "__main__":
-    serve(Engine(), sys.stdin.buffer, sys.stdout.buffer)
+    serve(Engine(), sys.stdin, sys.stdout)

@@ -10,10 +10,11 @@ import pyarrow as pa
 from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import last_time
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_csv import ChangeCsv, Digester
-from deltamark.harness.check.change_stream import DIFFS, DIGESTED_ROWS, last_time, open_sums
+from deltamark.harness.check.change_stream import DIFFS, DIGESTED_ROWS, open_sums
 from deltamark.harness.check.difference import difference, unordered_difference
 from deltamark.harness.check.oracle import Answers
 from deltamark.harness.check.snapshot import Snapshot
@@ -134,6 +135,7 @@ class AnswerCheck(RunCheck):
 
     def _compare(self, engine: Engine) -> None:
         rounds = self._due.pop(0)
+        engine.finish()
         answer = engine.answer() if isinstance(engine, AnswerEngine) else self._summed()
         wrong = unordered_difference(answer, self._answers[rounds], self._tolerance)
         if wrong and not self.problem:
@@ -143,7 +145,7 @@ class AnswerCheck(RunCheck):
         for row, weight in self._weights.items():
             if weight < 0:
                 actual = f"its changes retract a row that they did not insert: {row}, weight {weight}"
-                remedy = "harness/engines/external.py describes the protocol"
+                remedy = "docs/protocol.md describes the protocol"
                 raise DeltamarkError(f"{self._cell.engine} failed to feed", actual, remedy)
         return list(self._weights.elements())
 

@@ -12,7 +12,7 @@ from deltamark.datagen.make import Wanted
 from deltamark.datagen.schema import MAX_SF, MIN_SF, scale_factor
 from deltamark.datagen.workload import known_workload
 from deltamark.errors import DeltamarkError, shortened, whole_number
-from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, capabilities, known_stream_engine
+from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, capabilities, known_stream_engine
 from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import QUERIES, parameters, query
 
@@ -71,7 +71,7 @@ def add_cell(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("engine").add_argument
     add("--variant", default="", help="variant of the query's dataflow (default: the first in its file)")
     add("--workers", type=worker_count, default=1, metavar="W", help="number of workers")
-    add("--engine", default=DEFAULT, help=" or ".join(STREAM_ENGINES))
+    add("--engine", default=DEFAULT, help=f"{', '.join(PLAN_ENGINES)}, or another engine with a change stream")
     text = "directory from which a query on Spark continues (default: no checkpoint is kept)"
     add("--checkpoint", default="", metavar="DIR", help=text)
 
@@ -92,7 +92,7 @@ def cell_of(args: argparse.Namespace) -> Cell:
         args.workers, known_stream_engine(args.engine), args.seed, given(args.param), args.master, args.checkpoint,
     )  # fmt: skip
     if cell.checkpoint and not capabilities(cell.engine).resumes:
-        remedy = f"add --engine {next(name for name in STREAM_ENGINES if capabilities(name).resumes)}"
+        remedy = f"add --engine {next(name for name in PLAN_ENGINES if capabilities(name).resumes)}"
         raise DeltamarkError(f"no checkpoints of the engine {cell.engine}", cell.checkpoint, remedy)
     parameters(cell.query, args.sf, cell.seed, dict(cell.given))
     return cell

@@ -21,7 +21,8 @@ from deltamark.harness.cli.options import (
     worker_counts,
 )
 from deltamark.harness.cli.parser import setting_help
-from deltamark.harness.engines.registry import known_engine
+from deltamark.harness.engines.registry import ALL as ALL_ENGINES
+from deltamark.harness.engines.registry import every_engine, known_engine
 from deltamark.harness.suites.registry import DEFAULT, SUITES
 from deltamark.harness.suites.suite import Suite
 
@@ -61,18 +62,19 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_queries(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("suites tpch and shared").add_argument
+    add = parser.add_argument_group("suites tpch, coverage and shared").add_argument
     add("--queries", type=words, metavar="Q,Q", help="queries to run (default: all 22)")
     add("--logical", type=batch_sizes, metavar="L,L", help="rounds per logical batch, which share a time")
     add("--physical", type=batch_sizes, metavar="P,P", help="logical batches per physical batch")
     text = "units of incremental attachment per batch, for shared (default: 2)"
     add("--fuel", type=whole(1, MAX_FUEL), help=text)
+    add = parser.add_argument_group("suites tpch and coverage").add_argument
+    text = "embedded, spark; duckdb, spark-sql, which recompute; a peer; exec:PROGRAM; all (default: embedded,duckdb)"
+    add("--engines", type=engines, metavar="E,E", help=text)
     add = parser.add_argument_group("suite tpch").add_argument
     add("--variants", type=words, metavar="V,V", help="dataflows of a query, or all (default: the first)")
     add("--product", type=batch_sizes, metavar="N", help="all L x P = N in powers of ten")
     add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers")
-    text = "embedded, spark; duckdb and spark-sql, which recompute; exec:PROGRAM (default: embedded,duckdb)"
-    add("--engines", type=engines, metavar="E,E", help=text)
     add("--workload", type=words, metavar="W,W", help="insert, window:N, refresh:K")
     text = "largest number of timed batches, spread over the stream; 0: all (default: 10000, 15 if recomputed)"
     add("--sample", type=whole(0, MAX_BATCHES), metavar="N", help=text)
@@ -93,7 +95,7 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_suite(parser: argparse.ArgumentParser) -> None:
-    text = "tpch; shared: all queries in one dataflow; loops; graph"
+    text = "tpch; coverage: grades of engines; shared: all queries in one dataflow; loops; graph"
     parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=f"{text} (default: {DEFAULT})")
 
 
@@ -104,4 +106,5 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 
 def engines(text: str) -> tuple[str, ...]:
-    return tuple(map(known_engine, words(text)))
+    names = [name for word in words(text) for name in (every_engine() if word == ALL_ENGINES else (word,))]
+    return tuple(dict.fromkeys(map(known_engine, names)))

@@ -130,7 +130,9 @@ def _reason(record: Record) -> str:
 def outcome_line(records: Sequence[Record], remaining: int) -> str:
     """Count the outcomes of a run, and give the range of the control work, which shows changes of the machine."""
     counts = Counter(record.status for record in records)
-    bad = ", ".join(f"{counts[status]} {status}" for status in ("wrong", "failed", "timeout") if counts[status])
+    bad = ", ".join(
+        f"{counts[status]} {status}" for status in ("wrong", "failed", "timeout", "refused") if counts[status]
+    )
     parts = [f"{len(records)} cells measured{': ' + bad if bad else ''}"]
     if remaining:
         parts.append(f"{remaining} left")

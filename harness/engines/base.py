@@ -18,6 +18,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workload import Workload
+from deltamark.errors import DeltamarkError
 from deltamark.harness.measure.cell import Cell
 
 Output = Literal["stream", "batches", "answers"]
@@ -39,6 +40,10 @@ TOLERANCE = 1e-14
 """The relative error allowed between a double and DuckDB's. Both round the same exact quotient."""
 
 
+class RefusedError(DeltamarkError):
+    """A query that an engine does not support, as the engine says."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
     """The properties of an engine that decide how it is measured and checked."""
@@ -54,7 +59,11 @@ class Capabilities:
     analyzes: bool = False
     """The engine can measure single operators, on one worker."""
     has_session: bool = False
-    """The engine runs in a session on a master, which takes longer to start than most cells take to run."""
+    """The engine runs in a session, which takes longer to start than most cells take to run."""
+    has_variants: bool = False
+    """The engine runs our plans, of which a query may have several."""
+    has_master: bool = False
+    """The session of the engine is on a Spark master, and its workers are shards."""
     checks_in_pairs: bool = False
     """Two cells with one worker each can be checked at the same time, since each keeps one core busy."""
     resumes: bool = False
@@ -83,6 +92,10 @@ class Engine(ABC):
     capabilities: ClassVar[Capabilities]
     feed: Feed
     """The position in the workload."""
+    own_seconds: float | None = None
+    """The time of the last `apply` by the clock of the engine, if it has one; it replaces that of the harness."""
+    recomputes_query: bool = False
+    """The engine runs this query again after each batch, although it maintains others."""
 
     @abstractmethod
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None: ...
@@ -91,10 +104,6 @@ class Engine(ABC):
     def open(cls, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> Engine:
         """Open an engine that is ready to take the first batch. sink: receives all changes, for a checked run."""
         return cls(cell, dataset, work, sink)
-
-    @classmethod  # noqa: B027 (most engines need no check)
-    def check_name(cls, name: str) -> None:
-        """Raise a DeltamarkError if the name selects no usable engine of this class."""
 
     @abstractmethod
     def take(self, physical: int) -> int:
@@ -109,7 +118,7 @@ class Engine(ABC):
         self.apply()
 
     def finish(self) -> None:  # noqa: B027 (most store no changes)
-        """Pass stored changes to the sink. The harness calls this after the last batch."""
+        """Pass stored changes to the sink, between two batches or after the last."""
 
     def state_rows(self) -> int:
         """Return the number of rows that the engine keeps; 0 if it does not report them."""
@@ -144,6 +153,10 @@ class StreamEngine(Engine):
     @abstractmethod
     def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
         """Run the workload up to a number of rounds; yield all changes in order of time. Each batch has whole times."""
+
+
+class PlanEngine(StreamEngine):
+    """An engine that runs the plans of this project."""
 
     @staticmethod
     @abstractmethod

@@ -21,8 +21,8 @@ from deltamark.harness.engines.base import (
     Engine,
     FedEngine,
     Inputs,
+    PlanEngine,
     Sink,
-    StreamEngine,
     feed_of,
 )
 from deltamark.harness.engines.inputs import batches
@@ -36,11 +36,13 @@ VALUES_PER_PAGE = 512
 """The stride that reads every page of a column: 4,096 bytes are at least 512 values of 8 or 4 bytes."""
 
 
-class EmbeddedEngine(FedEngine[dict[str, Batch]], StreamEngine):
+class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
     """The embedded engine, fed with batches that the harness cuts."""
 
     name = "embedded"
-    capabilities = Capabilities(output="stream", max_workers=MAX_WORKERS, analyzes=True, checks_in_pairs=True)
+    capabilities = Capabilities(
+        output="stream", has_variants=True, max_workers=MAX_WORKERS, analyzes=True, checks_in_pairs=True
+    )
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
         plan = plan_of(cell, dataset, work)

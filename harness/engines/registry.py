@@ -5,57 +5,90 @@ from __future__ import annotations
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.engines.base import Capabilities, Engine, Sink, StreamEngine
+from deltamark.harness.engines.base import Capabilities, Engine, PlanEngine, Sink, StreamEngine
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
-from deltamark.harness.engines.external import ExternalEngine
+from deltamark.harness.engines.external import named
+from deltamark.harness.engines.external.engine import CLASSES
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.measure.cell import Cell
+from deltamark.harness.peers.manifest import PEERS, peer
+from deltamark.harness.results.record import EngineInfo, QueryRecord
 
-STREAM_ENGINES: dict[str, type[StreamEngine]] = {each.name: each for each in (EmbeddedEngine, SparkEngine)}
-ENGINES: dict[str, type[Engine]] = {**STREAM_ENGINES, **{each.name: each for each in (DuckDBEngine, SparkSqlEngine)}}
+PLAN_ENGINES: dict[str, type[PlanEngine]] = {each.name: each for each in (EmbeddedEngine, SparkEngine)}
+BUILT_IN: dict[str, type[Engine]] = {**PLAN_ENGINES, **{each.name: each for each in (DuckDBEngine, SparkSqlEngine)}}
 
 DEFAULT = EmbeddedEngine.name
 DEFAULT_SWEEP = (EmbeddedEngine.name, DuckDBEngine.name)
 """The engines that a sweep measures by default."""
 
+ALL = "all"
+
+
+def every_engine() -> tuple[str, ...]:
+    """Return the engines of the default sweep, and all peers that are set up."""
+    return (*DEFAULT_SWEEP, *(name for name in PEERS if peer(name).is_ready))
+
 
 def engine_class(name: str) -> type[Engine]:
     """Return the class of an engine."""
-    if name.startswith(ExternalEngine.prefix):
-        return ExternalEngine
-    if name not in ENGINES:
-        raise unknown("engine", name, [*ENGINES, ExternalEngine.name])
-    return ENGINES[name]
+    if named.is_external(name):
+        return CLASSES[named.greeting(name).output]
+    if name not in BUILT_IN:
+        raise unknown("engine", name, [*BUILT_IN, *PEERS, f"{named.PREFIX}PROGRAM"])
+    return BUILT_IN[name]
 
 
 def capabilities(name: str) -> Capabilities:
-    return engine_class(name).capabilities
+    return named.capabilities(name) if named.is_external(name) else engine_class(name).capabilities
+
+
+def external_info(name: str) -> EngineInfo | None:
+    """Return what records keep of an external engine; None for a built-in one."""
+    return named.info(name) if named.is_external(name) else None
+
+
+def recorded_capabilities(record: QueryRecord) -> Capabilities:
+    """Return the capabilities of the engine of a record, which may not be on this machine."""
+    if record.engine in BUILT_IN:
+        return BUILT_IN[record.engine].capabilities
+    said = record.external
+    if said is None:
+        return Capabilities(output="batches")
+    return Capabilities(
+        output=said.output, recomputes=not said.maintains or record.recomputed, has_session=said.session
+    )
 
 
 def known_engine(name: str) -> str:
     """Return the name of an engine that can be opened, or raise a DeltamarkError."""
-    engine_class(name).check_name(name)
+    if named.is_external(name):
+        named.resolved(name)
+    else:
+        engine_class(name)
     return name
 
 
 def known_stream_engine(name: str) -> str:
     """Return the name of an engine with a change stream, or raise a DeltamarkError."""
-    if name not in STREAM_ENGINES:
-        raise unknown("engine", name, STREAM_ENGINES)
+    if not capabilities(known_engine(name)).has_stream:
+        raise DeltamarkError(
+            "not an engine with a change stream", name, f"give one such as {' or '.join(PLAN_ENGINES)}"
+        )
     return name
 
 
 def open_engine(cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> Engine:
     """Open the engine of a cell, ready for the first batch. sink: receives all changes, for a checked run."""
-    selected = engine_class(cell.engine)
-    limit = selected.capabilities.max_workers
+    limit = capabilities(cell.engine).max_workers
     if limit is not None and not 1 <= cell.workers <= limit:
         raise DeltamarkError("no such number of workers", cell.workers, f"give from 1 to {limit}")
-    return selected.open(cell, dataset, work, sink)
+    return engine_class(cell.engine).open(cell, dataset, work, sink)
 
 
 def open_stream(cell: Cell, dataset: Dataset, work: Workload) -> StreamEngine:
     """Open the engine of a cell to read its change stream."""
-    return STREAM_ENGINES[known_stream_engine(cell.engine)](cell, dataset, work)
+    engine = engine_class(known_stream_engine(cell.engine))(cell, dataset, work)
+    assert isinstance(engine, StreamEngine)
+    return engine

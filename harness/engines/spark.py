@@ -15,7 +15,7 @@ from deltamark.datagen.schema import relation
 from deltamark.datagen.spark.session import deaths, scratch
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.base import Capabilities, CountReport, Sink, StreamEngine, feed_of
+from deltamark.harness.engines.base import Capabilities, CountReport, PlanEngine, Sink, feed_of
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.spark_feed import FeedSource
 from deltamark.harness.engines.spark_session import on_master
@@ -30,14 +30,16 @@ PIECE_ROWS = 1 << 20
 """The number of stored changes that are yielded at once. Not tuned."""
 
 
-class SparkEngine(StreamEngine):
+class SparkEngine(PlanEngine):
     """The engine on Spark: the workers of a cell are shards, and Spark starts each batch by itself.
 
     The time of a batch runs from the end of the previous batch to its own end.
     """
 
     name = "spark"
-    capabilities = Capabilities(output="stream", reads_input=True, has_session=True, resumes=True)
+    capabilities = Capabilities(
+        output="stream", has_variants=True, reads_input=True, has_session=True, resumes=True, has_master=True
+    )
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
         self._cell, self._dataset, self._work, self._sink = cell, dataset, work, sink

@@ -85,7 +85,9 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
     """Spark SQL over Parquet files, with as many tasks as the cell has workers."""
 
     name = "spark-sql"
-    capabilities = Capabilities(output="answers", recomputes=True, has_session=True, tolerance=TOLERANCE)
+    capabilities = Capabilities(
+        output="answers", recomputes=True, has_session=True, has_master=True, tolerance=TOLERANCE
+    )
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
         del sink  # an engine with whole answers has no changes

@@ -12,6 +12,7 @@ from deltamark.datagen.workload import Workload, workload
 from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import Answers
 from deltamark.harness.check.run_check import RunCheck, open_check
+from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
 from deltamark.harness.measure import control_work, resources, timing
 from deltamark.harness.measure.cell import Cell
@@ -64,6 +65,8 @@ def measured(job: CellJob, dataset: Dataset, phases: Phases) -> CellReply:
         return _measured(job, dataset, phases)
     except WrongError as error:
         return CellReply(status="wrong", problem=str(error))
+    except RefusedError as error:
+        return CellReply(status="refused", problem=str(error.actual))
 
 
 def _measured(job: CellJob, dataset: Dataset, phases: Phases) -> CellReply:
@@ -94,7 +97,7 @@ def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> RunOutput | None
     if engine.checked_while_timed or not job.checked:
         return None
     check = open_check(job.cell, dataset, work, job.answers)
-    run = _run(job, dataset, work, check)
+    run = _checked_run(job, dataset, work, check)
     return RunOutput(check.digest, run.changes)
 
 
@@ -112,10 +115,16 @@ def _timed_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun
     if not engine.checked_while_timed:
         return _run(job, dataset, work, None), ""
     check = open_check(job.cell, dataset, work, job.answers)
-    run = _run(job, dataset, work, check)
-    if engine.has_stream and check.changes != run.changes:
-        raise WrongError(f"the engine stored {check.changes} changes, but counted {run.changes}")
+    run = _checked_run(job, dataset, work, check)
     return run, check.digest
+
+
+def _checked_run(job: CellJob, dataset: Dataset, work: Workload, check: RunCheck) -> TimedRun:
+    run = _run(job, dataset, work, check)
+    counts = capabilities(job.cell.engine).output != "answers" and run.fully_timed
+    if counts and check.changes != run.changes:
+        raise WrongError(f"the engine emitted {check.changes} changes, but counted {run.changes}")
+    return run
 
 
 def _warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:
@@ -144,6 +153,7 @@ def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) ->
         control=control, digest=digest, verified="oracle" if job.answers else "",
         seconds=[_nanoseconds(run.seconds) for run in runs], cpu=[_nanoseconds(run.cpu) for run in runs],
         cut=[_nanoseconds(run.cut) for run in runs],
+        outside=[_nanoseconds(run.outside) for run in runs if run.outside], recomputed=best.recomputed,
         tuples=best.tuples, changes=best.changes, batches=len(best.latencies), fully_timed=best.fully_timed,
         latency={name: _nanoseconds(percentile(ordered, percent)) for name, percent in PERCENTILES.items()},
         trace=list(zip(best.loaded_by, map(_nanoseconds, best.latencies), strict=True)) if traced else [],

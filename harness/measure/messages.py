@@ -96,6 +96,8 @@ class CellReply(Reply, frozen=True, kw_only=True):
     seconds: list[float] = []
     cpu: list[float] = []
     cut: list[float] = []
+    outside: list[float] = []
+    recomputed: bool = False
     tuples: int = 0
     changes: int = 0
     batches: int = 0

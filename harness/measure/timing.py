@@ -1,7 +1,8 @@
 """One timed run of a cell. Every published speed comes from this module.
 
-The clock runs from the moment the engine takes a batch until it has counted the last change of the answer. Batches are
-cut one at a time before that, and cutting is timed on its own. If a stream has too many batches to time them all,
+The clock runs from the moment the engine takes a batch until it has counted the last change of the answer. An external
+engine may report the time by its own clock instead, so that the pipe to it is not measured. Batches are cut one at a
+time before that, and cutting is timed on its own. If a stream has too many batches to time them all,
 windows spread evenly over the stream are timed, and between them the engine is fed large batches.
 """
 
@@ -29,6 +30,8 @@ class TimedRun:
     """The figures of a run; times in seconds."""
 
     seconds: float = 0.0
+    outside: float = 0.0
+    """By the clock of the harness, if the engine reports its own times; otherwise 0."""
     cpu: float = 0.0
     cut: float = 0.0
     tuples: int = 0
@@ -42,6 +45,7 @@ class TimedRun:
     state_bytes: int = 0
     peak_bytes: int = 0
     fully_timed: bool = True
+    recomputed: bool = False
 
 
 def run(
@@ -60,6 +64,7 @@ def run(
             _time(engine, check, window, cell.physical, figures)
         _load(engine, check, work.rounds, cell.logical, figures)
         figures.seconds = sum(figures.latencies)
+        figures.recomputed = engine.recomputes_query
         figures.state_rows = engine.state_rows()
         figures.state_bytes = max(resources.memory() - before, 0)
         figures.peak_bytes = resources.peak()
@@ -98,7 +103,11 @@ def _time(engine: Engine, check: RunCheck | None, window: Span, physical: int, f
         figures.cut += taken - started
         if rows:
             figures.changes += engine.apply()
-            figures.latencies.append(clock() - taken)
+            elapsed = clock() - taken
+            if engine.own_seconds is not None:
+                figures.outside += elapsed
+                elapsed = engine.own_seconds
+            figures.latencies.append(elapsed)
             figures.cpu += processor() - used
             figures.tuples += rows
             figures.loaded += rows

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from deltamark.datagen.schema import scale_factor
+from deltamark.harness.engines.base import Output
 from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.queries.catalogue import query
 
@@ -32,7 +33,7 @@ Count = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Amount = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 """Seconds, or another number from 0 up. The limits are checked when a record is read."""
 
-Status = Literal["ok", "wrong", "failed", "timeout"]
+Status = Literal["ok", "wrong", "failed", "timeout", "refused"]
 
 
 class Origin(Struct, frozen=True):
@@ -118,6 +119,18 @@ class Record(Struct, frozen=True, kw_only=True):
         """Raise a ValueError if the values contradict each other."""
 
 
+class EngineInfo(Struct, frozen=True):
+    """The description that an external engine gave of itself when it was measured."""
+
+    name: str
+    """Its name and version."""
+    digest: str
+    """The digest of its program."""
+    output: Output
+    maintains: bool = True
+    session: bool = False
+
+
 class QueryRecord(Record, frozen=True, kw_only=True):
     """The measurement of one query over one stream. Times are in seconds; lists have an entry per timed run."""
 
@@ -130,6 +143,9 @@ class QueryRecord(Record, frozen=True, kw_only=True):
     """Whether the variant is the query's default."""
     workload: str = "insert"
     engine: str = DEFAULT_ENGINE
+    external: EngineInfo | None = None
+    recomputed: bool = False
+    """Whether the engine ran this query again after each batch, although it maintains others."""
     logical: Count = 1
     physical: Count = 1
     workers: Count = 1
@@ -140,6 +156,8 @@ class QueryRecord(Record, frozen=True, kw_only=True):
     cpu: list[Amount] = []
     cut: list[Amount] = []
     """The time for cutting batches, which `seconds` does not include."""
+    outside: list[Amount] = []
+    """The time by the clock of the harness, if `seconds` are by the clock of the engine."""
     tuples: Count = 0
     changes: Count = 0
     batches: Count = 0
@@ -204,15 +222,18 @@ class QueryRecord(Record, frozen=True, kw_only=True):
         return 0.3 + 1.5 * float(self.sf)  # about the time of a cell on two cores of 2020
 
 
-def blank_query_record(cell: Cell, sample: int, *, data: str, origin: Origin) -> QueryRecord:
+def blank_query_record(
+    cell: Cell, sample: int, *, data: str, origin: Origin, external: EngineInfo | None = None
+) -> QueryRecord:
     """Return the record of a cell before it is measured."""
     of_cell = query(cell.query)
     variant = cell.variant or of_cell.default
     name = _cell_name(cell, variant, sample)
+    more = [external.name, external.digest] if external else []
     return QueryRecord(
         query=cell.query, sf=cell.sf, variant=variant, is_default=variant == of_cell.default, workload=cell.workload,
         engine=cell.engine, logical=cell.logical, physical=cell.physical, workers=cell.workers, sample=sample,
-        cell=name, data=data, key=key_of(name, data, origin), **structs.asdict(origin),
+        cell=name, data=data, external=external, key=key_of(name, data, origin, *more), **structs.asdict(origin),
     )  # fmt: skip
 
 
@@ -225,9 +246,9 @@ def _cell_name(cell: Cell, variant: str, sample: int) -> str:
     return " ".join(words)
 
 
-def key_of(cell: str, data: str, origin: Origin) -> str:
+def key_of(cell: str, data: str, origin: Origin, *more: str) -> str:
     """Return a digest of the name of a cell and of everything that its numbers depend on."""
-    words = (cell, data, origin.code, origin.versions, str(MEASURING))
+    words = (cell, data, origin.code, origin.versions, str(MEASURING), *more)
     return hashlib.blake2b("\n".join(words).encode(), digest_size=8).hexdigest()
 
 

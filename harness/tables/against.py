@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, ratio, seconds, words
 from deltamark.harness.console.table import Table, mean_foot
-from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.batch_sizes import COARSE, CROSSOVER, FINE, PHYSICAL
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.entry import entry_of
@@ -21,7 +20,7 @@ def crossover(lookup: Lookup) -> Table:
     """Make the table of batch times when maintained and when recomputed, with the batch size at which they cross."""
     rows = []
     for engine in lookup.engines:
-        for query in lookup.queries if not capabilities(engine).recomputes else ():
+        for query in lookup.queries if not lookup.capabilities(engine).recomputes else ():
             pairs = [
                 (lookup.find(query, *each, engine=engine), lookup.recomputed(query, each[0])) for each in CROSSOVER
             ]

@@ -26,7 +26,9 @@ def entries(records: Iterable[QueryRecord | None], show: Show) -> list[TableEntr
 
 def why(record: Record) -> TableEntry:
     """Format the reason why a record has no number."""
-    return TableEntry({"wrong": "WRONG", "timeout": f">{record.limit:g}s"}.get(record.status, "failed"))
+    return TableEntry(
+        {"wrong": "WRONG", "timeout": f">{record.limit:g}s", "refused": "refused"}.get(record.status, "failed")
+    )
 
 
 def whole(record: QueryRecord) -> TableEntry:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from deltamark.harness.engines.base import Capabilities
 from deltamark.harness.engines.duckdb import DuckDBEngine
-from deltamark.harness.engines.registry import DEFAULT
+from deltamark.harness.engines.external.named import short_name
+from deltamark.harness.engines.registry import DEFAULT, recorded_capabilities
 from deltamark.harness.measure.batch_sizes import CROSSOVER, Batching
 from deltamark.harness.results.record import MEASURING, QueryRecord
 
@@ -85,6 +87,10 @@ class Lookup:
         """The engines, ours first."""
         return sorted({record.engine for record in self.records}, key=lambda name: (name != DEFAULT, name))
 
+    def capabilities(self, engine: str) -> Capabilities:
+        """Return the capabilities of an engine that has records."""
+        return next(recorded_capabilities(record) for record in self.records if record.engine == engine)
+
     def rows(self, columns: Sequence[Batching]) -> list[RecordRow]:
         """List queries and engines with records at these batchings; other engines only outside the crossover."""
         found = []
@@ -104,4 +110,4 @@ def _cell(record: QueryRecord) -> tuple[object, ...]:
 
 
 def row_name(query: str, engine: str) -> str:
-    return query if engine == DEFAULT else f"{query} {engine}"
+    return query if engine == DEFAULT else f"{query} {short_name(engine)}"

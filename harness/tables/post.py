@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from deltamark.harness.console.formatting import NOTHING, TableEntry, rate, ratio, seconds, words
 from deltamark.harness.console.table import Table, mean_foot
-from deltamark.harness.engines.registry import DEFAULT, capabilities
+from deltamark.harness.engines.registry import DEFAULT
 from deltamark.harness.measure.batch_sizes import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Batching
 from deltamark.harness.results import published
 from deltamark.harness.results.record import QueryRecord
@@ -76,7 +76,7 @@ def _workers(lookup: Lookup, column: Batching) -> Table:
     for engine, query in sorted({(record.engine, record.query) for record in several}, key=_ours_first):
         records = [lookup.find(query, *column, workers=number, engine=engine) for number in numbers]
         is_single = sum(record is not None for record in records) == 1
-        if is_single and capabilities(engine).has_session and column in ON_SPARK:
+        if is_single and lookup.capabilities(engine).has_master and column in ON_SPARK:
             continue  # it is in the table of Spark
         rows.append([
             words(row_name(query, engine)), *entries(records, whole), peak(records),

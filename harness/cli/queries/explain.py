@@ -18,7 +18,7 @@ from deltamark.harness.check.change_stream import end_after_rounds
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, cell_of
 from deltamark.harness.engines.plans import specified_plan
-from deltamark.harness.engines.registry import STREAM_ENGINES, capabilities, open_stream
+from deltamark.harness.engines.registry import PLAN_ENGINES, capabilities
 from deltamark.harness.measure.cell import Cell
 
 PLANNED_SF, ANALYZED_SF = Decimal(1), Decimal("0.01")
@@ -42,7 +42,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _planned(cell: Cell) -> str:
     """Describe the program of a cell without data."""
-    return STREAM_ENGINES[cell.engine].explain(specified_plan(cell), cell.workers)
+    if cell.engine not in PLAN_ENGINES:
+        remedy = f"give --engine {' or '.join(PLAN_ENGINES)}"
+        raise DeltamarkError("an engine that does not run our plans", cell.engine, remedy)
+    return PLAN_ENGINES[cell.engine].explain(specified_plan(cell), cell.workers)
 
 
 def _analyzed(cell: Cell, args: argparse.Namespace) -> str:
@@ -54,5 +57,5 @@ def _analyzed(cell: Cell, args: argparse.Namespace) -> str:
         raise DeltamarkError("--analyze needs one worker", f"{cell.workers} workers", "leave --workers out")
     dataset = quietly(args)
     work = workload(dataset, cell.workload)
-    with closing(open_stream(cell, dataset, work)) as engine:
+    with closing(PLAN_ENGINES[cell.engine](cell, dataset, work)) as engine:
         return engine.analyze(end_after_rounds(work, cell.logical, args.rounds).rounds)

@@ -21,7 +21,7 @@ from deltamark.harness.cli.options import MAX_BATCHES, add_master, batch_size, w
 from deltamark.harness.cli.queries.motif_modes import changing, spark, static, virtual_shards
 from deltamark.harness.cli.queries.motif_modes.request import MotifRequest
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, capabilities
+from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, capabilities
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, open_graph, oriented
 from deltamark.harness.suites.graphs.motif_runs import triangular
 from deltamark.harness.suites.graphs.spark_motifs import INDEXES
@@ -47,7 +47,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--triangles", action="store_true", help="maintain all triangles, and find the motif by joining them")
     text = "least: the index with the fewest values proposes; fixed: the first atom's; binary: joins of two relations"
     add("--variant", choices=VARIANTS, default=VARIANTS[0], help=text)
-    add("--engine", choices=STREAM_ENGINES, default=DEFAULT, help="engine")
+    add("--engine", choices=PLAN_ENGINES, default=DEFAULT, help="engine")
     add("--workers", type=worker_count, default=1, metavar="W", help="number of workers")
     text = "number of shards on Spark (default: 2); with --static: of virtual shards, whose loads are printed"
     add("--shards", type=worker_count, metavar="N", help=text)

@@ -24,7 +24,7 @@ from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_sizes, physical, whole, worker_counts
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.engines.registry import DEFAULT, STREAM_ENGINES, known_stream_engine
+from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stream_engine
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import QUERIES, parameters, query
 
@@ -39,7 +39,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--logical", default="1,7,1000", help="rounds that share a logical time, separated by commas")
     add("--physical", default="1,13,1000,all", help="logical batches fed at once, separated by commas")
     add("--workers", default="1", help="numbers of workers, separated by commas")
-    add("--engine", default=DEFAULT, help=f"engine whose streams are compared: {' or '.join(STREAM_ENGINES)}")
+    add("--engine", default=DEFAULT, help=f"engine whose streams are compared: {', '.join(PLAN_ENGINES)}, or another")
     add("--times", default="40", metavar="K", help="number of logical times to check, or every")
     add("--seed", type=whole(0, MAX_SEED), default=0, help="seed of the times and of the batch sizes")
     text = "seed that draws the queries' parameters (default: validation parameters)"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from deltamark.harness.engines.duckdb import DuckDBEngine
-from deltamark.harness.engines.registry import capabilities
+from deltamark.harness.engines.external.named import short_name
+from deltamark.harness.engines.registry import recorded_capabilities
 from deltamark.harness.report.charts.marks import LOOKS, LegendEntry, Look, look
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
@@ -21,7 +22,7 @@ def chart_records(lookup: Lookup) -> list[QueryRecord]:
     several. Spark has no records with one worker, so it is drawn with each number of shards.
     """
     records = [record for record in lookup.records if record.has_numbers and record.is_default]
-    single = {each.engine for each in records if each.workers == 1 and not capabilities(each.engine).has_session}
+    single = {each.engine for each in records if each.workers == 1 and not recorded_capabilities(each).has_master}
     return [record for record in records if record.workers == 1 or record.engine not in single]
 
 
@@ -47,10 +48,10 @@ def look_of(lookup: Lookup, record: QueryRecord) -> Look:
     return Look(own.color, LOOKS - 1 - workloads.index(record.workload) % 2)
 
 
-def runner_words(engine: str, workers: int) -> str:
-    name = "DuckDB" if engine == DuckDBEngine.name else engine
-    name += ", recomputing" * capabilities(engine).recomputes
-    if capabilities(engine).has_session:
+def runner_words(lookup: Lookup, engine: str, workers: int) -> str:
+    name, able = "DuckDB" if engine == DuckDBEngine.name else short_name(engine), lookup.capabilities(engine)
+    name += ", recomputing" * able.recomputes
+    if able.has_master:
         return f"{name}, {workers} shard{'s' if workers > 1 else ''}"
     return f"{name}, {workers} workers" if workers > 1 else name
 
@@ -58,11 +59,13 @@ def runner_words(engine: str, workers: int) -> str:
 def runner_legend(lookup: Lookup, records: Iterable[QueryRecord]) -> Iterator[LegendEntry]:
     """Return legend entries for the runners of records without retractions."""
     runners = {runner(record): record for record in in_order(lookup, records) if record.workload == "insert"}
-    return (LegendEntry(look_of(lookup, record), "solid", runner_words(*key)) for key, record in runners.items())
+    return (
+        LegendEntry(look_of(lookup, record), "solid", runner_words(lookup, *key)) for key, record in runners.items()
+    )
 
 
 def retraction_legend(lookup: Lookup, records: Iterable[QueryRecord]) -> Iterator[LegendEntry]:
     """Return legend entries for the runners and workloads with retractions."""
     retracting = [record for record in in_order(lookup, records) if record.workload != "insert"]
     for (key, workload), record in {(runner(record), record.workload): record for record in retracting}.items():
-        yield LegendEntry(look_of(lookup, record), "hollow", f"{runner_words(*key)}: {workload}")
+        yield LegendEntry(look_of(lookup, record), "hollow", f"{runner_words(lookup, *key)}: {workload}")

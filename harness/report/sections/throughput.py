@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from deltamark.harness.engines.registry import capabilities
+from deltamark.harness.engines.registry import recorded_capabilities
 from deltamark.harness.report.charts.looks import EngineThreads, chart_records, look_of, runner, runner_words
 from deltamark.harness.report.charts.marks import LegendEntry, LineKind, keys_of, legend
 from deltamark.harness.report.charts.markup import Markup
@@ -53,7 +53,7 @@ def _kind(record: QueryRecord) -> LineKind | None:
     """Return the kind of a record's batches; None if neither L nor P is 1."""
     if record.workload != "insert":
         return "dotted"
-    if record.logical == 1 or not capabilities(record.engine).has_stream:
+    if record.logical == 1 or not recorded_capabilities(record).has_stream:
         return "solid"
     return "hollow" if record.physical == 1 else None
 
@@ -73,6 +73,6 @@ def _points(records: Iterable[QueryRecord]) -> Iterable[DataPoint]:
 def _legend_entry(lookup: Lookup, name: LineName, record: QueryRecord) -> LegendEntry:
     runner_key, workload, kind = name
     batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
-    words = runner_words(*runner_key)
-    text = f"{words}: {batches}" if capabilities(record.engine).has_stream else words
+    words = runner_words(lookup, *runner_key)
+    text = f"{words}: {batches}" if recorded_capabilities(record).has_stream else words
     return LegendEntry(look_of(lookup, record), kind, text)

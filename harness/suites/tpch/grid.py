@@ -8,7 +8,8 @@ from decimal import Decimal
 
 from deltamark.datagen.workload import known_workload
 from deltamark.errors import unknown
-from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
+from deltamark.harness.engines.base import Capabilities
+from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
 from deltamark.harness.measure.batch_sizes import (
     COARSE,
     CROSSOVER,
@@ -22,7 +23,7 @@ from deltamark.harness.measure.batch_sizes import (
 )
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import published
-from deltamark.harness.results.record import Origin, QueryRecord, blank_query_record
+from deltamark.harness.results.record import EngineInfo, Origin, QueryRecord, blank_query_record
 from deltamark.queries.catalogue import QUERIES, query
 
 WORKERS = (1, 2)
@@ -41,14 +42,15 @@ EVERY_VARIANT = "all"
 
 @dataclass(frozen=True)
 class SampledCell:
-    """A cell, the largest number of batches to time (0 for all), and the digest of the data."""
+    """A cell, the largest number of batches to time (0 for all), the digest of the data, and the external engine."""
 
     cell: Cell
     sample: int
     data: str = ""
+    external: EngineInfo | None = None
 
     def blank(self, origin: Origin) -> QueryRecord:
-        return blank_query_record(self.cell, self.sample, data=self.data, origin=origin)
+        return blank_query_record(self.cell, self.sample, data=self.data, origin=origin, external=self.external)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,35 +86,41 @@ def grid_cells(settings: GridSettings, data: str = "") -> list[SampledCell]:
     for work in settings.workload:
         known_workload(work)
     cells = _selected(settings, names) if settings.selects_batchings else _default(settings, names)
-    cells = (cell.but(master=settings.master) if capabilities(cell.engine).has_session else cell for cell in cells)
-    sampled = (SampledCell(cell, _sample(settings, cell), data) for cell in cells)
+    cells = (cell.but(master=settings.master) if capabilities(cell.engine).has_master else cell for cell in cells)
+    sampled = (SampledCell(cell, _sample(settings, cell), data, external_info(cell.engine)) for cell in cells)
     return list(dict.fromkeys(sampled))
 
 
 def _sample(settings: GridSettings, cell: Cell) -> int:
     if settings.sample is not None:
         return settings.sample
-    return SAMPLED_BATCHES if capabilities(cell.engine).has_stream else RECOMPUTED_BATCHES
+    return RECOMPUTED_BATCHES if capabilities(cell.engine).recomputes else SAMPLED_BATCHES
 
 
 def _default(settings: GridSettings, names: Sequence[str]) -> Iterator[Cell]:
     for engine in settings.engines:
         base = [Cell(name, str(settings.sf), engine=engine) for name in names]
-        if capabilities(engine).has_session:
+        able = capabilities(engine)
+        if able.has_master:
             yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], ON_SPARK)
+        elif able.recomputes:
+            yield from _at(base, CROSSOVER)
+        elif able.has_stream:
+            yield from _maintained(base, able)
         else:
-            yield from _maintained(base) if capabilities(engine).has_stream else _at(base, CROSSOVER)
+            yield from _at(base, (*PHYSICAL, *CROSSOVER))
 
 
-def _maintained(base: Sequence[Cell]) -> Iterator[Cell]:
+def _maintained(base: Sequence[Cell], able: Capabilities) -> Iterator[Cell]:
+    workers = [number for number in WORKERS if able.max_workers is None or number <= able.max_workers]
     yield from _at(base, PHYSICAL)
-    yield from _at([cell.but(workers=workers) for cell in base for workers in WORKERS], WORKER_BATCHINGS)
+    yield from _at([cell.but(workers=number) for cell in base for number in workers], WORKER_BATCHINGS)
     yield from _at(base, PRODUCT)
     yield from _at(base, SMALL)
     yield from _at(base, CROSSOVER)
     for work in DELETIONS:
         yield from _at([cell.but(workload=work) for cell in base], [FINE])
-    for cell in base:
+    for cell in base if able.has_variants else ():
         if cell.query in QUERIES_WITH_VARIANTS:
             yield from _at(_variants(cell, (EVERY_VARIANT,)), PHYSICAL)
 
@@ -122,7 +130,7 @@ def _selected(settings: GridSettings, names: Sequence[str]) -> Iterator[Cell]:
     for engine in settings.engines:
         for work in settings.workload or ("insert",):
             cells = [Cell(name, str(settings.sf), work, engine=engine) for name in names]
-            if capabilities(engine).has_stream:
+            if capabilities(engine).has_variants:
                 cells = [variant for cell in cells for variant in _variants(cell, settings.variants)]
             several = [cell.but(workers=workers) for cell in cells for workers in settings.workers or (1,)]
             yield from _at(several, batchings)

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import gc
-import os
-import runpy
-import subprocess
-import threading
 from unittest.mock import Mock
 
-import pyarrow as pa
-import pyarrow.compute
 import pytest
-from support.paths import ROOT
+from support.harness.programs import EXAMPLE
 
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import oracle_answers
-from deltamark.harness.check.run_check import open_check
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.engines.base import AnswerEngine, StreamEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.plans import columns_read
-from deltamark.harness.engines.registry import ENGINES, engine_class, known_engine, open_engine
+from deltamark.harness.engines.registry import BUILT_IN, engine_class, known_engine, open_engine
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, measured
 from deltamark.harness.measure.windows import checkpoints, spans
 from deltamark.queries.catalogue import QUERIES
-
-SERVED = runpy.run_path(str(ROOT / "examples" / "recompute.py"))
-EXAMPLE = f"exec:{ROOT / 'examples' / 'recompute.py'}"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -65,56 +55,6 @@ def test_a_query_reads_the_columns_that_it_names():
     assert columns_read(exists, names) == {"orders": ("orderkey", "orderpriority"), "lineitem": ("orderkey",)}
     assert columns_read("SELECT count(*) FROM orders", names[:1]) == {"orders": ("orderkey",)}
     assert len(columns_read("SELECT\n* FROM orders", names[:1])["orders"]) == 9
-
-
-class InThread:
-    """Run the example program as a thread at the other ends of the pipes."""
-
-    def __init__(self, _command, **_):
-        (requests, send), (listen, answers) = os.pipe(), os.pipe()
-        self.stdin, self.stdout = os.fdopen(send, "wb"), os.fdopen(listen, "rb")
-        files = os.fdopen(requests, "rb"), os.fdopen(answers, "wb")
-        self._thread = threading.Thread(target=self._serve, args=files)
-        self._thread.start()
-
-    def _serve(self, requests, answers):
-        with requests, answers:
-            SERVED["serve"](SERVED["Engine"](), requests, answers)
-
-    def wait(self, _seconds=None):
-        self._thread.join()
-
-
-@pytest.mark.parametrize("name", QUERIES)
-def test_an_external_engine_is_right(monkeypatch, chunked, name):
-    monkeypatch.setattr(subprocess, "Popen", InThread)
-    cell = Cell(name, "0.001", "window:100", 500, 1, engine=EXAMPLE)
-    work, wanted = workload(chunked, cell.workload), answers(chunked, cell)
-    check = open_check(cell, chunked, work, wanted)
-    timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
-    assert sorted(wanted) == [500, work.rounds]
-    assert check.problem == ""
-
-
-def test_an_external_engine_that_retracts_rows_it_did_not_insert_fails(monkeypatch, chunked):
-    class Backwards(SERVED["Engine"]):
-        def changes(self, answer, time):
-            found = super().changes(answer, time)
-            return found.set_column(1, "diff", pa.compute.negate(found["diff"]))
-
-    monkeypatch.setattr(subprocess, "Popen", InThread)
-    monkeypatch.setitem(SERVED, "Engine", Backwards)
-    cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")
-    check = open_check(cell, chunked, work, answers(chunked, cell))
-    with pytest.raises(DeltamarkError, match=r"failed to feed: .* a row that they did not insert: \(.*\), weight -1"):
-        timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
-
-
-def test_an_external_engine_is_measured(chunked):
-    cell = Cell("q04", "0.001", "insert", 500, 1, engine=EXAMPLE)
-    found = measured(job(chunked, cell, runs=1), chunked, Mock())
-    assert (found.status, found.verified, found.digest) == ("ok", "oracle", ""), found
-    assert found.state_rows == found.tuples == chunked.rows("lineitem") + chunked.rows("orders")
 
 
 @pytest.mark.parametrize("variant", ["", "diffs"])
@@ -184,14 +124,6 @@ def test_unknown_engines_and_programs_are_named():
         known_engine("exec:nowhere.py")
 
 
-def test_an_external_engine_that_ends_fails_its_cell(chunked, tmp_path):
-    program = tmp_path / "ends.py"
-    program.write_text("import sys; sys.stdin.readline()")
-    cell = Cell("q06", "0.001", engine=f"exec:{program}")
-    with pytest.raises(DeltamarkError, match="failed to open: the program has ended"):
-        open_engine(cell, chunked, workload(chunked, "insert"))
-
-
 def test_all_runs_count_the_same_changes(chunked):
     cell, work = Cell("q04", "0.001", physical=100), workload(chunked, "insert")
     runs = [timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work)) for _ in range(2)]
@@ -199,7 +131,7 @@ def test_all_runs_count_the_same_changes(chunked):
     assert len(runs[0].latencies) == -(-chunked.rows("lineitem") // 100)
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_every_engine_has_its_own_name_and_a_known_output(name):
     engine = engine_class(name)
     assert engine.name == name

@@ -184,7 +184,11 @@ def test_a_wrong_engine_is_shown_wrong(monkeypatch, words, capsys):
 )
 def test_a_hang_or_a_crash_is_a_result(words, tmp_path, capsys, what, limit, said, code):
     program = tmp_path / "engine.py"
-    program.write_text(f"import json, os, sys, time\nsys.stdin.readline()\nprint('{{}}', flush=True)\n{what}\n")
+    greeting = '{"protocol": 1, "name": "faulty", "output": "batches"}'
+    program.write_text(
+        f"import os, sys, time\nsys.stdin.readline()\nprint('{greeting}', flush=True)\n"
+        f"if 'open' in sys.stdin.readline():\n    {what}\n"
+    )
     selected = ("QUERIES=q06", "LOGICAL=1000", f"ENGINES=exec:{program},duckdb", f"TIMEOUT={limit}")
     assert main([*words, *selected]) == code
     out, _ = capsys.readouterr()

@@ -1,0 +1,1 @@
+"""Engines that are other programs: see docs/protocol.md."""

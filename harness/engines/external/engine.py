@@ -1,0 +1,237 @@
+"""Engines that are programs: the harness hands them batches as files, and takes their changes or answers as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from deltamark.dataflow.batch import Batch
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import Delta, last_time
+from deltamark.datagen.schema import relation
+from deltamark.datagen.workload import Workload
+from deltamark.harness.engines.base import (
+    AnswerEngine,
+    Capabilities,
+    CountReport,
+    FedEngine,
+    Output,
+    RefusedError,
+    Row,
+    Sink,
+    StreamEngine,
+    feed_of,
+)
+from deltamark.harness.engines.external import named
+from deltamark.harness.engines.external.columns import (
+    DIFF,
+    TIME,
+    changes_in,
+    input_columns,
+    named_as,
+    selected_columns,
+    stored_columns,
+)
+from deltamark.harness.engines.external.messages import (
+    Answer,
+    Apply,
+    ApplyReply,
+    Changes,
+    Columns,
+    Feed,
+    FileReply,
+    Open,
+    OpenReply,
+    RelationColumns,
+    Reply,
+    Request,
+    State,
+    StateReply,
+)
+from deltamark.harness.engines.plans import plan_of, sql_inputs
+from deltamark.harness.engines.sql_rows import SqlRows
+from deltamark.harness.measure.cell import Cell
+
+COLLECTED_CHANGES = 1 << 15
+"""The number of changes at which a checked run reads them. Not tuned."""
+
+
+@dataclass(frozen=True)
+class PreparedBatch:
+    """A batch whose rows are in files. time: its last logical time."""
+
+    number: int
+    time: int
+    files: dict[str, str]
+
+
+class ExternalEngine(FedEngine[PreparedBatch]):
+    """The part that all external engines share. columns: those that the program must return."""
+
+    columns: Columns
+
+    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
+        self._cell, self._dataset, self._work, self._sink = cell, dataset, work, sink
+        self._inputs = sql_inputs(cell)
+        self.feed = feed_of(cell, dataset, work, self._inputs)
+        self._rows = SqlRows(dataset)
+        self._taken = self._waiting_changes = 0
+        self._read_until = -1
+        """The last logical time of the changes that were read."""
+        self.schema = plan_of(cell, dataset, work).schema
+        self.columns = self._columns()
+        self._program = named.acquire(cell.engine)
+        try:
+            self._open()
+        except BaseException:
+            named.discard(cell.engine, self._program)
+            raise
+
+    def _open(self) -> None:
+        request = Open(
+            query=self._cell.query, sql=named.translated(self._cell.engine, self._cell.sql),
+            parameters=dict(self._cell.parameters),
+            workload=self._cell.workload, logical=self._cell.logical, workers=self._cell.workers,
+            collect=self._sink is not None, directory=str(self._program.directory),
+            relations={
+                name: RelationColumns(input_columns(name, each), self._work.most_live(relation(name).name))
+                for name, each in self._inputs.items()
+            },
+            answer=self.columns,
+        )  # fmt: skip
+        reply = self._program.request(request, OpenReply)
+        if reply.refused is not None:
+            raise RefusedError(f"{self._cell.engine} refuses {self._cell.query}", reply.refused, "leave the query out")
+        self.recomputes_query = not reply.maintains
+
+    def _columns(self) -> Columns:
+        return selected_columns(self.schema)
+
+    def prepare(self, deltas: list[Delta]) -> PreparedBatch:
+        self._taken += 1
+        time = last_time(self.feed.round, self._cell.logical)
+        files: dict[str, str] = {delta.relation: f"{self._taken}-{delta.relation}.arrow" for delta in deltas}
+        batch = PreparedBatch(self._taken, time, files)
+        request = Feed(batch.number, batch.time, batch.files)
+        with self._program.failures(request):
+            for delta in deltas:
+                self._write(files[delta.relation], delta)
+        self._program.request(request, Reply)
+        return batch
+
+    def _write(self, file: str, delta: Delta) -> None:
+        rows = self._rows.batch(delta)
+        named = dict(zip(rows.schema.names, rows.columns, strict=True))
+        batch = pa.RecordBatch.from_pydict({TIME: delta.time, DIFF: delta.diff, **named})
+        with pa.ipc.new_file(str(self._program.directory / file), batch.schema) as writer:
+            writer.write_batch(batch)
+
+    def apply(self) -> int:
+        request = Apply()
+        reply = self._program.request(request, ApplyReply)
+        self.own_seconds = reply.seconds
+        if reply.seconds is not None and not 0 <= reply.seconds <= self._program.request_seconds:
+            problem = f"it reports {reply.seconds} s, and the harness saw {self._program.request_seconds:.9f} s"
+            raise self._program.failed(request, problem)
+        for file in self.batch.files.values():
+            (self._program.directory / file).unlink(missing_ok=True)
+        self._applied(reply.changes)
+        return reply.changes
+
+    def _applied(self, changes: int) -> None:
+        """Take notice of the changes of a batch."""
+
+    def state_rows(self) -> int:
+        return self._program.request(State(), StateReply).rows
+
+    def close(self) -> None:
+        named.release(self._cell.engine, self._program)
+
+    def _file(self, request: Request) -> pa.Table:
+        """Send a request for a file; return its content, and remove the file."""
+        reply = self._program.request(request, FileReply)
+        with self._program.failures(request):
+            path = self._program.directory / reply.file
+            with pa.memory_map(str(path)) as mapped:
+                table = pa.ipc.open_file(mapped).read_all()
+            path.unlink()
+            return table
+
+
+class ExternalChanges(ExternalEngine):
+    """A program with changes. A checked run passes them to the sink when there are many, and at its end."""
+
+    name = "exec:PROGRAM with changes of batches"
+    capabilities = Capabilities(output="batches")
+
+    def _applied(self, changes: int) -> None:
+        self._waiting_changes += changes
+        if self._sink is not None and self._waiting_changes >= COLLECTED_CHANGES:
+            self.finish()
+
+    def finish(self) -> None:
+        if self._sink is None:
+            return
+        request = Changes()
+        table = self._file(request)
+        with self._program.failures(request):
+            changes = self._checked(named_as(table, [TIME, DIFF, *(name for name, _ in self.columns)]))
+        if changes is not None:
+            self._sink(changes)
+        self._waiting_changes, self._read_until = 0, self.batch.time
+
+    def _checked(self, table: pa.Table) -> Batch | pa.Table | None:
+        return table
+
+
+class ExternalStream(ExternalChanges, StreamEngine):
+    """A program with changes at logical times."""
+
+    name = "exec:PROGRAM with a stream"
+    capabilities = Capabilities(output="stream")
+
+    def _columns(self) -> Columns:
+        return stored_columns(self.schema)
+
+    def _checked(self, table: pa.Table) -> Batch:
+        return changes_in(self.schema, table, self._read_until, self.batch.time)
+
+    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
+        collected: list[Batch] = []
+        self._sink = partial(_collect, collected)
+        self.feed = feed_of(self._cell, self._dataset, self._work, self._inputs, rounds)
+        while not self.feed.done:
+            if self.take(self._cell.physical):
+                self.apply()
+            report(self.feed.round, rounds)
+            yield from collected
+            collected.clear()
+        self.finish()
+        yield from collected
+
+
+class ExternalAnswers(ExternalEngine, AnswerEngine):
+    """A program with whole answers."""
+
+    name = "exec:PROGRAM with answers"
+    capabilities = Capabilities(output="answers")
+
+    def answer(self) -> list[Row]:
+        request = Answer()
+        table = self._file(request)
+        with self._program.failures(request):
+            columns = named_as(table, [name for name, _ in self.columns]).columns
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def _collect(collected: list[Batch], changes: Batch | pa.Table) -> None:
+    assert isinstance(changes, Batch)
+    collected.append(changes)
+
+
+CLASSES: dict[Output, type[ExternalEngine]] = {
+    "stream": ExternalStream, "batches": ExternalChanges, "answers": ExternalAnswers,
+}  # fmt: skip

@@ -1,0 +1,100 @@
+"""The messages of the engine protocol, version 1: docs/protocol.md describes them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from deltamark.harness.engines.base import Output
+
+PROTOCOL = 1
+
+Columns = list[tuple[str, str]]
+"""The names and the types of columns."""
+
+
+class Request(Struct, frozen=True, tag_field="do", tag=str.lower):
+    """A request to a program."""
+
+
+class Hello(Request, frozen=True):
+    protocol: int = PROTOCOL
+
+
+class RelationColumns(Struct, frozen=True):
+    """The columns of a relation, and a bound of the number of its live rows."""
+
+    columns: Columns
+    rows: int
+
+
+class Open(Request, frozen=True, kw_only=True):
+    query: str
+    sql: str
+    parameters: dict[str, object]
+    workload: str
+    logical: int
+    workers: int
+    collect: bool
+    """Whether the harness will ask for the changes."""
+    directory: str
+    relations: dict[str, RelationColumns]
+    answer: Columns
+
+
+class Feed(Request, frozen=True):
+    batch: int
+    time: int
+    """The last logical time of the batch."""
+    relations: dict[str, str]
+    """The names of the files of rows."""
+
+
+class Apply(Request, frozen=True): ...
+
+
+class Changes(Request, frozen=True): ...
+
+
+class Answer(Request, frozen=True): ...
+
+
+class State(Request, frozen=True): ...
+
+
+class End(Request, frozen=True): ...
+
+
+class Close(Request, frozen=True): ...
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """The reply to a request. error: the reason why the program cannot fulfil it."""
+
+    error: str | None = None
+
+
+class HelloReply(Reply, frozen=True, kw_only=True):
+    protocol: int
+    name: str
+    output: Output
+    maintains: bool = True
+    max_workers: int | None = None
+    session: bool = False
+
+
+class OpenReply(Reply, frozen=True, kw_only=True):
+    refused: str | None = None
+    maintains: bool = True
+
+
+class ApplyReply(Reply, frozen=True, kw_only=True):
+    changes: int
+    seconds: float | None = None
+
+
+class FileReply(Reply, frozen=True, kw_only=True):
+    file: str
+
+
+class StateReply(Reply, frozen=True, kw_only=True):
+    rows: int = 0

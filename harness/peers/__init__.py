@@ -1,0 +1,1 @@
+"""Engines of others: their manifests, and their set-up."""

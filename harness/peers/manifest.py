@@ -1,0 +1,163 @@
+"""Peers: engines of others, each with a folder in peers/ that has its manifest, its adapter and its set-up.
+
+The manifest `peers/NAME/peer.toml` states what the engine is, what it needs, how it is set up and started, and what it
+supports. A peer is set up in `.peers/NAME`, never in the environment of this project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.engines.base import Output
+from deltamark.harness.engines.external.messages import PROTOCOL, HelloReply
+from deltamark.harness.results.machine import ROOT
+
+FOLDER = ROOT / "peers"
+INSTALLED = ROOT / ".peers"
+SHARED = FOLDER / "shared"
+MANIFEST = "peer.toml"
+MADE = {"__pycache__", "target", "node_modules", "Cargo.lock"}
+"""The names of files and folders that tools make."""
+READY = "ready"
+"""The file that a complete set-up leaves: the digest of the folder that was set up."""
+
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class Tool(Struct, frozen=True, forbid_unknown_fields=True):
+    """A program that must be on the machine before a peer can be set up. hint: what installs it."""
+
+    program: Text
+    hint: Text
+
+
+class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """The content of a manifest."""
+
+    name: Text
+    """The name and version of the engine."""
+    licence: Text
+    language: Text
+    source: Text
+    """Where the engine comes from, such as `crates.io`."""
+    tools: list[Tool] = []
+    shared: list[str] = []
+    """Files of `peers/shared/` that the adapter needs beside it."""
+    setup: list[list[str]]
+    """The commands that set the peer up, each run in `{source}`, a copy of the folder of the peer."""
+    run: list[str]
+    """The command that starts the adapter."""
+    output: Output
+    maintains: bool = True
+    max_workers: int | None = None
+    session: bool = False
+    dialect: list[tuple[str, str]] = []
+    """Regular expressions, and the texts that replace their matches in the SQL of all queries."""
+    workloads: list[str] = []
+    """The workloads that the peer supports; empty: all."""
+    refuses: dict[str, str] = field(default_factory=dict)
+    """The queries that the peer refuses, each with the reason."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    name: str
+    manifest: Manifest
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER / self.name
+
+    @property
+    def installed(self) -> Path:
+        return INSTALLED / self.name
+
+    @property
+    def source(self) -> Path:
+        return self.installed / "source"
+
+    @property
+    def greeting(self) -> HelloReply:
+        """Return the reply to `hello` that the manifest promises."""
+        own = self.manifest
+        return HelloReply(
+            protocol=PROTOCOL, name=own.name, output=own.output, maintains=own.maintains, max_workers=own.max_workers,
+            session=own.session,
+        )  # fmt: skip
+
+    @property
+    def missing(self) -> list[Tool]:
+        """Return the tools that this machine does not have."""
+        return [tool for tool in self.manifest.tools if not shutil.which(tool.program)]
+
+    @property
+    def is_ready(self) -> bool:
+        return (self.installed / READY).exists()
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the peer was set up from the present files."""
+        return self.is_ready and (self.installed / READY).read_text(encoding="ascii") == self.digest
+
+    @property
+    def digest(self) -> str:
+        """The digest of the files in the folder of the peer."""
+        whole = hashlib.blake2b(digest_size=16)
+        for name, path in self.files.items():
+            whole.update(f"{name}\0".encode() + path.read_bytes())
+        return whole.hexdigest()
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files of the peer, by their names in the copy."""
+        own = (path for path in self.folder.rglob("*") if path.is_file() and not MADE.intersection(path.parts))
+        files = {str(path.relative_to(self.folder)): path for path in own}
+        return dict(sorted({**files, **{name: SHARED / name for name in self.manifest.shared}}.items()))
+
+    def translated(self, sql: str) -> str:
+        """Return SQL in the dialect of the engine."""
+        for pattern, replacement in self.manifest.dialect:
+            sql = re.sub(pattern, replacement, sql)
+        return sql
+
+    def ready_command(self) -> list[str]:
+        """Return the command that starts the adapter; raise a DeltamarkError if the peer is not set up."""
+        if not self.is_ready:
+            raise DeltamarkError("a peer that is not set up", self.name, f"run make peer PEER={self.name}")
+        if not self.is_current:
+            raise DeltamarkError(
+                "a peer that was set up from other files", self.name, f"run make peer PEER={self.name}"
+            )
+        return self.filled(self.manifest.run)
+
+    def filled(self, words: list[str]) -> list[str]:
+        """Fill in the directory of the installation, the copy of the folder in it, and the running Python."""
+        return [word.format(installed=self.installed, source=self.source, python=sys.executable) for word in words]
+
+
+def _names() -> list[str]:
+    return sorted(path.parent.name for path in FOLDER.glob(f"*/{MANIFEST}"))
+
+
+PEERS = _names()
+
+
+@cache
+def peer(name: str) -> Peer:
+    """Read the manifest of a peer."""
+    path = FOLDER / name / MANIFEST
+    try:
+        return Peer(name, msgspec.toml.decode(path.read_bytes(), type=Manifest))
+    except msgspec.DecodeError as error:
+        raise DeltamarkError("a wrong manifest", f"{path}: {error}", "correct it") from error

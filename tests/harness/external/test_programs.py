@@ -1,0 +1,115 @@
+"""An external engine is measured and checked; whatever goes wrong in it is an error of one line."""
+
+from __future__ import annotations
+
+import runpy
+from unittest.mock import Mock
+
+import pytest
+from support.harness.programs import EXAMPLE, EXAMPLE_FILE, example_in_thread, faulty
+
+from deltamark.datagen.workload import workload
+from deltamark.errors import DeltamarkError
+from deltamark.harness.check.oracle import oracle_answers
+from deltamark.harness.check.run_check import open_check
+from deltamark.harness.engines.external import named
+from deltamark.harness.engines.registry import capabilities, known_engine, open_engine
+from deltamark.harness.measure import timing
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.cell_job import CellJob, measured
+from deltamark.harness.measure.windows import checkpoints
+from deltamark.queries.catalogue import QUERIES
+
+
+def job(dataset, cell):
+    work = workload(dataset, cell.workload)
+    return CellJob(cell, 0, 1, oracle_answers(cell, dataset, work, checkpoints(cell, 0, work)).answers)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_an_external_engine_is_right(monkeypatch, chunked, name):
+    example_in_thread(monkeypatch)
+    cell = Cell(name, "0.001", "window:100", 500, 1, engine=EXAMPLE)
+    found = measured(job(chunked, cell), chunked, Mock())
+    assert (found.status, found.verified) == ("ok", "oracle"), found
+
+
+def test_an_external_engine_is_measured_by_its_own_clock(chunked):
+    cell = Cell("q04", "0.001", "insert", 500, 1, engine=EXAMPLE)
+    found = measured(job(chunked, cell), chunked, Mock())
+    assert (found.status, found.verified, found.digest) == ("ok", "oracle", ""), found
+    assert found.state_rows == found.tuples == chunked.rows("lineitem") + chunked.rows("orders")
+    assert found.outside > found.seconds > [0.0]
+
+
+def test_a_program_says_what_it_can_do():
+    able = capabilities(f"mine={EXAMPLE}")
+    assert (able.output, able.recomputes, able.has_session) == ("batches", True, False)
+    assert named.short_name(f"mine={EXAMPLE}") == "mine"
+    assert named.info(EXAMPLE).name.startswith("DuckDB ")
+
+
+FAULTS = {
+    "open": ("return {'error': 'out of luck'}", "failed to open: out of luck"),
+    "feed": ("sys.exit(3)", "failed to feed: it has ended with exit code 3"),
+    "apply": ("return {'seconds': 1}", "failed to apply: .*missing required field `changes`"),
+    "changes": ("return {'file': 'nowhere.arrow'}", "failed to changes: .*nowhere.arrow"),
+    "state": ("os.kill(os.getpid(), 9)", "failed to state: it was ended by SIGKILL"),
+}
+
+
+@pytest.mark.parametrize("request_", FAULTS)
+def test_a_fault_names_the_request_and_the_reason(chunked, tmp_path, request_):
+    body, message = FAULTS[request_]
+    cell = Cell("q06", "0.001", "insert", 10_000, 1, engine=faulty(tmp_path, **{request_: body}))
+    with pytest.raises(DeltamarkError, match=message):
+        measured(job(chunked, cell), chunked, Mock())
+
+
+def test_the_last_line_of_standard_error_is_shown(chunked, tmp_path):
+    engine = faulty(tmp_path, open="raise ValueError('no such thing')")
+    with pytest.raises(DeltamarkError, match="it has ended with exit code 1: ValueError: no such thing"):
+        open_engine(Cell("q06", "0.001", engine=engine), chunked, workload(chunked, "insert"))
+
+
+def test_a_time_that_is_longer_than_the_harness_saw_is_refused(monkeypatch, chunked):
+    class Slow(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
+        def apply(self, request):
+            return super().apply(request) | {"seconds": 1e9}
+
+    example_in_thread(monkeypatch, Slow)
+    cell = Cell("q06", "0.001", "insert", 10_000, 1, engine=EXAMPLE)
+    with pytest.raises(DeltamarkError, match=r"failed to apply: it reports 1000000000\.0 s, and the harness saw"):
+        measured(job(chunked, cell), chunked, Mock())
+
+
+def test_a_refused_query_is_no_failure(monkeypatch, chunked):
+    class Refusing(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
+        def open(self, _):
+            return {"refused": "too hard"}
+
+    example_in_thread(monkeypatch, Refusing)
+    found = measured(job(chunked, Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE)), chunked, Mock())
+    assert (found.status, found.problem) == ("refused", "too hard")
+
+
+def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch, chunked):
+    class Backwards(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
+        def difference(self, at):
+            return [(time, -diff, *row) for time, diff, *row in super().difference(at)]
+
+    example_in_thread(monkeypatch, Backwards)
+    cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")
+    check = open_check(cell, chunked, work, job(chunked, cell).answers)
+    with pytest.raises(DeltamarkError, match=r"failed to feed: .* a row that they did not insert: \(.*\), weight -1"):
+        timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
+
+
+def test_a_program_of_another_protocol_fails_its_cells_only(chunked, tmp_path):
+    path = tmp_path / "old.py"
+    path.write_text("import sys\nfor line in sys.stdin:\n    print('{\"ok\": true}', flush=True)\n")
+    engine = f"exec:{path}"
+    assert known_engine(engine) == engine
+    assert capabilities(engine).output == "answers"
+    with pytest.raises(DeltamarkError, match="the harness speaks protocol 1, and the program does not"):
+        open_engine(Cell("q06", "0.001", engine=engine), chunked, workload(chunked, "insert"))

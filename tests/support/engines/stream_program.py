@@ -1,0 +1,118 @@
+"""The embedded engine as an external program with a stream: `stream_program.py SF`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+import pyarrow as pa
+
+from deltamark.dataflow.arrow_values import numbers
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.types import NULL, Type, unpack_short
+from deltamark.datagen.schema import relation
+from deltamark.harness.engines.inputs import specified_source
+from deltamark.harness.engines.plans import specified_plan
+from deltamark.harness.measure.cell import Cell
+
+TEXT_KINDS = ("short", "text")
+
+
+class Engine:
+    """Serves requests. workers are ignored: the engine always has one."""
+
+    def __init__(self, sf: str) -> None:
+        self._sf = sf
+
+    def hello(self, _):
+        return {"protocol": 1, "name": "embedded", "output": "stream"}
+
+    def open(self, request):
+        try:
+            plan = specified_plan(Cell(request["query"], self._sf))
+        except Exception as error:  # noqa: BLE001 (whatever it is, the query is refused)
+            return {"refused": str(error)}
+        self.directory, self.dataflow, self.schema = Path(request["directory"]), Dataflow(plan), plan.schema
+        self.made = []
+        return {}
+
+    def feed(self, request):
+        self.batch = {}
+        for name, file in request["relations"].items():
+            table = pa.ipc.open_file((self.directory / file).read_bytes()).read_all()
+            types = specified_source(relation(name).name, Decimal(self._sf), "insert").schema
+            columns = {
+                field: column_of(table[relation(name).prefix + field], types[field])
+                for field in self.dataflow.inputs[name]
+            }
+            self.batch[name] = Batch(table["time"].to_numpy(), table["diff"].to_numpy(), columns)
+        return {}
+
+    def apply(self, _):
+        started = time.perf_counter()
+        changes = self.dataflow.feed(self.batch)
+        self.made.append(changes)
+        return {"changes": len(changes.time), "seconds": time.perf_counter() - started}
+
+    def changes(self, _):
+        table = pa.concat_tables([self.table(changes) for changes in self.made])
+        with pa.ipc.new_file(str(self.directory / "changes.arrow"), table.schema) as file:
+            file.write_table(table)
+        self.made = []
+        return {"file": "changes.arrow"}
+
+    def table(self, changes):
+        columns = {field.name: stored(changes.columns[field.name], field.type) for field in self.schema.fields}
+        return pa.table({"time": changes.time, "diff": changes.diff, **columns})
+
+    def state(self, _):
+        return {"rows": self.dataflow.state_rows()}
+
+    def end(self, _):
+        self.dataflow.close()
+        return {}
+
+
+def column_of(column: pa.ChunkedArray, type_: Type) -> np.ndarray:
+    """Return the values of an input column as the embedded engine reads them."""
+    array = column.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    values = numbers(array, type_)
+    return values if type_.kind in TEXT_KINDS else values.astype(np.int32 if type_.width == 4 else np.int64)
+
+
+def stored(values: np.ndarray, type_: Type) -> pa.Array:
+    """Return the values of an output column in the types of the protocol."""
+    if type_.kind == "text":
+        return pa.array(values, pa.string())
+    present = [None if value == NULL else value for value in values.tolist()]
+    match type_.kind:
+        case "short":
+            return pa.array([value if value is None else unpack_short(value) for value in present], pa.string())
+        case "code":
+            return pa.array([value if value is None else type_.words[value] for value in present], pa.string())
+        case "date":
+            return pa.array(present, pa.int32()).cast(pa.date32())
+        case "int" if type_.scale:
+            exact = [value if value is None else Decimal(value).scaleb(-type_.scale) for value in present]
+            return pa.array(exact, pa.decimal128(38, type_.scale))
+    return pa.array(present, pa.int64())
+
+
+def serve(engine: Engine, requests: TextIO, replies: TextIO) -> None:
+    for line in requests:
+        request = json.loads(line)
+        if request["do"] == "close":
+            break
+        print(json.dumps(getattr(engine, request["do"])(request)), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    serve(Engine(sys.argv[1]), sys.stdin, sys.stdout)

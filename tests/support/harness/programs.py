@@ -1,0 +1,61 @@
+"""External engines for tests: the example program as a thread at the other ends of the pipes, and faulty programs."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import threading
+from pathlib import Path
+
+from support.paths import ROOT
+
+EXAMPLE_FILE = ROOT / "examples" / "recompute.py"
+EXAMPLE = f"exec:{EXAMPLE_FILE}"
+
+
+class InThread:
+    """The example program as a thread, which takes the place of a process. engine: the class that serves requests."""
+
+    engine: type | None = None
+    returncode = 0
+
+    def __init__(self, _command, **_):
+        (requests, send), (listen, replies) = os.pipe(), os.pipe()
+        self.stdin, self.stdout = os.fdopen(send, "wb"), os.fdopen(listen, "rb")
+        files = os.fdopen(requests, encoding="utf-8"), os.fdopen(replies, "w", encoding="utf-8")
+        self._thread = threading.Thread(target=self._serve, args=files)
+        self._thread.start()
+
+    def _serve(self, requests, replies):
+        module = runpy.run_path(str(EXAMPLE_FILE))
+        with requests, replies:
+            module["serve"]((self.engine or module["Engine"])(), requests, replies)
+
+    def poll(self):
+        return None if self._thread.is_alive() else 0
+
+    def wait(self, _seconds=None):
+        self._thread.join()
+
+
+def example_in_thread(monkeypatch, engine=None):
+    """Run the example, or another class of engine, as a thread whenever a program is started."""
+    monkeypatch.setattr(subprocess, "Popen", type("Process", (InThread,), {"engine": engine}))
+
+
+STREAM_FILE = ROOT / "tests" / "support" / "engines" / "stream_program.py"
+STREAM = f"exec:{STREAM_FILE} 0.01"
+
+
+def faulty(directory: Path, of: Path = EXAMPLE_FILE, **replies: str) -> str:
+    """Write a program that is another one except for some requests, which have these bodies; return its name."""
+    methods = "\n".join(f"    def {name}(self, request):\n        {body}" for name, body in replies.items())
+    path = directory / "faulty.py"
+    path.write_text(
+        "import os, runpy, sys, time\n"
+        f"right = runpy.run_path({str(of)!r})\n"
+        f"class Faulty(right['Engine']):\n{methods}\n"
+        "right['serve'](Faulty(*sys.argv[1:]), sys.stdin, sys.stdout)\n"
+    )
+    return f"exec:{path}"

@@ -1,0 +1,244 @@
+"""Run the cases on a program, and compare its changes or answers with DuckDB's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from deltamark.dataflow.types import Schema
+from deltamark.datagen.feed import TIMES_PER_ROUND
+from deltamark.errors import DeltamarkError
+from deltamark.harness.check.difference import unordered_difference
+from deltamark.harness.check.snapshot import Snapshot
+from deltamark.harness.conformance.cases import CASES, Case
+from deltamark.harness.conformance.rows import Change, write
+from deltamark.harness.engines.base import RefusedError, Row
+from deltamark.harness.engines.external import messages, named
+from deltamark.harness.engines.external.columns import (
+    DIFF,
+    TIME,
+    changes_in,
+    input_columns,
+    named_as,
+    selected_columns,
+    stored_columns,
+)
+from deltamark.harness.engines.external.program import Program
+from deltamark.harness.engines.plans import specified_plan, sql_inputs
+from deltamark.harness.measure.cell import Cell
+
+SQL_TYPES = {"int64": "BIGINT", "decimal(2)": "DECIMAL(15, 2)", "date32": "DATE", "string": "VARCHAR"}
+
+UNKNOWN_QUERY = "no_such_query"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a case. problem: empty if the engine does what it must; refused: why it was not run."""
+
+    name: str
+    problem: str = ""
+    refused: str = ""
+    right_at_ends: bool = True
+    """Whether the answers at the ends of the batches are right, even if those at other times are not."""
+
+
+@dataclass
+class _Oracle:
+    """DuckDB over the live rows of a case."""
+
+    cell: Cell
+    columns: dict[str, messages.Columns]
+    live: Counter[tuple[str, Row]] = field(default_factory=Counter)
+
+    def add(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.live[change.relation, change.row(self.columns[change.relation])] += change.diff
+
+    def answer(self) -> list[Row]:
+        with closing(duckdb.connect(config={"threads": 1})) as database:
+            for name, columns in self.columns.items():
+                typed = ", ".join(f"{column} {SQL_TYPES[type_]}" for column, type_ in columns)
+                database.execute(f"CREATE TABLE {name} ({typed})")
+            for (name, row), copies in self.live.items():
+                places = ", ".join("?" * len(row))
+                for _ in range(copies):
+                    database.execute(f"INSERT INTO {name} VALUES ({places})", row)  # noqa: S608
+            return database.execute(self.cell.sql).fetchall()
+
+
+class _Query:
+    """A query that is open in a program, fed with rows made by hand."""
+
+    def __init__(self, program: Program, cell: Cell) -> None:
+        self._program, self._output = program, program.greeting.output
+        self.schema: Schema = specified_plan(cell).schema
+        self.inputs = {name: input_columns(name, columns) for name, columns in sql_inputs(cell).items()}
+        exact = self._output == "stream"
+        self._answer = stored_columns(self.schema) if exact else selected_columns(self.schema)
+        self._fed, self._read_until, self._until = 0, -1, -1
+        reply = program.request(messages.Open(
+            query=cell.query, sql=named.translated(cell.engine, cell.sql),
+                parameters=dict(cell.parameters), workload=cell.workload, logical=1,
+            workers=1, collect=True, directory=str(program.directory), answer=self._answer,
+            relations={name: messages.RelationColumns(columns, 1000) for name, columns in self.inputs.items()},
+        ), messages.OpenReply)  # fmt: skip
+        if reply.refused is not None:
+            raise RefusedError("refused", reply.refused, "")
+
+    def feed(self, changes: Sequence[Change], until: int) -> int:
+        """Feed a batch; return the number of changes that the engine reports."""
+        self._fed, self._until = self._fed + 1, until
+        files = {}
+        for name, columns in self.inputs.items():
+            if rows := [change for change in changes if change.relation == name]:
+                files[name] = f"{self._fed}-{name}.arrow"
+                write(self._program.directory / files[name], columns, rows)
+        self._program.request(messages.Feed(self._fed, until, files), messages.Reply)
+        return self._program.request(messages.Apply(), messages.ApplyReply).changes
+
+    def table(self, request: messages.Request) -> pa.Table:
+        file = self._program.request(request, messages.FileReply).file
+        with self._program.failures(request):
+            path = self._program.directory / file
+            table = pa.ipc.open_file(path.read_bytes()).read_all()
+            path.unlink()
+            names = [name for name, _ in self._answer]
+            return named_as(table, names if isinstance(request, messages.Answer) else [TIME, DIFF, *names])
+
+    def changes(self) -> pa.Table:
+        """Return the changes since the last call."""
+        request = messages.Changes()
+        table = self.table(request)
+        with self._program.failures(request):
+            if self._output == "stream":
+                changes_in(self.schema, table, self._read_until, self._until)
+        self._read_until = self._until
+        return table
+
+    def end(self) -> None:
+        self._program.request(messages.End(), messages.Reply)
+
+
+def run_case(name: str, program: Program, case: Case) -> Outcome:
+    """Run a case; describe the first difference."""
+    cell = Cell(case.query, "0.01", engine=name)
+    try:
+        query = _Query(program, cell)
+    except RefusedError as error:
+        return Outcome(case.name, refused=f"{case.query}: {error.actual}")
+    output = program.greeting.output
+    compare = {"stream": _stream_problems, "batches": _batch_problems, "answers": _answer_problems}[output]
+    problems = list(compare(query, case, _Oracle(cell, query.inputs)))
+    query.end()
+    first = next(iter(problems), None)
+    return Outcome(case.name, first.text if first else "", "", not any(each.at_end for each in problems))
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A difference. at_end: at the end of a batch."""
+
+    text: str
+    at_end: bool = True
+
+
+def _stream_problems(query: _Query, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
+    counted = 0
+    for number, batch in enumerate(case.batches):
+        counted += query.feed(batch, _until(case, number))
+    table = query.changes()
+    changes = changes_in(query.schema, table, -1, _until(case, len(case.batches) - 1))
+    if counted != len(changes.time):
+        yield _Problem(f"it counted {counted} changes, and its file has {len(changes.time)}")
+    rows = list(zip(*(column.to_pylist() for column in table.drop_columns([DIFF]).columns), strict=True))
+    if len(set(rows)) < len(rows):
+        yield _Problem("a row changes twice at one time", at_end=False)
+    snapshot, since = Snapshot(query.schema), -1
+    ends = {_until(case, number) for number in range(len(case.batches))}
+    before: list[Row] | None = None
+    for time in sorted({0, *ends, *(change.time for batch in case.batches for change in batch)}):
+        oracle.add([change for batch in case.batches for change in batch if change.time == time])
+        snapshot.add(changes, since=since, until=time)
+        answer = oracle.answer()
+        wrong = unordered_difference(snapshot.answer(()), answer, named.DOUBLE_TOLERANCE)
+        if wrong:
+            yield _Problem(f"wrong at time {time}\n{wrong}", at_end=time in ends)
+        if answer == before and np.any(changes.time == time):
+            yield _Problem(f"changes at time {time}, at which the answer does not change", at_end=False)
+        since, before = time, answer
+
+
+def _batch_problems(query: _Query, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
+    weights: Counter[Row] = Counter()
+    for number, batch in enumerate(case.batches):
+        until = _until(case, number)
+        counted, table = query.feed(batch, until), query.changes()
+        if times := set(table[TIME].to_pylist()) - {until}:
+            yield _Problem(f"changes at times {sorted(times)}, but the batch has time {until}")
+        if counted != table.num_rows:
+            yield _Problem(f"it counted {counted} changes, and its file has {table.num_rows}")
+        for _, diff, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            weights[tuple(row)] += diff
+        oracle.add(batch)
+        if any(weight < 0 for weight in weights.values()):
+            yield _Problem(f"batch {number + 1} retracts a row that is not in the answer")
+        yield from _difference(number, list(weights.elements()), oracle)
+
+
+def _answer_problems(query: _Query, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
+    for number, batch in enumerate(case.batches):
+        counted = query.feed(batch, _until(case, number))
+        rows = list(zip(*(column.to_pylist() for column in query.table(messages.Answer()).columns), strict=True))
+        oracle.add(batch)
+        if counted != len(rows):
+            yield _Problem(f"it counted {counted} rows, and its file has {len(rows)}")
+        yield from _difference(number, rows, oracle)
+
+
+def _difference(number: int, mine: list[Row], oracle: _Oracle) -> Iterator[_Problem]:
+    wrong = unordered_difference(mine, oracle.answer(), named.DOUBLE_TOLERANCE)
+    if wrong:
+        yield _Problem(f"wrong after batch {number + 1}\n{wrong}")
+
+
+def _until(case: Case, number: int) -> int:
+    """Return the last time of a batch, which is that of a round: at least one round passes in each batch."""
+    times = [change.time for batch in case.batches[: number + 1] for change in batch]
+    return max([number * TIMES_PER_ROUND, *times]) // TIMES_PER_ROUND * TIMES_PER_ROUND + TIMES_PER_ROUND - 1
+
+
+def run_all(name: str) -> Iterator[Outcome]:
+    """Run all cases on an external engine."""
+    each = named.resolved(name)
+    with closing(Program(each.short, list(each.command))) as program:
+        yield _greets_as_expected(name, program)
+        for case in CASES:
+            yield run_case(name, program, case)
+        yield _refuses_unknown(program)
+        yield run_case(name, program, Case("a query after a refused one", CASES[0].query, CASES[0].batches))
+    yield Outcome("close ends the program", program.unclean_end)
+
+
+def _greets_as_expected(name: str, program: Program) -> Outcome:
+    promised, said = named.greeting(name), program.greeting
+    differs = "" if promised == said else f"the manifest promises {promised}, and the program says {said}"
+    return Outcome("hello", differs)
+
+
+def _refuses_unknown(program: Program) -> Outcome:
+    request = messages.Open(
+        query=UNKNOWN_QUERY, sql="SELECT no_such_column FROM orders", parameters={}, workload="insert", logical=1,
+        workers=1, collect=True, directory=str(program.directory), relations={}, answer=[("n", "int64")],
+    )  # fmt: skip
+    try:
+        refused = program.request(request, messages.OpenReply).refused
+    except DeltamarkError as error:
+        return Outcome("an unknown query is refused", str(error.actual))
+    return Outcome("an unknown query is refused", "" if refused else "it was opened")

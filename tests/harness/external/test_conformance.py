@@ -1,0 +1,43 @@
+"""The small cases pass for engines that are right, and each fault of an engine fails one of them."""
+
+from __future__ import annotations
+
+import pytest
+from support.harness.programs import EXAMPLE, STREAM, STREAM_FILE, faulty
+
+from deltamark.harness.cli.main import main
+
+
+@pytest.mark.parametrize(("engine", "claim"), [(EXAMPLE, "batches"), (STREAM, "stream")])
+def test_an_engine_that_is_right_may_claim_its_output(capsys, engine, claim):
+    assert main(["conformance", engine]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.endswith(": ok") for line in lines[:-2]), lines
+    assert lines[-1].endswith(f"may claim: {claim}")
+
+
+NO_DELETION = "self.batch = {n: b for n, b in self.batch.items() if b['diff'].to_numpy().min() > 0}"
+FAULTS = {
+    "retraction": {"apply": f"{NO_DELETION}; return super().apply(request)"},
+    "an answer with NULL": {"difference": "return [each for each in super().difference(request) if None not in each]"},
+    "an unknown query is refused": {"open": "return {} if not request['relations'] else super().open(request)"},
+    "close ends the program": {"end": "import atexit; atexit.register(os._exit, 3); return super().end(request)"},
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_fault_fails_a_case(capsys, tmp_path, case):
+    assert main(["conformance", faulty(tmp_path, **FAULTS[case])]) == 2
+    out = capsys.readouterr().out
+    assert f"\n{case}: FAILED: " in out, out
+
+
+def test_a_stream_with_the_times_of_batches_may_only_claim_batches(capsys, tmp_path):
+    apply = (
+        "reply, made = super().apply(request), self.made[-1]\n"
+        "        self.made[-1] = type(made)(0 * made.time + self.last, made.diff, made.columns)\n"
+        "        return reply"
+    )
+    feed = "self.last = request['time']; return super().feed(request)"
+    assert main(["conformance", f"{faulty(tmp_path, STREAM_FILE, feed=feed, apply=apply)} 0.01"]) == 2
+    assert capsys.readouterr().out.rstrip().endswith("are right, so it may claim: batches")

@@ -1,0 +1,162 @@
+"""The grade of an engine for a query: at which moments its answers equal DuckDB's over exactly the live rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+import pyarrow as pa
+
+from deltamark.dataflow.batch import Batch
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import last_time
+from deltamark.datagen.workload import Workload, workload
+from deltamark.harness.check.difference import difference, unordered_difference
+from deltamark.harness.check.oracle import Oracle
+from deltamark.harness.check.snapshot import Snapshot
+from deltamark.harness.check.verify import random_times
+from deltamark.harness.engines.base import AnswerEngine, Engine, RefusedError, Row, StreamEngine
+from deltamark.harness.engines.plans import sql_inputs
+from deltamark.harness.engines.registry import capabilities, open_engine
+from deltamark.harness.measure.cell import Cell
+from deltamark.queries.catalogue import query
+
+Grade = Literal["times", "batches", "end", "wrong"]
+"""The moments at which the answers are right: all logical times, the ends of batches, the end of the stream, none."""
+
+GRADES: tuple[Grade, ...] = ("wrong", "end", "batches", "times")
+"""From the worst to the best."""
+
+WORKLOADS = ("insert", "window:500", "refresh:5")
+BATCHES = 10
+"""The number of batches of a graded run: each has an answer to be compared."""
+
+TIMES = 20
+"""The number of logical times at which a stream is compared, half of them inside a round."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """The grade of an engine for a query in all workloads. refused: the reason if the engine refuses the query."""
+
+    grade: Grade | None
+    recomputed: bool = False
+    refused: str = ""
+    problem: str = ""
+    """The first difference."""
+    compared: int = 0
+    """The number of compared answers."""
+
+
+class _Output:
+    """The output of an engine: the sum of its changes, or its last answer."""
+
+    def __init__(self) -> None:
+        self._weights: Counter[Row] = Counter()
+
+    def add(self, changes: Batch | pa.Table) -> None:
+        assert isinstance(changes, pa.Table)
+        for _, diff, *row in zip(*(column.to_pylist() for column in changes.columns), strict=True):
+            self._weights[tuple(row)] += diff
+
+    def answer(self, engine: Engine) -> list[Row]:
+        if isinstance(engine, AnswerEngine):
+            return engine.answer()
+        return list(self._weights.elements())
+
+
+class _StreamOutput:
+    """The changes of a stream that were emitted since the last comparison, and the snapshot up to then."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Batch] = []
+        self._time = -1
+        self._snapshot: Snapshot | None = None
+
+    def add(self, changes: Batch | pa.Table) -> None:
+        assert isinstance(changes, Batch)
+        self._waiting.append(changes)
+
+    def answer(self, engine: StreamEngine, until: int, order: tuple[str, ...]) -> list[Row]:
+        """Return the answer at a time, which is later than all previous ones."""
+        self._snapshot = self._snapshot or Snapshot(engine.schema)
+        for changes in self._waiting:
+            self._snapshot.add(changes, since=self._time, until=until)
+        self._time = until
+        return self._snapshot.answer(order)
+
+    def drop(self) -> None:
+        """Drop changes that are part of the snapshot."""
+        self._waiting = []
+
+
+def graded(cell: Cell, dataset: Dataset, chance: Random) -> Graded:
+    """Run a query in all workloads; return the worst grade."""
+    worst = Graded("times")
+    for name in WORKLOADS:
+        work = workload(dataset, name)
+        size = -(-work.rounds // (cell.logical * BATCHES))
+        try:
+            found = _graded_run(cell.but(workload=name, physical=size), dataset, work, chance)
+        except RefusedError as error:
+            return Graded(None, refused=str(error.actual))
+        assert found.grade
+        assert worst.grade
+        total = found.compared + worst.compared
+        if GRADES.index(found.grade) < GRADES.index(worst.grade):
+            problem = f"{name}: {found.problem}"
+        else:
+            found, problem = worst, worst.problem
+        worst = Graded(found.grade, found.recomputed or worst.recomputed, "", problem, total)
+    return worst
+
+
+def _graded_run(cell: Cell, dataset: Dataset, work: Workload, chance: Random) -> Graded:
+    """Run a query over one workload."""
+    output = _StreamOutput() if capabilities(cell.engine).has_stream else _Output()
+    problems: dict[Grade, str] = {}
+    compared, last = 0, ""
+    with (
+        closing(open_engine(cell, dataset, work, output.add)) as engine,
+        closing(Oracle(dataset, work, sql_inputs(cell), cell.logical)) as oracle,
+    ):
+        times = random_times(work, query(cell.query).relations, cell.logical, TIMES, chance)
+        for moment, wrong in _compared(cell, engine, output, oracle, times):
+            compared += 1
+            if wrong:
+                problems.setdefault(moment, wrong)
+            last = wrong if moment == "batches" else last
+        recomputed = capabilities(cell.engine).recomputes or engine.recomputes_query
+    if not problems:
+        return Graded("times" if capabilities(cell.engine).has_stream else "batches", recomputed, compared=compared)
+    first = next(iter(problems.values()))
+    grade: Grade = "batches" if "batches" not in problems else "wrong" if last else "end"
+    return Graded(grade, recomputed, problem=first, compared=compared)
+
+
+def _compared(
+    cell: Cell, engine: Engine, output: _Output | _StreamOutput, oracle: Oracle, times: list[int]
+) -> Iterator[tuple[Grade, str]]:
+    """Feed all batches; yield each comparison: its moment, and the difference if there is one."""
+    order = query(cell.query).order_by
+    while not engine.feed.done:
+        if engine.take(cell.physical):
+            engine.apply()
+        engine.finish()
+        end = last_time(engine.feed.round, cell.logical)
+        if isinstance(output, _Output):
+            oracle.at(end)
+            answer, tolerance = output.answer(engine), capabilities(cell.engine).tolerance
+            yield "batches", unordered_difference(answer, oracle.answer(cell.sql), tolerance)
+            continue
+        assert isinstance(engine, StreamEngine)
+        for time in sorted({*(each for each in times if each <= end), end}):
+            oracle.at(time)
+            answer = output.answer(engine, time, order)
+            yield "batches" if time == end else "times", difference(answer, oracle.answer(cell.sql))
+        times = [each for each in times if each > end]
+        output.drop()

@@ -1,0 +1,75 @@
+"""The grade of an engine: at which moments its answers are right."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from support.harness.programs import EXAMPLE_FILE, STREAM_FILE, faulty
+
+from deltamark.harness.cli.main import main
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.suites.coverage import grading
+from deltamark.harness.suites.coverage.grading import graded
+
+APPLY_LATE = (
+    "late = getattr(self, 'late', {}); self.late = self.batch; self.batch = late\n        return super().apply(request)"
+)
+COARSE = {
+    "feed": "self.last = request['time']; return super().feed(request)",
+    "apply": (
+        "reply, made = super().apply(request), self.made[-1]\n"
+        "        self.made[-1] = type(made)(0 * made.time + self.last, made.diff, made.columns)\n"
+        "        return reply"
+    ),
+}
+REFUSE = {"open": "return {'refused': 'too hard'}"}
+
+
+@pytest.fixture(autouse=True)
+def _few_workloads(monkeypatch):
+    monkeypatch.setattr(grading, "WORKLOADS", ("window:500",))
+    monkeypatch.setattr(grading, "BATCHES", 4)
+
+
+def grade(chunked, engine, query="q12"):
+    return graded(Cell(query, "0.001", engine=engine), chunked, Random(1))
+
+
+def test_a_stream_is_right_at_every_time(chunked):
+    found = grade(chunked, "embedded")
+    assert (found.grade, found.recomputed, found.problem) == ("times", False, "")
+    assert found.compared >= grading.TIMES
+
+
+def test_an_engine_that_recomputes_is_right_at_the_ends_of_batches(chunked):
+    found = grade(chunked, "duckdb")
+    assert (found.grade, found.recomputed) == ("batches", True)
+
+
+def test_a_stream_with_the_times_of_batches_is_right_at_their_ends(chunked, tmp_path):
+    found = grade(chunked, f"{faulty(tmp_path, STREAM_FILE, **COARSE)} 0.001")
+    assert (found.grade, found.recomputed) == ("batches", False)
+    assert found.problem.startswith("window:500: ")
+
+
+def test_an_engine_that_is_a_batch_late_is_wrong(chunked, tmp_path):
+    found = grade(chunked, faulty(tmp_path, EXAMPLE_FILE, apply=APPLY_LATE))
+    assert found.grade == "wrong"
+    assert "DuckDB" in found.problem
+
+
+def test_a_refused_query_has_no_grade(chunked, tmp_path):
+    found = grade(chunked, faulty(tmp_path, EXAMPLE_FILE, **REFUSE))
+    assert (found.grade, found.refused) == (None, "too hard")
+
+
+def test_the_suite_prints_the_matrix_and_the_grades(chunked, tmp_path, capsys):
+    refusing = faulty(tmp_path, EXAMPLE_FILE, **REFUSE)
+    words = ["SUITE=coverage", "SF=0.001", "QUERIES=q06", f"ENGINES=embedded,duckdb,none={refusing}"]
+    data = chunked.directory.parent
+    assert main(["bench", *words, f"DATA={data}", f"RESULTS={tmp_path / 'results'}"]) == 0
+    out = capsys.readouterr().out
+    assert "q06      maintained  recomputed  refused" in " ".join(out.split("\n")) or "maintained" in out
+    assert "at every logical time" in out
+    assert "at the end of every batch" in out

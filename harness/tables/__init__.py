@@ -9,6 +9,7 @@ from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables import against, others, ours, post
 from deltamark.harness.tables.beside_published import beside_published
 from deltamark.harness.tables.distributed import distributed
+from deltamark.harness.tables.engines import side_by_side
 from deltamark.harness.tables.lookup import Lookup
 
 
@@ -16,8 +17,9 @@ def tables(records: Iterable[QueryRecord], sf: str) -> list[Table]:
     """Make the non-empty tables of TPC-H at a scale factor."""
     lookup = Lookup(records, sf)
     candidates = [
-        post.physical(lookup), post.product(lookup), *post.workers(lookup), post.variants(lookup), ours.small(lookup),
-        ours.latency(lookup), ours.deletions(lookup), against.crossover(lookup), against.load(lookup),
+        *side_by_side(lookup), post.physical(lookup), post.product(lookup), *post.workers(lookup),
+        post.variants(lookup), ours.small(lookup), ours.latency(lookup), ours.deletions(lookup),
+        against.crossover(lookup), against.load(lookup),
         ours.state(lookup), others.others(lookup), distributed(lookup), *beside_published(lookup),
     ]  # fmt: skip
     return [table for table in candidates if table.rows]

@@ -1,0 +1,32 @@
+"""DataFusion without incremental maintenance: the query runs again after each batch, over Arrow tables in memory."""
+
+from __future__ import annotations
+
+import datafusion
+import pyarrow as pa
+from recompute import RecomputingEngine
+from serve import serve
+
+
+class DataFusion(RecomputingEngine):
+    name = f"DataFusion {datafusion.__version__}"
+
+    def prepare(self, query: str, sql: str) -> None:
+        del query
+        self.sql = sql
+        self.context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(self.workers))
+
+    def run(self) -> pa.Table:
+        for name, table in self.relations.items():
+            self.context.deregister_table(name)
+            self.context.register_record_batches(name, [table.combine_chunks().to_batches() or empty(table)])
+        return self.context.sql(self.sql).to_arrow_table()
+
+
+def empty(table: pa.Table) -> list[pa.RecordBatch]:
+    """Return one batch without rows, which has the schema of the table."""
+    return [pa.RecordBatch.from_pylist([], table.schema)]
+
+
+if __name__ == "__main__":
+    serve(DataFusion())

@@ -1,0 +1,215 @@
+//! The workers: one leads, reads the requests and answers them; the others follow its orders.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::writer::FileWriter;
+use timely::Config;
+use timely::dataflow::operators::probe::Handle as Probe;
+use timely::worker::Worker;
+
+use crate::flow::Tables;
+use crate::input::{Source, read_share};
+use crate::output::Sink;
+use crate::protocol::{Feed, Open, Reply, Request, receive, send};
+use crate::queries::Plan;
+use crate::types::Time;
+
+/// How long a follower waits for an order without giving its core away, which would cost it tens of microseconds.
+const WATCH: Duration = Duration::from_millis(1);
+
+#[derive(Clone)]
+enum Order {
+    /// Read the files of a batch.
+    Read(Arc<Feed>),
+    /// Apply the batch that was read.
+    Apply,
+    /// Return the changes that were kept.
+    Collect,
+}
+
+/// What the workers share.
+struct Team {
+    open: Open,
+    plan: Plan,
+    followers: Mutex<Vec<Receiver<Order>>>,
+    /// The number of followers that have carried out the current order.
+    finished: AtomicUsize,
+    changes: AtomicUsize,
+    collected: Mutex<Vec<RecordBatch>>,
+    failure: Mutex<Option<String>>,
+}
+
+/// Maintains a query until the harness ends it.
+pub fn run(open: Open, plan: Plan) -> Result<(), String> {
+    let workers = open.workers;
+    let (senders, receivers): (Vec<_>, Vec<_>) = (1..workers).map(|_| channel()).unzip();
+    let team = Arc::new(Team {
+        open,
+        plan,
+        followers: Mutex::new(receivers),
+        finished: AtomicUsize::new(0),
+        changes: AtomicUsize::new(0),
+        collected: Mutex::default(),
+        failure: Mutex::default(),
+    });
+    let senders = Mutex::new(Some(senders));
+    let work = move |worker: &mut Worker| {
+        let member = Member::new(worker, &team);
+        if worker.index() == 0 {
+            let followers = senders.lock().ok().and_then(|mut all| all.take()).expect("there is one leader");
+            lead(worker, member, &team, &followers);
+        } else {
+            let orders = team.followers.lock().ok().and_then(|mut all| all.pop()).expect("one receiver a follower");
+            follow(worker, member, &team, &orders);
+        }
+    };
+    if workers == 1 {
+        timely::execute_directly(work);
+        return Ok(());
+    }
+    timely::execute(Config::process(workers), work)?.join().into_iter().collect()
+}
+
+/// Answers requests up to `end`.
+fn lead(worker: &mut Worker, mut member: Member, team: &Team, followers: &[Sender<Order>]) {
+    send(&Reply::Done {});
+    let mut order = |order: Order| {
+        team.finished.store(0, Ordering::Release);
+        for follower in followers {
+            follower.send(order.clone()).expect("followers live as long as their leader");
+        }
+        member.obey(worker, team, &order);
+        while team.finished.load(Ordering::Acquire) < followers.len() {
+            std::hint::spin_loop();
+        }
+        team.failure.lock().expect("no thread panics here").take().map_or(Ok(()), Err)
+    };
+    let mut files = 0;
+    while let Some(request) = receive() {
+        let reply = request.and_then(|request| match request {
+            Request::Feed(feed) => order(Order::Read(Arc::new(feed))).map(|()| Some(Reply::Done {})),
+            Request::Apply => {
+                let start = Instant::now();
+                order(Order::Apply)?;
+                let seconds = start.elapsed().as_secs_f64();
+                Ok(Some(Reply::Applied { changes: team.changes.swap(0, Ordering::AcqRel), seconds }))
+            }
+            Request::Changes => {
+                order(Order::Collect)?;
+                files += 1;
+                let file = format!("changes-{files}.arrow");
+                let batches = std::mem::take(&mut *team.collected.lock().expect("no thread panics here"));
+                write(&Path::new(&team.open.directory).join(&file), &batches).map(|()| Some(Reply::Changes { file }))
+            }
+            Request::State => Ok(Some(Reply::Done {})),
+            Request::End => Ok(None),
+            Request::Close => std::process::exit(0),
+            other => Err(format!("not a request while a query is open: {other:?}")),
+        });
+        match reply {
+            Ok(Some(reply)) => send(&reply),
+            Ok(None) => return,
+            Err(error) => send(&Reply::Error { error }),
+        }
+    }
+    std::process::exit(0);
+}
+
+/// Carries out orders until the leader goes away.
+fn follow(worker: &mut Worker, mut member: Member, team: &Team, orders: &Receiver<Order>) {
+    loop {
+        let Some(order) = next(orders) else { return };
+        member.obey(worker, team, &order);
+        team.finished.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+fn next(orders: &Receiver<Order>) -> Option<Order> {
+    let start = Instant::now();
+    while start.elapsed() < WATCH {
+        match orders.try_recv() {
+            Ok(order) => return Some(order),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+        }
+    }
+    orders.recv().ok()
+}
+
+/// The part of the dataflow that belongs to one worker.
+struct Member {
+    sources: Vec<Box<dyn Source>>,
+    sink: Box<dyn Sink>,
+    probe: Probe<Time>,
+    /// The time after all those of the batch that was read.
+    end: Time,
+}
+
+impl Member {
+    fn new(worker: &mut Worker, team: &Team) -> Self {
+        worker.dataflow(|scope| {
+            let mut tables = Tables::new(scope);
+            (team.plan)(&mut tables);
+            let sink = tables.sink.expect("every query has an answer");
+            Self { sources: tables.sources, sink, probe: tables.probe, end: 0 }
+        })
+    }
+
+    fn obey(&mut self, worker: &mut Worker, team: &Team, order: &Order) {
+        let done = match order {
+            Order::Read(feed) => self.read(worker, team, feed),
+            Order::Apply => {
+                let changes = self.apply(worker, team.open.collect);
+                team.changes.fetch_add(changes, Ordering::AcqRel);
+                Ok(())
+            }
+            Order::Collect => self.sink.take(&team.open.answer).map(|changes| {
+                team.collected.lock().expect("no thread panics here").push(changes);
+            }),
+        };
+        if let Err(failure) = done {
+            team.failure.lock().expect("no thread panics here").get_or_insert(failure);
+        }
+    }
+
+    fn read(&mut self, worker: &Worker, team: &Team, feed: &Feed) -> Result<(), String> {
+        for (relation, file) in &feed.relations {
+            let mut readers = self.sources.iter_mut().filter(|source| source.relation() == relation).peekable();
+            if readers.peek().is_none() {
+                continue;
+            }
+            let path = Path::new(&team.open.directory).join(file);
+            let batches = read_share(&path.to_string_lossy(), worker.index(), worker.peers())?;
+            for source in readers {
+                batches.iter().try_for_each(|batch| source.decode(batch))?;
+            }
+        }
+        self.end = Time::try_from(feed.time + 1).map_err(|_| format!("not a time of a batch: {}", feed.time))?;
+        Ok(())
+    }
+
+    /// Applies the batch; returns the number of changes on this worker.
+    fn apply(&mut self, worker: &mut Worker, keep: bool) -> usize {
+        for source in &mut self.sources {
+            source.send();
+            source.advance(self.end);
+        }
+        worker.step_while(|| self.probe.less_than(&self.end));
+        self.sink.settle(keep)
+    }
+}
+
+fn write(path: &Path, batches: &[RecordBatch]) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", path.display());
+    let file = File::create(path).map_err(|error| failed(&error))?;
+    let schema = batches.first().ok_or("no changes to write")?.schema();
+    let mut writer = FileWriter::try_new_buffered(file, &schema).map_err(|error| failed(&error))?;
+    batches.iter().try_for_each(|batch| writer.write(batch)).map_err(|error| failed(&error))?;
+    writer.finish().map_err(|error| failed(&error))
+}

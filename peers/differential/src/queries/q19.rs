@@ -1,0 +1,74 @@
+//! Q19, discounted revenue: the parts of the three kinds bring the quantities that count; the lines that are delivered
+//! by air in person meet them. The sum is NULL while there are none.
+
+use differential_dataflow::operators::CountTotal;
+
+use super::{Plan, plan};
+use crate::parameters::Parameters;
+use crate::sums::Sums;
+use crate::types::{Key, Money, Word};
+
+type Line = (Key, Money, Money, Money, Word, Word);
+
+const LINE: &[&str] = &["l_partkey", "l_quantity", "l_extendedprice", "l_discount", "l_shipinstruct", "l_shipmode"];
+
+/// The parts of a brand in some containers, up to a size, and the least quantity of their lines.
+#[derive(Clone)]
+struct Kind {
+    brand: Word,
+    containers: [Word; 4],
+    size: i32,
+    least: Money,
+}
+
+const TEN: Money = 1000;
+
+pub fn q19(given: &Parameters) -> Result<Plan, String> {
+    let kind = |number: u32, containers: [&str; 4], size: i32| {
+        Ok::<_, String>(Kind {
+            brand: given.word(&format!("brand{number}"))?,
+            containers: containers.map(Word::of),
+            size,
+            least: given.hundredths(&format!("quantity{number}"))?,
+        })
+    };
+    let kinds = [
+        kind(1, ["SM CASE", "SM BOX", "SM PACK", "SM PKG"], 5)?,
+        kind(2, ["MED BAG", "MED BOX", "MED PKG", "MED PACK"], 10)?,
+        kind(3, ["LG CASE", "LG BOX", "LG PACK", "LG PKG"], 15)?,
+    ];
+    let quantities = kinds.each_ref().map(|kind| kind.least);
+    let [least, most] = [quantities.iter().min(), quantities.iter().max()].map(|each| each.copied().unwrap_or(0));
+    plan(move |tpch| {
+        let kinds = kinds.clone();
+        // A part is of one kind at most, since their containers differ.
+        let parts = tpch
+            .read::<(Key, Word, i32, Word)>("part", &["p_partkey", "p_brand", "p_size", "p_container"])
+            .flat_map(move |(part, brand, size, container)| {
+                kinds
+                    .iter()
+                    .find(|kind| {
+                        kind.brand == brand && kind.containers.contains(&container) && (1..=kind.size).contains(&size)
+                    })
+                    .map(|kind| (part, kind.least))
+            });
+        let (in_person, by_air) = (Word::of("DELIVER IN PERSON"), [Word::of("AIR"), Word::of("AIR REG")]);
+        let revenue = tpch
+            .read::<Line>("lineitem", LINE)
+            .explode(move |(part, quantity, price, discount, instruction, mode)| {
+                let counts = (least..=most + TEN).contains(&quantity) && instruction == in_person;
+                (counts && by_air.contains(&mode)).then(|| ((part, quantity), Sums([price * (100 - discount), 1])))
+            })
+            .join_core(parts.arrange_by_key(), |_, quantity, least| {
+                (*least..=least + TEN).contains(quantity).then_some(())
+            })
+            // One row more than there are, so that the sum of none is a change from the beginning.
+            .concat(tpch.always((), Sums([0, 1])))
+            .count_total()
+            .map(|((), Sums([revenue, rows]))| (rows > 1).then_some(revenue));
+        tpch.answer(revenue, |revenue, cells| match revenue {
+            Some(revenue) => cells.decimal(*revenue, 4),
+            None => cells.null(),
+        });
+    })
+}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.conformance.cases import CASES
 from deltamark.harness.conformance.run import Outcome, run_all
 from deltamark.harness.console.console import say
 from deltamark.harness.engines.external.named import greeting, is_external
@@ -47,7 +48,8 @@ def _verdict(outcome: Outcome) -> str:
 def _claim(output: str, outcomes: list[Outcome]) -> str:
     """Describe what an engine may claim, from the outcomes of all cases."""
     if not any(outcome.problem for outcome in outcomes):
-        return f"may claim: {output}"
+        ran = {case.query for case in CASES} - {outcome.refused.partition(":")[0] for outcome in outcomes}
+        return f"may claim: {output}" if ran else "may claim nothing: it refuses the queries of all cases"
     if output == "stream" and all(outcome.right_at_ends for outcome in outcomes):
         return "may not claim a stream; its answers at the ends of batches are right, so it may claim: batches"
     return "may claim nothing: an answer is wrong"

@@ -47,9 +47,13 @@ class Program:
         self.directory = scratch.make(SHARED_MEMORY if shared else None)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (read after the program has ended)
         own = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=own
-        )
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=own
+            )
+        except OSError as error:
+            scratch.remove(self.directory)
+            raise DeltamarkError(f"{name} did not start", error, "find the program") from error
         self.request_seconds = 0.0
         """The time from the last request to its reply."""
         self.unclean_end = ""

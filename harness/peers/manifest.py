@@ -27,8 +27,8 @@ FOLDER = ROOT / "peers"
 INSTALLED = ROOT / ".peers"
 SHARED = FOLDER / "shared"
 MANIFEST = "peer.toml"
-MADE = {"__pycache__", "target", "node_modules", "Cargo.lock"}
-"""The names of files and folders that tools make."""
+IGNORED = {"README.md", "__pycache__", "target", "node_modules", "Cargo.lock"}
+"""The names of the page, and of files and folders that tools make: a set-up does not depend on them."""
 READY = "ready"
 """The file that a complete set-up leaves: the digest of the folder that was set up."""
 
@@ -121,7 +121,7 @@ class Peer:
     @property
     def files(self) -> dict[str, Path]:
         """The files of the peer, by their names in the copy."""
-        own = (path for path in self.folder.rglob("*") if path.is_file() and not MADE.intersection(path.parts))
+        own = (path for path in self.folder.rglob("*") if path.is_file() and not IGNORED.intersection(path.parts))
         files = {str(path.relative_to(self.folder)): path for path in own}
         return dict(sorted({**files, **{name: SHARED / name for name in self.manifest.shared}}.items()))
 

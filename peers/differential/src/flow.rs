@@ -11,7 +11,6 @@ use timely::dataflow::Scope;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::generic::Operator;
 use timely::dataflow::operators::probe::Handle as Probe;
-use timely::dataflow::operators::vec::Map;
 use timely::dataflow::operators::{Input as _, Probe as _, ToStream};
 
 use crate::input::{Input, Row, Source};
@@ -68,26 +67,9 @@ impl<'s> Tables<'s> {
 
 /// Returns each row once.
 ///
-/// `distinct_total` of version 0.25.1 keeps a row that has left within the interval in which it came back, or that leaves
-/// at all: it gives a count of 0 to its threshold like any other.
+/// `distinct_total` of version 0.25.1 never takes a row back: its threshold is 1 for a count of 0 as well.
 pub fn distinct<'s, D: ExchangeData + Hashable>(rows: Rows<'s, D>) -> Rows<'s, D> {
     rows.threshold_total(|_, count| Diff::from(*count != 0))
-}
-
-/// Maps each row together with its difference.
-pub fn reweigh<'s, D, R, D2, R2>(rows: Rows<'s, D, R>, logic: impl Fn(D, R) -> (D2, R2) + 'static) -> Rows<'s, D2, R2>
-where
-    D: Clone + 'static,
-    R: Clone + 'static,
-    D2: Clone + 'static,
-    R2: Clone + 'static,
-{
-    rows.inner
-        .map(move |(row, time, diff)| {
-            let (row, diff) = logic(row, diff);
-            (row, time, diff)
-        })
-        .as_collection()
 }
 
 /// Returns the first rows in their order, counted with their multiplicity, as ORDER BY and LIMIT do.

@@ -61,7 +61,11 @@ impl<D: Ord, W: Fn(&D, &mut Cells)> Sink for Output<D, W> {
 
 /// Adds up the changes of each row and time, and drops those that cancel out. The result is in the order of time.
 fn consolidate<D: Ord>(updates: &mut Updates<D>) {
-    updates.sort_unstable_by(|(row1, time1, _), (row2, time2, _)| (time1, row1).cmp(&(time2, row2)));
+    // The changes of a key arrive in the order of time, which a stable sort makes use of.
+    updates.sort_by_key(|(_, time, _)| *time);
+    for changes in updates.chunk_by_mut(|(_, time1, _), (_, time2, _)| time1 == time2) {
+        changes.sort_unstable_by(|(row1, _, _), (row2, _, _)| row1.cmp(row2));
+    }
     updates.dedup_by(|(row, time, diff), (kept_row, kept_time, kept)| {
         let same = time == kept_time && row == kept_row;
         if same {

@@ -5,11 +5,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::types::Diff;
 
-/// Sums that are kept together, such as a revenue and the number of its rows. A sum beyond 64 bits ends the program.
+/// Sums that are kept together, such as a revenue and the number of its rows. The arithmetic of this
+/// program is checked, so a sum beyond 64 bits ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sums<const N: usize>(pub [i64; N]);
-
-const OVERFLOW: &str = "a sum exceeds 64 bits";
 
 impl<const N: usize> IsZero for Sums<N> {
     #[inline]
@@ -22,7 +21,7 @@ impl<const N: usize> Semigroup for Sums<N> {
     #[inline]
     fn plus_equals(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            *mine = mine.checked_add(*theirs).expect(OVERFLOW);
+            *mine += theirs;
         }
     }
 }
@@ -45,7 +44,7 @@ impl<const N: usize> Multiply<Diff> for Sums<N> {
 
     #[inline]
     fn multiply(self, times: &Diff) -> Self {
-        Self(self.0.map(|sum| sum.checked_mul(*times as i64).expect(OVERFLOW)))
+        Self(self.0.map(|sum| sum * *times as i64))
     }
 }
 
@@ -59,32 +58,5 @@ impl<'de, const N: usize> Deserialize<'de> for Sums<N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let sums = Vec::<i64>::deserialize(deserializer)?;
         sums.try_into().map(Self).map_err(|_| serde::de::Error::custom("another number of sums"))
-    }
-}
-
-/// A sum that may exceed 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Wide(pub i128);
-
-impl IsZero for Wide {
-    #[inline]
-    fn is_zero(&self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl Semigroup for Wide {
-    #[inline]
-    fn plus_equals(&mut self, other: &Self) {
-        self.0 += other.0;
-    }
-}
-
-impl Multiply<Diff> for Wide {
-    type Output = Self;
-
-    #[inline]
-    fn multiply(self, times: &Diff) -> Self {
-        Self(self.0 * *times as i128)
     }
 }

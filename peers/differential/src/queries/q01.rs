@@ -5,7 +5,7 @@ use differential_dataflow::operators::CountTotal;
 use super::{Plan, plan};
 use crate::dates::date;
 use crate::parameters::Parameters;
-use crate::sums::{Sums, Wide};
+use crate::sums::Sums;
 use crate::types::{Date, Money, Word};
 
 type Line = (Date, Word, Word, Money, Money, Money, Money);
@@ -21,19 +21,18 @@ pub fn q01(given: &Parameters) -> Result<Plan, String> {
             .explode(move |(shipped, flag, status, quantity, price, discount, tax)| {
                 (shipped <= last).then(|| {
                     let discounted = price * (100 - discount);
-                    let charge = Wide(i128::from(discounted) * i128::from(100 + tax));
-                    ((flag, status), (Sums([quantity, price, discounted, discount, 1]), charge))
+                    ((flag, status), Sums([quantity, price, discounted, discounted * (100 + tax), discount, 1]))
                 })
             })
             .count_total();
-        tpch.answer(summed, |((flag, status), (sums, charge)), cells| {
-            let Sums([quantity, price, discounted, discount, count]) = *sums;
+        tpch.answer(summed, |((flag, status), sums), cells| {
+            let Sums([quantity, price, discounted, charge, discount, count]) = *sums;
             cells.word(*flag);
             cells.word(*status);
             cells.decimal(quantity, 2);
             cells.decimal(price, 2);
             cells.decimal(discounted, 4);
-            cells.decimal(charge.0, 6);
+            cells.decimal(charge, 6);
             for sum in [quantity, price, discount] {
                 cells.decimal(sum, 2);
                 cells.integer(count);

@@ -1,5 +1,5 @@
-//! Q3, shipping priority: the lines bring their revenue to their orders as differences, and the orders with the most
-//! revenue are found by levels.
+//! Q3, shipping priority: the revenue of an order is a sum of differences, and the orders with the most revenue are found
+//! by levels.
 
 use std::cmp::Reverse;
 
@@ -34,11 +34,13 @@ pub fn q03(given: &Parameters) -> Result<Plan, String> {
                 "lineitem",
                 &["l_orderkey", "l_shipdate", "l_extendedprice", "l_discount"],
             )
-            .explode(move |(order, shipped, price, discount)| {
-                (shipped > date).then(|| (order, Sums([price * (100 - discount), 1])))
+            .flat_map(move |(order, shipped, price, discount)| {
+                (shipped > date).then(|| (order, price * (100 - discount)))
             })
-            .arrange_by_self()
-            .join_core(orders.arrange_by_key(), |order, (), (ordered, priority)| Some((*order, *ordered, *priority)))
+            .join_core(orders.arrange_by_key(), |order, revenue, (ordered, priority)| {
+                Some(((*order, *ordered, *priority), *revenue))
+            })
+            .explode(|(order, revenue)| Some((order, Sums([revenue, 1]))))
             .count_total()
             // The order of these columns is that of ORDER BY.
             .map(|((order, ordered, priority), Sums([revenue, _]))| (Reverse(revenue), ordered, order, priority));

@@ -1,4 +1,5 @@
-//! Q5, local supplier volume: the lines bring their revenue through the joins as differences.
+//! Q5, local supplier volume: the lines meet the orders of the year, which have the nation of their customer, and then
+//! the suppliers of the same nation.
 
 use differential_dataflow::operators::CountTotal;
 
@@ -37,12 +38,10 @@ pub fn q05(given: &Parameters) -> Result<Plan, String> {
                 "lineitem",
                 &["l_orderkey", "l_suppkey", "l_extendedprice", "l_discount"],
             )
-            .explode(|(order, supplier, price, discount)| {
-                Some(((order, supplier), Sums([price * (100 - discount), 1])))
-            })
-            .join_core(orders.arrange_by_key(), |_, supplier, nation| Some((*supplier, *nation)))
-            .arrange_by_self()
-            .join_core(suppliers.arrange_by_key(), |_, (), name| Some(*name))
+            .map(|(order, supplier, price, discount)| (order, (supplier, price * (100 - discount))))
+            .join_core(orders.arrange_by_key(), |_, (supplier, revenue), nation| Some(((*supplier, *nation), *revenue)))
+            .join_core(suppliers.arrange_by_key(), |_, revenue, name| Some((*name, *revenue)))
+            .explode(|(name, revenue)| Some((name, Sums([revenue, 1]))))
             .count_total();
         tpch.answer(revenues, |(name, Sums([revenue, _])), cells| {
             cells.word(*name);

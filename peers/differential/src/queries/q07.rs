@@ -33,15 +33,17 @@ pub fn q07(given: &Parameters) -> Result<Plan, String> {
             .join_core(customers.arrange_by_key(), |_, order, name| Some((*order, *name)));
         let volumes = tpch
             .read::<(Key, Key, Date, Money, Money)>("lineitem", LINE)
-            .explode(|(order, supplier, shipped, price, discount)| {
-                (FIRST..=LAST)
-                    .contains(&shipped)
-                    .then(|| ((supplier, (order, year(shipped))), Sums([price * (100 - discount), 1])))
+            .flat_map(|(order, supplier, shipped, price, discount)| {
+                let in_time = (FIRST..=LAST).contains(&shipped);
+                in_time.then(|| (supplier, (order, year(shipped), price * (100 - discount))))
             })
-            .join_core(suppliers.arrange_by_key(), |_, (order, year), name| Some((*order, (*name, *year))))
-            .join_core(orders.arrange_by_key(), |_, (supplier, year), customer| {
-                (supplier != customer).then_some((*supplier, *customer, *year))
+            .join_core(suppliers.arrange_by_key(), |_, (order, year, revenue), name| {
+                Some((*order, (*name, *year, *revenue)))
             })
+            .join_core(orders.arrange_by_key(), |_, (supplier, year, revenue), customer| {
+                (supplier != customer).then_some(((*supplier, *customer, *year), *revenue))
+            })
+            .explode(|(key, revenue)| Some((key, Sums([revenue, 1]))))
             .count_total();
         tpch.answer(volumes, |((supplier, customer, year), Sums([revenue, _])), cells| {
             cells.word(*supplier);

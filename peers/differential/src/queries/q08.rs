@@ -4,7 +4,6 @@ use differential_dataflow::operators::CountTotal;
 
 use super::{Plan, plan};
 use crate::dates::{date, year};
-use crate::flow::reweigh;
 use crate::parameters::Parameters;
 use crate::sums::Sums;
 use crate::types::{Date, Key, Money, Word};
@@ -44,16 +43,13 @@ pub fn q08(given: &Parameters) -> Result<Plan, String> {
             .flat_map(move |(part, type_)| (type_ == wanted).then_some(part));
         let volumes = tpch
             .read::<(Key, Key, Key, Money, Money)>("lineitem", LINE)
-            .explode(|(order, part, supplier, price, discount)| {
-                Some(((part, (order, supplier)), Sums([price * (100 - discount), 1])))
-            })
-            .join_core(parts.arrange_by_self(), |_, line, ()| Some(*line))
-            .join_core(orders.arrange_by_key(), |_, supplier, year| Some((*supplier, *year)))
-            .join_core(suppliers.arrange_by_key(), |_, year, ours| Some((*year, *ours)));
-        let shares = reweigh(volumes, |(year, ours), Sums([volume, lines])| {
-            (year, Sums([if ours { volume } else { 0 }, volume, lines]))
-        })
-        .count_total();
+            .map(|(order, part, supplier, price, discount)| (part, (order, supplier, price * (100 - discount))))
+            .join_core(parts.arrange_by_self(), |_, (order, supplier, volume), ()| Some((*order, (*supplier, *volume))))
+            .join_core(orders.arrange_by_key(), |_, (supplier, volume), year| Some((*supplier, (*year, *volume))))
+            .join_core(suppliers.arrange_by_key(), |_, (year, volume), ours| Some((*year, *volume, *ours)));
+        let shares = volumes
+            .explode(|(year, volume, ours)| Some((year, Sums([if ours { volume } else { 0 }, volume, 1]))))
+            .count_total();
         tpch.answer(shares, |(year, Sums([ours, volume, _])), cells| {
             cells.integer((*year).into());
             cells.decimal(*ours, 4);

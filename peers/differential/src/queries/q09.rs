@@ -6,7 +6,6 @@ use memchr::memmem::Finder;
 
 use super::{Plan, plan};
 use crate::dates::year;
-use crate::flow::reweigh;
 use crate::parameters::Parameters;
 use crate::sums::Sums;
 use crate::types::{Date, Key, Money, Text, Word};
@@ -37,17 +36,17 @@ pub fn q09(given: &Parameters) -> Result<Plan, String> {
         let orders = tpch
             .read::<(Key, Date)>("orders", &["o_orderkey", "o_orderdate"])
             .map(|(order, ordered)| (order, year(ordered)));
-        let sold = tpch
+        let profits = tpch
             .read::<Line>("lineitem", LINE)
-            .explode(|(order, part, supplier, quantity, price, discount)| {
-                Some((((part, supplier), order), Sums([price * (100 - discount), quantity, 1])))
+            .map(|(order, part, supplier, quantity, price, discount)| {
+                ((part, supplier), (order, quantity, price * (100 - discount)))
             })
-            .join_core(offers.arrange_by_key(), |_, order, (cost, nation)| Some((*order, *nation, *cost)));
-        let profits = reweigh(sold, |(order, nation, cost), Sums([revenue, quantity, lines])| {
-            ((order, nation), Sums([revenue - cost * quantity, lines]))
-        })
-        .join_core(orders.arrange_by_key(), |_, nation, year| Some((*nation, *year)))
-        .count_total();
+            .join_core(offers.arrange_by_key(), |_, (order, quantity, revenue), (cost, nation)| {
+                Some((*order, (*nation, revenue - cost * quantity)))
+            })
+            .join_core(orders.arrange_by_key(), |_, (nation, profit), year| Some((*nation, *year, *profit)))
+            .explode(|(nation, year, profit)| Some(((nation, year), Sums([profit, 1]))))
+            .count_total();
         tpch.answer(profits, |((nation, year), Sums([profit, _])), cells| {
             cells.word(*nation);
             cells.integer((*year).into());

@@ -41,11 +41,11 @@ pub fn q10(given: &Parameters) -> Result<Plan, String> {
         let returned = Word::of("R");
         let revenues = tpch
             .read::<(Key, Word, Money, Money)>("lineitem", LINE)
-            .explode(move |(order, flag, price, discount)| {
-                (flag == returned).then(|| (order, Sums([price * (100 - discount), 1])))
+            .flat_map(move |(order, flag, price, discount)| {
+                (flag == returned).then(|| (order, price * (100 - discount)))
             })
-            .arrange_by_self()
-            .join_core(orders.arrange_by_key(), |_, (), customer| Some(*customer))
+            .join_core(orders.arrange_by_key(), |_, revenue, customer| Some((*customer, *revenue)))
+            .explode(|(customer, revenue)| Some((customer, Sums([revenue, 1]))))
             .count_total()
             .map(|(customer, Sums([revenue, _]))| (Reverse(revenue), customer));
         let answer = first(revenues, LIMIT, expected, |row| row.1)

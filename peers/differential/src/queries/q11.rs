@@ -28,8 +28,9 @@ pub fn q11(given: &Parameters) -> Result<Plan, String> {
             .join_core(nations.arrange_by_self(), |_, supplier, ()| Some(*supplier));
         let stock = tpch
             .read::<(Key, Key, i64, Money)>("partsupp", &["ps_partkey", "ps_suppkey", "ps_availqty", "ps_supplycost"])
-            .explode(|(part, supplier, quantity, cost)| Some(((supplier, part), Sums([cost * quantity, 1]))))
-            .join_core(suppliers.arrange_by_self(), |_, part, ()| Some(*part));
+            .map(|(part, supplier, quantity, cost)| (supplier, (part, cost * quantity)))
+            .join_core(suppliers.arrange_by_self(), |_, stock, ()| Some(*stock))
+            .explode(|(part, value)| Some((part, Sums([value, 1]))));
         let values = stock.clone().count_total().map(|(part, Sums([value, _]))| (value, part));
         // value * inverse > all, in whole numbers
         let threshold = stock.map(|_| ()).count_total().map(move |((), Sums([all, _]))| {

@@ -4,7 +4,6 @@ use differential_dataflow::operators::CountTotal;
 
 use super::{Plan, plan};
 use crate::dates::months_later;
-use crate::flow::reweigh;
 use crate::parameters::Parameters;
 use crate::sums::Sums;
 use crate::types::{Date, Key, Money, Word, for_each_word};
@@ -19,16 +18,13 @@ pub fn q14(given: &Parameters) -> Result<Plan, String> {
         let parts = tpch
             .read::<(Key, Word)>("part", &["p_partkey", "p_type"])
             .map(move |(part, type_)| (part, promoted(type_)));
-        let volumes = tpch
+        let shares = tpch
             .read::<(Key, Date, Money, Money)>("lineitem", LINE)
-            .explode(move |(part, shipped, price, discount)| {
-                (start..end).contains(&shipped).then(|| (part, Sums([price * (100 - discount), 1])))
+            .flat_map(move |(part, shipped, price, discount)| {
+                (start..end).contains(&shipped).then(|| (part, price * (100 - discount)))
             })
-            .arrange_by_self()
-            .join_core(parts.arrange_by_key(), |_, (), promoted| Some(*promoted));
-        let shares = reweigh(volumes, |promoted, Sums([volume, lines])| {
-            ((), Sums([if promoted { 100 * volume } else { 0 }, volume, lines]))
-        })
+            .join_core(parts.arrange_by_key(), |_, volume, promoted| Some((*volume, *promoted)))
+            .explode(|(volume, promoted)| Some(((), Sums([if promoted { 100 * volume } else { 0 }, volume, 1]))))
         // One row more than there are, so that the ratio of none is a change from the beginning.
         .concat(tpch.always((), Sums([0, 0, 1])))
         .count_total()

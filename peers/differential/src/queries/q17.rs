@@ -1,5 +1,4 @@
-//! Q17, small-quantity-order revenue: the lines of the few parts are grouped by quantity, so each part has at most fifty
-//! quantities, whose prices are sums of differences.
+//! Q17, small-quantity-order revenue: the lines of the few parts are reduced by part to the sum of the small ones.
 
 use differential_dataflow::operators::CountTotal;
 
@@ -18,24 +17,22 @@ pub fn q17(given: &Parameters) -> Result<Plan, String> {
             .flat_map(move |(part, by, within)| (by == brand && within == container).then_some(part));
         let prices = tpch
             .read::<(Key, Money, Money)>("lineitem", LINE)
-            .explode(|(part, quantity, price)| Some(((part, quantity), Sums([price, 1]))))
-            .join_core(parts.arrange_by_self(), |part, quantity, ()| Some((*part, *quantity)))
-            .reduce(|_, quantities, small: &mut Vec<(Sums<2>, isize)>| {
-                let (mut all, mut lines) = (0, 0);
-                for (quantity, Sums([_, count])) in quantities {
-                    all += **quantity * count;
-                    lines += count;
-                }
-                // quantity < 0.2 * all / lines, in whole numbers
-                let mut sums = [0, 0];
-                for (_, Sums([price, count])) in quantities.iter().take_while(|(each, _)| 5 * **each * lines < all) {
-                    sums = [sums[0] + price, sums[1] + count];
-                }
-                if sums[1] > 0 {
-                    small.push((Sums(sums), 1));
+            .map(|(part, quantity, price)| (part, (quantity, price)))
+            .join_core(parts.arrange_by_self(), |part, line, ()| Some((*part, *line)))
+            .reduce(|_, lines, small| {
+                let all = lines.iter().fold(Sums([0, 0]), |Sums([quantities, count]), ((quantity, _), times)| {
+                    Sums([quantities + quantity * *times as i64, count + *times as i64])
+                });
+                // The lines are in the order of their quantity; quantity < 0.2 * all / count, in whole numbers.
+                let first = lines.iter().take_while(|((quantity, _), _)| 5 * quantity * all.0[1] < all.0[0]);
+                let sums = first.fold(Sums([0, 0]), |Sums([prices, count]), ((_, price), times)| {
+                    Sums([prices + price * *times as i64, count + *times as i64])
+                });
+                if sums.0[1] > 0 {
+                    small.push((sums, 1));
                 }
             })
-            .explode(|(_, sums)| Some(((), sums)))
+            .explode(|(_, sums): (Key, Sums<2>)| Some(((), sums)))
             // One row more than there are, so that the sum of none is a change from the beginning.
             .concat(tpch.always((), Sums([0, 1])))
             .count_total()

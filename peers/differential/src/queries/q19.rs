@@ -55,13 +55,14 @@ pub fn q19(given: &Parameters) -> Result<Plan, String> {
         let (in_person, by_air) = (Word::of("DELIVER IN PERSON"), [Word::of("AIR"), Word::of("AIR REG")]);
         let revenue = tpch
             .read::<Line>("lineitem", LINE)
-            .explode(move |(part, quantity, price, discount, instruction, mode)| {
+            .flat_map(move |(part, quantity, price, discount, instruction, mode)| {
                 let counts = (least..=most + TEN).contains(&quantity) && instruction == in_person;
-                (counts && by_air.contains(&mode)).then(|| ((part, quantity), Sums([price * (100 - discount), 1])))
+                (counts && by_air.contains(&mode)).then(|| (part, (quantity, price * (100 - discount))))
             })
-            .join_core(parts.arrange_by_key(), |_, quantity, least| {
-                (*least..=least + TEN).contains(quantity).then_some(())
+            .join_core(parts.arrange_by_key(), |_, (quantity, revenue), least| {
+                (*least..=least + TEN).contains(quantity).then_some(*revenue)
             })
+            .explode(|revenue| Some(((), Sums([revenue, 1]))))
             // One row more than there are, so that the sum of none is a change from the beginning.
             .concat(tpch.always((), Sums([0, 1])))
             .count_total()

@@ -28,11 +28,13 @@ pub fn q20(given: &Parameters) -> Result<Plan, String> {
             });
         let suppliers_with_stock = tpch
             .read::<(Key, Key, Date, Money)>("lineitem", LINE)
-            .explode(move |(part, supplier, shipped, quantity)| {
-                (start..end).contains(&shipped).then_some(((part, supplier), Sums([quantity, 1])))
+            .flat_map(move |(part, supplier, shipped, quantity)| {
+                (start..end).contains(&shipped).then_some(((part, supplier), quantity))
             })
-            .arrange_by_self()
-            .join_core(stock.arrange_by_key(), |(part, supplier), (), quantity| Some((*part, *supplier, *quantity)))
+            .join_core(stock.arrange_by_key(), |(part, supplier), sold, quantity| {
+                Some(((*part, *supplier, *quantity), *sold))
+            })
+            .explode(|(stock, sold)| Some((stock, Sums([sold, 1]))))
             // quantity > 0.5 * sold, in hundredths
             .threshold_total(|(_, _, quantity), Sums([sold, lines])| {
                 isize::from(*lines > 0 && 200 * quantity > *sold)

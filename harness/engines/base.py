@@ -20,6 +20,7 @@ from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.resources import MemoryUse
 
 Output = Literal["stream", "batches", "answers"]
 
@@ -94,6 +95,8 @@ class Engine(ABC):
     """The position in the workload."""
     own_seconds: float | None = None
     """The time of the last `apply` by the clock of the engine, if it has one; it replaces that of the harness."""
+    memory: MemoryUse | None = None
+    """The memory of the process that the engine is, since the query was opened; None: the engine runs in this one."""
     recomputes_query: bool = False
     """The engine runs this query again after each batch, although it maintains others."""
 

@@ -41,16 +41,32 @@ def _cpu(process: int) -> float:
     return 0.0
 
 
-def memory() -> int:
-    """Return the bytes of this process and its descendants, without mapped files."""
-    processes = (os.getpid(), *(process.pid for process in descendants()))
-    return sum(_field(process, "smaps_rollup", "Pss_Anon", "Pss_Shmem") for process in processes)
+def memory(process: int | None = None) -> int:
+    """Return the bytes of a process, by default this one, and its descendants, without mapped files."""
+    processes = (process or os.getpid(), *(each.pid for each in descendants(process)))
+    return sum(_field(each, "smaps_rollup", "Pss_Anon", "Pss_Shmem") for each in processes)
 
 
-def peak() -> int:
-    """Return the peak resident bytes of this process since `reset_peak`, plus the current bytes of its descendants."""
-    own = _field(os.getpid(), "status", "VmHWM")
-    return own + sum(_field(process.pid, "smaps_rollup", "Pss_Anon") for process in descendants())
+def peak(process: int | None = None) -> int:
+    """Return the peak resident bytes of a process since `reset_peak`, plus the current bytes of its descendants."""
+    own = _field(process or os.getpid(), "status", "VmHWM")
+    return own + sum(_field(each.pid, "smaps_rollup", "Pss_Anon") for each in descendants(process))
+
+
+class MemoryUse:
+    """The memory of a process, by default this one, and its descendants since a moment."""
+
+    def __init__(self, process: int | None = None) -> None:
+        self._process, self._before = process, memory(process)
+
+    @property
+    def growth(self) -> int:
+        """The bytes by which the memory has grown."""
+        return max(memory(self._process) - self._before, 0)
+
+    @property
+    def peak(self) -> int:
+        return peak(self._process)
 
 
 HUGE_PAGE_BYTES = 2 << 20
@@ -90,9 +106,9 @@ class PretouchedMemory:
         return int(psutil.Process().memory_info().rss)
 
 
-def reset_peak() -> None:
+def reset_peak(process: int | None = None) -> None:
     with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        Path(f"/proc/{process or os.getpid()}/clear_refs").write_text("5", encoding="ascii")
 
 
 def _field(process: int, file: str, *names: str) -> int:

@@ -53,8 +53,9 @@ def run(
 ) -> TimedRun:
     """Run a cell to the end of its stream. sample: the number of batches to time at most; 0: all."""
     gc.collect()
-    before = resources.memory()
+    own = resources.MemoryUse()
     engine, figures = opened(), TimedRun()
+    memory = engine.memory or own
     try:
         gc.disable()
         windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)
@@ -66,8 +67,7 @@ def run(
         figures.seconds = sum(figures.latencies)
         figures.recomputed = engine.recomputes_query
         figures.state_rows = engine.state_rows()
-        figures.state_bytes = max(resources.memory() - before, 0)
-        figures.peak_bytes = resources.peak()
+        figures.state_bytes, figures.peak_bytes = memory.growth, memory.peak
         if check is not None:
             engine.finish()
             check.finish(engine)

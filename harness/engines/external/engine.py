@@ -53,6 +53,7 @@ from deltamark.harness.engines.external.messages import (
 )
 from deltamark.harness.engines.plans import plan_of, sql_inputs
 from deltamark.harness.engines.sql_rows import SqlRows
+from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
 
 COLLECTED_CHANGES = 1 << 15
@@ -84,6 +85,8 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         self.schema = plan_of(cell, dataset, work).schema
         self.columns = self._columns()
         self._program = named.acquire(cell.engine)
+        resources.reset_peak(self._program.process)
+        self.memory = resources.MemoryUse(self._program.process)
         try:
             self._open()
         except BaseException:

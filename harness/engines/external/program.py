@@ -64,6 +64,10 @@ class Program:
             self.close()
             raise
 
+    @property
+    def process(self) -> int:
+        return self._process.pid
+
     def request(self, request: Request, kind: type[R], limit: float | None = None) -> R:
         """Send a request; return the reply. limit: seconds, in addition to the limit of the run."""
         with self.failures(request):

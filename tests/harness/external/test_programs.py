@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from contextlib import closing
 from unittest.mock import Mock
 
 import pytest
@@ -12,7 +13,7 @@ from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.run_check import open_check
-from deltamark.harness.engines.external import named
+from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
@@ -103,6 +104,23 @@ def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch,
     check = open_check(cell, chunked, work, job(chunked, cell).answers)
     with pytest.raises(DeltamarkError, match=r"failed to feed: .* a row that they did not insert: \(.*\), weight -1"):
         timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
+
+
+def test_the_memory_of_an_external_engine_is_that_of_its_program(chunked, tmp_path):
+    size = 64 << 20
+    engine = faulty(tmp_path, open=f"self.more = b'1' * {size}; return super().open(request)")
+    cell, work = Cell("q06", "0.001", engine=engine), workload(chunked, "insert")
+    with closing(open_engine(cell, chunked, work)) as opened:
+        assert size < opened.memory.growth < 2 * size
+        assert opened.memory.peak > opened.memory.growth
+
+
+def test_a_program_that_hangs_from_the_start_fails_its_cells_only(monkeypatch, chunked, tmp_path):
+    monkeypatch.setattr(program, "HELLO_TIMEOUT_S", 0.2)
+    engine = faulty(tmp_path, hello="time.sleep(1000)")
+    assert capabilities(engine).output == "answers"
+    with pytest.raises(DeltamarkError, match=r"failed to hello: .* no reply within 0\.2 s"):
+        open_engine(Cell("q06", "0.001", engine=engine), chunked, workload(chunked, "insert"))
 
 
 def test_a_program_of_another_protocol_fails_its_cells_only(chunked, tmp_path):

@@ -18,7 +18,7 @@ class InThread:
     """The example program as a thread, which takes the place of a process. engine: the class that serves requests."""
 
     engine: type | None = None
-    returncode = 0
+    pid, returncode = os.getpid(), 0
 
     def __init__(self, _command, **_):
         (requests, send), (listen, replies) = os.pipe(), os.pipe()

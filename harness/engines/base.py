@@ -41,6 +41,16 @@ TOLERANCE = 1e-14
 """The relative error allowed between a double and DuckDB's. Both round the same exact quotient."""
 
 
+PROGRAM = "exec:"
+"""The beginning of the name of an engine that is a program, or of what follows its alias."""
+
+
+def short_name(engine: str) -> str:
+    """Return the name of an engine without its program, if it has an alias."""
+    alias, equals, program = engine.partition("=")
+    return alias if equals and program.startswith(PROGRAM) else engine
+
+
 class RefusedError(DeltamarkError):
     """A query that an engine does not support, as the engine says."""
 

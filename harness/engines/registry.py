@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workload import Workload
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.engines.base import Capabilities, Engine, PlanEngine, Sink, StreamEngine
+from deltamark.harness.engines.base import PROGRAM, Capabilities, Engine, PlanEngine, Sink, StreamEngine
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.external import named
@@ -36,7 +36,7 @@ def engine_class(name: str) -> type[Engine]:
     if named.is_external(name):
         return CLASSES[named.greeting(name).output]
     if name not in BUILT_IN:
-        raise unknown("engine", name, [*BUILT_IN, *PEERS, f"{named.PREFIX}PROGRAM"])
+        raise unknown("engine", name, [*BUILT_IN, *PEERS, f"{PROGRAM}PROGRAM"])
     return BUILT_IN[name]
 
 

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 
 from deltamark.harness.console.formatting import brief, count, megabytes, rate
+from deltamark.harness.engines.base import short_name
 from deltamark.harness.results.record import QueryRecord
 
 VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
@@ -41,7 +42,7 @@ def title(record: QueryRecord) -> str:
     workers = f", {record.workers} workers" if record.workers > 1 else ""
     variant = "" if record.is_default else f" ({record.variant})"
     work = "" if record.workload == "insert" else f", {record.workload}"
-    return f"{record.query}{variant}{work}, {record.logical} x {record.physical}, {record.engine}{workers}"
+    return f"{record.query}{variant}{work}, {record.logical} x {record.physical}, {short_name(record.engine)}{workers}"
 
 
 def command(record: QueryRecord) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from deltamark.datagen.schema import scale_factor
-from deltamark.harness.engines.base import Output
+from deltamark.harness.engines.base import Output, short_name
 from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.queries.catalogue import query
 
@@ -206,12 +206,12 @@ class QueryRecord(Record, frozen=True, kw_only=True):
         variant = "" if self.is_default else f" {self.variant}"
         work = "" if self.workload == "insert" else f" {self.workload}"
         workers = "" if self.workers == 1 else f" -w{self.workers}"
-        engine = "" if self.engine == DEFAULT_ENGINE else f" {self.engine}"
+        engine = "" if self.engine == DEFAULT_ENGINE else f" {short_name(self.engine)}"
         return f"{self.query}{variant}{work} {self.logical}x{self.physical}{workers}{engine}"
 
     @property
     def group(self) -> str:
-        return f"{self.workload} {self.logical}x{self.physical} -w{self.workers} {self.engine}"
+        return f"{self.workload} {self.logical}x{self.physical} -w{self.workers} {short_name(self.engine)}"
 
     @property
     def estimate_groups(self) -> tuple[tuple[str, ...], ...]:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from deltamark.harness.engines.base import Capabilities
+from deltamark.harness.engines.base import Capabilities, short_name
 from deltamark.harness.engines.duckdb import DuckDBEngine
-from deltamark.harness.engines.external.named import short_name
 from deltamark.harness.engines.registry import DEFAULT, recorded_capabilities
 from deltamark.harness.measure.batch_sizes import CROSSOVER, Batching
 from deltamark.harness.results.record import MEASURING, QueryRecord

@@ -10,13 +10,11 @@ from functools import cache
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.base import Capabilities
+from deltamark.harness.engines.base import PROGRAM, Capabilities, short_name
 from deltamark.harness.engines.external.messages import PROTOCOL, End, HelloReply, Reply
 from deltamark.harness.engines.external.program import Program, program_command
 from deltamark.harness.peers.manifest import PEERS, peer
 from deltamark.harness.results.record import EngineInfo
-
-PREFIX = "exec:"
 
 DOUBLE_TOLERANCE = 1e-9
 """The relative error allowed between a double of an external engine and DuckDB's: sums of doubles are rounded."""
@@ -33,13 +31,7 @@ class ExternalName:
 
 def is_external(name: str) -> bool:
     """Return whether a name is one of an external engine."""
-    return name in PEERS or _program_of(name).startswith(PREFIX)
-
-
-def short_name(name: str) -> str:
-    """Return the name of an engine without its program, if it has an alias."""
-    alias, equals, program = name.partition("=")
-    return alias if equals and program.startswith(PREFIX) else name
+    return name in PEERS or _program_of(name).startswith(PROGRAM)
 
 
 @cache
@@ -47,13 +39,13 @@ def resolved(name: str) -> ExternalName:
     """Find the program of an external engine; raise a DeltamarkError if there is none."""
     if name in PEERS:
         return ExternalName(name, name, tuple(peer(name).ready_command()))
-    command = program_command(name, _program_of(name).removeprefix(PREFIX))
+    command = program_command(name, _program_of(name).removeprefix(PROGRAM))
     return ExternalName(name, short_name(name), tuple(command))
 
 
 def _program_of(name: str) -> str:
     _, equals, program = name.partition("=")
-    return program if equals and program.startswith(PREFIX) else name
+    return program if equals and program.startswith(PROGRAM) else name
 
 
 @cache

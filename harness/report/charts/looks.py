@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.duckdb import DuckDBEngine
-from deltamark.harness.engines.external.named import short_name
 from deltamark.harness.engines.registry import recorded_capabilities
 from deltamark.harness.report.charts.marks import LOOKS, LegendEntry, Look, look
 from deltamark.harness.results.record import QueryRecord

@@ -16,7 +16,7 @@ from random import Random
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted
 from deltamark.harness.console.datasets import open_dataset
-from deltamark.harness.engines.external.named import short_name
+from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import machine
@@ -24,7 +24,7 @@ from deltamark.harness.results.table_record import Figures, TableRow
 from deltamark.harness.suites.coverage.grading import GRADES, graded
 from deltamark.harness.suites.table_cell import TableCell
 from deltamark.harness.suites.table_suite import TableSuite
-from deltamark.harness.tables.suites.coverage import coverage_tables
+from deltamark.harness.tables.suites.coverage import REFUSED, coverage_tables
 from deltamark.queries.catalogue import QUERIES, query
 
 
@@ -73,7 +73,7 @@ def _graded(directory: Path, cell: Cell) -> Iterator[TableRow]:
     found = graded(cell, Dataset.open(directory), Random(str(cell)))  # noqa: S311 (no secret)
     name = f"{cell.query} {short_name(cell.engine)}"
     if found.grade is None:
-        yield TableRow(name, {}, f"refused: {found.refused}")
+        yield TableRow(name, {}, REFUSED + found.refused)
         return
     figures: Figures = {
         "grade": [GRADES.index(found.grade)],

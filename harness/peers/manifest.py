@@ -64,10 +64,8 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     session: bool = False
     dialect: list[tuple[str, str]] = []
     """Regular expressions, and the texts that replace their matches in the SQL of all queries."""
-    workloads: list[str] = []
-    """The workloads that the peer supports; empty: all."""
     refuses: dict[str, str] = field(default_factory=dict)
-    """The queries that the peer refuses, each with the reason."""
+    """The queries that the engine is expected to refuse, each with the reason. It is asked all the same."""
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 from deltamark.harness.console.formatting import NOTHING, TableEntry, count, words
 from deltamark.harness.console.table import Table
+from deltamark.harness.peers.manifest import PEERS, peer
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.coverage.grading import GRADES
 from deltamark.harness.tables.entry import why
 from deltamark.harness.tables.suites.rows import RowsByTable
+
+REFUSED = "refused: "
+"""The beginning of the note of a refused query."""
 
 GRADE_WORDS = {
     "times": "at every logical time", "batches": "at the end of every batch", "end": "only at the end of the stream",
@@ -20,7 +24,8 @@ GRADE_WORDS = {
 
 def coverage_tables(by_table: RowsByTable) -> list[Table]:
     measured = by_table.get("coverage", ())
-    return [coverage(measured), consistency(measured)]
+    refused = refusals(measured)
+    return [coverage(measured), consistency(measured), *([refused] if refused.rows else [])]
 
 
 def coverage(measured: Sequence[MeasuredRow]) -> Table:
@@ -51,6 +56,22 @@ def consistency(measured: Sequence[MeasuredRow]) -> Table:
         "consistency", "Consistency: when the answers of an engine are right",
         ["engine", "right", "queries", "refused", "failed", "compared answers"], rows,
         ["workloads insert, window:500 and refresh:5; the grade of an engine is that of its worst query"],
+    )  # fmt: skip
+
+
+def refusals(measured: Sequence[MeasuredRow]) -> Table:
+    """Make the table of refused queries: the reason that the engine gives, and that of the manifest of a peer."""
+    rows = []
+    for row in measured:
+        query, engine = _cell(row)
+        expected = peer(engine).manifest.refuses.get(query, "") if engine in PEERS else ""
+        refused = row.has_numbers and not row.figures
+        if refused or expected:
+            said = row.row.note.removeprefix(REFUSED) if refused else "not refused"
+            rows.append([words(engine), words(query), words(said), words(expected) if expected else NOTHING])
+    return Table(
+        "refusals", "Refusals: queries that engines do not support", ["engine", "query", "reason", "manifest"], rows,
+        ["reason: what the engine said; manifest: what the manifest of the peer expects"],
     )  # fmt: skip
 
 

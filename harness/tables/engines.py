@@ -1,131 +1,168 @@
-"""Tables of engines side by side: rates, latency and memory in the batchings that several engines were measured in."""
+"""Tables of engines side by side: means by batching with a line for each engine, and rates by query.
+
+They show the batchings in which an external engine was measured beside another engine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from deltamark.harness.console.formatting import TableEntry, brief, megabytes, rate, ratio, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
 from deltamark.harness.console.table import Entries, Table
-from deltamark.harness.engines.external.named import short_name
+from deltamark.harness.engines.base import short_name
 from deltamark.harness.measure.stats import geomean, median
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.entry import entry_of, speed
 from deltamark.harness.tables.lookup import Lookup
 
-Place = tuple[int, int, int, str]
-"""The L, P, number of workers and workload of a table."""
+FASTEST = "to the fastest"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The part of a cell that engines beside each other have in common."""
+
+    workload: str
+    workers: int
+    logical: int
+    physical: int
+
+    @property
+    def order(self) -> tuple[bool, str, int, int, int]:
+        return self.workload != "insert", self.workload, self.workers, self.logical * self.physical, self.logical
+
+    @property
+    def batching(self) -> str:
+        return f"{self.logical} x {self.physical}"
+
+    @property
+    def suffix(self) -> str:
+        """The workers and the workload, unless they are the usual ones."""
+        return f", {self.workers} workers" * (self.workers > 1) + f", {self.workload}" * (self.workload != "insert")
+
+
+class Beside:
+    """The records of all engines at one place."""
+
+    def __init__(self, lookup: Lookup, place: Place) -> None:
+        self.place = place
+        found = {engine: [_find(lookup, query, engine, place) for query in lookup.queries] for engine in lookup.engines}
+        self.by_engine = {engine: records for engine, records in found.items() if any(records)}
+        rows = zip(lookup.queries, zip(*self.by_engine.values(), strict=True), strict=True)
+        self.by_query = {query: records for query, records in rows if any(records)}
+
+    def answered(self, engine: str) -> list[QueryRecord]:
+        """Return the records of an engine that have numbers."""
+        return [record for record in self.by_engine.get(engine, ()) if record and record.has_numbers]
+
+    def to_fastest(self, record: QueryRecord) -> float:
+        """Return the rate of a record relative to that of the fastest engine for its query."""
+        return record.rate / max(other.rate for other in self.by_query[record.query] if other and other.has_numbers)
+
+
+def _find(lookup: Lookup, query: str, engine: str, place: Place) -> QueryRecord | None:
+    return lookup.find(
+        query, place.logical, place.physical, workers=place.workers, engine=engine, workload=place.workload
+    )
+
+
+Figure = Callable[[Beside, QueryRecord], float]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The column of a mean. header: empty for that of the batching."""
+
+    header: str
+    figure: Figure
+    show: Callable[[float], TableEntry]
+
+    def entry(self, beside: Beside | None, engine: str) -> TableEntry:
+        records = beside.answered(engine) if beside else []
+        figures = [self.figure(beside, record) for record in records] if beside else []
+        known = [figure for figure in figures if figure > 0]
+        return self.show(geomean(known)) if known else NOTHING
+
+
+MEANS = {
+    "engines": ("tuples per second", [
+        Mean("", lambda _, record: record.rate, rate),
+        Mean(FASTEST, lambda beside, record: beside.to_fastest(record), ratio),
+    ]),
+    "engines-latency": ("latency of a batch, 99th percentile", [
+        Mean("", lambda _, record: record.latency["p99"], brief),
+    ]),
+    "engines-memory": ("peak memory in MB", [Mean("", lambda _, record: record.peak_bytes, megabytes)]),
+}  # fmt: skip
+"""The tables with a line for each engine: their titles, and the columns of each batching."""
 
 
 def side_by_side(lookup: Lookup) -> list[Table]:
-    """Make a table for each place in which an external engine was measured beside another engine."""
-    return [table for place in _places(lookup) for table in _tables(lookup, place)]
+    all_beside = {place: Beside(lookup, place) for place in _places(lookup)}
+    if not all_beside:
+        return []
+    return [
+        *(_means(lookup, all_beside, name) for name in MEANS),
+        *(_by_query(lookup, beside) for beside in all_beside.values()),
+    ]
 
 
 def _places(lookup: Lookup) -> list[Place]:
     engines: dict[Place, set[str]] = {}
     for record in lookup.records:
         if record.is_default:
-            place = record.logical, record.physical, record.workers, record.workload
+            place = Place(record.workload, record.workers, record.logical, record.physical)
             engines.setdefault(place, set()).add(record.engine)
     external = {record.engine for record in lookup.records if record.external}
-    return sorted(place for place, names in engines.items() if len(names) > 1 and names & external)
+    found = (place for place, names in engines.items() if len(names) > 1 and names & external)
+    return sorted(found, key=lambda place: place.order)
 
 
-def _tables(lookup: Lookup, place: Place) -> Iterator[Table]:
-    logical, physical, workers, workload = place
-    engines = [engine for engine in lookup.engines if any(_at(lookup, engine, place))]
-    names = [_name(lookup, engine) for engine in engines]
-    by_query = {query: [_find(lookup, query, engine, place) for engine in engines] for query in lookup.queries}
-    by_query = {query: records for query, records in by_query.items() if any(records)}
-    slug = (
-        f"{logical}x{physical}"
-        + f"-w{workers}" * (workers > 1)
-        + f"-{workload.replace(':', '')}" * (workload != "insert")
-    )
-    at = f"{logical} x {physical}" + f", {workers} workers" * (workers > 1) + f", {workload}" * (workload != "insert")
-    rows = [[words(query), *_rates(records)] for query, records in by_query.items()]
-    headers = ["query", *(header for name in names for header in (name, "to the fastest"))]
-    foot = _foot(list(by_query.values()), lambda record: record.rate, rate, with_ratio=True)
-    notes = [
-        "to the fastest: the rate relative to that of the fastest engine for the query",
-        *_clocks(lookup, engines, place),
-    ]
-    yield Table(f"engines-{slug}", f"Engines side by side: tuples per second, {at}", headers, rows, notes, foot)
-    rows = [[words(query), *_latencies(records)] for query, records in by_query.items()]
-    headers = ["query", *(f"{name} {part}" for name in names for part in ("p50", "p99"))]
-    yield Table(f"engines-latency-{slug}", f"Engines side by side: latency of a batch, {at}", headers, rows)
-    rows = [[words(query), *(entry_of(record, _peak) for record in records)] for query, records in by_query.items()]
-    title = f"Engines side by side: peak memory in MB, {at}"
-    yield Table(
-        f"engines-memory-{slug}", title, ["query", *names], rows, ["memory of the process, and of those it starts"]
-    )
+def _means(lookup: Lookup, all_beside: Mapping[Place, Beside], name: str) -> Table:
+    title, means = MEANS[name]
+    batchings = {(place.logical, place.physical): place.batching for place in all_beside}
+    rows = []
+    for workload, workers in dict.fromkeys((place.workload, place.workers) for place in all_beside):
+        at = [all_beside.get(Place(workload, workers, *batching)) for batching in batchings]
+        for engine in lookup.engines:
+            answered = [len(beside.answered(engine)) for beside in at if beside]
+            if any(answered):
+                label = _name(lookup, engine) + Place(workload, workers, 1, 1).suffix
+                entries = [mean.entry(beside, engine) for beside in at for mean in means]
+                rows.append([words(label), count(max(answered)), *entries])
+    headers = ["engine", "queries", *(mean.header or batching for batching in batchings.values() for mean in means)]
+    notes = ["geometric means over the queries that an engine answered; columns are batches of L x P rounds"]
+    if len(means) > 1:
+        notes += ["to the fastest: the rate relative to that of the fastest engine for each query"]
+    return Table(name, f"Engines: {title}", headers, rows, [*notes, *_clocks(lookup)])
 
 
-def _at(lookup: Lookup, engine: str, place: Place) -> list[QueryRecord]:
-    found = (_find(lookup, query, engine, place) for query in lookup.queries)
-    return [record for record in found if record is not None]
+def _by_query(lookup: Lookup, beside: Beside) -> Table:
+    rows = [[words(query), *_rates(beside, records)] for query, records in beside.by_query.items()]
+    headers = ["query", *(header for engine in beside.by_engine for header in (_name(lookup, engine), FASTEST))]
+    place = beside.place
+    name = f"engines {place.batching}{place.suffix}".replace(" x ", "x").replace(",", "").replace(" ", "-")
+    return Table(name, f"Engines by query: tuples per second, {place.batching}{place.suffix}", headers, rows)
 
 
-def _find(lookup: Lookup, query: str, engine: str, place: Place) -> QueryRecord | None:
-    logical, physical, workers, workload = place
-    return lookup.find(query, logical, physical, workers=workers, engine=engine, workload=workload)
+def _rates(beside: Beside, records: Iterable[QueryRecord | None]) -> Entries:
+    shows = (speed, lambda record: ratio(beside.to_fastest(record)))
+    return [entry_of(record, show) for record in records for show in shows]
 
 
 def _name(lookup: Lookup, engine: str) -> str:
     return short_name(engine) + ", recomputing" * lookup.capabilities(engine).recomputes
 
 
-def _rates(records: Sequence[QueryRecord | None]) -> Entries:
-    fastest = max((record.rate for record in records if record and record.has_numbers), default=1.0)
-    shows = (speed, lambda record: ratio(record.rate / fastest))
-    return [entry_of(record, show) for record in records for show in shows]
-
-
-def _latencies(records: Sequence[QueryRecord | None]) -> Entries:
-    shows = [partial(_latency, part) for part in ("p50", "p99")]
-    return [entry_of(record, show) for record in records for show in shows]
-
-
-def _latency(part: str, record: QueryRecord) -> TableEntry:
-    return brief(record.latency[part])
-
-
-def _peak(record: QueryRecord) -> TableEntry:
-    return megabytes(record.peak_bytes)
-
-
-def _foot(
-    rows: Sequence[Sequence[QueryRecord | None]],
-    figure: Callable[[QueryRecord], float],
-    show: Callable[[float], TableEntry],
-    *,
-    with_ratio: bool,
-) -> Entries | None:
-    """Return the geometric means over the queries that every engine has answered; None for fewer than two."""
-    complete = [[record for record in row if record and record.has_numbers] for row in rows]
-    complete = [row for row, whole in zip(complete, rows, strict=True) if len(row) == len(whole)]
-    if len(complete) < 2:
-        return None
-    columns = list(zip(*complete, strict=True))
-    means = [geomean([figure(record) for record in column]) for column in columns]
-    foot = [words("geomean")]
-    for mean in means:
-        foot += [show(mean), *([ratio(mean / max(means))] if with_ratio else [])]
-    return foot
-
-
-def _clocks(lookup: Lookup, engines: Sequence[str], place: Place) -> Iterator[str]:
-    """Describe the engines that take their own times, with the share of the harness's time that these leave out."""
-    for engine in engines:
-        shares = [
-            1 - record.best / record.outside[record.seconds.index(record.best)]
-            for record in _at(lookup, engine, place)
-            if record.has_numbers and len(record.outside) == len(record.seconds)
-        ]
-        version = next((record.external.name for record in _at(lookup, engine, place) if record.external), "")
-        if shares:
-            share = f"{median(shares):.1%}"
-            yield f"{short_name(engine)} ({version}): by its own clock, which leaves out {share} (the pipe)"
-        elif version:
-            yield f"{short_name(engine)} ({version}): by the clock of the harness, with the pipe"
+def _clocks(lookup: Lookup) -> Iterator[str]:
+    """Describe the external engines, and the share of the harness's time that those with a clock leave out."""
+    for engine in lookup.engines:
+        records = [record for record in lookup.records if record.engine == engine and record.external]
+        own = [record for record in records if record.has_numbers and len(record.outside) == len(record.seconds)]
+        name = f"{short_name(engine)} is {records[-1].external.name}" if records and records[-1].external else ""
+        if own:
+            share = median([1 - record.best / record.outside[record.seconds.index(record.best)] for record in own])
+            yield f"{name}, timed by its own clock, which leaves out {share:.1%} (the pipe)"
+        elif name:
+            yield f"{name}, timed by the clock of the harness, with the pipe"

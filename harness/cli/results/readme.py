@@ -33,8 +33,8 @@ PAGE, REFERENCE = ROOT / "docs" / "results.md", "reference"
 FIGURE = ROOT / "docs" / "figures" / "maintain-or-recompute.svg"
 FIGURE_SF = "1"
 BEGIN, END = "<!-- tables: made by make readme -->\n", "<!-- end of tables -->\n"
-UNFOLDED = ("physical", "product", "workers")
-"""The post's tables."""
+UNFOLDED = ("engines", "physical", "product", "workers")
+"""The table of engines, and those of the post."""
 
 Headers = Mapping[str, Header]
 

@@ -13,7 +13,7 @@ from deltamark.harness.console.formatting import brief, rate, seconds
 from deltamark.harness.console.table import FORMATS
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import published
-from deltamark.harness.results.record import Origin, blank_query_record, latest
+from deltamark.harness.results.record import EngineInfo, Origin, blank_query_record, latest
 from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
 from deltamark.harness.tables import tables
 from deltamark.harness.tables.against import crossover_size
@@ -43,6 +43,54 @@ def test_the_table_of_physical_batches_has_the_columns_of_the_post():
     made = table([record("q01", 1, 1000, 0.5), record("q01", 1, 10_000, 2.0)], "physical")
     assert made.headers == ["query", "1,000", "10,000", "100,000", "1,000,000", "peak rate", "hot dog"]
     assert texts(made.rows[0]) == ["q01", "0.500s", "2.00s", "-", "-", "12.00M/s", "1.27M/s"]
+
+
+OTHER = EngineInfo("Other 1.0", "digest", "stream")
+
+
+def other(name, logical, physical, took, **changes):
+    made = record(name, logical, physical, took, engine="other=exec:./it", **changes)
+    return replace(made, external=OTHER, outside=[2 * took])
+
+
+def test_engines_are_compared_in_the_batches_in_which_both_were_measured():
+    ours = [record("q01", 1, 1000, 0.5), record("q02", 1, 1000, 1.0), record("q01", 1, 1, 9.0)]
+    theirs = [other("q01", 1, 1000, 2.0), other("q02", 1, 1000, 0.25), other("q01", 1, 10, 9.0)]
+    means = table([*ours, *theirs], "engines")
+    assert means.headers == ["engine", "queries", "1 x 1000", "to the fastest"]
+    assert texts(means.rows[0]) == ["embedded", "2", "8.49M/s", "0.50x"]
+    assert texts(means.rows[1]) == ["other", "2", "8.49M/s", "0.50x"]
+    assert means.notes[-1] == "other is Other 1.0, timed by its own clock, which leaves out 50.0% (the pipe)"
+    assert texts(table([*ours, *theirs], "engines-latency").rows[0]) == ["embedded", "2", "707 ms"]
+    by_query = table([*ours, *theirs], "engines-1x1000")
+    assert [texts(row) for row in by_query.rows] == [
+        ["q01", "12.00M/s", "1.00x", "3.00M/s", "0.25x"], ["q02", "6.00M/s", "0.25x", "24.00M/s", "1.00x"],
+    ]  # fmt: skip
+
+
+def test_the_mean_of_an_engine_is_that_of_the_queries_that_it_answered():
+    ours = [record(name, 1, 1000, took) for name, took in (("q01", 0.5), ("q02", 2.0))]
+    theirs = [other("q01", 1, 1000, 1.0), replace(other("q02", 1, 1000, 1.0), status="refused", seconds=[])]
+    means = table([*ours, *theirs], "engines")
+    assert [texts(row)[1:] for row in means.rows] == [["2", "6.00M/s", "1.00x"], ["1", "6.00M/s", "0.50x"]]
+    assert texts(table([*ours, *theirs], "engines-1x1000").rows[1]) == ["q02", "3.00M/s", "1.00x", "refused", "refused"]
+
+
+def test_workers_and_workloads_of_engines_have_lines_of_their_own():
+    places = [{"workers": 2}, {"workload": "window:9"}, {}]
+    records = [make("q01", 1, 1000, 1.0, **place) for place in places for make in (record, other)]
+    names = [texts(row)[0] for row in table(records, "engines").rows]
+    assert names == [
+        "embedded", "other", "embedded, 2 workers", "other, 2 workers", "embedded, window:9", "other, window:9",
+    ]  # fmt: skip
+    assert [each.name for each in tables(records, "1") if each.name.startswith("engines-1")] == [
+        "engines-1x1000", "engines-1x1000-2-workers", "engines-1x1000-window:9",
+    ]  # fmt: skip
+
+
+def test_engines_of_this_project_alone_have_no_table_of_engines():
+    records = [record("q01", 1, 1000), record("q01", 1, 1000, engine="duckdb")]
+    assert not [each for each in tables(records, "1") if each.name.startswith("engines")]
 
 
 def test_the_table_of_products_has_the_columns_of_the_post():

@@ -13,6 +13,7 @@ from deltamark.harness.report.charts.marks import data, keys_of
 from deltamark.harness.report.charts.markup import Markup, tag
 from deltamark.harness.report.charts.tiles import tiles
 from deltamark.harness.report.section import Section, render
+from deltamark.harness.report.sections.engines import engines
 from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
 from deltamark.harness.report.sections.latency import latency
@@ -31,7 +32,7 @@ from deltamark.harness.tables.lookup import Lookup
 
 HERE = Path(__file__).parent
 
-UNFOLDED = ("physical", "product", "workers")
+UNFOLDED = ("engines", "physical", "product", "workers")
 
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The page must not load anything."""
@@ -73,8 +74,8 @@ def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
     if not lookup.records:
         return [*others, _machine(report, lookup)]
     return [
-        _problems(lookup), throughput(lookup), latency(lookup), workers(lookup), state(lookup), _tables(lookup),
-        *others, history(report.records, lookup.engines), _points(lookup), _machine(report, lookup),
+        _problems(lookup), engines(lookup), throughput(lookup), latency(lookup), workers(lookup), state(lookup),
+        _tables(lookup), *others, history(report.records, lookup.engines), _points(lookup), _machine(report, lookup),
     ]  # fmt: skip
 
 

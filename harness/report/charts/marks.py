@@ -40,6 +40,8 @@ OUTLINES = (
     _polygon((0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)),
 )
 LOOKS = len(OUTLINES)
+COLORS = 8
+"""The number of colors in report.css."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Look:
 
 def look(number: int) -> Look:
     """Return the look of an engine: a color with an outline of its own."""
-    return Look(number % LOOKS, number % LOOKS)
+    return Look(number % COLORS, (number + number // COLORS) % LOOKS)
 
 
 def shape(look: Look, x: str | float, y: float) -> Markup:

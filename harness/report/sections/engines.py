@@ -1,0 +1,65 @@
+"""External engines beside the others: mean rates by batch size, with one line for each engine."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from deltamark.harness.console.formatting import rate
+from deltamark.harness.measure.stats import geomean
+from deltamark.harness.report.charts.looks import (
+    EngineThreads,
+    chart_records,
+    look_of,
+    runner,
+    runner_legend,
+    runner_words,
+)
+from deltamark.harness.report.charts.marks import LineKind, legend
+from deltamark.harness.report.charts.markup import Markup
+from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
+from deltamark.harness.report.charts.scale import Log, short
+from deltamark.harness.report.section import Section, panels
+from deltamark.harness.report.tooltip import Tooltip
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.lookup import Lookup
+
+
+def engines(lookup: Lookup) -> Section | None:
+    """Draw the mean rates of all engines, if an external engine was measured beside another."""
+    records = [record for record in chart_records(lookup) if record.workload == "insert"]
+    if not any(record.external for record in records):
+        return None
+    return Section(
+        "engines", "Engines side by side",
+        "Tuples per second by rounds per batch: the geometric mean over the queries that an engine answered. The "
+        "tables of engines are below.",
+        [legend(runner_legend(lookup, records)), panels([_chart(lookup, records)])],
+    )  # fmt: skip
+
+
+def _chart(lookup: Lookup, records: list[QueryRecord]) -> Markup:
+    by_line: dict[tuple[EngineThreads, LineKind], dict[int, list[QueryRecord]]] = {}
+    for record in sorted(records, key=lambda record: record.batch_rounds):
+        if 1 in (record.logical, record.physical):
+            line = by_line.setdefault((runner(record), "solid" if record.logical == 1 else "hollow"), defaultdict(list))
+            line[record.batch_rounds].append(record)
+    lines = [_line(lookup, kind, by_size) for (_, kind), by_size in by_line.items()]
+    points = [point for line in lines for point in line.points]
+    axes = Axes(
+        Log.over(point.x for point in points), Log.over(point.y for point in points), short, short,
+        "tuples per second by rounds per batch",
+    )  # fmt: skip
+    return panel("geometric mean", axes, {}, lines)
+
+
+def _line(lookup: Lookup, kind: LineKind, by_size: dict[int, list[QueryRecord]]) -> Line:
+    first = next(iter(by_size.values()))[0]
+    name = runner_words(lookup, *runner(first))
+    points = [_point(name, size, records) for size, records in by_size.items()]
+    return Line(look_of(lookup, first), kind, {"engine": first.engine}, points)
+
+
+def _point(name: str, size: int, records: list[QueryRecord]) -> DataPoint:
+    mean = geomean([record.rate for record in records])
+    text = f"{rate(mean).text}, the geometric mean of {len(records)} queries"
+    return DataPoint(size, mean, Tooltip(f"{name}, batches of {size:,} rounds", (text,), "make tables TABLE=engines"))

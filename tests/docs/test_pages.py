@@ -11,6 +11,9 @@ from support.paths import ROOT
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results.readme import FIGURE, PAGE, REFERENCE, figure, section, with_tables
+from deltamark.harness.results import store
+from deltamark.harness.results.record import of_queries
+from deltamark.harness.tables import tables
 
 README = PAGES["README.md"]
 RECORDS = ROOT / "results" / REFERENCE
@@ -64,6 +67,17 @@ def test_findings_quote_the_numbers_of_their_command(finding, capsys, monkeypatc
 
 def test_there_are_three_findings_with_caveats():
     assert len(FINDINGS) == README.count("*Caveats:*") == 3
+
+
+def test_engines_have_the_rates_of_their_records():
+    (command,) = re.findall(r"`make (tables [^`]* TABLE=engines)`", README)
+    settings = dict(word.split("=") for word in command.split()[1:])
+    records = store.read(ROOT / "results" / settings["MACHINE"]).records
+    (found,) = [
+        table for table in tables(of_queries(records, settings["SF"]), settings["SF"]) if table.name == "engines"
+    ]
+    rates = [[entry.text for entry in row[2::2]] for row in found.rows]
+    assert [re.findall(r"[\d.]+[KMG]/s", line) for line in README.splitlines() if "/s |" in line] == rates
 
 
 def test_the_readme_is_short_and_names_every_page():

@@ -53,7 +53,8 @@ def rate(value: float) -> TableEntry:
 def ratio(value: float) -> TableEntry:
     if math.isnan(value):
         return NOTHING
-    return TableEntry(f"{value:.2f}x" if value < 100 else f"{value:,.0f}x", value)
+    digits = f"{value:.1g}" if value < 0.005 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+    return TableEntry(f"{digits}x", value)
 
 
 def count(value: float) -> TableEntry:

@@ -134,8 +134,8 @@ def _means(lookup: Lookup, all_beside: Mapping[Place, Beside], name: str) -> Tab
     headers = ["engine", "queries", *(mean.header or batching for batching in batchings.values() for mean in means)]
     notes = ["geometric means over the queries that an engine answered; columns are batches of L x P rounds"]
     if len(means) > 1:
-        notes += ["to the fastest: the rate relative to that of the fastest engine for each query"]
-    return Table(name, f"Engines: {title}", headers, rows, [*notes, *_clocks(lookup)])
+        notes += ["to the fastest: the rate relative to that of the fastest engine for each query", *_clocks(lookup)]
+    return Table(name, f"Engines: {title}", headers, rows, notes)
 
 
 def _by_query(lookup: Lookup, beside: Beside) -> Table:

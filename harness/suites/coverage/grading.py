@@ -108,7 +108,7 @@ def graded(cell: Cell, dataset: Dataset, chance: Random) -> Graded:
         assert worst.grade
         total = found.compared + worst.compared
         if GRADES.index(found.grade) < GRADES.index(worst.grade):
-            problem = f"{name}: {found.problem}"
+            problem = f"{name}: {found.problem}" if found.problem else ""
         else:
             found, problem = worst, worst.problem
         worst = Graded(found.grade, found.recomputed or worst.recomputed, "", problem, total)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import datafusion
 import pyarrow as pa
-from recompute import RecomputingEngine
+from recompute import ArrowEngine
 from serve import serve
 
 
-class DataFusion(RecomputingEngine):
+class DataFusion(ArrowEngine):
     name = f"DataFusion {datafusion.__version__}"
 
-    def prepare(self, query: str, sql: str) -> None:
-        del query
+    def prepare(self, sql: str) -> None:
         self.sql = sql
         self.context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(self.workers))
 

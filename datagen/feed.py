@@ -58,7 +58,7 @@ class Feed:
         if not 0 <= worker < workers:
             raise DeltamarkError(f"no such worker of {workers}", worker, f"give one from 0 to {workers - 1}")
         self._workload = workload
-        self._logical = logical
+        self.logical = logical
         self._share = (worker, workers)
         self._readers = [_Reader(dataset, name, names, logical) for name, names in columns.items()]
         self._end = workload.rounds if until is None else workload.check_end(until, logical)
@@ -73,7 +73,7 @@ class Feed:
         """Cut the next `physical` logical batches; return a delta for each relation with rows in them."""
         _at_least_one("physical batch", physical)
         start = self.round
-        self.round = stop = min(start + physical * self._logical, self._end)
+        self.round = stop = min(start + physical * self.logical, self._end)
         deltas = []
         for reader in self._readers:
             pieces = self._workload.pieces(reader.name, start, stop)

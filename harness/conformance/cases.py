@@ -31,6 +31,8 @@ def _joined(time: int, key: int, diff: int = 1) -> tuple[Change, ...]:
     )
 
 
+NOTHING_BETWEEN = Case("growth again after nothing", "q01", ((line(0),), (line(8, -1),), (line(16),)))
+
 CASES = (
     Case("an empty batch before all others", "q06", ((), (line(8),))),
     Case("an empty batch between others", "q06", ((line(0),), (), (line(16),))),
@@ -43,7 +45,7 @@ CASES = (
     Case("deletion to nothing", "q01", (
         (line(0), line(0, returnflag="A")), (line(8, -1, returnflag="A"), line(8, -1)),
     )),
-    Case("growth again after nothing", "q01", ((line(0),), (line(8, -1),), (line(16),))),
+    NOTHING_BETWEEN,
     Case("several times in one batch", "q01", ((line(0), line(8), line(16, -1), line(24, returnflag="R")),)),
     Case("a change that is undone within a batch", "q01", (
         (line(0),), (line(8, returnflag="R"), line(16, -1, returnflag="R")),

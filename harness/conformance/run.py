@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import duckdb
 import numpy as np
@@ -16,7 +17,7 @@ from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.difference import unordered_difference
 from deltamark.harness.check.snapshot import Snapshot
-from deltamark.harness.conformance.cases import CASES, Case
+from deltamark.harness.conformance.cases import CASES, NOTHING_BETWEEN, Case
 from deltamark.harness.conformance.rows import Change, write
 from deltamark.harness.engines.base import RefusedError, Row
 from deltamark.harness.engines.external import messages, named
@@ -35,6 +36,7 @@ from deltamark.harness.measure.cell import Cell
 
 SQL_TYPES = {"int64": "BIGINT", "decimal(2)": "DECIMAL(15, 2)", "date32": "DATE", "string": "VARCHAR"}
 
+SEVERAL = "several batches in one request"
 UNKNOWN_QUERY = "no_such_query"
 
 
@@ -94,14 +96,26 @@ class _Query:
 
     def feed(self, changes: Sequence[Change], until: int) -> int:
         """Feed a batch; return the number of changes that the engine reports."""
-        self._fed, self._until = self._fed + 1, until
+        self._until, files = until, self._written(changes)
+        self._program.request(messages.Feed(self._fed, until, files), messages.Reply)
+        return self._program.request(messages.Apply(), messages.ApplyReply).changes
+
+    def feed_all(self, batches: Sequence[Sequence[Change]], ends: list[int]) -> messages.ApplyAllReply:
+        """Feed several batches in one request."""
+        files = self._written([change for batch in batches for change in batch])
+        self._until = ends[-1]
+        self._program.request(messages.Feed(self._fed, ends[-1], files, ends), messages.Reply)
+        return self._program.request(messages.Apply(), messages.ApplyAllReply)
+
+    def _written(self, changes: Sequence[Change]) -> dict[str, str]:
+        """Write the rows of each relation to a file."""
+        self._fed += 1
         files = {}
         for name, columns in self.inputs.items():
             if rows := [change for change in changes if change.relation == name]:
                 files[name] = f"{self._fed}-{name}.arrow"
                 write(self._program.directory / files[name], columns, rows)
-        self._program.request(messages.Feed(self._fed, until, files), messages.Reply)
-        return self._program.request(messages.Apply(), messages.ApplyReply).changes
+        return files
 
     def table(self, request: messages.Request) -> pa.Table:
         file = self._program.request(request, messages.FileReply).file
@@ -208,6 +222,22 @@ def _difference(number: int, mine: list[Row], oracle: _Oracle) -> Iterator[_Prob
         yield _Problem(f"wrong after batch {number + 1}\n{wrong}")
 
 
+def run_several(name: str, program: Program, case: Case) -> Outcome:
+    """Run all batches of a case in one request; describe the first difference."""
+    query = _Query(program, Cell(case.query, "0.01", engine=name))
+    ends = [_until(case, number) for number in range(len(case.batches))]
+    reply, table = query.feed_all(case.batches, ends), query.changes()
+    query.end()
+    times = table[TIME].to_pylist()
+    made = [sum(first < time <= end for time in times) for first, end in pairwise([-1, *ends])]
+    if reply.changes != made or len(reply.seconds) != len(ends):
+        return Outcome(SEVERAL, f"it counted {reply.changes} changes in {len(reply.seconds)} batches, and made {made}")
+    weights: Counter[Row] = Counter()
+    for _, diff, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        weights[tuple(row)] += diff
+    return Outcome(SEVERAL, "" if any(weights.values()) else "no answer is left")
+
+
 def _until(case: Case, number: int) -> int:
     """Return the last time of a batch, which is that of a round: at least one round passes in each batch."""
     times = [change.time for batch in case.batches[: number + 1] for change in batch]
@@ -221,6 +251,8 @@ def run_all(name: str) -> Iterator[Outcome]:
         yield _greets_as_expected(name, program)
         for case in CASES:
             yield run_case(name, program, case)
+        if program.greeting.several:
+            yield run_several(name, program, NOTHING_BETWEEN)
         yield _refuses_unknown(program)
         yield run_case(name, program, Case("a query after a refused one", CASES[0].query, CASES[0].batches))
     yield Outcome("close ends the program", program.unclean_end)

@@ -107,6 +107,8 @@ class Engine(ABC):
     """The time of the last `apply` by the clock of the engine, if it has one; it replaces that of the harness."""
     memory: MemoryUse | None = None
     """The memory of the process that the engine is, since the query was opened; None: the engine runs in this one."""
+    takes_several: bool = False
+    """The engine takes several batches ahead, and applies them one after another by its own clock."""
     recomputes_query: bool = False
     """The engine runs this query again after each batch, although it maintains others."""
 
@@ -129,6 +131,14 @@ class Engine(ABC):
     def load(self) -> None:
         """Apply the taken batch; the output may be skipped."""
         self.apply()
+
+    def take_several(self, physical: int, batches: int) -> list[int]:
+        """Make batches of `physical` logical batches ready; return the number of rows of each batch that has rows."""
+        raise NotImplementedError
+
+    def apply_several(self) -> list[tuple[int, float]]:
+        """Apply the taken batches one after another; return the number of changes and the seconds of each."""
+        raise NotImplementedError
 
     def finish(self) -> None:  # noqa: B027 (most store no changes)
         """Pass stored changes to the sink, between two batches or after the last."""

@@ -62,6 +62,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     maintains: bool = True
     max_workers: int | None = None
     session: bool = False
+    several: bool = False
     dialect: list[tuple[str, str]] = []
     """Regular expressions, and the texts that replace their matches in the SQL of all queries."""
     refuses: dict[str, str] = field(default_factory=dict)
@@ -91,7 +92,7 @@ class Peer:
         own = self.manifest
         return HelloReply(
             protocol=PROTOCOL, name=own.name, output=own.output, maintains=own.maintains, max_workers=own.max_workers,
-            session=own.session,
+            session=own.session, several=own.several,
         )  # fmt: skip
 
     @property

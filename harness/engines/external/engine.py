@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
@@ -38,6 +39,7 @@ from deltamark.harness.engines.external.columns import (
 from deltamark.harness.engines.external.messages import (
     Answer,
     Apply,
+    ApplyAllReply,
     ApplyReply,
     Changes,
     Columns,
@@ -62,11 +64,11 @@ COLLECTED_CHANGES = 1 << 15
 
 @dataclass(frozen=True)
 class PreparedBatch:
-    """A batch whose rows are in files. time: its last logical time."""
+    """Batches whose rows are in files. time: their last logical time."""
 
-    number: int
     time: int
     files: dict[str, str]
+    batches: int = 1
 
 
 class ExternalEngine(FedEngine[PreparedBatch]):
@@ -85,6 +87,7 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         self.schema = plan_of(cell, dataset, work).schema
         self.columns = self._columns()
         self._program = named.acquire(cell.engine)
+        self.takes_several = self._program.greeting.several and sink is None
         resources.reset_peak(self._program.process)
         self.memory = resources.MemoryUse(self._program.process)
         try:
@@ -114,16 +117,30 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         return selected_columns(self.schema)
 
     def prepare(self, deltas: list[Delta]) -> PreparedBatch:
+        return self._fed(deltas, last_time(self.feed.round, self._cell.logical))
+
+    def _fed(self, deltas: list[Delta], time: int, ends: list[int] | None = None) -> PreparedBatch:
+        """Hand rows to the program. time, ends: the last time of all, and those of several batches."""
         self._taken += 1
-        time = last_time(self.feed.round, self._cell.logical)
         files: dict[str, str] = {delta.relation: f"{self._taken}-{delta.relation}.arrow" for delta in deltas}
-        batch = PreparedBatch(self._taken, time, files)
-        request = Feed(batch.number, batch.time, batch.files)
+        request = Feed(self._taken, time, files, ends)
         with self._program.failures(request):
             for delta in deltas:
                 self._write(files[delta.relation], delta)
         self._program.request(request, Reply)
-        return batch
+        return PreparedBatch(time, files, len(ends or [time]))
+
+    def take_several(self, physical: int, batches: int) -> list[int]:
+        first, logical = self.feed.round, self._cell.logical
+        deltas = self.feed.take(physical * batches)
+        rounds = range(first + physical * logical, self.feed.round, physical * logical)
+        ends = np.array([last_time(until, logical) for until in (*rounds, self.feed.round)])
+        rows = sum(np.diff(np.searchsorted(delta.time, ends, side="right"), prepend=0) for delta in deltas)
+        if not deltas:
+            return []
+        assert isinstance(rows, np.ndarray)
+        self.batch = self._fed(deltas, int(ends[-1]), ends[rows > 0].tolist())
+        return list(rows[rows > 0].tolist())
 
     def _write(self, file: str, delta: Delta) -> None:
         rows = self._rows.batch(delta)
@@ -136,13 +153,31 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         request = Apply()
         reply = self._program.request(request, ApplyReply)
         self.own_seconds = reply.seconds
-        if reply.seconds is not None and not 0 <= reply.seconds <= self._program.request_seconds:
-            problem = f"it reports {reply.seconds} s, and the harness saw {self._program.request_seconds:.9f} s"
-            raise self._program.failed(request, problem)
-        for file in self.batch.files.values():
-            (self._program.directory / file).unlink(missing_ok=True)
+        if reply.seconds is not None:
+            self._check_seconds(request, [reply.seconds])
+        self._remove_files()
         self._applied(reply.changes)
         return reply.changes
+
+    def apply_several(self) -> list[tuple[int, float]]:
+        request = Apply()
+        reply = self._program.request(request, ApplyAllReply)
+        counts = {self.batch.batches, len(reply.changes), len(reply.seconds)}
+        if len(counts) > 1:
+            problem = f"{len(reply.changes)} changes and {len(reply.seconds)} seconds for {self.batch.batches} batches"
+            raise self._program.failed(request, problem)
+        self._check_seconds(request, reply.seconds)
+        self._remove_files()
+        return list(zip(reply.changes, reply.seconds, strict=True))
+
+    def _check_seconds(self, request: Request, seconds: list[float]) -> None:
+        if min(seconds) < 0 or sum(seconds) > self._program.request_seconds:
+            problem = f"it reports {sum(seconds)} s, and the harness saw {self._program.request_seconds:.9f} s"
+            raise self._program.failed(request, problem)
+
+    def _remove_files(self) -> None:
+        for file in self.batch.files.values():
+            (self._program.directory / file).unlink(missing_ok=True)
 
     def _applied(self, changes: int) -> None:
         """Take notice of the changes of a batch."""

@@ -41,12 +41,14 @@ class Open(Request, frozen=True, kw_only=True):
     answer: Columns
 
 
-class Feed(Request, frozen=True):
+class Feed(Request, frozen=True, omit_defaults=True):
     batch: int
     time: int
     """The last logical time of the batch."""
     relations: dict[str, str]
     """The names of the files of rows."""
+    ends: list[int] | None = None
+    """The last logical times of several batches; None for one batch."""
 
 
 class Apply(Request, frozen=True): ...
@@ -80,6 +82,8 @@ class HelloReply(Reply, frozen=True, kw_only=True):
     maintains: bool = True
     max_workers: int | None = None
     session: bool = False
+    several: bool = False
+    """Whether the program takes several batches in one request."""
 
 
 class OpenReply(Reply, frozen=True, kw_only=True):
@@ -90,6 +94,13 @@ class OpenReply(Reply, frozen=True, kw_only=True):
 class ApplyReply(Reply, frozen=True, kw_only=True):
     changes: int
     seconds: float | None = None
+
+
+class ApplyAllReply(Reply, frozen=True, kw_only=True):
+    """The reply if the last `feed` had several batches: an element for each."""
+
+    changes: list[int]
+    seconds: list[float]
 
 
 class FileReply(Reply, frozen=True, kw_only=True):

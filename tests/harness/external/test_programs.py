@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import runpy
 from contextlib import closing
+from functools import partial
 from unittest.mock import Mock
 
 import pytest
-from support.harness.programs import EXAMPLE, EXAMPLE_FILE, example_in_thread, faulty
+from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, example_in_thread, faulty
 
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
@@ -104,6 +105,24 @@ def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch,
     check = open_check(cell, chunked, work, job(chunked, cell).answers)
     with pytest.raises(DeltamarkError, match=r"failed to feed: .* a row that they did not insert: \(.*\), weight -1"):
         timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
+
+
+@pytest.mark.parametrize(("physical", "sample"), [(1, 30), (7, 0), (200_000, 0)])
+@pytest.mark.parametrize("work", ["window:100", "window:1000"])
+def test_several_batches_in_one_request_are_those_of_one_request_each(chunked, work, physical, sample):
+    stream = workload(chunked, work)
+    cells = [Cell("q12", "0.001", work, 1, physical, engine=name) for name in (f"exec:{STREAM_FILE} 0.001", "embedded")]
+    runs = [timing.run(cell, sample, stream, partial(open_engine, cell, chunked, stream)) for cell in cells]
+    several, single = ((len(run.latencies), run.tuples, run.changes, run.loaded_by) for run in runs)
+    assert several == single
+    assert runs[0].outside > runs[0].seconds == sum(runs[0].latencies)
+
+
+def test_an_engine_must_report_each_of_several_batches(chunked, tmp_path):
+    program = faulty(tmp_path, STREAM_FILE, apply="return super().apply(request) | {'seconds': [0.0]}")
+    cell, stream = Cell("q12", "0.001", "window:100", 1, 7, engine=f"{program} 0.001"), workload(chunked, "window:100")
+    with pytest.raises(DeltamarkError, match=r"failed to apply: \d+ changes and 1 seconds for \d+ batches"):
+        timing.run(cell, 0, stream, partial(open_engine, cell, chunked, stream))
 
 
 def test_the_memory_of_an_external_engine_is_that_of_its_program(chunked, tmp_path):

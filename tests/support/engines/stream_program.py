@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
@@ -31,7 +32,7 @@ class Engine:
         self._sf = sf
 
     def hello(self, _):
-        return {"protocol": 1, "name": "embedded", "output": "stream"}
+        return {"protocol": 1, "name": "embedded", "output": "stream", "several": True}
 
     def open(self, request):
         try:
@@ -43,7 +44,7 @@ class Engine:
         return {}
 
     def feed(self, request):
-        self.batch = {}
+        batch = {}
         for name, file in request["relations"].items():
             table = pa.ipc.open_file((self.directory / file).read_bytes()).read_all()
             types = specified_source(relation(name).name, Decimal(self._sf), "insert").schema
@@ -51,14 +52,25 @@ class Engine:
                 field: column_of(table[relation(name).prefix + field], types[field])
                 for field in self.dataflow.inputs[name]
             }
-            self.batch[name] = Batch(table["time"].to_numpy(), table["diff"].to_numpy(), columns)
+            batch[name] = Batch(table["time"].to_numpy(), table["diff"].to_numpy(), columns)
+        self.several = "ends" in request
+        self.batches = [
+            cut(batch, first, end) for first, end in pairwise([-1, *request.get("ends", [request["time"]])])
+        ]
         return {}
 
     def apply(self, _):
+        applied = [self.apply_one(batch) for batch in self.batches]
+        changes, seconds = ([each[at] for each in applied] for at in range(2))
+        return (
+            {"changes": changes, "seconds": seconds} if self.several else {"changes": changes[0], "seconds": seconds[0]}
+        )
+
+    def apply_one(self, batch):
         started = time.perf_counter()
-        changes = self.dataflow.feed(self.batch)
+        changes = self.dataflow.feed(batch)
         self.made.append(changes)
-        return {"changes": len(changes.time), "seconds": time.perf_counter() - started}
+        return len(changes.time), time.perf_counter() - started
 
     def changes(self, _):
         table = pa.concat_tables([self.table(changes) for changes in self.made])
@@ -77,6 +89,16 @@ class Engine:
     def end(self, _):
         self.dataflow.close()
         return {}
+
+
+def cut(batch: dict[str, Batch], after: int, end: int) -> dict[str, Batch]:
+    """Return the part of a batch with times up to an end."""
+    parts = {}
+    for name, each in batch.items():
+        start, stop = np.searchsorted(each.time, (after, end), side="right")
+        columns = {column: values[start:stop] for column, values in each.columns.items()}
+        parts[name] = Batch(each.time[start:stop], each.diff[start:stop], columns)
+    return parts
 
 
 def column_of(column: pa.ChunkedArray, type_: Type) -> np.ndarray:

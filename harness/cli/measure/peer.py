@@ -1,4 +1,4 @@
-"""Set up an engine of others, in a folder of its own: .peers/NAME.
+"""Set up engines of others, each in a folder of its own: .peers/NAME.
 
 The set-up fetches packages from the registry of the engine's language, and builds the adapter in peers/NAME. It never
 changes the environment of this project. `make peers` lists the engines and what they need.
@@ -16,11 +16,15 @@ from deltamark.harness.peers.setup import known_peer, set_up
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("peer", type=known_peer, help="name of the peer")
+    parser.add_argument("peer", type=_known_peers, help="names of peers, with commas")
 
 
 def run(args: argparse.Namespace) -> int:
-    each = peer(args.peer)
-    set_up(each)
-    say(f"{each.name} is ready: make conformance ENGINE={each.name}, make bench ENGINES=embedded,{each.name}")
+    for name in args.peer:
+        set_up(peer(name))
+        say(f"{name} is ready: make conformance ENGINE={name}, make bench ENGINES=embedded,{name}")
     return 0
+
+
+def _known_peers(text: str) -> list[str]:
+    return [known_peer(name) for name in text.split(",")]

@@ -1,0 +1,17 @@
+"""A peer that is set up passes the cases of the protocol, as far as its manifest claims."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltamark.harness.cli.main import main
+from deltamark.harness.peers.manifest import PEERS, peer
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_may_claim_what_its_manifest_claims(name, capsys):
+    each = peer(name)
+    if not each.is_current:
+        pytest.skip(f"make peer PEER={name}")
+    assert main(["conformance", f"ENGINE={name}"]) == 0
+    assert f"may claim: {each.manifest.output}" in capsys.readouterr().out

@@ -32,8 +32,11 @@ class ClickHouse(TableEngine):
             sql += " ENGINE = Memory"
         self.session.query(sql)
 
-    def delete(self, name: str, arrivals: str) -> None:
-        self.execute(f"ALTER TABLE {name} DELETE WHERE arrival IN ({arrivals})")
+    def count(self, sql: str) -> int:
+        return int(str(self.session.query(sql, "CSV")))
+
+    def delete(self, name: str, condition: str) -> None:
+        self.execute(f"ALTER TABLE {name} DELETE WHERE {condition}")
 
     def rows_of(self, file: Path, columns: str) -> str:
         return f"file('{file}', 'Arrow', '{columns}')"

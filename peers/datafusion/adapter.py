@@ -18,7 +18,7 @@ class DataFusion(ArrowEngine):
     def run(self) -> pa.Table:
         for name, table in self.relations.items():
             self.context.deregister_table(name)
-            self.context.register_record_batches(name, [table.combine_chunks().to_batches() or empty(table)])
+            self.context.register_record_batches(name, [table.to_batches() or empty(table)])
         return self.context.sql(self.sql).to_arrow_table()
 
 

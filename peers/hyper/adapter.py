@@ -23,6 +23,9 @@ class Hyper(TableEngine):
     def execute(self, sql: str) -> None:
         self.connection.execute_command(sql.replace("CREATE TABLE", "CREATE TEMP TABLE"))
 
+    def count(self, sql: str) -> int:
+        return self.connection.execute_scalar_query(sql)
+
     def rows_of(self, file: Path, columns: str) -> str:
         return f"external('{file}', COLUMNS => DESCRIPTOR({columns}), FORMAT => 'arrowfile')"
 

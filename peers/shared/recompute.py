@@ -6,10 +6,12 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.acero  # `Table.join` would load it while the clock runs
 import pyarrow.compute as pc
 from serve import Message, RefusedError, one_line, read, write
 
@@ -17,6 +19,9 @@ Columns = list[tuple[str, str]]
 """The names and the types of columns."""
 
 ARRIVAL = ("arrival", "int64")
+
+MAX_CHUNKS = 64
+"""A query over thousands of small chunks takes several times as long as over a large one."""
 
 TYPES = {"int64": pa.int64(), "decimal(2)": pa.decimal128(15, 2), "date32": pa.date32(), "string": pa.string()}
 
@@ -33,13 +38,15 @@ class RecomputingEngine(ABC):
         self.directory, self.workers = Path(request["directory"]), request["workers"]
         self.columns = [name for name, _ in request["answer"]]
         self.rows = 0
+        pa.set_cpu_count(self.workers)
+        self.begin()
         try:
-            self.begin()
             for name, each in request["relations"].items():
                 self.create(name, each["columns"])
             self.prepare(request["sql"])
             self.result = self.run()
         except Exception as error:  # whatever it is, this query cannot be run
+            self.end({})
             raise RefusedError(one_line(error)) from error
         return {}
 
@@ -99,14 +106,31 @@ class ArrowEngine(RecomputingEngine):
         self.relations: dict[str, pa.Table] = {}
 
     def create(self, name: str, columns: Columns) -> None:
-        self.relations[name] = pa.schema([(column, TYPES[type_]) for column, type_ in columns]).empty_table()
+        self.relations[name] = schema(columns).empty_table()
 
     def change(self, name: str, arriving: pa.Table, leaving: pa.Table) -> None:
-        self.relations[name] = without(pa.concat_tables([self.relations[name], arriving]), leaving)
+        rows = without(pa.concat_tables([self.relations[name], arriving]), leaving)
+        self.relations[name] = rows.combine_chunks() if rows.column(0).num_chunks > MAX_CHUNKS else rows
 
     def end(self, _: Message) -> Message:
         self.relations = {}
         return {}
+
+
+@dataclass
+class Table:
+    """A table of the engine. arrived: the number of rows so far; oldest: no row in the table has a smaller number."""
+
+    columns: Columns
+    arrived: int = 0
+    oldest: int = 0
+
+
+class Rows(NamedTuple):
+    """Rows in a file. sql: what stands for them in SQL."""
+
+    count: int
+    sql: str
 
 
 class TableEngine(RecomputingEngine):
@@ -116,55 +140,68 @@ class TableEngine(RecomputingEngine):
     """The types of columns in the SQL of the engine."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, Columns] = {}
-        self.arrived = self.files = 0
+        self.tables: dict[str, Table] = {}
+        self.files = 0
 
     @abstractmethod
     def execute(self, sql: str) -> None: ...
+
+    @abstractmethod
+    def count(self, sql: str) -> int:
+        """Return the result of a query with one number."""
 
     @abstractmethod
     def rows_of(self, file: Path, columns: str) -> str:
         """Return the SQL that stands for the rows of an Arrow file. columns: as CREATE TABLE declares them."""
 
     def create(self, name: str, columns: Columns) -> None:
-        self.tables[name] = columns
+        self.tables[name] = Table(columns)
         self.execute(f"CREATE TABLE {name} ({self.declared([*columns, ARRIVAL])})")
 
     def declared(self, columns: Columns) -> str:
         return ", ".join(f"{column} {self.types[type_]}" for column, type_ in columns)
 
-    def converted(self, name: str, arriving: pa.Table, leaving: pa.Table) -> tuple[str, str]:
-        numbers = pa.array(range(self.arrived, self.arrived + arriving.num_rows), pa.int64())
-        self.arrived += arriving.num_rows
-        columns = self.tables[name]
-        return (
-            self._written(arriving.append_column("arrival", numbers), [*columns, ARRIVAL]),
-            self._written(leaving, columns),
-        )
+    def converted(self, name: str, arriving: pa.Table, leaving: pa.Table) -> tuple[Rows, Rows]:
+        table = self.tables[name]
+        first, table.arrived = table.arrived, table.arrived + arriving.num_rows
+        numbered = arriving.append_column(ARRIVAL[0], pa.arange(first, table.arrived, 1))
+        return self._written(numbered, [*table.columns, ARRIVAL]), self._written(leaving, table.columns)
 
-    def _written(self, rows: pa.Table, columns: Columns) -> str:
-        """Write rows to a file; return the SQL that stands for them, which is empty if there are none."""
-        if not rows.num_rows:
-            return ""
+    def _written(self, rows: pa.Table, columns: Columns) -> Rows:
         self.files += 1
         write(self.directory, f"rows-{self.files}.arrow", rows)
-        return self.rows_of(self.directory / f"rows-{self.files}.arrow", self.declared(columns))
+        return Rows(rows.num_rows, self.rows_of(self.directory / f"rows-{self.files}.arrow", self.declared(columns)))
 
-    def change(self, name: str, arriving: str, leaving: str) -> None:
-        if arriving:
-            self.execute(f"INSERT INTO {name} SELECT * FROM {arriving}")
-        if leaving:
-            # the oldest copies of equal rows leave
-            columns = ", ".join(column for column, _ in self.tables[name])
-            numbered = f"""
+    def change(self, name: str, arriving: Rows, leaving: Rows) -> None:
+        if arriving.count:
+            self.execute(f"INSERT INTO {name} SELECT * FROM {arriving.sql}")
+        if leaving.count:
+            self._remove(name, leaving)
+
+    def _remove(self, name: str, leaving: Rows) -> None:
+        """Remove rows by value: the oldest copies of each. Mostly the oldest rows of all leave: this is tried first."""
+        table = self.tables[name]
+        end = table.oldest + leaving.count
+        among_oldest = self._found(name, leaving, f"WHERE arrival < {end}")
+        if self.count(f"SELECT count(*) FROM ({among_oldest}) AS found") == leaving.count:
+            self.delete(name, f"arrival < {end}")
+            table.oldest = end
+        else:
+            self.delete(name, f"arrival IN ({self._found(name, leaving)})")
+
+    def _found(self, name: str, leaving: Rows, where: str = "") -> str:
+        """Return the query of the numbers of rows that leave, among those that a condition selects."""
+        columns = ", ".join(column for column, _ in self.tables[name].columns)
+        return f"""
+            SELECT arrival FROM (
                 SELECT arrival, copies, row_number() OVER (PARTITION BY {columns} ORDER BY arrival) AS copy
-                FROM {name} JOIN (SELECT {columns}, count(*) AS copies FROM {leaving} GROUP BY {columns}) AS gone
-                USING ({columns})"""
-            self.delete(name, f"SELECT arrival FROM ({numbered}) AS numbered WHERE copy <= copies")
+                FROM (SELECT * FROM {name} {where}) AS present
+                JOIN (SELECT {columns}, count(*) AS copies FROM {leaving.sql} GROUP BY {columns}) AS gone
+                USING ({columns})) AS numbered
+            WHERE copy <= copies"""
 
-    def delete(self, name: str, arrivals: str) -> None:
-        """Delete rows by the numbers of their arrival. arrivals: the query of these numbers."""
-        self.execute(f"DELETE FROM {name} WHERE arrival IN ({arrivals})")
+    def delete(self, name: str, condition: str) -> None:
+        self.execute(f"DELETE FROM {name} WHERE {condition}")
 
     def apply(self, request: Message) -> Message:
         reply = super().apply(request)
@@ -174,9 +211,13 @@ class TableEngine(RecomputingEngine):
 
     def end(self, _: Message) -> Message:
         for name in self.tables:
-            self.execute(f"DROP TABLE {name}")
+            self.execute(f"DROP TABLE IF EXISTS {name}")
         self.tables = {}
         return {}
+
+
+def schema(columns: Columns) -> pa.Schema:
+    return pa.schema([(column, TYPES[type_]) for column, type_ in columns])
 
 
 def _split(changes: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -187,15 +228,24 @@ def _split(changes: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def without(rows: pa.Table, leaving: pa.Table) -> pa.Table:
-    """Remove rows by value. Those that leave are mostly the oldest, and so the first ones."""
+    """Remove rows by value: the oldest copies of each. Mostly the oldest rows of all leave: this is compared first."""
     count = leaving.num_rows
-    if not count:
-        return rows
     if rows.slice(0, count).equals(leaving):
         return rows.slice(count)
-    left = Counter(zip(*(column.to_pylist() for column in leaving.columns), strict=True))
-    kept = []
-    for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        kept.append(not left[row])
-        left[row] -= not kept[-1]
-    return rows.filter(pa.array(kept, pa.bool_()))
+    names, name = rows.column_names, ARRIVAL[0]
+    numbered = rows.append_column(name, pa.arange(0, rows.num_rows, 1))
+    copies = leaving.group_by(names).aggregate([([], "count_all")])
+    found = numbered.join(copies, names, join_type="inner").sort_by(name)
+    if found.num_rows > count:
+        found = found.filter(_among_the_oldest(found.select(names), found["count_all"].to_pylist()))
+    return rows.filter(pc.invert(pc.is_in(numbered[name], found[name].combine_chunks())))
+
+
+def _among_the_oldest(rows: pa.Table, copies: list[int]) -> pa.Array:
+    """Return whether a row is one of the first `copies` equal rows."""
+    seen: Counter[tuple[object, ...]] = Counter()
+    chosen = []
+    for row, limit in zip(zip(*(column.to_pylist() for column in rows.columns), strict=True), copies, strict=True):
+        seen[row] += 1
+        chosen.append(seen[row] <= limit)
+    return pa.array(chosen, pa.bool_())

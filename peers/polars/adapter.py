@@ -1,17 +1,24 @@
-"""Polars without incremental maintenance: the query runs again after each batch, over Arrow tables in memory."""
+"""Polars without incremental maintenance: the query runs again after each batch, over frames in memory."""
 
 from __future__ import annotations
 
 import os
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from recompute import ArrowEngine
-from serve import serve
+from recompute import MAX_CHUNKS, Columns, RecomputingEngine, schema
+from serve import Message, serve
+
+if TYPE_CHECKING:
+    from polars import DataFrame
 
 
-class Polars(ArrowEngine):
+class Polars(RecomputingEngine):
     name = f"Polars {version('polars')}"
+
+    def __init__(self) -> None:
+        self.frames: dict[str, DataFrame] = {}
 
     def begin(self) -> None:
         os.environ["POLARS_MAX_THREADS"] = str(self.workers)
@@ -19,12 +26,36 @@ class Polars(ArrowEngine):
 
         self.polars = pl
 
+    def create(self, name: str, columns: Columns) -> None:
+        self.frames[name] = self.polars.DataFrame(schema(columns).empty_table())
+
+    def converted(self, name: str, arriving: pa.Table, leaving: pa.Table) -> tuple[DataFrame, DataFrame]:
+        del name
+        return self.polars.DataFrame(arriving), self.polars.DataFrame(leaving)
+
+    def change(self, name: str, arriving: DataFrame, leaving: DataFrame) -> None:
+        rows = self.without(self.frames[name].vstack(arriving), leaving)
+        self.frames[name] = rows.rechunk() if rows.n_chunks() > MAX_CHUNKS else rows
+
+    def without(self, rows: DataFrame, leaving: DataFrame) -> DataFrame:
+        """Remove rows by value: the oldest copies of each. Mostly the oldest of all leave: this is compared first."""
+        count = leaving.height
+        if rows.head(count).equals(leaving):
+            return rows.slice(count)
+        numbered, columns = rows.with_row_index("arrival"), rows.columns
+        found = numbered.join(leaving.group_by(columns).len("copies"), on=columns, maintain_order="left")
+        copy = self.polars.int_range(self.polars.len()).over(columns)
+        return numbered.join(found.filter(copy < self.polars.col("copies")), on="arrival", how="anti").drop("arrival")
+
     def prepare(self, sql: str) -> None:
         self.sql = sql
 
     def run(self) -> pa.Table:
-        frames = {name: self.polars.from_arrow(rows, rechunk=False).lazy() for name, rows in self.relations.items()}
-        return self.polars.SQLContext(frames).execute(self.sql, eager=True).to_arrow()
+        return self.polars.SQLContext(self.frames).execute(self.sql, eager=True).to_arrow()
+
+    def end(self, _: Message) -> Message:
+        self.frames = {}
+        return {}
 
 
 if __name__ == "__main__":

@@ -84,7 +84,8 @@ class ForkedChild(Generic[Result]):
 
     def result(self, limit: float) -> Result:
         """Let the child work to its end; return its result. limit: seconds for each phase."""
-        self._send(None)
+        if self._state in (PHASE, WAITING):
+            self._send(None)
         while self._state in (PHASE, WAITING):
             self._listen(limit)
         if isinstance(self._outcome, Exception):

@@ -190,7 +190,7 @@ class QueryServer(Server[Cell]):
         succeeded = False
         try:
             reply = self._session[1].serve(job, request.limit)
-            succeeded = reply.status == "ok"
+            succeeded = reply.status in ("ok", "refused")
         finally:
             if not succeeded:
                 self._end_session()

@@ -92,6 +92,9 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         self.memory = resources.MemoryUse(self._program.process)
         try:
             self._open()
+        except RefusedError:
+            named.leave(cell.engine, self._program)
+            raise
         except BaseException:
             named.discard(cell.engine, self._program)
             raise

@@ -113,7 +113,12 @@ def release(name: str, program: Program) -> None:
         except BaseException:
             discard(name, program)
             raise
-    else:
+    leave(name, program)
+
+
+def leave(name: str, program: Program) -> None:
+    """End a program without a query unless its session stays open."""
+    if name not in _open_sessions:
         program.close()
 
 

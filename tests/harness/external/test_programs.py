@@ -14,6 +14,7 @@ from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.run_check import open_check
+from deltamark.harness.cli.main import main
 from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine
 from deltamark.harness.measure import timing
@@ -123,6 +124,23 @@ def test_an_engine_must_report_each_of_several_batches(chunked, tmp_path):
     cell, stream = Cell("q12", "0.001", "window:100", 1, 7, engine=f"{program} 0.001"), workload(chunked, "window:100")
     with pytest.raises(DeltamarkError, match=r"failed to apply: \d+ changes and 1 seconds for \d+ batches"):
         timing.run(cell, 0, stream, partial(open_engine, cell, chunked, stream))
+
+
+def test_cells_of_an_engine_with_a_session_use_one_program(chunked, tmp_path):
+    opened = tmp_path / "opened"
+    engine = faulty(
+        tmp_path,
+        hello="return super().hello(request) | {'session': True}",
+        open=(
+            f"open({str(opened)!r}, 'a').write(f'{{os.getpid()}} ')\n"
+            "        return {'refused': 'too hard'} if request['query'] == 'q01' else super().open(request)"
+        ),
+    )
+    cells = ["QUERIES=q01,q06,q15", f"ENGINES=mine={engine}", "LOGICAL=1000", "PHYSICAL=1", "WORKERS=1", "SF=0.001"]
+    assert main(["bench", *cells, f"DATA={chunked.directory.parent}", f"RESULTS={tmp_path / 'results'}"]) == 0
+    programs = opened.read_text().split()
+    assert len(programs) >= 5
+    assert len(set(programs)) == 1
 
 
 def test_the_memory_of_an_external_engine_is_that_of_its_program(chunked, tmp_path):

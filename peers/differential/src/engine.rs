@@ -1,6 +1,5 @@
 //! The workers: one leads, reads the requests and answers them; the others follow its orders.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -8,17 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use arrow_ipc::writer::FileWriter;
 use timely::Config;
 use timely::dataflow::operators::probe::Handle as Probe;
 use timely::worker::Worker;
 
-use crate::flow::Tables;
-use crate::input::{Source, read_share};
+use crate::columns::read_share;
+use crate::flow::{Tables, Time};
+use crate::input::Source;
 use crate::output::Sink;
-use crate::protocol::{Feed, Open, Reply, Request, receive, send};
+use crate::protocol::{Feed, Open};
 use crate::queries::Plan;
-use crate::types::Time;
+use crate::serve::{Maintained, maintain};
 
 /// How long a follower waits for an order without giving its core away, which would cost it tens of microseconds.
 const WATCH: Duration = Duration::from_millis(1);
@@ -63,7 +62,8 @@ pub fn run(open: Open, plan: Plan) -> Result<(), String> {
         let member = Member::new(worker, &team);
         if worker.index() == 0 {
             let followers = senders.lock().ok().and_then(|mut all| all.take()).expect("there is one leader");
-            lead(worker, member, &team, &followers);
+            let mut leader = Leader { worker, member, team: &team, followers: &followers };
+            maintain(&mut leader, &team.open.directory);
         } else {
             let orders = team.followers.lock().ok().and_then(|mut all| all.pop()).expect("one receiver a follower");
             follow(worker, member, &team, &orders);
@@ -76,49 +76,43 @@ pub fn run(open: Open, plan: Plan) -> Result<(), String> {
     timely::execute(Config::process(workers), work)?.join().into_iter().collect()
 }
 
-/// Answers requests up to `end`.
-fn lead(worker: &mut Worker, mut member: Member, team: &Team, followers: &[Sender<Order>]) {
-    send(&Reply::Done {});
-    let mut order = |order: Order| {
-        team.finished.store(0, Ordering::Release);
-        for follower in followers {
+/// The worker that leads, and its followers.
+struct Leader<'a> {
+    worker: &'a mut Worker,
+    member: Member,
+    team: &'a Team,
+    followers: &'a [Sender<Order>],
+}
+
+impl Leader<'_> {
+    /// Has all workers carry out an order.
+    fn order(&mut self, order: &Order) -> Result<(), String> {
+        self.team.finished.store(0, Ordering::Release);
+        for follower in self.followers {
             follower.send(order.clone()).expect("followers live as long as their leader");
         }
-        member.obey(worker, team, &order);
-        while team.finished.load(Ordering::Acquire) < followers.len() {
+        self.member.obey(self.worker, self.team, order);
+        while self.team.finished.load(Ordering::Acquire) < self.followers.len() {
             std::hint::spin_loop();
         }
-        team.failure.lock().expect("no thread panics here").take().map_or(Ok(()), Err)
-    };
-    let mut files = 0;
-    while let Some(request) = receive() {
-        let reply = request.and_then(|request| match request {
-            Request::Feed(feed) => order(Order::Read(Arc::new(feed))).map(|()| Some(Reply::Done {})),
-            Request::Apply => {
-                let start = Instant::now();
-                order(Order::Apply)?;
-                let seconds = start.elapsed().as_secs_f64();
-                Ok(Some(Reply::Applied { changes: team.changes.swap(0, Ordering::AcqRel), seconds }))
-            }
-            Request::Changes => {
-                order(Order::Collect)?;
-                files += 1;
-                let file = format!("changes-{files}.arrow");
-                let batches = std::mem::take(&mut *team.collected.lock().expect("no thread panics here"));
-                write(&Path::new(&team.open.directory).join(&file), &batches).map(|()| Some(Reply::Changes { file }))
-            }
-            Request::State => Ok(Some(Reply::Done {})),
-            Request::End => Ok(None),
-            Request::Close => std::process::exit(0),
-            other => Err(format!("not a request while a query is open: {other:?}")),
-        });
-        match reply {
-            Ok(Some(reply)) => send(&reply),
-            Ok(None) => return,
-            Err(error) => send(&Reply::Error { error }),
-        }
+        self.team.failure.lock().expect("no thread panics here").take().map_or(Ok(()), Err)
     }
-    std::process::exit(0);
+}
+
+impl Maintained for Leader<'_> {
+    fn feed(&mut self, batch: Feed) -> Result<(), String> {
+        self.order(&Order::Read(Arc::new(batch)))
+    }
+
+    fn apply(&mut self) -> Result<usize, String> {
+        self.order(&Order::Apply)?;
+        Ok(self.team.changes.swap(0, Ordering::AcqRel))
+    }
+
+    fn changes(&mut self) -> Result<Vec<RecordBatch>, String> {
+        self.order(&Order::Collect)?;
+        Ok(std::mem::take(&mut *self.team.collected.lock().expect("no thread panics here")))
+    }
 }
 
 /// Carries out orders until the leader goes away.
@@ -203,13 +197,4 @@ impl Member {
         worker.step_while(|| self.probe.less_than(&self.end));
         self.sink.settle(keep)
     }
-}
-
-fn write(path: &Path, batches: &[RecordBatch]) -> Result<(), String> {
-    let failed = |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", path.display());
-    let file = File::create(path).map_err(|error| failed(&error))?;
-    let schema = batches.first().ok_or("no changes to write")?.schema();
-    let mut writer = FileWriter::try_new_buffered(file, &schema).map_err(|error| failed(&error))?;
-    batches.iter().try_for_each(|batch| writer.write(batch)).map_err(|error| failed(&error))?;
-    writer.finish().map_err(|error| failed(&error))
 }

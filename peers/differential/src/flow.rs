@@ -13,9 +13,15 @@ use timely::dataflow::operators::generic::Operator;
 use timely::dataflow::operators::probe::Handle as Probe;
 use timely::dataflow::operators::{Input as _, Probe as _, ToStream};
 
-use crate::input::{Input, Row, Source};
-use crate::output::{Cells, Output, Sink};
-use crate::types::{Diff, Time};
+use crate::cells::Cells;
+use crate::columns::Row;
+use crate::input::{Input, Source};
+use crate::output::{Output, Sink};
+
+/// A logical time of the protocol.
+pub type Time = u64;
+/// How many times a row occurs.
+pub type Diff = isize;
 
 /// A collection of rows, each with a difference at some times.
 pub type Rows<'s, D, R = Diff> = VecCollection<'s, Time, D, R>;

@@ -1,17 +1,11 @@
-//! Inputs: Arrow files become rows of the columns that a query uses, before the clock starts.
+//! Inputs: the rows of a batch wait for the clock to start.
 
-use std::fs::File;
-use std::sync::Arc;
-
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, Decimal128Type, Int32Type, Int64Type};
-use arrow_array::{Array, RecordBatch};
-use arrow_ipc::reader::FileReader;
-use arrow_schema::DataType;
+use arrow_array::RecordBatch;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::operators::core::input::Handle;
 
-use crate::types::{Date, Diff, Key, Text, Time, Word};
+use crate::columns::{Row, changes};
+use crate::flow::{Diff, Time};
 
 /// Rows of a container that enters the dataflow; a whole one is moved, not copied.
 const CONTAINER_ROWS: usize = 1024;
@@ -42,13 +36,7 @@ impl<D: Row + Clone + 'static> Source for Input<D> {
     }
 
     fn decode(&mut self, batch: &RecordBatch) -> Result<(), String> {
-        let named = |name: &str| batch.column_by_name(name).ok_or_else(|| format!("{} has no {name}", self.relation));
-        let columns = self.columns.iter().map(|name| named(name).map(|column| column.as_ref()));
-        let rows =
-            D::rows(&columns.collect::<Result<Vec<_>, _>>()?).map_err(|why| format!("{}: {why}", self.relation))?;
-        let times = i64::values(named("time")?.as_ref())?.into_iter();
-        let diffs = i64::values(named("diff")?.as_ref())?.into_iter();
-        let mut updates = rows.into_iter().zip(times).zip(diffs).map(|((row, time), diff)| {
+        let mut updates = changes(batch, self.relation, self.columns)?.map(|(row, time, diff)| {
             let time = Time::try_from(time).map_err(|_| format!("a time before 0: {time}"))?;
             Ok::<_, String>((row, time, diff as Diff))
         });
@@ -72,123 +60,10 @@ impl<D: Row + Clone + 'static> Source for Input<D> {
     }
 }
 
-/// Reads the share of one of several workers of a file.
-pub fn read_share(path: &str, worker: usize, workers: usize) -> Result<Vec<RecordBatch>, String> {
-    let failed = |problem: &dyn std::fmt::Display| format!("cannot read {path}: {problem}");
-    let file = File::open(path).map_err(|error| failed(&error))?;
-    let reader = FileReader::try_new(file, None).map_err(|error| failed(&error))?;
-    reader
-        .map(|batch| {
-            let batch = batch.map_err(|error| failed(&error))?;
-            let (first, end) = (batch.num_rows() * worker / workers, batch.num_rows() * (worker + 1) / workers);
-            Ok(batch.slice(first, end - first))
-        })
-        .collect()
-}
-
-/// A value of a column.
-pub trait Value: Sized {
-    /// Converts a column without NULL.
-    fn values(column: &dyn Array) -> Result<Vec<Self>, String>;
-}
-
-/// A row of a relation: a tuple of values.
-pub trait Row: Sized {
-    /// Converts columns, one for each value of the tuple.
-    fn rows(columns: &[&dyn Array]) -> Result<Vec<Self>, String>;
-}
-
-macro_rules! implement_row {
-    ($($value:ident)+) => {
-        #[allow(non_snake_case)]
-        impl<$($value: Value),+> Row for ($($value,)+) {
-            fn rows(columns: &[&dyn Array]) -> Result<Vec<Self>, String> {
-                let rows = columns[0].len();
-                let mut columns = columns.iter();
-                $(
-                    let column = columns.next().ok_or("too few columns")?;
-                    if column.null_count() > 0 {
-                        return Err("a column has NULL".into());
-                    }
-                    let mut $value = $value::values(*column)?.into_iter();
-                )+
-                let all_read = "all columns of a batch have the same length";
-                Ok((0..rows).map(|_| ($($value.next().expect(all_read),)+)).collect())
-            }
-        }
-    };
-}
-
-implement_row!(A);
-implement_row!(A B);
-implement_row!(A B C);
-implement_row!(A B C D);
-implement_row!(A B C D E);
-implement_row!(A B C D E F);
-implement_row!(A B C D E F G);
-implement_row!(A B C D E F G H);
-
-/// Integers, and decimal numbers as their digits without the point.
-impl Value for i64 {
-    fn values(column: &dyn Array) -> Result<Vec<Self>, String> {
-        match column.data_type() {
-            DataType::Int64 => Ok(column.as_primitive::<Int64Type>().values().to_vec()),
-            DataType::Decimal128(_, _) => {
-                let numbers = column.as_primitive::<Decimal128Type>().values().iter();
-                numbers.map(|&number| i64::try_from(number).map_err(|_| too_large(number))).collect()
-            }
-            other => Err(format!("not numbers: {other}")),
-        }
-    }
-}
-
-impl Value for Key {
-    fn values(column: &dyn Array) -> Result<Vec<Self>, String> {
-        let numbers = column.as_primitive_opt::<Int64Type>().ok_or_else(|| not("integers", column))?;
-        numbers.values().iter().map(|&number| Key::try_from(number).map_err(|_| too_large(number))).collect()
-    }
-}
-
-/// Dates and small integers.
-impl Value for Date {
-    fn values(column: &dyn Array) -> Result<Vec<Self>, String> {
-        if let Some(days) = column.as_primitive_opt::<Date32Type>() {
-            return Ok(days.values().to_vec());
-        }
-        let numbers = column.as_primitive_opt::<Int64Type>().ok_or_else(|| not("dates or integers", column))?;
-        numbers.values().iter().map(|&number| i32::try_from(number).map_err(|_| too_large(number))).collect()
-    }
-}
-
-impl Value for Word {
-    fn values(column: &dyn Array) -> Result<Vec<Self>, String> {
-        if let Some(words) = column.as_dictionary_opt::<Int32Type>() {
-            let dictionary = Word::values(words.values().as_ref())?;
-            return Ok(words.keys().values().iter().map(|&code| dictionary[code as usize]).collect());
-        }
-        let texts = column.as_string_opt::<i32>().ok_or_else(|| not("texts", column))?;
-        Ok((0..texts.len()).map(|row| Word::of(texts.value(row))).collect())
-    }
-}
-
-impl Value for Text {
-    fn values(column: &dyn Array) -> Result<Vec<Self>, String> {
-        if let Some(words) = column.as_dictionary_opt::<Int32Type>() {
-            let dictionary = Text::values(words.values().as_ref())?;
-            return Ok(words.keys().values().iter().map(|&code| dictionary[code as usize].clone()).collect());
-        }
-        let texts = column.as_string_opt::<i32>().ok_or_else(|| not("texts", column))?;
-        let offsets = texts.value_offsets();
-        let (first, last) = (offsets[0], offsets[texts.len()]);
-        let buffer: Arc<[u8]> = texts.value_data()[first as usize..last as usize].into();
-        Ok(Text::split(buffer, offsets[1..].iter().map(|&end| (end - first) as u32)).collect())
-    }
-}
-
-fn too_large(number: impl std::fmt::Display) -> String {
-    format!("a number that is too large, or an identifier below 0: {number}")
-}
-
-fn not(wanted: &str, column: &dyn Array) -> String {
-    format!("not {wanted}: {}", column.data_type())
-}
+implement_row!((A,), |a| (a,), A);
+implement_row!((A, B), |a, b| (a, b), A B);
+implement_row!((A, B, C), |a, b, c| (a, b, c), A B C);
+implement_row!((A, B, C, D), |a, b, c, d| (a, b, c, d), A B C D);
+implement_row!((A, B, C, D, E), |a, b, c, d, e| (a, b, c, d, e), A B C D E);
+implement_row!((A, B, C, D, E, F), |a, b, c, d, e, f| (a, b, c, d, e, f), A B C D E F);
+implement_row!((A, B, C, D, E, F, G), |a, b, c, d, e, f, g| (a, b, c, d, e, f, g), A B C D E F G);

@@ -3,7 +3,7 @@
 use differential_dataflow::difference::{Abelian, IsZero, Monoid, Multiply, Semigroup};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::types::Diff;
+use crate::flow::Diff;
 
 /// Sums that are kept together, such as a revenue and the number of its rows. The arithmetic of this
 /// program is checked, so a sum beyond 64 bits ends it.

@@ -63,9 +63,14 @@ pub fn receive() -> Option<Result<Request, String>> {
     let mut line = String::new();
     match std::io::stdin().lock().read_line(&mut line) {
         Ok(0) => None,
-        Ok(_) => Some(serde_json::from_str(&line).map_err(|error| format!("not a request: {error}: {}", line.trim()))),
+        Ok(_) => Some(parse(&line).map_err(|error| format!("not a request: {error}: {}", line.trim()))),
         Err(error) => Some(Err(format!("cannot read a request: {error}"))),
     }
+}
+
+/// Parses by way of a value: serde cannot read numbers of a tagged enum if some crate lets them have any precision.
+fn parse(line: &str) -> serde_json::Result<Request> {
+    serde_json::from_str::<Value>(line).and_then(serde_json::from_value)
 }
 
 pub fn send(reply: &Reply) {

@@ -6,12 +6,6 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock, RwLock};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// A logical time of the protocol.
-pub type Time = u64;
-/// How many times a row occurs.
-pub type Diff = isize;
 /// An identifier. Those of TPC-H fit in 32 bits up to scale factor 700; a larger one is an error when it is read.
 pub type Key = u32;
 /// A decimal number in hundredths.
@@ -20,8 +14,8 @@ pub type Money = i64;
 pub type Date = i32;
 
 /// A word of a column with few distinct ones, as a number. Equal words have equal numbers; their order has no meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Word(u32);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Word(pub u32);
 
 #[derive(Default)]
 struct Words {
@@ -66,7 +60,7 @@ pub fn for_each_word(predicate: impl Fn(&str) -> bool + 'static) -> impl FnMut(W
 }
 
 /// A text: a slice of a buffer that the texts of a batch share. It is compared by its bytes.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Text {
     buffer: Arc<[u8]>,
     start: u32,
@@ -125,18 +119,5 @@ impl Hash for Text {
 impl fmt::Debug for Text {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text().fmt(formatter)
-    }
-}
-
-/// Timely dataflow wants rows that could travel between processes, although these never do.
-impl Serialize for Text {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.text().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self::from(String::deserialize(deserializer)?.as_str()))
     }
 }

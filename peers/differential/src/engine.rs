@@ -12,22 +12,23 @@ use timely::dataflow::operators::probe::Handle as Probe;
 use timely::worker::Worker;
 
 use crate::columns::read_share;
-use crate::flow::{Tables, Time};
+use crate::flow::Tables;
 use crate::input::Source;
 use crate::output::Sink;
 use crate::protocol::{Feed, Open};
 use crate::queries::Plan;
 use crate::serve::{Maintained, maintain};
+use crate::types::Time;
 
 /// How long a follower waits for an order without giving its core away, which would cost it tens of microseconds.
 const WATCH: Duration = Duration::from_millis(1);
 
 #[derive(Clone)]
 enum Order {
-    /// Read the files of a batch.
+    /// Read the files of some batches.
     Read(Arc<Feed>),
-    /// Apply the batch that was read.
-    Apply,
+    /// Apply the batch that was read and ends with this time.
+    Apply(Time),
     /// Return the changes that were kept.
     Collect,
 }
@@ -100,12 +101,12 @@ impl Leader<'_> {
 }
 
 impl Maintained for Leader<'_> {
-    fn feed(&mut self, batch: Feed) -> Result<(), String> {
-        self.order(&Order::Read(Arc::new(batch)))
+    fn feed(&mut self, batches: &Feed) -> Result<(), String> {
+        self.order(&Order::Read(Arc::new(batches.clone())))
     }
 
-    fn apply(&mut self) -> Result<usize, String> {
-        self.order(&Order::Apply)?;
+    fn apply(&mut self, end: Time) -> Result<usize, String> {
+        self.order(&Order::Apply(end))?;
         Ok(self.team.changes.swap(0, Ordering::AcqRel))
     }
 
@@ -141,8 +142,6 @@ struct Member {
     sources: Vec<Box<dyn Source>>,
     sink: Box<dyn Sink>,
     probe: Probe<Time>,
-    /// The time after all those of the batch that was read.
-    end: Time,
 }
 
 impl Member {
@@ -151,15 +150,15 @@ impl Member {
             let mut tables = Tables::new(scope);
             (team.plan)(&mut tables);
             let sink = tables.sink.expect("every query has an answer");
-            Self { sources: tables.sources, sink, probe: tables.probe, end: 0 }
+            Self { sources: tables.sources, sink, probe: tables.probe }
         })
     }
 
     fn obey(&mut self, worker: &mut Worker, team: &Team, order: &Order) {
         let done = match order {
             Order::Read(feed) => self.read(worker, team, feed),
-            Order::Apply => {
-                let changes = self.apply(worker, team.open.collect);
+            Order::Apply(end) => {
+                let changes = self.apply(worker, *end, team.open.collect);
                 team.changes.fetch_add(changes, Ordering::AcqRel);
                 Ok(())
             }
@@ -181,20 +180,18 @@ impl Member {
             let path = Path::new(&team.open.directory).join(file);
             let batches = read_share(&path.to_string_lossy(), worker.index(), worker.peers())?;
             for source in readers {
-                batches.iter().try_for_each(|batch| source.decode(batch))?;
+                batches.iter().try_for_each(|batch| source.decode(batch, feed.ends()))?;
             }
         }
-        self.end = Time::try_from(feed.time + 1).map_err(|_| format!("not a time of a batch: {}", feed.time))?;
         Ok(())
     }
 
-    /// Applies the batch; returns the number of changes on this worker.
-    fn apply(&mut self, worker: &mut Worker, keep: bool) -> usize {
+    /// Applies the batch that ends with this time; returns the number of changes on this worker.
+    fn apply(&mut self, worker: &mut Worker, end: Time, keep: bool) -> usize {
         for source in &mut self.sources {
-            source.send();
-            source.advance(self.end);
+            source.send(end);
         }
-        worker.step_while(|| self.probe.less_than(&self.end));
+        worker.step_while(|| self.probe.less_equal(&end));
         self.sink.settle(keep)
     }
 }

@@ -1,6 +1,7 @@
 //! The parts of dataflows that several queries share.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use differential_dataflow::hashable::Hashable;
@@ -17,9 +18,8 @@ use crate::cells::Cells;
 use crate::columns::Row;
 use crate::input::{Input, Source};
 use crate::output::{Output, Sink};
+use crate::types::Time;
 
-/// A logical time of the protocol.
-pub type Time = u64;
 /// How many times a row occurs.
 pub type Diff = isize;
 
@@ -46,7 +46,7 @@ impl<'s> Tables<'s> {
         columns: &'static [&'static str],
     ) -> Rows<'s, D> {
         let (handle, stream) = self.scope.new_input();
-        self.sources.push(Box::new(Input { relation, columns, handle, waiting: Vec::new() }));
+        self.sources.push(Box::new(Input { relation, columns, handle, waiting: VecDeque::new() }));
         stream.as_collection()
     }
 

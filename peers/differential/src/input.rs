@@ -1,11 +1,14 @@
 //! Inputs: the rows of a batch wait for the clock to start.
 
+use std::collections::VecDeque;
+
 use arrow_array::RecordBatch;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::operators::core::input::Handle;
 
 use crate::columns::{Row, changes};
-use crate::flow::{Diff, Time};
+use crate::flow::Diff;
+use crate::types::Time;
 
 /// Rows of a container that enters the dataflow; a whole one is moved, not copied.
 const CONTAINER_ROWS: usize = 1024;
@@ -15,19 +18,18 @@ pub type Updates<D> = Vec<(D, Time, Diff)>;
 /// One relation of a query, on one worker.
 pub trait Source {
     fn relation(&self) -> &'static str;
-    /// Makes rows of the changes in a batch. They wait for `send`.
-    fn decode(&mut self, batch: &RecordBatch) -> Result<(), String>;
-    /// Hands the waiting rows to the dataflow.
-    fn send(&mut self);
-    /// Declares that no row will have an earlier time.
-    fn advance(&mut self, time: Time);
+    /// Makes rows of changes. They wait for `send`. ends: the last times of the batches.
+    fn decode(&mut self, records: &RecordBatch, ends: &[Time]) -> Result<(), String>;
+    /// Hands the waiting rows of the batch with this end to the dataflow, and declares that later ones have later times.
+    fn send(&mut self, end: Time);
 }
 
 pub struct Input<D: Clone + 'static> {
     pub relation: &'static str,
     pub columns: &'static [&'static str],
     pub handle: Handle<Time, CapacityContainerBuilder<Updates<D>>>,
-    pub waiting: Vec<Updates<D>>,
+    /// Containers of rows, each with the end of its batch.
+    pub waiting: VecDeque<(Time, Updates<D>)>,
 }
 
 impl<D: Row + Clone + 'static> Source for Input<D> {
@@ -35,28 +37,22 @@ impl<D: Row + Clone + 'static> Source for Input<D> {
         self.relation
     }
 
-    fn decode(&mut self, batch: &RecordBatch) -> Result<(), String> {
-        let mut updates = changes(batch, self.relation, self.columns)?.map(|(row, time, diff)| {
-            let time = Time::try_from(time).map_err(|_| format!("a time before 0: {time}"))?;
-            Ok::<_, String>((row, time, diff as Diff))
-        });
-        loop {
-            let container = updates.by_ref().take(CONTAINER_ROWS).collect::<Result<Vec<_>, _>>()?;
-            if container.is_empty() {
-                return Ok(());
+    fn decode(&mut self, records: &RecordBatch, ends: &[Time]) -> Result<(), String> {
+        for (end, changes) in changes(records, self.relation, self.columns, ends)? {
+            let mut updates = changes.into_iter().map(|(row, time, diff)| (row, time, diff as Diff)).peekable();
+            while updates.peek().is_some() {
+                self.waiting.push_back((end, updates.by_ref().take(CONTAINER_ROWS).collect()));
             }
-            self.waiting.push(container);
         }
+        Ok(())
     }
 
-    fn send(&mut self) {
-        for mut container in self.waiting.drain(..) {
-            self.handle.send_batch(&mut container);
+    fn send(&mut self, end: Time) {
+        while self.waiting.front().is_some_and(|(of, _)| *of <= end) {
+            let (_, mut rows) = self.waiting.pop_front().expect("there is a first one");
+            self.handle.send_batch(&mut rows);
         }
-    }
-
-    fn advance(&mut self, time: Time) {
-        self.handle.advance_to(time);
+        self.handle.advance_to(end + 1);
     }
 }
 

@@ -38,7 +38,7 @@ impl<D: Ord, W: Fn(&D, &mut Cells)> Sink for Output<D, W> {
     }
 
     fn take(&mut self, answer: &[(String, String)]) -> Result<RecordBatch, String> {
-        let changes = self.kept.drain(..).flatten().map(|(row, time, diff)| (row, time as i64, diff as i64));
+        let changes = self.kept.drain(..).flatten().map(|(row, time, diff)| (row, time, diff as i64));
         columns(answer, changes, &self.write)
     }
 }

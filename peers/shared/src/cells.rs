@@ -6,17 +6,17 @@ use arrow_array::builder::{Date32Builder, Decimal128Builder, Float64Builder, Int
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 
-use crate::types::{Date, Key, Text, Word};
+use crate::types::{Date, Key, Text, Time, Word};
 
 /// Makes columns of changes, each of which has a row, a time and a weight. `write` writes the values of a row.
 pub fn columns<D>(
     answer: &[(String, String)],
-    changes: impl Iterator<Item = (D, i64, i64)>,
+    changes: impl Iterator<Item = (D, Time, i64)>,
     write: impl Fn(&D, &mut Cells),
 ) -> Result<RecordBatch, String> {
     let (mut times, mut diffs, mut cells) = (Int64Builder::new(), Int64Builder::new(), Cells::new(answer)?);
     for (row, time, diff) in changes {
-        times.append_value(time);
+        times.append_value(time as i64);
         diffs.append_value(diff);
         cells.at = 0;
         write(&row, &mut cells);

@@ -9,7 +9,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::DataType;
 
-use crate::types::{Date, Key, Text, Word};
+use crate::types::{Date, Key, Text, Time, Word};
 
 /// Reads the share of one of several workers of a file.
 pub fn read_share(path: &str, worker: usize, workers: usize) -> Result<Vec<RecordBatch>, String> {
@@ -25,19 +25,32 @@ pub fn read_share(path: &str, worker: usize, workers: usize) -> Result<Vec<Recor
         .collect()
 }
 
-/// Returns the changes in a batch: rows of some columns of a relation, each with its time and weight.
+/// Rows with times and weights.
+pub type Changes<D> = Vec<(D, Time, i64)>;
+
+/// Returns the changes of some columns of a relation by batch: the last time of each batch that has any, and these.
 pub fn changes<D: Row>(
-    batch: &RecordBatch,
+    records: &RecordBatch,
     relation: &str,
     columns: &[&str],
-) -> Result<impl Iterator<Item = (D, i64, i64)>, String> {
-    let named = |name: &str| {
-        batch.column_by_name(name).map(AsRef::as_ref).ok_or_else(|| format!("{relation} has no {name}"))
-    };
+    ends: &[Time],
+) -> Result<Vec<(Time, Changes<D>)>, String> {
+    let named =
+        |name: &str| records.column_by_name(name).map(AsRef::as_ref).ok_or_else(|| format!("{relation} has no {name}"));
     let columns = columns.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
     let rows = D::rows(&columns).map_err(|why| format!("{relation}: {why}"))?;
     let (times, diffs) = (i64::values(named("time")?)?, i64::values(named("diff")?)?);
-    Ok(rows.into_iter().zip(times).zip(diffs).map(|((row, time), diff)| (row, time, diff)))
+    let (mut ends, mut batches) = (ends.iter().copied().peekable(), Vec::<(Time, Changes<D>)>::new());
+    for ((row, time), diff) in rows.into_iter().zip(times).zip(diffs) {
+        let time = Time::try_from(time).map_err(|_| format!("a time before 0: {time}"))?;
+        while ends.next_if(|&end| end < time).is_some() {}
+        let &end = ends.peek().ok_or_else(|| format!("a time after the last batch: {time}"))?;
+        match batches.last_mut() {
+            Some((last, changes)) if *last == end => changes.push((row, time, diff)),
+            _ => batches.push((end, vec![(row, time, diff)])),
+        }
+    }
+    Ok(batches)
 }
 
 /// A value of a column.

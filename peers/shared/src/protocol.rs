@@ -6,6 +6,8 @@ use std::io::{BufRead, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::types::Time;
+
 pub const VERSION: u32 = 1;
 
 #[derive(Debug, Deserialize)]
@@ -40,18 +42,29 @@ pub struct Relation {
     pub rows: u64,
 }
 
-/// A batch of changes: a file for each relation that changes, with times up to `time`.
-#[derive(Clone, Debug, Deserialize)]
+/// One or several batches of changes: a file for each relation that changes.
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Feed {
-    pub time: i64,
+    /// The last time of the last batch.
+    pub time: Time,
+    /// The last time of each batch; absent if there is only one.
+    pub ends: Option<Vec<Time>>,
     pub relations: BTreeMap<String, String>,
+}
+
+impl Feed {
+    /// Returns the last time of each batch.
+    pub fn ends(&self) -> &[Time] {
+        self.ends.as_deref().unwrap_or(std::slice::from_ref(&self.time))
+    }
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Reply {
-    Hello { protocol: u32, name: String, output: &'static str, maintains: bool },
+    Hello { protocol: u32, name: String, output: &'static str, maintains: bool, several: bool },
     Applied { changes: usize, seconds: f64 },
+    AppliedAll { changes: Vec<usize>, seconds: Vec<f64> },
     Changes { file: String },
     Refused { refused: String },
     Error { error: String },

@@ -8,13 +8,14 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::FileWriter;
 
 use crate::protocol::{Feed, Open, Reply, Request, VERSION, receive, send};
+use crate::types::Time;
 
 /// A query that is open.
 pub trait Maintained {
-    /// Reads the files of a batch.
-    fn feed(&mut self, batch: Feed) -> Result<(), String>;
-    /// Applies the batch that was read; returns the number of changes.
-    fn apply(&mut self) -> Result<usize, String>;
+    /// Reads the files of some batches.
+    fn feed(&mut self, batches: &Feed) -> Result<(), String>;
+    /// Applies the batch that was read and ends with this time; returns the number of changes.
+    fn apply(&mut self, end: Time) -> Result<usize, String>;
     /// Returns the changes since the last call, and forgets them.
     fn changes(&mut self) -> Result<Vec<RecordBatch>, String>;
 }
@@ -30,7 +31,7 @@ pub fn serve(name: &str, output: &'static str, open: impl Fn(Open) -> Reply) {
                 if protocol != VERSION {
                     eprintln!("the harness speaks version {protocol} of the protocol; this program speaks {VERSION}");
                 }
-                send(&Reply::Hello { protocol: VERSION, name: name.into(), output, maintains: true });
+                send(&Reply::Hello { protocol: VERSION, name: name.into(), output, maintains: true, several: true });
             }
             Ok(Request::Open(query)) if query.workers == 0 => send(&Reply::Error { error: "no workers".into() }),
             Ok(Request::Open(query)) => send(&open(query)),
@@ -44,14 +45,25 @@ pub fn serve(name: &str, output: &'static str, open: impl Fn(Open) -> Reply) {
 /// Confirms that a query is open, and answers requests up to `end`.
 pub fn maintain(query: &mut impl Maintained, directory: &str) {
     send(&Reply::Done {});
-    let mut files = 0;
+    let (mut files, mut fed) = (0, Feed::default());
     while let Some(request) = receive() {
         let reply = request.and_then(|request| match request {
-            Request::Feed(batch) => query.feed(batch).map(|()| Some(Reply::Done {})),
+            Request::Feed(batches) => {
+                fed = batches;
+                query.feed(&fed).map(|()| Some(Reply::Done {}))
+            }
             Request::Apply => {
-                let start = Instant::now();
-                let changes = query.apply()?;
-                Ok(Some(Reply::Applied { changes, seconds: start.elapsed().as_secs_f64() }))
+                let mut apply = |&end: &Time| {
+                    let start = Instant::now();
+                    let changes = query.apply(end)?;
+                    Ok::<_, String>((changes, start.elapsed().as_secs_f64()))
+                };
+                if fed.ends.is_none() {
+                    let (changes, seconds) = apply(&fed.time)?;
+                    return Ok(Some(Reply::Applied { changes, seconds }));
+                }
+                let (changes, seconds) = fed.ends().iter().map(apply).collect::<Result<_, _>>()?;
+                Ok(Some(Reply::AppliedAll { changes, seconds }))
             }
             Request::Changes => {
                 files += 1;

@@ -6,6 +6,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock, RwLock};
 
+/// A logical time of the protocol.
+pub type Time = u64;
 /// An identifier. Those of TPC-H fit in 32 bits up to scale factor 700; a larger one is an error when it is read.
 pub type Key = u32;
 /// A decimal number in hundredths.

@@ -13,12 +13,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
 
+from deltamark.dataflow.runtime.process_pool import end_with
 from deltamark.datagen import scratch
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.external.messages import PROTOCOL, Close, Hello, HelloReply, Reply, Request
@@ -49,8 +51,9 @@ class Program:
         own = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=own
-            )
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=own,
+                preexec_fn=partial(end_with, os.getpid()),  # noqa: PLW1509 (it only makes system calls)
+            )  # fmt: skip
         except OSError as error:
             scratch.remove(self.directory)
             raise DeltamarkError(f"{name} did not start", error, "find the program") from error

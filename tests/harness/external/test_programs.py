@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from contextlib import closing
 from functools import partial
 from unittest.mock import Mock
 
 import pytest
+from support.harness.processes import all_end
 from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, example_in_thread, faulty
 
 from deltamark.datagen.workload import workload
@@ -141,6 +144,17 @@ def test_cells_of_an_engine_with_a_session_use_one_program(chunked, tmp_path):
     programs = opened.read_text().split()
     assert len(programs) >= 5
     assert len(set(programs)) == 1
+
+
+def test_a_busy_program_ends_with_its_parent():
+    start = (
+        "import os, sys; from deltamark.harness.engines.external.program import Program\n"
+        "print(Program('busy', sys.argv[1:]).process, flush=True); os.kill(os.getpid(), 9)"
+    )
+    hello = '{"protocol": 1, "name": "busy", "output": "answers", "maintains": false}'
+    command = [sys.executable, "-c", start, "sh", "-c", f"read line; echo '{hello}'; exec sleep 60"]
+    pid = int(subprocess.run(command, stdout=subprocess.PIPE, check=False).stdout)
+    assert all_end([pid])
 
 
 def test_the_memory_of_an_external_engine_is_that_of_its_program(chunked, tmp_path):

@@ -1,0 +1,123 @@
+package deltamark;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.ExecutionOptions;
+import org.apache.flink.configuration.PipelineOptions;
+import org.apache.flink.configuration.RestartStrategyOptions;
+import org.apache.flink.configuration.StateBackendOptions;
+import org.apache.flink.configuration.TaskManagerOptions;
+import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.PlanReference;
+import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.table.api.config.ExecutionConfigOptions;
+import org.apache.flink.table.data.RowData;
+
+/** A job of Flink that maintains a query, in a cluster within this process that lives as long as the job. */
+final class Job implements AutoCloseable {
+    private static final String INSERT = "INSERT INTO `the answer` ";
+
+    /** A bundle of changes ends with its batch, unless it has this many rows. */
+    private static final long BUNDLED_ROWS = 1_000_000;
+
+    private final Exchange exchange;
+    private final JobClient client;
+    private final CompletableFuture<?> end;
+    private final NetChanges rowOfNothing;
+    private boolean showsRowOfNothing;
+    private long answerRows;
+    private long batches;
+
+    Job(String sql, Map<String, Columns> relations, Columns answer, int workers) throws Exception {
+        Plan plan;
+        StreamTableEnvironment tables;
+        try {
+            tables = environment(EnvironmentSettings.newInstance().inStreamingMode(), workers);
+            relations.forEach((name, columns) ->
+                tables.executeSql(table(name, relation(columns), Connector.NAME, "'relation' = '" + name + "'")));
+            tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS, ""), Connector.NAME));
+            plan = new Plan(tables.compilePlanSql(INSERT + sql).asJsonString());
+        } catch (Exception error) {
+            throw new Plan.RefusedException(error);
+        }
+        rowOfNothing = plan.isGlobalAggregate() ? answerToNoRows(sql, relations, answer) : null;
+        exchange = Exchange.begin();
+        var result = tables.loadPlan(PlanReference.fromJsonString(plan.bundledByWatermark())).execute();
+        client = result.getJobClient().orElseThrow();
+        end = client.getJobExecutionResult();
+        exchange.release(0, relations.keySet().stream()
+            .collect(Collectors.toMap(name -> name, name -> ArrowRows.none(workers))));
+        exchange.await(0, end); // all tasks run when the watermark of this empty batch has passed them
+    }
+
+    /** Apply a batch; return its changes. */
+    NetChanges apply(Map<String, List<List<RowData>>> rows) throws Exception {
+        exchange.release(++batches, rows);
+        var changes = exchange.await(batches, end);
+        if (rowOfNothing != null) {
+            answerRows += changes.growth();
+            if (showsRowOfNothing != (answerRows == 0)) {
+                showsRowOfNothing = !showsRowOfNothing;
+                rowOfNothing.weights().forEach((row, weight) -> changes.add(row, showsRowOfNothing ? weight : -weight));
+            }
+        }
+        return changes;
+    }
+
+    /**
+     * Run a query over no rows in batch mode. A job in streaming mode has no answer until the first row of an aggregate
+     * without groups arrives, nor after the last one has left.
+     */
+    private static NetChanges answerToNoRows(String sql, Map<String, Columns> relations, Columns answer)
+            throws Exception {
+        var tables = environment(EnvironmentSettings.newInstance().inBatchMode(), 1);
+        relations.forEach((name, columns) ->
+            tables.executeSql(table(name, relation(columns), "datagen", "'number-of-rows' = '0'")));
+        tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS, ""), Connector.NAME));
+        var exchange = Exchange.begin();
+        var result = tables.executeSql(INSERT + sql);
+        return exchange.await(Exchange.END, result.getJobClient().orElseThrow().getJobExecutionResult());
+    }
+
+    private static String relation(Columns columns) {
+        return columns.sql(Columns.INPUT_DIGITS, " NOT NULL");
+    }
+
+    private static String table(String name, String columns, String connector, String... options) {
+        var all = Stream.concat(Stream.of("'connector' = '" + connector + "'"), Stream.of(options))
+            .collect(Collectors.joining(", "));
+        return "CREATE TEMPORARY TABLE `" + name + "` (" + columns + ") WITH (" + all + ")";
+    }
+
+    private static StreamTableEnvironment environment(EnvironmentSettings.Builder mode, int workers) {
+        var options = new Configuration();
+        options.set(TaskManagerOptions.NUM_TASK_SLOTS, workers);
+        options.set(StateBackendOptions.STATE_BACKEND, "hashmap");
+        options.set(RestartStrategyOptions.RESTART_STRATEGY, "none");
+        options.set(PipelineOptions.OBJECT_REUSE, true);
+        options.set(ExecutionOptions.BUFFER_TIMEOUT, Duration.ofMillis(1));
+        options.set(ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ENABLED, true);
+        options.set(ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ALLOW_LATENCY, Duration.ofMillis(1));
+        options.set(ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_SIZE, BUNDLED_ROWS);
+        var flink = StreamExecutionEnvironment.createLocalEnvironment(workers, options);
+        return StreamTableEnvironment.create(flink, mode.withConfiguration(options).build());
+    }
+
+    @Override
+    public void close() throws Exception {
+        client.cancel().get();
+        try {
+            end.get();
+        } catch (ExecutionException cancelled) {
+            // a cancelled job has no result
+        }
+    }
+}

@@ -6,7 +6,7 @@ They show the batchings in which an external engine was measured beside another 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
 from deltamark.harness.console.table import Entries, Table
@@ -78,11 +78,15 @@ class Mean:
     figure: Figure
     show: Callable[[float], TableEntry]
 
-    def entry(self, beside: Beside | None, engine: str) -> TableEntry:
+    def entry(self, beside: Beside | None, engine: str, queries: int) -> TableEntry:
+        """Return the mean, with the number of its queries if it is less than usual."""
         records = beside.answered(engine) if beside else []
         figures = [self.figure(beside, record) for record in records] if beside else []
         known = [figure for figure in figures if figure > 0]
-        return self.show(geomean(known)) if known else NOTHING
+        if not known:
+            return NOTHING
+        entry = self.show(geomean(known))
+        return entry if len(known) == queries else replace(entry, text=f"{entry.text} ({len(known)})")
 
 
 MEANS = {
@@ -129,10 +133,12 @@ def _means(lookup: Lookup, all_beside: Mapping[Place, Beside], name: str) -> Tab
             answered = [len(beside.answered(engine)) for beside in at if beside]
             if any(answered):
                 label = _name(lookup, engine) + Place(workload, workers, 1, 1).suffix
-                entries = [mean.entry(beside, engine) for beside in at for mean in means]
+                entries = [mean.entry(beside, engine, max(answered)) for beside in at for mean in means]
                 rows.append([words(label), count(max(answered)), *entries])
     headers = ["engine", "queries", *(mean.header or batching for batching in batchings.values() for mean in means)]
     notes = ["geometric means over the queries that an engine answered; columns are batches of L x P rounds"]
+    if any(entry.text.endswith(")") for row in rows for entry in row[2:]):
+        notes.append("(n): a mean over n queries alone, which is not comparable with those over more")
     if len(means) > 1:
         notes += ["to the fastest: the rate relative to that of the fastest engine for each query", *_clocks(lookup)]
     return Table(name, f"Engines: {title}", headers, rows, notes)

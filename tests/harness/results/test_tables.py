@@ -76,6 +76,13 @@ def test_the_mean_of_an_engine_is_that_of_the_queries_that_it_answered():
     assert texts(table([*ours, *theirs], "engines-1x1000").rows[1]) == ["q02", "3.00M/s", "1.00x", "refused", "refused"]
 
 
+def test_a_mean_of_fewer_queries_says_so():
+    cells = [("q01", 1, 1000, 0.5), ("q02", 1, 1000, 2.0), ("q01", 1, 10, 1.0)]
+    means = table([make(*cell) for cell in cells for make in (record, other)], "engines")
+    assert texts(means.rows[0]) == ["embedded", "2", "6.00M/s (1)", "1.00x (1)", "6.00M/s", "1.00x"]
+    assert any(note.startswith("(n): ") for note in means.notes)
+
+
 def test_workers_and_workloads_of_engines_have_lines_of_their_own():
     places = [{"workers": 2}, {"workload": "window:9"}, {}]
     records = [make("q01", 1, 1000, 1.0, **place) for place in places for make in (record, other)]

@@ -87,7 +87,7 @@ def test_errors_are_one_line_and_exit_code_2(capsys, words, message):
         (["--workload", "windov:9"], "error: unknown workload: windov:9; did you mean window:N"),
         (["--seed", "7"], "error: no ranges to draw parameters from: modes; "),
         (["--param", "colour=red"], "error: unknown parameter of modes: colour"),
-        (["--engine", "flink"], "error: unknown engine: flink"),
+        (["--engine", "oracle"], "error: unknown engine: oracle"),
         (["--checkpoint", "kept"], "error: no checkpoints of the engine embedded: kept; add --engine spark"),
     ],
 )

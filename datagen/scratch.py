@@ -75,14 +75,17 @@ def sweep(parent: Path | None = None, prefix: str = PREFIX) -> None:
                 os.close(handle)
 
 
+def is_locked(directory: Path) -> bool:
+    """Return whether a live process has a directory."""
+    handle = _locked(directory)
+    if handle is not None:
+        os.close(handle)
+    return handle is None
+
+
 def _in_use(directory: Path) -> bool:
     """Return whether a live process has a directory below that of a dead process."""
-    for below in directory.rglob(f"{PREFIX}*"):
-        handle = _locked(below)
-        if handle is None:
-            return True
-        os.close(handle)
-    return False
+    return any(map(is_locked, directory.rglob(f"{PREFIX}*")))
 
 
 def _locked(directory: Path) -> int | None:

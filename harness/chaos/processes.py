@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from deltamark.datagen import scratch
+
 SHUTDOWN_TIMEOUT_S, POLL_S = 30.0, 0.1
 """The time in which all processes of a run must end after it, of which a JVM needs a few seconds; the poll interval."""
 
@@ -53,11 +55,11 @@ def command_line(process: psutil.Process) -> list[str]:
 
 
 def shared_memory() -> set[str]:
-    """List the named segments of shared memory that no process has open."""
-    names = {str(path) for path in SHARED_MEMORY.glob("*")}
-    if not names:
-        return names
-    return names - {path for process in psutil.process_iter() for path in _open_files(process)}
+    """List the files and directories of shared memory that no process has open or locked."""
+    paths = {str(path) for path in SHARED_MEMORY.glob("*") if not (path.is_dir() and scratch.is_locked(path))}
+    if not paths:
+        return paths
+    return paths - {path for process in psutil.process_iter() for path in _open_files(process)}
 
 
 def _open_files(process: psutil.Process) -> Iterator[str]:

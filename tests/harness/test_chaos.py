@@ -133,3 +133,11 @@ def test_a_sweep_that_is_struck_at_a_random_moment_goes_on(bench, target):
     strike = Strike(SystemRandom().random(), SystemRandom().choice(SIGNALS), target, SystemRandom().random())
     outcome = attempt(trial, strike, length)
     assert outcome is None or outcome.problems == [], f"{strike}: {outcome}"
+
+
+def test_shared_memory_of_a_live_process_is_not_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "SHARED_MEMORY", tmp_path)
+    locked, left = scratch.make(tmp_path), tmp_path / "left"
+    left.mkdir()
+    assert processes.shared_memory() == {str(left)}
+    scratch.remove(locked)

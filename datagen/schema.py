@@ -58,6 +58,8 @@ class Column:
 class Relation:
     name: RelationName
     prefix: str
+    key: tuple[str, ...]
+    """The columns of the primary key."""
     columns: tuple[Column, ...]
 
     @property
@@ -79,39 +81,42 @@ class Relation:
         raise unknown(f"column of {self.name}", name, (column.name for column in self.columns))
 
 
-def _relation(name: RelationName, prefix: str, columns: str) -> Relation:
+def _relation(name: RelationName, prefix: str, key: str, columns: str) -> Relation:
     pairs = (word.split(":") for word in columns.split())
-    return Relation(name, prefix, tuple(Column(column, kind) for column, kind in pairs))  # type: ignore[arg-type]
+    return Relation(name, prefix, tuple(key.split()), tuple(Column(column, kind) for column, kind in pairs))  # type: ignore[arg-type]
 
 
 RELATIONS: dict[RelationName, Relation] = {
     relation.name: relation
     for relation in (
         _relation(
-            "customer", "c_",
+            "customer", "c_", "custkey",
             "custkey:int name:text address:text nationkey:int phone:text acctbal:decimal mktsegment:code comment:text",
         ),
         _relation(
-            "lineitem", "l_",
+            "lineitem", "l_", "orderkey linenumber",
             "orderkey:int partkey:int suppkey:int linenumber:int quantity:decimal extendedprice:decimal "
             "discount:decimal tax:decimal returnflag:code linestatus:code shipdate:date commitdate:date "
             "receiptdate:date shipinstruct:code shipmode:code comment:text",
         ),
-        _relation("nation", "n_", "nationkey:int name:code regionkey:int comment:text"),
+        _relation("nation", "n_", "nationkey", "nationkey:int name:code regionkey:int comment:text"),
         _relation(
-            "orders", "o_",
+            "orders", "o_", "orderkey",
             "orderkey:int custkey:int orderstatus:code totalprice:decimal orderdate:date orderpriority:code "
             "clerk:text shippriority:int comment:text",
         ),
         _relation(
-            "part", "p_",
+            "part", "p_", "partkey",
             "partkey:int name:text mfgr:code brand:code type:code size:int container:code retailprice:decimal "
             "comment:text",
         ),
-        _relation("partsupp", "ps_", "partkey:int suppkey:int availqty:int supplycost:decimal comment:text"),
-        _relation("region", "r_", "regionkey:int name:code comment:text"),
         _relation(
-            "supplier", "s_",
+            "partsupp", "ps_", "partkey suppkey",
+            "partkey:int suppkey:int availqty:int supplycost:decimal comment:text",
+        ),
+        _relation("region", "r_", "regionkey", "regionkey:int name:code comment:text"),
+        _relation(
+            "supplier", "s_", "suppkey",
             "suppkey:int name:text address:text nationkey:int phone:text acctbal:decimal comment:text",
         ),
     )

@@ -30,13 +30,17 @@ JoinKeys = Names | Mapping[str, str]
 """The columns of a join that must be equal: names that both sides have, or {left: right}."""
 
 
-def source(name: str, columns: Mapping[str, Type], rows: int) -> Collection:
+def source(name: str, columns: Mapping[str, Type], rows: int, key: Names = ()) -> Collection:
     """Declare an input: its name, its columns, and the largest number of rows that are live at once.
 
     `source("sales", {"shop": integer(0, 99), "price": integer(0, 10_000, scale=2)}, rows=1_000_000)`
+
+    key: columns in whose values no two live rows agree (PRIMARY KEY). As the bounds are, it is a promise.
     """
     schema = Schema(tuple(Field(each, type_) for each, type_ in columns.items()), rows)
-    return Collection(nodes.Input(name, schema=schema))
+    for each in _names(key):
+        schema[each]  # an unknown column is an error
+    return Collection(nodes.Input(name, _names(key), schema=schema))
 
 
 @dataclass(frozen=True, repr=False)

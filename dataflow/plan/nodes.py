@@ -19,9 +19,10 @@ Direction = Literal["ascending", "descending"]
 
 @dataclass(frozen=True, eq=False)
 class Input(PlanNode):
-    """A relation that is fed from outside."""
+    """A relation that is fed from outside. key: columns in whose values no two live rows agree; () if unknown."""
 
     name: str
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from deltamark.dataflow.plan.nodes import (
     Consolidate,
     Extreme,
     Filter,
+    Input,
     Iterate,
     Join,
     MovingThreshold,
@@ -27,6 +28,8 @@ from deltamark.dataflow.plan.nodes import (
 def is_unique(node: Node, names: Sequence[str]) -> bool:
     """Return whether each combination of values of these columns has at most one row, of weight 1."""
     match node:
+        case Input():
+            return bool(node.key) and set(node.key) <= set(names)
         case Threshold():
             return set(node.schema.names) <= set(names) or _are_extremes(node.rows, names)
         case Aggregate():
@@ -39,8 +42,22 @@ def is_unique(node: Node, names: Sequence[str]) -> bool:
             return is_unique(node.rows, names)
         case Project():
             return is_unique(node.rows, [node.copied[name] for name in names if name in node.copied])
+        case Join():
+            return _is_unique_join(node, names)
+        case Concat() if _is_antijoin(node):
+            return is_unique(node.parts[0], names)
         case _:
             return False
+
+
+def _is_unique_join(node: Join, names: Sequence[str]) -> bool:
+    """Return whether a row of one side has at most one partner, and these columns determine the row."""
+    right_of = dict(zip(node.left_keys, node.right_keys, strict=True))
+    of_right = [right_of.get(name, name) for name in names if name in right_of or name not in node.left.schema]
+    of_left = [name for name in names if name in node.left.schema]
+    return (is_unique(node.right, node.right_keys) and is_unique(node.left, of_left)) or (
+        is_unique(node.left, node.left_keys) and is_unique(node.right, of_right)
+    )
 
 
 def _are_extremes(node: Node, names: Sequence[str]) -> bool:

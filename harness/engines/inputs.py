@@ -44,7 +44,8 @@ def _source(
             return date_type(low, high)
         return integer(low, high, scale=2 if column.kind == "decimal" else 0)
 
-    return source(name, {column.name: type_of(column) for column in RELATIONS[name].columns}, rows)
+    columns = {column.name: type_of(column) for column in RELATIONS[name].columns}
+    return source(name, columns, rows, key=RELATIONS[name].key)
 
 
 def batches(deltas: Iterable[Delta]) -> dict[str, Batch]:

@@ -112,13 +112,14 @@ class Collection:
             raise DeltamarkError("no such multiplicity", least, "give at least 1")
         return Collection(nodes.Threshold(self.node, least, schema=self.schema))
 
-    def join(self, other: Collection, on: JoinKeys) -> Collection:
+    def join(self, other: Collection, on: JoinKeys, *, null_keys: bool = False) -> Collection:
         """Pair the rows with equal keys; the result has all columns of both sides, and the keys once.
 
         `sales.join(shops, on="shop")`, or, if the columns have different names, `on={"shop": "id"}`. A column of the
         right side whose name the left side has too is prefixed by the name of its input: `col["shops.name"]`.
+        null_keys: whether keys may be NULL, which equals NULL then (IS NOT DISTINCT FROM).
         """
-        left_keys, right_keys = self._join_keys(other, on)
+        left_keys, right_keys = self._join_keys(other, on, null_keys=null_keys)
         other = other._prefixed(right_keys, self.schema)
         kept = [field for field in other.schema.fields if field.name not in right_keys]
         rows = self.schema.rows * (1 if is_unique(other.node, right_keys) else other.schema.rows)
@@ -246,11 +247,13 @@ class Collection:
         schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), self.schema.rows)
         return Collection(nodes.Project(self.node, tuple(terms.items()), schema=schema))
 
-    def _join_keys(self, other: Collection, on: JoinKeys) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _join_keys(
+        self, other: Collection, on: JoinKeys, *, null_keys: bool = False
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in _names(on)}
         for mine, theirs in pairs.items():
             for name, type_ in ((mine, self.schema[mine]), (theirs, other.schema[theirs])):
-                if type_.nullable:
+                if type_.nullable and not null_keys:
                     raise DeltamarkError("a key that may be missing", name, "give it a value by .coalesce(...)")
             schemas.refuse_other_type("keys", mine, self.schema[mine], other.schema[theirs])
         return tuple(pairs), tuple(pairs.values())

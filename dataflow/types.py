@@ -144,8 +144,11 @@ SHORT = Type("short", 0, 0, LARGEST)
 def pack_short(text: str) -> int | None:
     """Pack a text of at most seven bytes; None if it is longer, and so equal to no short text."""
     raw = text.encode()
-    if len(raw) > SHORT_BYTES:
-        return None
+    return None if len(raw) > SHORT_BYTES else pack_bytes(raw)
+
+
+def pack_bytes(raw: bytes) -> int:
+    """Pack at most seven bytes, so that integers are ordered as bytes are."""
     return int.from_bytes(raw.ljust(SHORT_BYTES, b"\0"), "big") << 3 | len(raw)
 
 
@@ -155,7 +158,7 @@ def unpack_short(packed: int) -> str:
 
 def spanning(a: Type, b: Type) -> Type:
     """Return the type of the values of both types, which differ only in their bounds."""
-    return replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
+    return replace(a, low=min(a.low, b.low), high=max(a.high, b.high), nullable=a.nullable or b.nullable)
 
 
 def key_range(types: Iterable[Type]) -> list[tuple[int, int]]:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from deltamark.dataflow.builder.stream import Stream
-from deltamark.dataflow.builder.texts import TextCells, match, substring, texts_of_numbers
+from deltamark.dataflow.builder.texts import (
+    TextCells,
+    match,
+    numbers_of,
+    precedes,
+    store_bytes,
+    substring,
+    texts_of_numbers,
+)
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.plan.terms import Term
@@ -25,7 +33,14 @@ def _texts(stream: Stream, term: Term) -> TextCells:
     text = stream.input_text(name) if term.op == "column" and name not in stream.computed else None
     if text is not None:
         return text.cells(stream.program, stream.size)
+    if _has_words(term):
+        return _Evaluator(stream).words(term)
     return texts_of_numbers(stream.program, stream.size, evaluate(stream, term))
+
+
+def _has_words(term: Term) -> bool:
+    """Return whether a term is a constant text, or the word of a code."""
+    return term.op == "text" or (term.op == "literal" and isinstance(term.value, str))
 
 
 class _Evaluator:
@@ -34,6 +49,7 @@ class _Evaluator:
     BINARY: ClassVar[dict[str, int]] = {
         "add": Opcode.ADD, "subtract": Opcode.SUBTRACT, "multiply": Opcode.MULTIPLY, "equal": Opcode.EQUAL,
         "less": Opcode.LESS, "and": Opcode.AND, "or": Opcode.OR, "coalesce": Opcode.COALESCE,
+        "quotient": Opcode.QUOTIENT,
     }  # fmt: skip
     COMMUTATIVE = ("add", "multiply", "equal")
 
@@ -50,35 +66,34 @@ class _Evaluator:
         return self._cells[id(term)]
 
     def _append(self, term: Term) -> int:
-        if term.op in ("match", "substring"):
+        if term.op in ("match", "substring") or (term.op == "less" and term.args[0].type.kind == "text"):
             return self._text_function(term)
+        if _has_words(term):
+            return numbers_of(self._program, self._stream.size, self.words(term))
         result = self._program.vector()
+        if term.op in self.BINARY:
+            self._binary(term, result)
+            return result
         match term.op:
             case "literal":
-                self._fill(term, result)
+                self._fill(term.value, result)
             case "not":
                 self._apply(Opcode.SUBTRACT_FROM, self.cell(term.args[0]), result, constant=1)
             case "is_null":
                 self._apply(Opcode.EQUAL, self.cell(term.args[0]), result, constant=NULL)
-            case "lookup":
-                self._look_up(term.args[0], [int(value) for value in term.value], 0, result)
-            case "table":
-                low, values = term.value
-                self._look_up(term.args[0], values, low, result)
+            case "lookup" | "table":
+                low, entries = term.value if term.op == "table" else (0, term.value)
+                self._look_up(term.args[0], list(map(int, entries)), low, result)
             case "member":
                 self._test_membership(term, result)
             case "when":
                 self._choose(term, result)
-            case op if op in self.BINARY:
-                self._binary(term, result)
             case _:
                 raise DeltamarkError("this engine cannot compute", term, "leave it out")
         return result
 
-    def _fill(self, literal: Term, result: int) -> None:
-        self._program.add(
-            Opcode.FILL, expressions.FillBlock, size=self._stream.size, value=literal.value, result=result
-        )
+    def _fill(self, value: int, result: int) -> None:
+        self._program.add(Opcode.FILL, expressions.FillBlock, size=self._stream.size, value=value, result=result)
 
     def _test_membership(self, term: Term, result: int) -> None:
         self._program.add(
@@ -93,8 +108,25 @@ class _Evaluator:
             result=result,
         )  # fmt: skip
 
+    def words(self, term: Term) -> TextCells:
+        """Append the reading of a constant text, or of the words of codes."""
+        words = term.args[0].type.words if term.args else (term.value,)
+        encoded = [word.encode() for word in words]
+        texts = TextCells(self._program.vector(), self._program.vector())
+        for cell, table in (
+            (texts.start, [store_bytes(self._program, word) for word in encoded]),
+            (texts.length, list(map(len, encoded))),
+        ):
+            if term.args:
+                self._look_up(term.args[0], table, 0, cell)
+            else:
+                self._fill(table[0], cell)
+        return texts
+
     def _text_function(self, term: Term) -> int:
         texts = _texts(self._stream, term.args[0])
+        if term.op == "less":
+            return precedes(self._program, self._stream.size, texts, _texts(self._stream, term.args[1]))
         if term.op == "match":
             return match(self._program, self._stream.size, texts, term.value)
         return substring(self._program, self._stream.size, texts, *term.value)

@@ -130,7 +130,7 @@ def _function(program: Program, code: Opcode, size: int, texts: TextCells) -> in
 def match(program: Program, size: int, texts: TextCells, pieces: Sequence[str]) -> int:
     """Append the test whether texts consist of pieces, with anything between them; return the cell of the results."""
     result, encoded = program.vector(), [piece.encode() for piece in pieces]
-    table = program.table([word for piece in encoded for word in (_store_bytes(program, piece), len(piece))])
+    table = program.table([word for piece in encoded for word in (store_bytes(program, piece), len(piece))])
     program.add(
         Opcode.MATCH, functions.MatchBlock, size=size, start=texts.start, length=texts.length, result=result,
         pieces=table, count=len(encoded),
@@ -138,7 +138,17 @@ def match(program: Program, size: int, texts: TextCells, pieces: Sequence[str]) 
     return result
 
 
-def _store_bytes(program: Program, content: bytes) -> int:
+def precedes(program: Program, size: int, texts: TextCells, others: TextCells) -> int:
+    """Append the test whether texts come before others; return the cell of the results."""
+    result = program.vector()
+    program.add(
+        Opcode.PRECEDES, functions.TextPairBlock, size=size, start=texts.start, length=texts.length,
+        other_start=others.start, other_length=others.length, result=result,
+    )  # fmt: skip
+    return result
+
+
+def store_bytes(program: Program, content: bytes) -> int:
     """Store bytes, padded with zeros; return their address."""
     words = np.frombuffer(content.ljust((len(content) // 8 + 1) * 8, b"\0"), np.int64)
     return program.words(len(words), words.tolist())

@@ -207,6 +207,7 @@ def _binary(function: Callable[[int, int], int]) -> Callable[[BinaryBlock], None
 add = _binary(inline(lambda a, b: a + b))
 subtract = _binary(inline(lambda a, b: a - b))
 multiply = _binary(inline(lambda a, b: a * b))
+quotient = _binary(inline(lambda a, b: a // b))
 equal = _binary(inline(lambda a, b: 1 if a == b else 0))
 less = _binary(inline(lambda a, b: 1 if a < b else 0))
 and_ = _binary(inline(lambda a, b: a & b))

@@ -61,7 +61,13 @@ from deltamark.dataflow.kernels.program import (
 from deltamark.dataflow.kernels.status import BACK, DONE, FORWARD, NEEDS_ROOM
 from deltamark.dataflow.kernels.text import functions as text
 from deltamark.dataflow.kernels.text import pool as text_pool
-from deltamark.dataflow.kernels.text.functions import InputTextsBlock, MatchBlock, SubstringBlock, TextFunctionBlock
+from deltamark.dataflow.kernels.text.functions import (
+    InputTextsBlock,
+    MatchBlock,
+    SubstringBlock,
+    TextFunctionBlock,
+    TextPairBlock,
+)
 from deltamark.dataflow.kernels.text.pool import NumberedTextsBlock, NumberTextsBlock
 
 STEPS_PER_POLL = 8
@@ -117,6 +123,8 @@ def _step(op: int) -> int:
         expressions.subtract(BinaryBlock(op))
     elif code == Opcode.MULTIPLY:
         expressions.multiply(BinaryBlock(op))
+    elif code == Opcode.QUOTIENT:
+        expressions.quotient(BinaryBlock(op))
     elif code == Opcode.EQUAL:
         expressions.equal(BinaryBlock(op))
     elif code == Opcode.LESS:
@@ -151,6 +159,8 @@ def _step(op: int) -> int:
         return text_pool.number_texts(NumberTextsBlock(op))
     elif code == Opcode.MATCH:
         text.match(MatchBlock(op))
+    elif code == Opcode.PRECEDES:
+        text.precedes(TextPairBlock(op))
     elif code == Opcode.SUBSTRING:
         return text.substring(SubstringBlock(op))
     elif code == Opcode.PREFIX:

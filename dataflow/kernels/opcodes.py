@@ -57,3 +57,5 @@ class Opcode(IntEnum):
     SETTLE_INDEX = 48
     EXTEND = 49
     SET_BIT = 50
+    QUOTIENT = 51
+    PRECEDES = 52

@@ -37,6 +37,8 @@ def bind(expr: object, schema: Schema) -> Term:
 
 def bind_value(expr: object, schema: Schema) -> Term | Ratio:
     """Bind an expression that may be a ratio."""
+    if isinstance(expr, Term | Ratio):
+        return expr
     if not isinstance(expr, Expr):
         return literal(expr)
     match expr.op:
@@ -145,11 +147,13 @@ def _comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
     left, right = (bind(arg, schema) for arg in expr.args)
     for term in (left, right):
         _must_be(term, ("int", "date", "code", "short", "text"), expr)
+    if op == "less" and left.type.kind == right.type.kind == "text":
+        return Term.of(op, (left, right), BOOL)
     if right.op == "literal" and right.type.kind == "text":
         return word_comparison(op, left, right.value, lambda word, other: word < other)
     if left.op == "literal" and left.type.kind == "text":
         return word_comparison(op, right, left.value, lambda word, other: word > other)
-    if left.type.comparable != right.type.comparable or (left.type.kind == "text" and op != "equal"):
+    if left.type.comparable != right.type.comparable:
         actual = f"{left} is {left.type}, {right} is {right.type}"
         raise DeltamarkError("cannot be compared", actual, "compare values of the same type")
     if left.type.kind == "int":

@@ -241,7 +241,7 @@ class Collection:
             else:
                 terms[name] = value
         for name, term in terms.items():
-            if term.type.kind == "bool" or (term.op == "literal" and isinstance(term.value, str)):
+            if term.type.kind == "bool":
                 actual, remedy = f"{name} = {term} ({term.type})", "use when(...).otherwise(...)"
                 raise DeltamarkError("cannot be a column", actual, remedy)
         schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), self.schema.rows)

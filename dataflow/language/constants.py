@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Literal
 
 from deltamark.dataflow.plan.terms import Term, disjunction, number, rescaled
-from deltamark.dataflow.types import BOOL, EPOCH, Type, date_type, pack_short
+from deltamark.dataflow.types import BOOL, EPOCH, TEXT, date_type, pack_short
 from deltamark.errors import DeltamarkError
 
 
@@ -31,7 +31,7 @@ def literal(value: object) -> Term:
     if isinstance(value, dt.date):
         days = (value - EPOCH).days
         return Term.of("literal", (), date_type(days, days), days)
-    return Term.of("literal", (), Type("text"), value)
+    return Term.of("literal", (), TEXT, value)
 
 
 def word_comparison(op: Literal["equal", "less"], term: Term, word: str, less: Callable[[str, str], bool]) -> Term:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from deltamark.dataflow.language.synonyms import EXPR
+from deltamark.dataflow.plan.terms import Term
 from deltamark.errors import DeltamarkError, unknown_attribute
 
 ExprOp = Literal[
@@ -161,7 +162,7 @@ class Expr:
 class SumExpr:
     """The sum of an expression over a group, or (without one) the number of its rows."""
 
-    expr: Expr | None = None
+    expr: Expr | Term | None = None
 
     def __truediv__(self, divisor: SumExpr) -> RatioExpr:
         if not isinstance(divisor, SumExpr):

@@ -37,6 +37,8 @@ def _range(term: Term) -> ColumnRange | None:
     if inner.op not in ("less", "equal") or (negated and inner.op == "equal"):
         return None
     left, right = inner.args
+    if left.type.kind == "text":
+        return None
     if left.op == "column" and right.op == "literal":
         if inner.op == "equal":
             return left.value, right.value, right.value

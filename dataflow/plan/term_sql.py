@@ -81,6 +81,10 @@ def _written(term: Term) -> tuple[str, int]:
         case "when":
             test, value, other = map(sql, term.args)
             return f"CASE WHEN {test} THEN {value} ELSE {other} END", ATOM
+        case "text":
+            return _written(term.args[0])
+        case "quotient":
+            return f"floor({sql(term.args[0], PRODUCT)} / {sql(term.args[1], ATOM)})", ATOM
         case "table" | "coalesce" | "substring" | "passes":
             return _call(term), ATOM
     return _condition(term, "")
@@ -95,10 +99,19 @@ def _product(term: Term) -> tuple[str, int]:
 
 
 def _call(term: Term) -> str:
-    """Write a function. A table over a date is that of its year."""
-    names = {"table": "year", "coalesce": "coalesce", "substring": "substring", "passes": "passes"}
+    """Write a function."""
+    names = {"table": _table_name(term), "coalesce": "coalesce", "substring": "substring", "passes": "passes"}
     constants = [str(each) for each in term.value] if term.op == "substring" else []
     return f"{names[term.op]}({', '.join([*map(sql, term.args), *constants])})"
+
+
+def _table_name(term: Term) -> str:
+    """Return the name of a function that is a table: the year of a date, or no known one."""
+    if term.op != "table" or term.args[0].type.kind != "date" or term.type.kind != "int":
+        return "table"
+    low, values = term.value
+    ends = [(EPOCH + dt.timedelta(days=low + at)).year for at in (0, len(values) - 1)]
+    return "year" if [values[0], values[-1]] == ends else "table"
 
 
 def _condition(term: Term, negation: Negation) -> tuple[str, int]:

@@ -14,8 +14,8 @@ from weakref import WeakValueDictionary
 from deltamark.dataflow.types import BOOL, NULL, Type, integer
 
 TermOp = Literal[
-    "column", "literal", "add", "subtract", "multiply", "equal", "less", "and", "or", "not", "lookup", "table",
-    "member", "match", "substring", "when", "is_null", "coalesce", "passes",
+    "column", "literal", "add", "subtract", "multiply", "quotient", "equal", "less", "and", "or", "not", "lookup",
+    "table", "member", "match", "substring", "text", "when", "is_null", "coalesce", "passes",
 ]  # fmt: skip
 
 MAX_SHOWN = 40
@@ -33,12 +33,14 @@ class Term:
     column     -             the name
     literal    -             a number, the days of a date, a text, or NULL
     add, ...   left, right   -  (also subtract, multiply, equal, less, and, or)
+    quotient   left, right   -: the stored value of left by that of right, which is positive, rounded down
     not        condition     -
     lookup     code          for each code, whether the condition holds
     table      number        (low, the results for low, low + 1, ...)
     member     value         the sorted values that satisfy the condition
     match      text          its pieces, with any text between them
     substring  text          (start, length)
+    text       code          -: the word of the code, as a text
     when       test, a, b    -
     is_null    value         -
     coalesce   value, other  -
@@ -158,6 +160,12 @@ def product(left: Term, right: Term) -> Term:
     corners = [a * b for a in (left.type.low, left.type.high) for b in (right.type.low, right.type.high)]
     scale = left.type.scale + right.type.scale
     return Term.of("multiply", (left, right), integer(min(corners), max(corners), scale))
+
+
+def quotient(left: Term, right: Term, scale: int) -> Term:
+    """Divide the stored value of a number by that of a positive one, and round down. scale: that of the result."""
+    corners = [a // b for a in (left.type.low, left.type.high) for b in (right.type.low, right.type.high)]
+    return Term.of("quotient", (left, right), integer(min(corners), max(corners), scale))
 
 
 def shifted(of: Term, by: int) -> Term:

@@ -36,6 +36,18 @@ def equal_bytes(a: int, b: int, length: int) -> bool:
 
 
 @kernel
+def precedes_bytes(a: int, a_length: int, b: int, b_length: int) -> bool:
+    """Return whether one text comes before another. Reads up to seven more bytes of each, and ignores them."""
+    length = min(a_length, b_length)
+    while length > 0:
+        one, other = big_endian(first_bytes(a, min(length, 7))), big_endian(first_bytes(b, min(length, 7)))
+        if one != other:
+            return one < other
+        a, b, length = a + 7, b + 7, length - 7
+    return a_length < b_length
+
+
+@kernel
 def hash_bytes(start: int, length: int) -> int:
     """Return the hash of a text."""
     mixed, left = length, length

@@ -8,7 +8,14 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Array8, Cell, Operator, Vector, Vector32, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.status import DONE, FAILED
-from deltamark.dataflow.kernels.text.bytes import big_endian, equal_bytes, first_bytes, hash_bytes, search
+from deltamark.dataflow.kernels.text.bytes import (
+    big_endian,
+    equal_bytes,
+    first_bytes,
+    hash_bytes,
+    precedes_bytes,
+    search,
+)
 from deltamark.dataflow.types import NULL
 
 
@@ -42,6 +49,13 @@ class MatchBlock(TextFunctionBlock):
     pieces: Array
     """For each piece its address and its length."""
     count: int
+
+
+class TextPairBlock(TextFunctionBlock):
+    """A function of two columns of texts."""
+
+    other_start: Vector
+    other_length: Vector
 
 
 class SubstringBlock(TextFunctionBlock):
@@ -106,8 +120,16 @@ def _matches(start: int, length: int, pieces: Array, count: int) -> bool:
 
 
 @kernel
+def precedes(op: TextPairBlock) -> None:
+    """Test whether texts come before others in the order of their bytes."""
+    starts, lengths, others, other_lengths, result = op.start, op.length, op.other_start, op.other_length, op.result
+    for at in range(op.size):
+        result[at] = 1 if precedes_bytes(starts[at], lengths[at], others[at], other_lengths[at]) else 0
+
+
+@kernel
 def substring(op: SubstringBlock) -> int:
-    """Pack characters of texts; return FAILED if they have more bytes than fit."""
+    """Pack characters of texts, none of a missing one; return FAILED if they have more bytes than fit."""
     starts, lengths, result, before, count = op.start, op.length, op.result, op.first - 1, op.count
     for at in range(op.size):
         place = starts[at]
@@ -116,7 +138,7 @@ def substring(op: SubstringBlock) -> int:
         size = _skip(first, end, count) - first
         if size > 7:
             return FAILED
-        result[at] = big_endian(first_bytes(first, size)) << 3 | size
+        result[at] = big_endian(first_bytes(first, size)) << 3 | size if size > 0 else 0
     return DONE
 
 

@@ -96,6 +96,17 @@ def test_a_function_of_two_numbers_is_that_of_numpy(name, constant, rows, number
     assert result == BINARY[name](a, b).astype(np.int64).tolist()
 
 
+@constants
+@given(rows_of(WORDS, st.integers(1, LARGEST)), st.integers(1, LARGEST))
+def test_a_quotient_by_a_positive_number_is_rounded_down(constant, rows, number):
+    a, b = arrays(rows, 2)
+    if constant:
+        b = np.full(len(a), number)
+    piece = Slice(len(a))
+    other = {"constant": number} if constant else {"b": piece.vector(b)}
+    assert piece.run(expressions.quotient, BinaryBlock, a=piece.vector(a), **other) == (a // b).tolist()
+
+
 @given(st.lists(WORDS, max_size=40))
 def test_a_value_is_null_if_it_equals_null(values):
     piece = Slice(len(values))

@@ -17,7 +17,13 @@ from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
 from deltamark.dataflow.kernels.text import bytes as byte_kernels
 from deltamark.dataflow.kernels.text import functions, pool
-from deltamark.dataflow.kernels.text.functions import InputTextsBlock, MatchBlock, SubstringBlock, TextFunctionBlock
+from deltamark.dataflow.kernels.text.functions import (
+    InputTextsBlock,
+    MatchBlock,
+    SubstringBlock,
+    TextFunctionBlock,
+    TextPairBlock,
+)
 from deltamark.dataflow.kernels.text.pool import NumberedTextsBlock, NumberTextsBlock, TextPool
 from deltamark.dataflow.types import NULL
 
@@ -37,7 +43,9 @@ class Texts:
         content, self.size = b"".join(encoded), blocks.cell(len(texts))
         self.base = self.store(content)
         self.offsets = np.cumsum([0, *map(len, encoded)])
-        self.start = blocks.cell(blocks.words((self.base + self.offsets[:-1]).tolist()))
+        starts = (self.base + self.offsets[:-1]).tolist()
+        without = [0 if text is None else start for text, start in zip(texts, starts, strict=True)]
+        self.start = blocks.cell(blocks.words(without))  # a missing text that is numbered has no address
         lengths = [-1 if text is None else len(content) for text, content in zip(texts, encoded, strict=True)]
         self.length = blocks.cell(blocks.words(lengths))
         self.count = len(texts)
@@ -112,14 +120,24 @@ def test_a_match_is_that_of_a_regular_expression(texts, pieces):
     assert result == [int(text is not None and pattern.fullmatch(text) is not None) for text in texts]
 
 
+@settings(max_examples=200)
+@given(st.lists(st.tuples(STRINGS, STRINGS), max_size=12), STRINGS)
+def test_texts_precede_others_as_their_bytes_do(pairs, common):
+    pairs = [*pairs, *((common + one, common + other) for one, other in pairs)]
+    blocks = Blocks()
+    texts, others = (Texts(blocks, [pair[side] for pair in pairs]) for side in (0, 1))
+    _, result = texts.run(functions.precedes, TextPairBlock, other_start=others.start, other_length=others.length)
+    assert result == [int(one.encode() < other.encode()) for one, other in pairs]
+
+
 def packed(content):
     """Return a short text as a number: seven bytes and the length."""
     return int.from_bytes(content.ljust(7, b"\0"), "big") << 3 | len(content)
 
 
-@given(TEXTS, st.integers(1, 9), st.integers(1, 7))
+@given(MISSING_TEXTS, st.integers(1, 9), st.integers(1, 7))
 def test_a_substring_is_a_slice_of_characters(texts, first, count):
-    parts = [text[first - 1 : first - 1 + count].encode() for text in texts]
+    parts = [(text or "")[first - 1 : first - 1 + count].encode() for text in texts]
     status, result = Texts(Blocks(), texts).run(functions.substring, SubstringBlock, first=first, count=count)
     if any(len(part) > 7 for part in parts):
         assert status == FAILED

@@ -38,6 +38,7 @@ TERMS: dict[str, Callable[..., Any]] = {
     "add": lambda _, left, right: left + right,
     "subtract": lambda _, left, right: left - right,
     "multiply": lambda _, left, right: left * right,
+    "quotient": lambda _, left, right: left // right,
     "equal": lambda _, left, right: left == right,
     "less": lambda _, left, right: ordered(left) < ordered(right),
     "and": lambda _, left, right: left and right,

@@ -5,6 +5,7 @@ of columns `name.num` and `name.den`: the value is the double nearest the exact 
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -59,8 +60,10 @@ def _number_value(type_: Type, stored: int) -> Value:
 
 
 def _quotient(num_type: Type, den_type: Type, num: int, den: int) -> float | None:
-    if NULL in (num, den) or den == 0:
+    if NULL in (num, den):
         return None
+    if den == 0:  # as in DuckDB
+        return math.copysign(math.inf, num) if num else math.nan
     return (num * 10**den_type.scale) / (den * 10**num_type.scale)  # division of integers is correctly rounded
 
 

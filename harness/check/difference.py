@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from math import isnan
 
 from deltamark.harness.engines.base import TOLERANCE, Row, Value
 
@@ -49,5 +50,5 @@ def _equal_rows(mine: Row, theirs: Row, tolerance: float) -> bool:
 
 def _equal(mine: Value, theirs: Value, tolerance: float) -> bool:
     if isinstance(mine, float) and isinstance(theirs, float):
-        return abs(mine - theirs) <= tolerance * abs(mine)
+        return mine == theirs or abs(mine - theirs) <= tolerance * abs(mine) or (isnan(mine) and isnan(theirs))
     return mine == theirs

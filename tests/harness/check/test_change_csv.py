@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import subprocess
 import sys
@@ -140,7 +141,8 @@ def test_averages_are_the_nearest_double():
     assert (column.name, column.stored) == ("x", ("x.num", "x.den"))
     assert column.convert(1000, 3) == 10 / 3
     assert column.convert(2**62 + 1, 3) == (2**62 + 1) / 300
-    assert column.convert(5, 0) is None
+    assert (column.convert(5, 0), column.convert(-5, 0)) == (math.inf, -math.inf)
+    assert math.isnan(column.convert(0, 0))
     assert column.convert(NULL, NULL) is None
 
 

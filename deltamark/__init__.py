@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from deltamark.dataflow.motifs.static import StaticMotif
     from deltamark.dataflow.runtime.dataflow import Dataflow
     from deltamark.dataflow.runtime.read_holds import Hold
+    from deltamark.dataflow.sql.query import sql
     from deltamark.dataflow.types import (
         NULL,
         SHORT,
@@ -66,6 +67,7 @@ __all__ = [
     "delta_query",
     "integer",
     "source",
+    "sql",
     "when",
 ]
 
@@ -77,6 +79,7 @@ _NAMES = {
     "motifs.static": ("StaticMotif",),
     "runtime.dataflow": ("Dataflow",),
     "runtime.read_holds": ("Hold",),
+    "sql.query": ("sql",),
     "types": ("NULL", "SHORT", "TEXT", "Schema", "Type", "code_type", "date_type", "decimal", "integer"),
 }
 _MODULE_OF = {name: f"deltamark.dataflow.{module}" for module, names in _NAMES.items() for name in names}

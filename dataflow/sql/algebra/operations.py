@@ -1,0 +1,242 @@
+"""The algebra of SQL plans: typed expressions, and operations on rows whose columns are numbered.
+
+DuckDB's planner binds a text and returns these operations; `lowering` turns them into collections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+JoinKind = Literal["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "MARK", "SINGLE"]
+
+ColumnKey = int | tuple[int, int]
+"""The number of a column; in a tree of joins the number of a leaf, and that of its column."""
+
+
+class SqlType(NamedTuple):
+    """A type by its name in DuckDB, and the decimal places of a DECIMAL."""
+
+    name: str
+    scale: int = 0
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An operation on expressions.
+
+    op: `column`, `constant`, `case`, `cast`, `in`, `and`, `or`, `not`, `is null`, `coalesce`, a comparison, or the name
+    of a function; value: the number of a column, or a constant; place: where it stands in the text, if that is known.
+    """
+
+    op: str
+    type: SqlType
+    args: tuple[Expression, ...] = ()
+    value: object = None
+    place: int | None = None
+
+    def columns(self) -> Iterator[ColumnKey]:
+        """Yield the columns that are read."""
+        if self.op == "column":
+            yield self.value  # type: ignore[misc]  # the number of a column
+        for each in self.args:
+            yield from each.columns()
+
+    def with_columns(self, change: Callable[[ColumnKey], Expression]) -> Expression:
+        """Replace the columns."""
+        if self.op == "column":
+            return change(self.value)  # type: ignore[arg-type]  # the number of a column
+        return replace(self, args=tuple(each.with_columns(change) for each in self.args)) if self.args else self
+
+
+UNKNOWN = SqlType("ANY")
+"""The type of a column, which its values know."""
+
+
+def column(key: ColumnKey) -> Expression:
+    return Expression("column", UNKNOWN, value=key)
+
+
+def columns(count: int, first: int = 0) -> tuple[Expression, ...]:
+    """Return columns with successive numbers."""
+    return tuple(column(first + each) for each in range(count))
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """An aggregate: its function, the argument, and the condition on rows that it reads."""
+
+    function: str
+    args: tuple[Expression, ...]
+    type: SqlType
+    distinct: bool = False
+    condition: Expression | None = None
+    place: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """The rows of a relation."""
+
+    relation: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Filter:
+    """The rows that satisfy all conditions."""
+
+    rows: Relational
+    conditions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """Expressions over each row."""
+
+    rows: Relational
+    expressions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Join:
+    """Pairs of rows that satisfy all conditions, whose columns are those of the left side, then of the right one.
+
+    SEMI and ANTI have the columns of the left side; MARK adds whether the left row has a partner. SINGLE is LEFT with
+    at most one partner. knows_null: whether ANTI keeps no row for which the comparison may be NULL (NOT IN).
+    """
+
+    kind: JoinKind
+    left: Relational
+    right: Relational
+    conditions: tuple[Expression, ...]
+    knows_null: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """Aggregates of groups. Without groups there is one row, even if there are no rows."""
+
+    rows: Relational
+    groups: tuple[Expression, ...]
+    calls: tuple[AggregateCall, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Extreme:
+    """The rows of each group in which a column is largest or smallest. NULL is neither."""
+
+    rows: Relational
+    keys: tuple[int, ...]
+    column: int
+    which: Literal["smallest", "largest"]
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """Each row once."""
+
+    rows: Relational
+
+
+@dataclass(frozen=True, eq=False)
+class SetOperation:
+    """UNION ALL, or EXCEPT or INTERSECT of distinct rows."""
+
+    kind: Literal["UNION", "EXCEPT", "INTERSECT"]
+    parts: tuple[Relational, ...]
+
+
+class Order(NamedTuple):
+    """A key of ORDER BY."""
+
+    expression: Expression
+    descending: bool
+    nulls_first: bool
+
+
+ALL_ROWS = 2**64 - 1
+"""The count of a limit without one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """The rows from `offset` on, at most `count`, in an order."""
+
+    rows: Relational
+    orders: tuple[Order, ...]
+    count: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """Rows of constant expressions. types: those of the columns."""
+
+    types: tuple[SqlType, ...]
+    rows: tuple[tuple[Expression, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Rows that several operations read: a common table expression."""
+
+    rows: Relational
+
+
+Relational: TypeAlias = (
+    Scan | Filter | Project | Join | Aggregate | Extreme | Distinct | SetOperation | Limit | Constants | Shared
+)  # fmt: skip
+
+
+def width(rel: Relational) -> int:
+    """Return the number of columns."""
+    match rel:
+        case Scan():
+            return len(rel.columns)
+        case Filter() | Extreme() | Distinct() | Limit() | Shared():
+            return width(rel.rows)
+        case Project():
+            return len(rel.expressions)
+        case Join(kind="SEMI" | "ANTI"):
+            return width(rel.left)
+        case Join(kind="MARK"):
+            return width(rel.left) + 1
+        case Join():
+            return width(rel.left) + width(rel.right)
+        case Aggregate():
+            return len(rel.groups) + len(rel.calls)
+        case SetOperation():
+            return width(rel.parts[0])
+        case Constants():
+            return len(rel.types)
+
+
+def is_unique(rel: Relational, columns: frozenset[int]) -> bool:
+    """Return whether each combination of values of some columns has at most one row."""
+    match rel:
+        case Filter() | Extreme() | Shared():
+            return is_unique(rel.rows, columns)
+        case Project():
+            below = {each.value for at, each in enumerate(rel.expressions) if at in columns and each.op == "column"}
+            return is_unique(rel.rows, frozenset(below))  # type: ignore[arg-type]  # numbers of columns
+        case Aggregate():
+            return set(range(len(rel.groups))) <= columns
+        case Distinct():
+            return set(range(width(rel))) <= columns or is_unique(rel.rows, columns)
+        case Limit():
+            return rel.count == 1 or is_unique(rel.rows, columns)
+        case Constants():
+            return len(rel.rows) <= 1
+        case Join(kind="SEMI" | "ANTI" | "MARK"):
+            return is_unique(rel.left, columns)
+        case Join(kind="INNER" | "LEFT" | "SINGLE"):
+            wide = width(rel.left)
+            keys = set()
+            for each in rel.conditions:
+                if each.op in ("=", "not distinct") and all(arg.op == "column" for arg in each.args):
+                    keys |= {arg.value - wide for arg in each.args if arg.value >= wide}  # type: ignore[operator]
+            one = rel.kind == "SINGLE" or is_unique(rel.right, frozenset(keys))
+            return one and is_unique(rel.left, frozenset(each for each in columns if each < wide))
+    return False

@@ -1,0 +1,134 @@
+"""Planning by DuckDB: it binds a text to tables without rows, decorrelates its subqueries, and returns the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltamark.dataflow.sql.algebra.operations import Relational
+from deltamark.dataflow.sql.algebra.reader import read_plan
+from deltamark.dataflow.sql.problems import SqlError, unsupported
+from deltamark.dataflow.types import Schema, Type
+from deltamark.errors import DeltamarkError, unknown
+
+if TYPE_CHECKING:
+    import duckdb
+
+DISABLED = (
+    "unused_columns", "column_lifetime", "compressed_materialization", "late_materialization", "build_side_probe_side",
+    "join_filter_pushdown", "reorder_filter", "common_aggregate", "statistics_propagation", "in_clause",
+    "row_group_pruner", "regex_range", "empty_result_pullup", "distinct_aggregate_rewrite", "grouping_sets",
+    "window_rewriter", "window_self_join", "partial_aggregate_pushdown", "partitioned_execution", "remote_pushdown",
+)  # fmt: skip
+"""Optimizers that read the rows of tables, that shorten only execution, or whose plans cannot be serialized."""
+
+OPTIMIZED = "true"
+UNSERIALIZED = "Failed to bind column reference"
+"""How the error begins for an optimized plan that DuckDB cannot serialize; it can serialize the plan before."""
+
+DECIMAL_DIGITS = 18
+"""The most digits of a DECIMAL that DuckDB keeps in 64 bits."""
+
+
+def planned(text: str, schemas: Mapping[str, Schema]) -> tuple[Relational, Mapping[str, str]]:
+    """Return the plan of a query, and the names of its columns with their types in DuckDB."""
+    import duckdb  # noqa: PLC0415 (it takes a while to load)
+
+    with duckdb.connect() as connection:
+        connection.execute(f"SET disabled_optimizers = '{','.join(DISABLED)}'")
+        for name, schema in schemas.items():
+            connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(_columns(schema))})")
+        _refuse_other_statements(connection, text)
+        plan = _serialized(connection, text, schemas)
+        try:
+            relation = connection.sql(text)
+        except duckdb.Error as error:
+            raise _refused(str(error)) from error
+        columns_of = {name: schema.names for name, schema in schemas.items()}
+        names = _distinct(relation.columns)
+        return read_plan(plan, columns_of), dict(zip(names, map(str, relation.types), strict=True))
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def column_type(type_: Type) -> str:
+    """Return the type of a column in SQL."""
+    match type_.kind:
+        case "int" if type_.scale:
+            return f"DECIMAL({DECIMAL_DIGITS}, {type_.scale})"
+        case "int":
+            return "BIGINT"
+        case "date":
+            return "DATE"
+        case _:
+            return "VARCHAR"
+
+
+def _columns(schema: Schema) -> list[str]:
+    return [
+        f"{quoted(field.name)} {column_type(field.type)}{'' if field.type.nullable else ' NOT NULL'}"
+        for field in schema.fields
+    ]
+
+
+def _serialized(connection: duckdb.DuckDBPyConnection, text: str, relations: Iterable[str]) -> Mapping[str, Any]:
+    answer = _plan(connection, text, OPTIMIZED)
+    if answer["error"] and answer["error_message"].startswith(UNSERIALIZED):
+        answer = _plan(connection, text, "false")
+    if answer["error"]:
+        place = int(answer["position"]) if "position" in answer else None
+        if answer.get("type") == "Table":
+            missing = unknown("relation", answer["name"], relations)
+            raise SqlError(missing.cause, str(missing.actual), missing.remedy, place)
+        raise _refused(answer["error_message"], place, answer.get("candidates"))
+    plan: Mapping[str, Any] = answer["plans"][0]
+    return plan
+
+
+def _plan(connection: duckdb.DuckDBPyConnection, text: str, optimize: str) -> Any:
+    import duckdb  # noqa: PLC0415 (it takes a while to load)
+
+    try:
+        row = connection.execute(f"SELECT json_serialize_plan(?, optimize := {optimize})", [text]).fetchone()
+    except duckdb.Error as error:
+        raise _refused(str(error)) from error
+    assert row is not None
+    try:
+        return json.loads(row[0])
+    except json.JSONDecodeError as error:  # nan and inf are no JSON
+        raise unsupported("a constant that is not a finite number") from error
+
+
+def _refuse_other_statements(connection: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Raise an error unless a text that can be parsed is one SELECT statement."""
+    import duckdb  # noqa: PLC0415 (it takes a while to load)
+
+    try:
+        kinds = [each.type.name for each in connection.extract_statements(text)]
+    except duckdb.Error:
+        return  # planning names the place
+    if kinds != ["SELECT"]:
+        names = ", ".join(kinds) if kinds else "no statement"
+        raise DeltamarkError("not one SELECT statement of SQL", names, "write one SELECT, with WITH for its parts")
+
+
+def _refused(message: str, place: int | None = None, candidates: str | None = None) -> SqlError:
+    """Return the error for a text that DuckDB refuses, whose first line says why."""
+    first = message.partition("\n")[0].strip()
+    return SqlError("not a query", first, f"did you mean {candidates}" if candidates else "correct the text", place)
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of columns, of which repeated ones get a number."""
+    taken: list[str] = []
+    for name in names:
+        number, new = 1, name
+        while new in taken:
+            number += 1
+            new = f"{name}_{number}"
+        taken.append(new)
+    return tuple(taken)

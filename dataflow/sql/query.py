@@ -1,0 +1,37 @@
+"""Maintained queries from SQL text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.sql.algebra.planner import planned
+from deltamark.dataflow.sql.lowering import Lowering
+from deltamark.dataflow.sql.problems import SqlError, located
+from deltamark.dataflow.sql.scalars.literals import DOUBLES
+from deltamark.dataflow.sql.scalars.values import as_double
+from deltamark.errors import DeltamarkError
+
+
+def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
+    """Return the collection that a query of SQL describes, over relations by the names that the text gives them.
+
+    `sql("SELECT shop, sum(price) AS revenue FROM sales GROUP BY shop", {"sales": sales})`
+
+    A column that DuckDB gives the type DOUBLE is an exact quotient, in the two columns `name.num` and `name.den`, and
+    one of type BOOLEAN is 0 or 1. ORDER BY has an effect if there is a LIMIT; the remaining columns break ties.
+    """
+    if not relations:
+        raise DeltamarkError("no relations for a query of SQL", relations, "give {name: collection}")
+    try:
+        plan, columns = planned(text, {name: each.schema for name, each in relations.items()})
+        rows = Lowering(relations).rows(plan)
+        cells = [
+            as_double(cell) if type_ in DOUBLES else cell
+            for cell, type_ in zip(rows.cells, columns.values(), strict=True)
+        ]
+        return rows.with_cells(cells).stored(list(columns)).collection
+    except SqlError as error:
+        raise located(error, text) from error
+    except RecursionError as error:
+        raise DeltamarkError("not supported in SQL", "a query nested so deeply", "write a flatter query") from error

@@ -1,0 +1,1 @@
+"""Operations of SQL on rows, made of the operators of collections."""

@@ -1,0 +1,235 @@
+"""Aggregates of groups of rows, with SQL's rules for NULL and for empty groups.
+
+Sums and counts are one operator. Each minimum, maximum and aggregate of distinct values is a piece of its own over the
+same groups, and the pieces are joined.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.expr import SumExpr
+from deltamark.dataflow.plan.terms import Ratio, Term, column, number, product
+from deltamark.dataflow.sql.algebra.operations import AggregateCall, Expression
+from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.rows.pieces import Piece, combined
+from deltamark.dataflow.sql.rows.rows import Rows, fresh, projected, stored_term, without_null
+from deltamark.dataflow.sql.scalars import values
+from deltamark.dataflow.sql.scalars.conditions import TRUE, both, negated, surely
+from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, chosen, positive, value_of
+from deltamark.dataflow.types import BOOL, Type, integer
+
+EXTREMES = {"min": "smallest", "max": "largest", "bool_and": "smallest", "bool_or": "largest"}
+COUNTS = ("count", "count_star", "count_if", "countif")
+MEANS = ("avg", "mean")
+SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS)
+
+NAMES = {
+    "combine_aggr": "GROUPING SETS, ROLLUP or CUBE",
+    "first": "first, DISTINCT ON, or a scalar subquery that may return several rows",
+    "arg_min_nulls_last": "a window function, or a correlated LIMIT above 1",
+    "arg_max_nulls_last": "a window function, or a correlated LIMIT above 1",
+}
+"""Aggregates that DuckDB makes of other constructs."""
+
+Which = Literal["smallest", "largest"]
+Types = Mapping[str, Type]
+Result = Callable[[Types], Cell]
+"""Makes the value of an aggregate from the types of the columns that store it."""
+
+
+def aggregated(rows: Rows, groups: Sequence[Expression], calls: Sequence[AggregateCall]) -> Rows:
+    """Compute aggregates of groups. Without groups there is one row."""
+    keys = [rows.cell(each) for each in groups]
+    rows, names = rows.as_columns(keys, "key")
+    pieces = _Pieces(rows, tuple(dict.fromkeys(names)))
+    results = [pieces.result(each) for each in calls]
+    collection = pieces.joined()
+    types = {field.name: field.type for field in collection.schema.fields}
+    cells = [values.cell_of(name, key, types) for name, key in zip(names, keys, strict=True)]
+    return Rows(collection, (*cells, *(result(types) for result in results)))
+
+
+def extreme(rows: Rows, keys: Sequence[int], column_: int, which: Which) -> Rows:
+    """Keep the rows of each group in which a column is largest or smallest."""
+    rows, (*names, value) = rows.as_columns([rows.cells[each] for each in (*keys, column_)], "key")
+    rows = without_null(rows, [rows.cells[column_]])
+    if rows.types[value].nullable:
+        rows, (value,) = rows.as_columns([rows.cells[column_]], "value")
+    return replace(
+        rows,
+        collection=rows.collection.largest(value, by=names)
+        if which == "largest"
+        else rows.collection.smallest(value, by=names),
+    )
+
+
+class _Pieces:
+    """The aggregates of one grouping: sums over all rows, and pieces that are joined to them."""
+
+    def __init__(self, rows: Rows, keys: tuple[str, ...]) -> None:
+        self._rows, self._keys = rows, keys
+        self._names = list(keys)
+        self._sums: dict[str, SumExpr] = {}
+        self._pieces: list[Piece] = []
+
+    def result(self, call: AggregateCall) -> Result:
+        """Add the columns that an aggregate needs."""
+        name = call.function
+        if name in EXTREMES:
+            return self._extreme(call)
+        if name not in SUMS:
+            words = NAMES.get(name, f"the aggregate {name}")
+            raise unsupported(words, call.place, pattern=rf"\b{re.escape(name)}\s*\(|\blimit\b|\bdistinct\s+on\b")
+        if call.distinct:
+            return self._distinct(call)
+        return self._summed(call, self._rows, self._sums)
+
+    def joined(self) -> Collection:
+        """Return one row for each group, with the columns of all pieces."""
+        rows, keys = self._rows.collection, self._keys
+        pieces = sorted(self._pieces, key=lambda each: not each.has_all_groups)
+        if self._sums or not (pieces or keys):
+            pieces.insert(0, Piece(rows.aggregate(keys, **self._sums), has_all_groups=True))
+        elif not pieces or (keys and not pieces[0].has_all_groups):
+            pieces.insert(0, Piece(rows.distinct(*keys), has_all_groups=True))
+        return combined(pieces, keys)
+
+    def _summed(self, call: AggregateCall, rows: Rows, sums: dict[str, SumExpr]) -> Result:
+        """Add the sum and the count that make a sum, a mean or a count."""
+        condition: Term | None = TRUE if call.condition is None else rows.truth(call.condition).true
+        if not call.args:
+            return partial(_count, self._counted(condition, sums))
+        if call.function in ("count_if", "countif"):
+            return partial(_count, self._counted(both(condition, rows.truth(call.args[0]).true), sums))
+        value = value_of(rows.cell(call.args[0]))
+        known = both(condition, negated(value.null))
+        if call.function in COUNTS:
+            return partial(_count, self._counted(known, sums))
+        term, divisor = _summand(value.term, call)
+        summed = self._added(sums, SumExpr(chosen(surely(known), term, number(0, term.type.scale))))
+        if call.function in MEANS:
+            return partial(_mean, summed, self._counted(known, sums), divisor)
+        counted = "" if known is TRUE else self._counted(known, sums)
+        return lambda types: _sum(summed, counted or _row_count(sums), divisor, types)
+
+    def _counted(self, condition: Term | None, sums: dict[str, SumExpr]) -> str:
+        if condition is TRUE:
+            return self._added(sums, SumExpr())
+        return self._added(sums, SumExpr(chosen(surely(condition), number(1), number(0))))
+
+    def _added(self, sums: dict[str, SumExpr], of: SumExpr) -> str:
+        for name, other in sums.items():
+            if other.expr is of.expr:
+                return name
+        name = self._named("count" if of.expr is None else "sum")
+        sums[name] = of
+        return name
+
+    def _named(self, wish: str) -> str:
+        self._names.append(fresh(wish, self._names))
+        return self._names[-1]
+
+    def _known_rows(self, call: AggregateCall) -> tuple[Rows, Cell]:
+        """Return the rows that an aggregate reads and whose argument is not NULL, and the argument."""
+        condition = () if call.condition is None else (self._rows.truth(call.condition),)
+        rows = self._rows.with_cells([self._rows.cell(call.args[0])]).where(*condition)
+        rows = without_null(rows, rows.cells)
+        return rows, rows.cells[0]
+
+    def _has_all_groups(self, call: AggregateCall) -> bool:
+        """Return whether an aggregate reads a row of each group."""
+        return call.condition is None and self._rows.cell(call.args[0]).nulls is None
+
+    def _extreme(self, call: AggregateCall) -> Result:
+        rows, cell = self._known_rows(call)
+        truth = isinstance(cell, Truth)
+        if truth:
+            cell = value_of(cell)
+        term = stored_term(Value(cell.term))  # type: ignore[union-attr]
+        name = self._named(call.function)
+        found = projected(rows.collection, {**self._key_terms(rows), name: term})
+        if term.type.kind == "text":
+            if self._keys:
+                pattern = rf"\b{call.function}\s*\("
+                raise unsupported(f"{call.function} of stored texts by group", call.place, pattern=pattern)
+            found = found.top(1, [name if EXTREMES[call.function] == "smallest" else f"-{name}"])
+        else:
+            found = getattr(found, EXTREMES[call.function])(name, by=self._keys).distinct()
+        self._pieces.append(Piece(found, self._has_all_groups(call)))
+        return lambda types: values.cell_of(name, Truth.of(None) if truth else cell, types)
+
+    def _distinct(self, call: AggregateCall) -> Result:
+        rows, cell = self._known_rows(call)
+        name = self._named("value")
+        seen = projected(rows.collection, {**self._key_terms(rows), name: stored_term(cell)}).distinct()
+        types = {field.name: field.type for field in seen.schema.fields}
+        sums: dict[str, SumExpr] = {}
+        argument = values.cell_of(name, cell, types)
+        only = AggregateCall(call.function, (Expression("column", call.type, value=0),), call.type, place=call.place)
+        result = self._summed(only, Rows(seen, (argument,)), sums)
+        self._pieces.append(Piece(seen.aggregate(self._keys, **sums), self._has_all_groups(call)))
+        return result
+
+    def _key_terms(self, rows: Rows) -> dict[str, Term]:
+        return {key: column(key, rows.types[key]) for key in self._keys}
+
+
+def _summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None]:
+    """Return the number to sum, and the constant by which the sum is divided."""
+    divisor = None
+    if isinstance(term, Ratio):
+        divisor = term.denominator
+        if divisor.op != "literal":
+            raise unsupported(f"{call.function} of a quotient", call.place)
+        term = term.numerator
+    if term.type.kind != "int":
+        raise unsupported(f"{call.function} of a value that is no number", call.place)
+    return term, divisor
+
+
+def _row_count(sums: Mapping[str, SumExpr]) -> str:
+    """Return the column that counts all rows; an empty name if there is none."""
+    return next((name for name, each in sums.items() if each.expr is None), "")
+
+
+def _count(counted: str, types: Types) -> Value:
+    return Value(_counter(counted, types))
+
+
+def _counter(name: str, types: Types) -> Term:
+    """Return a count, which is 0 where there is no row."""
+    type_ = types[name]
+    counted = column(name, type_)
+    if not type_.nullable:
+        return counted
+    return Term.of("coalesce", (counted, number(0)), integer(0, max(type_.high, 0)))
+
+
+def _sum(summed: str, counted: str, divisor: Term | None, types: Types) -> Value:
+    value = values.stored_value(summed, types[summed])
+    assert isinstance(value.term, Term)
+    missing = _missing(counted, types) if counted else value.null
+    return Value(value.term, missing) if divisor is None else Value(Ratio(value.term, divisor), missing)
+
+
+def _mean(summed: str, counted: str, divisor: Term | None, types: Types) -> Value:
+    value, count = (values.stored_value(each, types[each]).term for each in (summed, counted))
+    assert isinstance(value, Term)
+    assert isinstance(count, Term)
+    below = positive(count)
+    if divisor is not None:
+        below = product(below, divisor)
+    return Value(Ratio(value, below), _missing(counted, types))
+
+
+def _missing(counted: str, types: Types) -> Term | None:
+    """Return the condition under which no value was counted."""
+    if types[counted].low >= 1:
+        return values.stored_value(counted, types[counted]).null
+    return Term.of("equal", (_counter(counted, types), number(0)), BOOL)

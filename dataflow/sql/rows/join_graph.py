@@ -1,0 +1,255 @@
+"""The graph of a join: elements, the classes of values that its equalities make equal, and estimates of sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from deltamark.dataflow.plan.cardinality import expected_rows
+from deltamark.dataflow.plan.direct_keys import is_direct
+from deltamark.dataflow.plan.nodes import Filter, Node, Project
+from deltamark.dataflow.plan.terms import Ratio, Term, conjuncts
+from deltamark.dataflow.plan.weights import is_unique
+from deltamark.dataflow.sql.algebra import operations as algebra
+from deltamark.dataflow.sql.algebra.join_tree import Existence, elements_of, number_of
+from deltamark.dataflow.sql.algebra.operations import Expression, SqlType
+from deltamark.dataflow.sql.rows.rows import Rows
+from deltamark.dataflow.sql.scalars.expressions import condition
+from deltamark.dataflow.sql.scalars.values import cell_of, terms_of, value_of
+from deltamark.dataflow.types import LARGEST
+
+OTHER_SHARE = 0.3
+"""The share of pairs that satisfy a condition other than an equality."""
+
+EXISTENCE_SHARE = 0.5
+"""The share of rows that a semijoin or an antijoin keeps."""
+
+HASHED_COST, PAIRING_COST = 2.5, 8.0
+"""The cost of a row that an index of hashed keys stores, and of one whose partners are found by other conditions than
+equalities; 1 is the cost of a row in an index of direct keys, or in a result. None of these numbers is tuned."""
+
+
+CANNOT_JOIN = 3
+"""The distance of sets of elements of which one lacks what a semijoin or an antijoin reads."""
+
+LATE = ("column", "constant", "cast", "+", "-", "*", "/")
+"""The operations that are not computed before a join."""
+
+
+class JoinGraph:
+    """Sets of elements are integers, whose bits are the numbers of elements."""
+
+    def __init__(
+        self, elements: Sequence[Rows], existences: Sequence[Existence | None], conditions: Sequence[Expression]
+    ) -> None:
+        self.elements = list(elements)
+        self.existences = existences
+        self._conditions: list[tuple[int, Expression]] = []
+        """Conditions on several elements other than equalities, each with its elements."""
+        self._classes: list[list[Expression]] = []
+        """Values of different elements that are all equal."""
+        for each in conditions:
+            self._sort(each)
+        self._compare_within_elements()
+        self._sizes = [expected_rows(each.collection.node) for each in self.elements]
+        self.size, self.is_valid = cache(self._size), cache(self._is_valid)
+
+    def _sort(self, of: Expression) -> None:
+        """Apply a condition to its only element, add an equality to a class, or keep the condition."""
+        reads = elements_of(of)
+        if reads.bit_count() <= 1:
+            self._filter(max(number_of(reads), 0), of)
+        elif of.op == "=" and all(elements_of(each).bit_count() == 1 for each in of.args):
+            self._unite(*of.args)
+        else:
+            self._conditions.append((reads, of))
+
+    def _filter(self, number: int, of: Expression) -> None:
+        rows = self.elements[number]
+        truth = condition(of, lambda key: rows.cells[key[1]])  # type: ignore[index]  # a pair
+        self.elements[number] = rows.where(truth)
+
+    def _unite(self, left: Expression, right: Expression) -> None:
+        """Make two values equal, and with them all that are equal to them."""
+        together = [left, right]
+        for each in list(self._classes):
+            if any(_same(one, other) for one in each for other in (left, right)):
+                together += each
+                self._classes.remove(each)
+        members: list[Expression] = []
+        for value in together:
+            if not any(_same(value, other) for other in members):
+                members.append(value)
+        self._classes.append(members)
+
+    def _compare_within_elements(self) -> None:
+        """Keep one value of each element in a class, after comparing it with the element's others."""
+        for members in self._classes:
+            first: dict[int, Expression] = {}
+            for each in list(members):
+                other = first.setdefault(elements_of(each), each)
+                if other is not each:
+                    self._filter(number_of(elements_of(each)), _equality(other, each))
+                    members.remove(each)
+
+    def computed_early(self, of: Expression) -> Expression:
+        """Compute an expression before the joins, if it reads one element; return the column that replaces it.
+
+        Arithmetic is left to the engine, which stores fewer columns where it can.
+        """
+        reads = elements_of(of)
+        if len(self.elements) == 1 or reads.bit_count() != 1 or of.op in LATE:
+            return of
+        number = number_of(reads)
+        rows = self.elements[number]
+        cell = rows.cell(of.with_columns(lambda key: algebra.column(key[1])))  # type: ignore[index]  # a pair
+        terms = terms_of(cell)
+        if any(term.may_fail and not _is_computed(rows.collection.node, term) for term in terms) or len(terms) != 1:
+            return of
+        rows, (name,) = rows.as_columns([cell], "early")
+        stored = cell_of(name, cell, rows.types)
+        self.elements[number] = rows.with_cells((*rows.cells, stored))
+        return algebra.column((number, len(rows.cells)))
+
+    def _existence(self, elements: int) -> Existence | None:
+        """Return the semijoin or antijoin that the only element of a set is."""
+        return self.existences[number_of(elements)] if elements.bit_count() == 1 else None
+
+    def _is_valid(self, elements: int) -> bool:
+        """Return whether a set is one element, or has what all its semijoins and antijoins read."""
+        return elements.bit_count() == 1 or all(
+            each is None or not each.reads & ~elements for each in (self.existences[at] for at in _numbers(elements))
+        )
+
+    def conditions(self, left: int, right: int) -> list[Expression]:
+        """Return the conditions of the join of two sets, of which the right one may be a semijoin or an antijoin."""
+        existence = self._existence(right)
+        if existence is not None:
+            return list(existence.conditions)
+        others = [each for reads, each in self._conditions if _completes(reads, left, right)]
+        return [*self._equalities(left, right), *others]
+
+    def _equalities(self, left: int, right: int) -> Iterator[Expression]:
+        for members in self._classes:
+            mine = next((each for each in members if elements_of(each) & left), None)
+            theirs = next((each for each in members if elements_of(each) & right), None)
+            if mine is not None and theirs is not None:
+                yield _equality(mine, theirs)
+
+    @cache  # noqa: B019 (a graph lives as long as its plan is made)
+    def distance(self, left: int, right: int) -> int:
+        """Return 0 if an equality connects two sets, 1 if another condition does, 2 if none does; CANNOT_JOIN."""
+        if not (self.is_valid(left) and self.is_valid(right)) or self._existence(left) is not None:
+            return CANNOT_JOIN
+        existence = self._existence(right)
+        if existence is not None:
+            return CANNOT_JOIN if existence.reads & ~left else 0
+        if any(True for _ in self._equalities(left, right)):
+            return 0
+        return 1 if any(_completes(reads, left, right) for reads, _ in self._conditions) else 2
+
+    def cost(self, left: int, right: int) -> float:
+        """Estimate the rows that a join stores and emits, without those that it stores of single elements."""
+        conditions = self.conditions(left, right)
+        equal = [each for each in conditions if each.op in ("=", "not distinct")]
+        result = self.size(left | right)
+        if self._existence(right) is not None:
+            each_row = HASHED_COST if len(equal) == len(conditions) else PAIRING_COST
+            return self.size(left) * each_row + result
+        return result + sum(self._stored(side, equal) for side in (left, right))
+
+    def _stored(self, side: int, equal: Sequence[Expression]) -> float:
+        """Return the cost of the index of one side; in an index of direct keys, single elements cost nothing."""
+        keys = [arg for each in equal for arg in each.args if not elements_of(arg) & ~side]
+        rows = max(self.elements[at].collection.schema.rows for at in _numbers(side))
+        direct = is_direct(min(math.prod(map(self._range, keys)), LARGEST), rows)
+        return self.size(side) * ((side.bit_count() > 1) if direct else HASHED_COST)
+
+    def _size(self, elements: int) -> float:
+        """Estimate the rows of a join: the most over the elements that may be joined last."""
+        if elements.bit_count() == 1:
+            return max(self._sizes[number_of(elements)], 1.0)
+        last = [1 << at for at in _numbers(elements)]
+        distance = {each: self.distance(elements & ~each, each) for each in last}
+        nearest = min(distance.values())
+        return max(self._joined_size(elements & ~each, each) for each in last if distance[each] == nearest)
+
+    def _joined_size(self, left: int, right: int) -> float:
+        """Estimate the rows of a join with an element, whose key has as many values as the element has rows."""
+        if self._existence(right) is not None:
+            return self.size(left) * EXISTENCE_SHARE
+        element = self.elements[number_of(right)]
+        distinct: dict[str, float] = {}
+        for at, members in enumerate(self._classes):
+            mine = next((each for each in members if elements_of(each) == right), None)
+            others = [self._distinct(each) for each in members if elements_of(each) & left]
+            if mine is not None and others:
+                distinct[self._column(mine) or f"class {at}"] = max(self._distinct(mine), min(others))
+        key = _key_of(element.collection.node, list(distinct))
+        values = math.prod(count for name, count in distinct.items() if name not in key)
+        if key:
+            values *= element.collection.schema.rows
+        conditions = sum(_completes(reads, left, right) for reads, _ in self._conditions)
+        return max(self.size(left) * self.size(right) / values * OTHER_SHARE**conditions, 1.0)
+
+    def _term(self, of: Expression) -> Term | Ratio:
+        cells = self.elements[number_of(elements_of(of))].cells
+        place = of.with_columns(lambda key: algebra.column(key[1]))  # type: ignore[index]  # a pair
+        return value_of(Rows(self.elements[0].collection, cells).cell(place)).term
+
+    def _column(self, of: Expression) -> str | None:
+        """Return the stored column that an expression is; None if it is computed."""
+        term = self._term(of)
+        return str(term.value) if isinstance(term, Term) and term.op == "column" else None
+
+    def _distinct(self, of: Expression) -> float:
+        """Estimate the number of different values of an expression."""
+        return min(self.elements[number_of(elements_of(of))].collection.schema.rows, self._range(of))
+
+    def _range(self, of: Expression) -> int:
+        """Return the number of values that an expression may have, by its bounds."""
+        if elements_of(of).bit_count() != 1:
+            return LARGEST
+        term = self._term(of)
+        return LARGEST if isinstance(term, Ratio) else term.type.high - term.type.low + 1
+
+
+def _is_computed(node: Node, term: Term) -> bool:
+    """Return whether a filter computes a term for each of its rows, and so cannot fail to."""
+    while isinstance(node, Project):
+        node = node.rows
+    return isinstance(node, Filter) and any(_occurs(term, each) for each in conjuncts(node.condition))
+
+
+def _occurs(term: Term, within: Term) -> bool:
+    return term is within or any(_occurs(term, each) for each in within.args)
+
+
+def _equality(left: Expression, right: Expression) -> Expression:
+    return Expression("=", SqlType("BOOLEAN"), (left, right))
+
+
+def _completes(reads: int, left: int, right: int) -> bool:
+    """Return whether the join of two sets is the first that has all elements which a condition reads."""
+    return not reads & ~(left | right) and bool(reads & ~left) and bool(reads & ~right)
+
+
+def _numbers(elements: int) -> list[int]:
+    return [at for at in range(elements.bit_length()) if elements & 1 << at]
+
+
+def _key_of(node: Node, names: list[str]) -> list[str]:
+    """Return the fewest of some columns that determine a row; none if all together do not."""
+    if not is_unique(node, names):
+        return []
+    for each in list(names):
+        fewer = [name for name in names if name != each]
+        if is_unique(node, fewer):
+            names = fewer
+    return names
+
+
+def _same(one: Expression, other: Expression) -> bool:
+    """Return whether two expressions are one, or the same column."""
+    return one is other or (one.op == other.op == "column" and one.value == other.value)

@@ -1,0 +1,144 @@
+"""Pairs of rows: inner joins, and the conditions of all joins by the sides that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from deltamark.dataflow.plan.terms import Ratio, Term, column
+from deltamark.dataflow.sql.algebra import operations as algebra
+from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
+from deltamark.dataflow.sql.rows.rows import Rows, fresh, without_null
+from deltamark.dataflow.sql.scalars import values
+from deltamark.dataflow.sql.scalars.conditions import both, either, negated
+from deltamark.dataflow.sql.scalars.values import Truth, Value, rewritten, unified_values, value_of
+from deltamark.dataflow.types import BOOL, Type
+
+
+class Equality(NamedTuple):
+    """A value of a left row and one of a right row that must be equal. knows_null: NULL equals NULL."""
+
+    left: Value
+    right: Value
+    knows_null: bool
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of a join: those on one side, equalities of both sides, and others."""
+
+    left: tuple[Expression, ...]
+    right: tuple[Expression, ...]
+    equal: tuple[Equality, ...]
+    other: tuple[Expression, ...]
+
+
+def split(left: Rows, right: Rows, conditions: Iterable[Expression]) -> Conditions:
+    """Sort the conditions of a join, whose columns are those of the left side, then those of the right one."""
+    wide = len(left.cells)
+    of_left, of_right, equal, other = [], [], [], []
+    for each in conditions:
+        sides = _sides(each, wide)
+        if sides == {True}:
+            of_right.append(_of_right(each, wide))
+        elif sides <= {False}:
+            of_left.append(each)
+        elif (equality := _equality(left, right, each)) is not None:
+            equal.append(equality)
+        else:
+            other.append(each)
+    return Conditions(tuple(of_left), tuple(of_right), tuple(equal), tuple(other))
+
+
+def _sides(of: Expression, wide: int) -> set[bool]:
+    """Return whether an expression reads left columns (False) and right ones (True)."""
+    return {cast("int", key) >= wide for key in of.columns()}
+
+
+def _of_right(of: Expression, wide: int) -> Expression:
+    """Number the right columns from 0."""
+    return of.with_columns(lambda key: algebra.column(cast("int", key) - wide))
+
+
+def _equality(left: Rows, right: Rows, of: Expression) -> Equality | None:
+    """Return an equality of a left and a right value; None if the condition is no such equality."""
+    wide = len(left.cells)
+    if of.op not in ("=", "not distinct"):
+        return None
+    sides = [_sides(each, wide) for each in of.args]
+    if sides not in ([{False}, {True}], [{True}, {False}]):
+        return None
+    mine, theirs = of.args if sides[0] == {False} else reversed(of.args)
+    pair = unified_values([value_of(left.cell(mine)), value_of(right.cell(_of_right(theirs, wide)))])
+    if pair is None or any(isinstance(each.term, Ratio) for each in pair):
+        return None
+    return Equality(pair[0], pair[1], of.op == "not distinct")
+
+
+def pairs(left: Rows, right: Rows, conditions: Iterable[Expression]) -> Rows:
+    """Return the pairs of rows that satisfy all conditions."""
+    parts = split(left, right, conditions)
+    left = left.where(*map(left.truth, parts.left))
+    right = right.where(*map(right.truth, parts.right))
+    joined = paired(left, right, parts.equal)
+    return joined.where(*map(joined.truth, parts.other))
+
+
+def paired(left: Rows, right: Rows, equal: Sequence[Equality]) -> Rows:
+    """Return the pairs of rows whose keys are equal."""
+    left = without_null(left, [each.left for each in equal if not each.knows_null])
+    right = without_null(right, [each.right for each in equal if not each.knows_null])
+    left, left_keys = left.as_columns([compared(each.left, each) for each in equal], "key")
+    right, right_keys = right.as_columns([compared(each.right, each) for each in equal], "key")
+    return keyed(left, right, left_keys, right_keys)
+
+
+def compared(value: Value, of: Equality) -> Value:
+    """Return a value of an equality as a key: where NULL equals nothing, no NULL is left."""
+    return value if of.knows_null else Value(value.term)
+
+
+def keyed(left: Rows, right: Rows, left_keys: Sequence[str], right_keys: Sequence[str]) -> Rows:
+    """Join rows by columns, where NULL equals NULL. A column that is compared twice is a key once, and a condition."""
+    names: dict[str, str] = {}
+    for name in right.types:
+        if name in left.types:
+            names[name] = fresh(name, [*left.types, *right.types, *names.values()])
+    right = right.renamed(names)
+    on: dict[str, str] = {}
+    twice: list[tuple[str, str]] = []
+    for mine, theirs in zip(left_keys, (names.get(each, each) for each in right_keys), strict=True):
+        if on.get(mine) != theirs:
+            if theirs in on.values():
+                twice.append((mine, next(name for name, other in on.items() if other == theirs)))
+            elif mine in on:
+                twice.append((mine, theirs))
+            else:
+                on[mine] = theirs
+    joined = left.collection.join(right.collection, on, null_keys=True)
+    by = {column(theirs, right.types[theirs]): _key(left, mine, right.types[theirs]) for mine, theirs in on.items()}
+    rows = Rows(joined, (*left.cells, *(rewritten(each, by) for each in right.cells)))
+    for pair in twice:
+        rows = rows.where(_same(*(column(name, rows.types[name]) for name in pair)))
+    return rows
+
+
+def _key(left: Rows, name: str, right: Type) -> Term:
+    """Return the left key, which a right key equals. It is not NULL if the right one cannot be."""
+    type_ = left.types[name]
+    return column(name, type_) if right.nullable else cast("Term", values.stored_value(name, type_).term)
+
+
+def _same(first: Term, second: Term) -> Truth:
+    """Return whether two columns are equal, where NULL equals NULL."""
+    one, other = (values.stored_value(str(each.value), each.type) for each in (first, second))
+    equal = Term.of("equal", (cast("Term", one.term), cast("Term", other.term)), BOOL)
+    known = both(equal, negated(either(one.null, other.null)))
+    return Truth.of(either(known, both(one.null, other.null)))
+
+
+def cell_of_pair(left: Rows, right: Rows, key: ColumnKey) -> values.Cell:
+    """Return the value of a column of a pair."""
+    at, wide = cast("int", key), len(left.cells)
+    return left.cells[at] if at < wide else right.cells[at - wide]

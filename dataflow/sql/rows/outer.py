@@ -1,0 +1,32 @@
+"""Outer joins: pairs of rows, and the rows without a partner, with NULL in the columns of the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from deltamark.dataflow.sql.algebra import operations as algebra
+from deltamark.dataflow.sql.algebra.operations import Expression
+from deltamark.dataflow.sql.rows.existence import matching, rest
+from deltamark.dataflow.sql.rows.joins import pairs
+from deltamark.dataflow.sql.rows.rows import Rows
+from deltamark.dataflow.sql.rows.unions import null_like, union
+
+
+def outer(left: Rows, right: Rows, conditions: Sequence[Expression], *, keeps_left: bool, keeps_right: bool) -> Rows:
+    """Return the pairs, and the rows without a partner of the sides that are kept."""
+    joined = pairs(left, right, conditions)
+    wide, parts = len(left.cells), [joined]
+    if keeps_left:
+        single = rest(*matching(left, right, conditions))
+        parts.append(single.with_cells([*single.cells, *map(null_like, joined.cells[wide:])]))
+    if keeps_right:
+        single = rest(*matching(right, left, [_swapped(each, wide, len(right.cells)) for each in conditions]))
+        parts.append(single.with_cells([*map(null_like, joined.cells[:wide]), *single.cells]))
+    return union(parts)
+
+
+def _swapped(of: Expression, left: int, right: int) -> Expression:
+    """Number the columns of a pair as if its sides were swapped. left, right: the numbers of their columns."""
+    numbers = {at: at + right if at < left else at - left for at in range(left + right)}
+    return of.with_columns(lambda key: algebra.column(numbers[cast("int", key)]))

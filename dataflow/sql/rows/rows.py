@@ -1,0 +1,170 @@
+"""Rows of SQL: a collection, and the values of numbered columns over it.
+
+Projections only compose values. A collection gets new columns where an operator needs columns that are stored: keys,
+results of outer joins, and rows that are compared as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.terms import Ratio, Term, column, conjunction, conjuncts
+from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
+from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.scalars import values
+from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, negated, never_null
+from deltamark.dataflow.sql.scalars.expressions import condition as condition_of
+from deltamark.dataflow.sql.scalars.expressions import evaluate
+from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, rewritten
+from deltamark.dataflow.types import Field, Schema, Type
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A collection, and the values of the columns of SQL."""
+
+    collection: Collection
+    cells: tuple[Cell, ...]
+
+    @cached_property
+    def types(self) -> Mapping[str, Type]:
+        return {field.name: field.type for field in self.collection.schema.fields}
+
+    def cell(self, of: Expression) -> Cell:
+        """Compute an expression."""
+        return evaluate(of, self._column)
+
+    def truth(self, of: Expression) -> Truth:
+        """Compute a condition."""
+        return condition_of(of, self._column)
+
+    def _column(self, key: ColumnKey) -> Cell:
+        return self.cells[key]  # type: ignore[index]  # these rows have columns with one number
+
+    def with_cells(self, cells: Iterable[Cell]) -> Rows:
+        return replace(self, cells=tuple(cells))
+
+    def project(self, expressions: Iterable[Expression]) -> Rows:
+        return self.with_cells(map(self.cell, expressions))
+
+    def where(self, *conditions: Truth) -> Rows:
+        """Keep the rows for which all conditions are true. No value is NULL there that the conditions exclude."""
+        kept: Term | None = TRUE
+        for each in conditions:
+            kept = both(kept, each.true)
+        if kept is TRUE:
+            return self
+        if kept is None:
+            return replace(self, collection=filtered(self.collection, FALSE))
+        known = dict.fromkeys((Term.of("is_null", (each,), kept.type) for each in never_null(kept)), FALSE)
+        cells = tuple(rewritten(each, known) for each in self.cells) if known else self.cells
+        return Rows(filtered(self.collection, values.simplified(kept, {})), cells)
+
+    def negate(self) -> Rows:
+        return replace(self, collection=self.collection.negate())
+
+    def concat(self, *others: Rows) -> Rows:
+        """Add up rows over collections with the same columns; the values are those of the first ones."""
+        return replace(self, collection=self.collection.concat(*(each.collection for each in others)))
+
+    def renamed(self, names: Mapping[str, str]) -> Rows:
+        """Rename columns of the collection, {old: new}."""
+        if not names:
+            return self
+        changed = self.collection.rename(**{new: old for old, new in names.items()})
+        by = {column(old, self.types[old]): column(new, self.types[old]) for old, new in names.items()}
+        return Rows(changed, tuple(rewritten(each, by) for each in self.cells))
+
+    def stored(self, names: Sequence[str]) -> Rows:
+        """Store each value in columns of its own."""
+        terms = {
+            name: term
+            for each, cell in zip(names, self.cells, strict=True)
+            for name, term in values.stored_terms(each, cell).items()
+        }
+        made = projected(self.collection, terms)
+        types = {field.name: field.type for field in made.schema.fields}
+        cells = [values.cell_of(name, cell, types) for name, cell in zip(names, self.cells, strict=True)]
+        return Rows(made, tuple(cells))
+
+    def with_columns(self, terms: Mapping[str, Term]) -> Rows:
+        """Add columns to the collection."""
+        if not terms:
+            return self
+        kept = {name: column(name, type_) for name, type_ in self.types.items()}
+        return replace(self, collection=projected(self.collection, {**kept, **terms}))
+
+    def as_columns(self, wanted: Sequence[Cell], prefix: str) -> tuple[Rows, list[str]]:
+        """Return rows whose collection has a column for each value, and the names; values that are columns have one."""
+        new: dict[str, Term] = {}
+        names = []
+        for each in wanted:
+            term = stored_term(each)
+            if term.op == "column":
+                names.append(str(term.value))
+                continue
+            name = next((old for old, other in new.items() if other is term), None)
+            if name is None:
+                name = fresh(prefix, [*self.types, *new])
+                new[name] = term
+            names.append(name)
+        return self.with_columns(new), names
+
+
+def stored_term(cell: Cell) -> Term:
+    """Return the term that stores a value in one column."""
+    value = values.value_of(cell)
+    if isinstance(value.term, Ratio):
+        raise unsupported(
+            "a quotient as a key: a group, a distinct row, an order, or a side of a union", None, "round or multiply it"
+        )
+    return values.nullable_term(value.term, value.null)
+
+
+def filtered(rows: Collection, term: Term) -> Collection:
+    """Keep the rows that satisfy a condition, each part of which is tested once."""
+    below, parts = rows.node, conjuncts(term)
+    if isinstance(rows.node, nodes.Filter):
+        below, parts = rows.node.rows, [*conjuncts(rows.node.condition), *parts]
+    condition: Term | None = None
+    for each in sorted(dict.fromkeys(parts), key=_operations):
+        condition = conjunction(condition, each)
+    assert condition is not None
+    return Collection(nodes.Filter(below, condition, schema=rows.schema))
+
+
+def _operations(term: Term) -> int:
+    """Return the number of operations of a condition; those with the fewest are tested first."""
+    return 1 + sum(map(_operations, term.args))
+
+
+def projected(rows: Collection, terms: Mapping[str, Term]) -> Collection:
+    schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), rows.schema.rows)
+    return Collection(nodes.Project(rows.node, tuple(terms.items()), schema=schema))
+
+
+def fresh(name: str, taken: Iterable[str]) -> str:
+    """Return a name that is not taken: the name itself, or with a number."""
+    known, number, new = set(taken), 1, name
+    while new in known:
+        number += 1
+        new = f"{name}_{number}"
+    return new
+
+
+def scanned(collection: Collection, columns: Sequence[str]) -> Rows:
+    """Return the rows of a relation."""
+    return Rows(collection, tuple(values.stored_value(name, collection.schema[name]) for name in columns))
+
+
+def without_null(rows: Rows, cells: Sequence[Cell]) -> Rows:
+    """Keep the rows in which no value is NULL."""
+    missing = [value for cell in cells if (value := cell.nulls) is not None]
+    return rows.where(*(Truth.of(negated(each)) for each in missing))
+
+
+__all__ = ["Rows", "Value"]

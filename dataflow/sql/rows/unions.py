@@ -1,0 +1,46 @@
+"""Unions of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deltamark.dataflow.plan.terms import Ratio
+from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.rows.rows import Rows
+from deltamark.dataflow.sql.scalars import values
+from deltamark.dataflow.sql.scalars.conditions import TRUE
+from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, unified_values, value_of
+
+
+def aligned(parts: Sequence[Rows]) -> list[Rows]:
+    """Store the columns of several rows under the same names, with the same kinds and scales."""
+    names = [f"c{at}" for at in range(len(parts[0].cells))]
+    columns = [_unified([each.cells[at] for each in parts]) for at in range(len(names))]
+    return [part.with_cells(each[at] for each in columns).stored(names) for at, part in enumerate(parts)]
+
+
+def union(parts: Sequence[Rows]) -> Rows:
+    """Add up rows whose columns have the same kinds."""
+    same = aligned(parts)
+    total = same[0].concat(*same[1:])
+    return total.with_cells(values.cell_of(f"c{at}", cell, total.types) for at, cell in enumerate(total.cells))
+
+
+def _unified(cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Give values the same kind; conditions become numbers if the others are no conditions."""
+    if all(isinstance(each, Truth) for each in cells):
+        return cells
+    same = unified_values([value_of(each) for each in cells])
+    if same is None:
+        raise unsupported("columns of different kinds in a union")
+    return same
+
+
+def null_like(cell: Cell) -> Cell:
+    """Return a NULL of the kind of a value."""
+    if isinstance(cell, Truth):
+        return Truth(None, None, total=False)
+    if isinstance(cell.term, Ratio):
+        parts = (values.some_value(each.type) for each in (cell.term.numerator, cell.term.denominator))
+        return Value(Ratio(*parts), TRUE)
+    return Value(values.some_value(cell.term.type), TRUE)

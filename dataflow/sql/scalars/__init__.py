@@ -1,0 +1,1 @@
+"""Expressions of SQL as terms, with the logic of three values."""

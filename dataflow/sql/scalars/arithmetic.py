@@ -1,0 +1,86 @@
+"""Arithmetic of values: of numbers, quotients and dates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deltamark.dataflow.language.expr import ExprOp
+from deltamark.dataflow.plan.terms import Ratio, Term, number, product
+from deltamark.dataflow.sql.algebra.operations import Expression
+from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.scalars import dates, numbers
+from deltamark.dataflow.sql.scalars.comparisons import bound, calculated
+from deltamark.dataflow.sql.scalars.conditions import TRUE, either
+from deltamark.dataflow.sql.scalars.literals import constant
+from deltamark.dataflow.sql.scalars.values import Value, known_count, value_of
+
+
+def arithmetic(op: ExprOp) -> Callable[..., Value]:
+    def compute(of: Expression, left: Value, right: Value | None = None) -> Value:
+        if right is None:
+            left, right = Value(number(0)), left
+        missing = either(left.null, right.null)
+        if TRUE in (left.null, right.null):
+            return value_of(constant(of.type, None))
+        if isinstance(left.term, Ratio) or isinstance(right.term, Ratio):
+            return Value(_ratio_arithmetic(op, left.term, right.term), missing)
+        kinds = left.term.type.kind, right.term.type.kind
+        if op in ("add", "subtract") and "date" in kinds:
+            return Value(dates.moved(op, left.term, right.term), missing)
+        result = calculated(op, left.term, right.term)
+        return Value(result, missing)
+
+    return compute
+
+
+def _ratio_arithmetic(op: ExprOp, left: Term | Ratio, right: Term | Ratio) -> Term | Ratio:
+    if op not in ("add", "subtract"):
+        return calculated(op, left, right)
+    one, other = (each if isinstance(each, Ratio) else Ratio(each, number(1)) for each in (left, right))
+    if one.denominator is other.denominator:
+        return Ratio(bound(op, one.numerator, other.numerator), one.denominator)
+    crossed = product(one.numerator, other.denominator), product(other.numerator, one.denominator)
+    return Ratio(bound(op, *crossed), product(one.denominator, other.denominator))
+
+
+def of_number(function: Callable[[Term], Term]) -> Callable[..., Value]:
+    def compute(of: Expression, value: Value) -> Value:
+        return Value(function(_number(of, value)), value.null)
+
+    return compute
+
+
+def of_whole_numbers(function: Callable[[Term, Term], Term]) -> Callable[..., Value]:
+    def compute(of: Expression, left: Value, right: Value) -> Value:
+        if TRUE in (left.null, right.null):
+            return Value(number(0), TRUE)
+        return Value(function(_number(of, left), _number(of, right)), either(left.null, right.null))
+
+    return compute
+
+
+def _number(of: Expression, value: Value) -> Term:
+    if isinstance(value.term, Ratio) or value.term.type.kind != "int":
+        raise unsupported(f"{of.op} of a value that is no exact number", of.place)
+    return value.term
+
+
+def rounding(of: Expression, value: Value, places: Value | None = None) -> Value:
+    if value.null is TRUE:
+        return value
+    if isinstance(value.term, Term):
+        _number(of, value)
+    return Value(numbers.rounded(known(value), 0 if places is None else whole(places, of)), value.null)
+
+
+def known(value: Value) -> Term | Ratio:
+    """Return the term of a value for rows in which it is not NULL."""
+    if isinstance(value.term, Term):
+        return value.term
+    return Ratio(value.term.numerator, known_count(value.term.denominator, value.null))
+
+
+def whole(value: Value, of: Expression) -> int:
+    if not isinstance(value.term, Term) or value.term.op != "literal" or not isinstance(value.term.value, int):
+        raise unsupported(f"{of.op} with an argument that is no constant", of.place)
+    return value.term.value

@@ -1,0 +1,52 @@
+"""Conditions as terms, of which None stands for one that never holds."""
+
+from __future__ import annotations
+
+from deltamark.dataflow.plan.terms import Term, conjuncts, disjunction
+from deltamark.dataflow.types import BOOL
+
+FALSE = disjunction([])
+TRUE = Term.of("not", (FALSE,), BOOL)
+
+
+def both(left: Term | None, right: Term | None) -> Term | None:
+    """Return the conjunction of two conditions; None is a condition that never holds."""
+    if left is None or right is None or FALSE in (left, right):
+        return None
+    if left is TRUE or left is right:
+        return right
+    return left if right is TRUE else Term.of("and", (left, right), BOOL)
+
+
+def either(left: Term | None, right: Term | None) -> Term | None:
+    """Return the disjunction of two conditions; None is a condition that never holds."""
+    left, right = (None if each is FALSE else each for each in (left, right))
+    if left is None or right is None:
+        return left if right is None else right
+    if TRUE in (left, right):
+        return TRUE
+    return left if left is right else Term.of("or", (left, right), BOOL)
+
+
+def negated(condition: Term | None) -> Term:
+    """Return the negation of a condition."""
+    if condition is None or condition is FALSE:
+        return TRUE
+    return condition.args[0] if condition.op == "not" else Term.of("not", (condition,), BOOL)
+
+
+def surely(condition: Term | None) -> Term:
+    """Return a condition as a term."""
+    return FALSE if condition is None else condition
+
+
+def never_null(condition: Term) -> list[Term]:
+    """Return the terms `is_null(column)` that cannot hold where a condition does."""
+    found = [each.args[0] for each in conjuncts(condition) if each.op == "not"]
+    return [each for each in found if each.op == "is_null" and each.args[0].op == "column"]
+
+
+def disjuncts(condition: Term) -> list[Term]:
+    if condition.op != "or":
+        return [condition]
+    return [part for arg in condition.args for part in disjuncts(arg)]

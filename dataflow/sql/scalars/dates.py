@@ -1,0 +1,113 @@
+"""Functions of dates: tables over all days between the bounds of a column."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import numpy as np
+
+from deltamark.dataflow.language.binder import FIRST_DAY, LAST_DAY
+from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.types import EPOCH, Type, date_type, integer
+
+PARTS: Mapping[str, Callable[[dt.date], int]] = {
+    "year": lambda day: day.year,
+    "month": lambda day: day.month,
+    "day": lambda day: day.day,
+    "dayofmonth": lambda day: day.day,
+    "quarter": lambda day: (day.month + 2) // 3,
+    "dayofweek": lambda day: day.isoweekday() % 7,
+    "weekday": lambda day: day.isoweekday() % 7,
+    "dow": lambda day: day.isoweekday() % 7,
+    "isodow": lambda day: day.isoweekday(),
+    "dayofyear": lambda day: day.timetuple().tm_yday,
+    "doy": lambda day: day.timetuple().tm_yday,
+    "week": lambda day: day.isocalendar()[1],
+    "weekofyear": lambda day: day.isocalendar()[1],
+}
+"""The parts of a date that are numbers."""
+
+ROUNDED: Mapping[str, Callable[[dt.date], dt.date]] = {
+    "trunc year": lambda day: day.replace(month=1, day=1),
+    "trunc quarter": lambda day: day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1),
+    "trunc month": lambda day: day.replace(day=1),
+    "trunc week": lambda day: day - dt.timedelta(days=day.weekday()),
+    "trunc day": lambda day: day,
+    "last_day": lambda day: (day.replace(day=28) + dt.timedelta(days=4)).replace(day=1) - dt.timedelta(days=1),
+}
+"""The functions from dates to dates."""
+
+
+def moved(op: Literal["add", "subtract"], left: Term, right: Term) -> Term:
+    """Add days to a date, subtract days from it, or count the days between two dates."""
+    a, b = left.type, right.type
+    low, high = (a.low + b.low, a.high + b.high) if op == "add" else (a.low - b.high, a.high - b.low)
+    if a.kind == b.kind:
+        if op == "add":
+            raise unsupported("the sum of two dates")
+        return Term.of(op, (left, right), integer(low, high))
+    if {a.kind, b.kind} != {"date", "int"} or (op == "subtract" and a.kind == "int"):
+        raise unsupported("such arithmetic with a date")
+    return Term.of(op, (left, right), date_type(low, high))
+
+
+def part_of(name: str, day: Term, place: int | None) -> Term:
+    """Compute a part of a date, or round it."""
+    if name in PARTS:
+        return _counted(day, PARTS[name], place)
+    if name in ROUNDED:
+        values = _table(day.type, lambda each: (ROUNDED[name](each) - EPOCH).days, place)
+        return Term.of("table", (day,), date_type(min(values), max(values)), (day.type.low, values))
+    raise unsupported(f"the part {name} of a date", place)
+
+
+def difference(part: str, first: Term, last: Term, place: int | None) -> Term:
+    """Count the ends of days, months or years between two dates."""
+    if part in ("day", "days"):
+        return moved("subtract", last, first)
+    counts: Mapping[str, Callable[[dt.date], int]] = {
+        "month": lambda day: day.year * 12 + day.month,
+        "quarter": lambda day: day.year * 4 + (day.month - 1) // 3,
+        "year": lambda day: day.year,
+    }
+    name = part.removesuffix("s")
+    if name not in counts:
+        raise unsupported(f"date_diff of {part}", place)
+    one, other = (_counted(each, counts[name], place) for each in (first, last))
+    bounds = other.type.low - one.type.high, other.type.high - one.type.low
+    return Term.of("subtract", (other, one), integer(*bounds))
+
+
+def _counted(day: Term, function: Callable[[dt.date], int], place: int | None) -> Term:
+    values = _table(day.type, function, place)
+    return Term.of("table", (day,), integer(min(values), max(values)), (day.type.low, values))
+
+
+def later(day: Term, months: int, days: int, place: int | None) -> Term:
+    """Add months, then days, to a date; a day that the month lacks becomes its last."""
+
+    def add(each: dt.date) -> int:
+        count = each.month - 1 + months
+        year, month = each.year + count // 12, count % 12 + 1
+        last = (dt.date(year + month // 12, month % 12 + 1, 1) - dt.timedelta(days=1)).day
+        return (dt.date(year, month, min(each.day, last)) - EPOCH).days + days
+
+    if not months:
+        return moved("add", day, Term.of("literal", (), integer(days, days), days))
+    values = _table(day.type, add, place)
+    return Term.of("table", (day,), date_type(min(values), max(values)), (day.type.low, values))
+
+
+MOST_DAYS = 1 << 20
+"""The days of a table, which is 8 MB then."""
+
+
+def _table(type_: Type, function: Callable[[dt.date], int], place: int | None) -> tuple[int, ...]:
+    low, high = type_.low, type_.high
+    if not FIRST_DAY <= low <= high <= LAST_DAY or high - low >= MOST_DAYS:
+        raise unsupported("a function of dates with such bounds", place, "declare narrower bounds of the column")
+    days = np.arange(low, high + 1).astype("datetime64[D]").tolist()
+    return tuple(map(function, days))

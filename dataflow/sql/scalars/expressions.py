@@ -1,0 +1,146 @@
+"""Expressions of SQL over the values of columns, with the logic of three values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import cast
+
+from deltamark.dataflow.plan.terms import Ratio, Term
+from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
+from deltamark.dataflow.sql.problems import SqlError, unsupported
+from deltamark.dataflow.sql.scalars import dates, numbers
+from deltamark.dataflow.sql.scalars.arithmetic import known
+from deltamark.dataflow.sql.scalars.choices import case_of, first_known
+from deltamark.dataflow.sql.scalars.comparisons import COMPARISONS, compared, conjunction, disjunction, one_of
+from deltamark.dataflow.sql.scalars.conditions import TRUE, either, negated
+from deltamark.dataflow.sql.scalars.functions import FUNCTIONS
+from deltamark.dataflow.sql.scalars.literals import NUMBERS, constant, constant_of_text
+from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, truth_of, value_of
+from deltamark.errors import DeltamarkError
+
+SEVERAL_ROWS = "More than one row returned by a subquery"
+"""The error of DuckDB's plans in a branch that is never taken: `first` is supported for one row only."""
+
+
+def evaluate(expression: Expression, column: Callable[[ColumnKey], Cell]) -> Cell:
+    """Compute an expression. column: returns the value of a column."""
+    try:
+        return _Evaluator(column).cell(expression)
+    except SqlError:
+        raise
+    except DeltamarkError as error:
+        raise unsupported(f"{error.cause}: {error.actual}", expression.place, error.remedy) from error
+
+
+def condition(expression: Expression, column: Callable[[ColumnKey], Cell]) -> Truth:
+    """Compute a condition."""
+    return truth_of(evaluate(expression, column))
+
+
+class _Evaluator:
+    def __init__(self, column: Callable[[ColumnKey], Cell]) -> None:
+        self._column = column
+
+    def cell(self, of: Expression) -> Cell:
+        """Compute an expression, and add its place to errors."""
+        try:
+            return self._cell(of)
+        except SqlError as error:
+            if error.place is None and of.place is not None:
+                raise SqlError(error.cause, str(error.actual), error.remedy, of.place) from error
+            raise
+        except DeltamarkError as error:
+            if of.place is None:
+                raise
+            raise unsupported(f"{error.cause}: {error.actual}", of.place, error.remedy) from error
+
+    def _cell(self, of: Expression) -> Cell:
+        match of.op:
+            case "column":
+                return self._column(of.value)  # type: ignore[arg-type]  # the number of a column
+            case "constant":
+                return constant(of.type, of.value, of.place)
+            case "and" | "or":
+                return reduce(conjunction if of.op == "and" else disjunction, map(self._truth, of.args))
+            case "not":
+                inner = self._truth(of.args[0])
+                return Truth(inner.false, inner.true, inner.total)
+            case "not false":
+                return Truth.of(negated(self._truth(of.args[0]).false))
+            case "is null" | "is not null":
+                missing = self.cell(of.args[0]).nulls
+                return Truth.of(missing if of.op == "is null" else negated(missing))
+            case "in" | "not in":
+                value, *others = map(self._value, of.args)
+                found = one_of(value, others)
+                return found if of.op == "in" else Truth(found.false, found.true, found.total)
+            case "case":
+                results = [self.cell(each) for each in (*of.args[1::2], of.args[-1])]
+                return case_of([self._truth(each) for each in of.args[:-1:2]], results)
+            case "coalesce" | "ifnull":
+                return reduce(first_known, map(self.cell, of.args))
+            case "error" if str(of.args[0].value).startswith(SEVERAL_ROWS):
+                return constant(of.type, None)
+            case "constant_or_null":
+                first, *rest = map(self.cell, of.args)
+                missing = reduce(either, (each.nulls for each in rest))
+                return case_of([Truth.of(missing)], [constant(of.type, None), first])
+            case "__between":
+                value, low, high = map(self._value, of.args)
+                return conjunction(compared(">=", value, low), compared("<=", value, high))
+            case "cast":
+                return self._cast(of)
+            case op if op in COMPARISONS:
+                return compared(op, *map(self._value, of.args))
+            case "+" | "-" if any(each.type.name == "INTERVAL" for each in of.args):
+                return self._later(of)
+            case op if op in FUNCTIONS:
+                return FUNCTIONS[op](of, *map(self._value, of.args))
+        raise unsupported(f"the function {of.op}", of.place)
+
+    def _later(self, of: Expression) -> Cell:
+        """Add a constant interval to a date, or subtract it."""
+        interval = next(each for each in of.args if each.type.name == "INTERVAL")
+        day = self._value(next((each for each in of.args if each is not interval), interval))
+        if interval.op != "constant" or len(of.args) != 2 or interval.value is None:
+            raise unsupported("an interval that is no constant", of.place)
+        if day.null is TRUE:
+            return day
+        span = cast("Mapping[str, int]", interval.value)
+        if span["micros"] or not isinstance(day.term, Term) or day.term.type.kind != "date":
+            raise unsupported("an interval of less than a day, or arithmetic of intervals", of.place)
+        by = 1 if of.op == "+" else -1
+        return Value(dates.later(day.term, by * span["months"], by * span["days"], of.place), day.null)
+
+    def _truth(self, of: Expression) -> Truth:
+        return truth_of(self.cell(of))
+
+    def _value(self, of: Expression) -> Value:
+        return value_of(self.cell(of))
+
+    def _cast(self, of: Expression) -> Cell:
+        cell, name = self.cell(of.args[0]), of.type.name
+        if name == "BOOLEAN":
+            return truth_of(cell)
+        value = value_of(cell)
+        if value.null is TRUE:
+            return constant(of.type, None)
+        kind = "ratio" if isinstance(value.term, Ratio) else value.term.type.kind
+        if kind == "ratio" and name in ("DOUBLE", "FLOAT"):
+            return value
+        if kind == "int" and name in NUMBERS:
+            assert isinstance(value.term, Term)
+            if name in ("DOUBLE", "FLOAT"):
+                return value
+            return Value(numbers.rounded(value.term, of.type.scale), value.null)
+        if kind == "ratio" and name in NUMBERS:
+            return Value(numbers.rounded(known(value), of.type.scale), value.null)
+        if (kind == "date" and name in ("DATE", "TIMESTAMP")) or (
+            kind in ("text", "code", "short") and name == "VARCHAR"
+        ):
+            return value
+        if isinstance(value.term, Term) and value.term.op == "literal" and value.term.type.kind == "text":
+            return constant_of_text(of.type, value.term.value, of.place)
+        words = {"int": "a number", "ratio": "a quotient", "date": "a date"}
+        raise unsupported(f"a cast of {words.get(kind, 'a text')} to {name}", of.place)

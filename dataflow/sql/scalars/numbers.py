@@ -1,0 +1,107 @@
+"""Functions of numbers that round: integer division, and fewer decimal places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deltamark.dataflow.plan.terms import Ratio, Term, number, product, quotient, rescaled
+from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.scalars.values import chosen
+from deltamark.dataflow.types import BOOL, integer
+
+
+def absolute(term: Term) -> Term:
+    """Return the absolute value."""
+    if term.type.low >= 0:
+        return term
+    high = max(-term.type.low, term.type.high)
+    result = integer(max(term.type.low, 0), high, term.type.scale)
+    return Term.of("when", (_is_negative(term), negative(term), term), result)
+
+
+def negative(term: Term) -> Term:
+    """Negate a number."""
+    zero = number(0, term.type.scale)
+    return Term.of("subtract", (zero, term), integer(-term.type.high, -term.type.low, term.type.scale))
+
+
+def sign(term: Term) -> Term:
+    """Return -1, 0 or 1."""
+    above = Term.of("less", (number(0, term.type.scale), term), BOOL)
+    return chosen(_is_negative(term), number(-1), chosen(above, number(1), number(0)))
+
+
+def truncated(left: Term, right: Term) -> Term:
+    """Divide whole numbers, and round towards zero."""
+    if left.type.scale or right.type.scale or right.type.low <= 0 <= right.type.high:
+        raise unsupported("// or % with decimals, or by a number that may be zero")
+    if right.type.high < 0:
+        return negative(truncated(left, negative(right)))
+    return _by_size(left, lambda size: quotient(size, right, 0))
+
+
+def remainder(left: Term, right: Term) -> Term:
+    """Return what remains of a division that rounds towards zero."""
+    whole = product(truncated(left, right), right)
+    most = max(abs(right.type.low), abs(right.type.high)) - 1
+    low, high = max(min(left.type.low, 0), -most), min(max(left.type.high, 0), most)
+    return Term.of("subtract", (left, whole), integer(low, high))
+
+
+def rounded(value: Term | Ratio, places: int) -> Term:
+    """Round to some decimal places, and halves away from zero. Negative places are tens, hundreds and so on."""
+    if isinstance(value, Term) and places >= value.type.scale:
+        return value
+    if isinstance(value, Term):
+        dividend, divisor = value, number(10 ** (value.type.scale - places))
+    else:
+        dividend, divisor = _in_units(value, places)
+    result = _by_size(dividend, lambda size: _half_up(size, divisor, max(places, 0)))
+    return product(result, number(10**-places)) if places < 0 else result
+
+
+def floored(term: Term) -> Term:
+    """Round down to a whole number."""
+    return quotient(term, number(10**term.type.scale), 0) if term.type.scale else term
+
+
+def ceiled(term: Term) -> Term:
+    """Round up to a whole number."""
+    return negative(floored(negative(term)))
+
+
+def truncated_to_whole(term: Term) -> Term:
+    """Round to a whole number towards zero."""
+    return _by_size(term, floored)
+
+
+def _is_negative(term: Term) -> Term:
+    return Term.of("less", (term, number(0, term.type.scale)), BOOL)
+
+
+def _by_size(term: Term, function: Callable[[Term], Term]) -> Term:
+    """Apply a function to the absolute value, and give the result the sign of the number."""
+    result = function(absolute(term))
+    if term.type.low >= 0:
+        return result
+    low, high = -result.type.high, max(result.type.high, 0) if term.type.high > 0 else 0
+    return Term.of("when", (_is_negative(term), negative(result), result), integer(low, high, result.type.scale))
+
+
+def _half_up(dividend: Term, divisor: Term, scale: int) -> Term:
+    """Divide the stored values of positive numbers, and round halves up."""
+    twice, half = product(dividend, number(2)), divisor
+    high = twice.type.high + half.type.high
+    raised = Term.of("add", (twice, half), integer(twice.type.low + half.type.low, high, dividend.type.scale))
+    return quotient(raised, product(divisor, number(2)), scale)
+
+
+def _in_units(value: Ratio, places: int) -> tuple[Term, Term]:
+    """Return a dividend and a divisor whose stored values have the quotient in units of a decimal place."""
+    above, below = value.numerator, value.denominator
+    if below.type.low < 1:
+        raise unsupported("rounding of a quotient whose divisor may be zero or negative")
+    by = places + below.type.scale - above.type.scale
+    if by >= 0:
+        return rescaled(above, above.type.scale + by), below
+    return above, product(below, number(10**-by))

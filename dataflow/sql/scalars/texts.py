@@ -1,0 +1,79 @@
+"""Functions of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deltamark.dataflow.language import constants
+from deltamark.dataflow.plan.terms import Term, number
+from deltamark.dataflow.sql.algebra.operations import Expression
+from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.scalars.arithmetic import whole
+from deltamark.dataflow.sql.scalars.conditions import TRUE
+from deltamark.dataflow.sql.scalars.values import Truth, Value
+from deltamark.dataflow.types import SHORT, SHORT_BYTES, code_type
+
+
+def matches(pattern_of: Callable[[str], str], negation: bool = False) -> Callable[..., Truth]:  # noqa: FBT001, FBT002
+    def compute(of: Expression, text: Value, pattern: Value) -> Truth:
+        if pattern.null is TRUE or text.null is TRUE:
+            return Truth(None, None, total=False)
+        assert isinstance(text.term, Term)
+        assert isinstance(pattern.term, Term)
+        if pattern.term.op != "literal":
+            raise unsupported("a pattern that is no constant", of.place)
+        if pattern.term.value != pattern_of("") and of.op not in LIKES and {"%", "_"} & set(pattern.term.value):
+            raise unsupported(f"{of.op} of a text with % or _", of.place)
+        found = Truth.of(_like(text.term, pattern_of(pattern.term.value)), text.null)
+        return Truth(found.false, found.true, found.total) if negation else found
+
+    return compute
+
+
+def _like(term: Term, pattern: str) -> Term:
+    if term.op == "literal":
+        term = Term.of("literal", (), code_type((term.value,)), 0)
+    if term.type.kind == "short":
+        raise unsupported("LIKE of a substring")
+    return constants.like(term, pattern)
+
+
+LIKES = ("~~", "!~~")
+
+
+def substring(of: Expression, text: Value, start: Value, length: Value | None = None) -> Value:
+    """Take characters from a place on, which counts from 1."""
+    first, count = whole(start, of), None if length is None else whole(length, of)
+    assert isinstance(text.term, Term)
+    if first < 1 or (count is not None and count < 0):
+        raise unsupported("substring with a start below 1, or a negative length", of.place)
+    if text.term.type.kind == "code":
+        end = None if count is None else first - 1 + count
+        return Value(_word_function(text.term, lambda word: word[first - 1 : end]), text.null)
+    if text.term.type.kind != "text" or text.term.op == "literal" or count is None:
+        raise unsupported("substring, except of a column with a constant length", of.place)
+    if not 1 <= count <= SHORT_BYTES:
+        raise unsupported(f"substring of more than {SHORT_BYTES} characters", of.place)
+    return Value(Term.of("substring", (text.term,), SHORT, (first, count)), text.null)
+
+
+def left(of: Expression, text: Value, length: Value) -> Value:
+    return substring(of, text, Value(number(1)), length)
+
+
+def _word_function(code: Term, function: Callable[[str], str]) -> Term:
+    """Return the text that a function makes of the word of a code, as another code."""
+    made = [function(word) for word in code.type.words]
+    words = tuple(sorted(set(made)))
+    type_ = code_type(words)
+    return Term.of("table", (code,), type_, (0, tuple(map(words.index, made))))
+
+
+def of_words(function: Callable[[str], str]) -> Callable[..., Value]:
+    def compute(of: Expression, text: Value) -> Value:
+        assert isinstance(text.term, Term)
+        if text.term.type.kind != "code":
+            raise unsupported(f"the function {of.op} of stored texts", of.place)
+        return Value(_word_function(text.term, function), text.null)
+
+    return compute

@@ -1,0 +1,265 @@
+"""Values of SQL over the rows of a collection: terms, and the conditions under which they are NULL.
+
+The engine computes with values that are never NULL. A value of SQL is a term that has some value for every row, and a
+condition that says for which rows it is NULL instead. A condition of SQL is two conditions: that it is true, and that
+it is false. It is unknown for rows that satisfy neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from deltamark.dataflow.plan.terms import Ratio, Term, column, null, number, rescaled
+from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, disjuncts, either, negated, surely
+from deltamark.dataflow.types import BOOL, SHORT, TEXT, Field, Type, integer, pack_short, spanning
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number, a date or a text. null: the condition under which it is NULL; None: never."""
+
+    term: Term | Ratio
+    null: Term | None = None
+
+    @property
+    def nulls(self) -> Term | None:
+        return self.null
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A condition. true, false: the conditions under which it is true, and under which it is false."""
+
+    true: Term | None
+    false: Term | None
+    total: bool = True
+    """Whether it is never NULL."""
+
+    @classmethod
+    def of(cls, condition: Term | None, null: Term | None = None) -> Truth:
+        """Return a condition that is NULL for some rows."""
+        if null is None:
+            return cls(condition, negated(condition))
+        known = negated(null)
+        return cls(both(condition, known), both(negated(condition), known), total=False)
+
+    @property
+    def nulls(self) -> Term | None:
+        return None if self.total else both(negated(self.true), negated(self.false))
+
+    def number(self) -> Value:
+        """Return 1 if it is true, 0 if it is false."""
+        return Value(chosen(surely(self.true), number(1), number(0)), self.nulls)
+
+
+Cell = Value | Truth
+
+
+def truth_of(value: Cell) -> Truth:
+    """Return a number as a condition: it is not 0."""
+    if isinstance(value, Truth):
+        return value
+    assert isinstance(value.term, Term)
+    return Truth.of(negated(Term.of("equal", (value.term, number(0, value.term.type.scale)), BOOL)), value.null)
+
+
+def as_double(cell: Cell) -> Cell:
+    """Return a number as a quotient, which is stored in two columns."""
+    value = value_of(cell)
+    return cell if isinstance(value.term, Ratio) else Value(Ratio(value.term, number(1)), value.null)
+
+
+def value_of(cell: Cell) -> Value:
+    """Return a condition as a number."""
+    return cell.number() if isinstance(cell, Truth) else cell
+
+
+def chosen(condition: Term, yes: Term, no: Term) -> Term:
+    """Return one of two terms of the same type."""
+    if yes is no or condition is TRUE:
+        return yes
+    if condition is FALSE:
+        return no
+    type_ = spanning(yes.type, no.type)
+    return Term.of("when", (condition, yes, no), type_)
+
+
+def stored_value(name: str, type_: Type) -> Value:
+    """Return the value of a column; a number that may be NULL is given some value then."""
+    term = column(name, type_)
+    if not type_.nullable:
+        return Value(term)
+    missing = Term.of("is_null", (term,), BOOL)
+    if type_.kind == "text":
+        return Value(term, missing)
+    known = replace(type_, nullable=False)
+    return Value(
+        Term.of("coalesce", (term, Term.of("literal", (), replace(known, high=known.low), known.low)), known), missing
+    )
+
+
+def stored_ratio(numerator: Field, denominator: Field) -> Value:
+    """Return the value of a ratio in two columns, which are both NULL if it is NULL."""
+    above, below = (stored_value(each.name, each.type) for each in (numerator, denominator))
+    assert isinstance(above.term, Term)
+    assert isinstance(below.term, Term)
+    return Value(Ratio(above.term, below.term), above.null)
+
+
+def nullable_term(term: Term, missing: Term | None) -> Term:
+    """Return a term that is NULL under a condition, as columns store it."""
+    if missing is None:
+        return term
+    if term.op == "coalesce" and missing.op == "is_null" and missing.args[0] is term.args[0]:
+        return term.args[0]
+    if missing.op == "is_null" and missing.args[0] is term:
+        return term
+    if missing is TRUE:
+        return null(term.type)
+    if term.type.nullable:  # a text
+        return Term.of("when", (missing, null(term.type), term), term.type)
+    return Term.of("when", (missing, null(term.type), term), term.type.or_null())
+
+
+def stored_terms(name: str, cell: Cell) -> Mapping[str, Term]:
+    """Return the columns that store a value, by name."""
+    value = value_of(cell)
+    if isinstance(value.term, Term):
+        return {name: nullable_term(value.term, value.null)}
+    parts = {f"{name}.num": value.term.numerator, f"{name}.den": value.term.denominator}
+    return {each: nullable_term(term, value.null) for each, term in parts.items()}
+
+
+def cell_of(name: str, cell: Cell, types: Mapping[str, Type]) -> Cell:
+    """Return the value that is stored in columns of a name. cell: the value before, which tells its kind."""
+    if isinstance(cell, Truth):
+        number_ = stored_value(name, types[name])
+        assert isinstance(number_.term, Term)
+        return Truth.of(Term.of("equal", (number_.term, number(1)), BOOL), number_.null)
+    if isinstance(cell.term, Ratio):
+        fields = (Field(f"{name}.{part}", types[f"{name}.{part}"]) for part in ("num", "den"))
+        return stored_ratio(*fields)
+    return stored_value(name, types[name])
+
+
+def terms_of(cell: Cell) -> list[Term]:
+    """Return the terms from which a value is computed, without the condition under which it is NULL."""
+    value = value_of(cell)
+    if isinstance(value.term, Ratio):
+        return [value.term.numerator, value.term.denominator]
+    return [value.term]
+
+
+def rewritten(cell: Cell, by: Mapping[Term, Term]) -> Cell:
+    """Replace parts of the terms of a value, and simplify its conditions."""
+    if isinstance(cell, Truth):
+        true, false = (None if each is None else simplified(each, by) for each in (cell.true, cell.false))
+        return Truth(true, false, cell.total)
+    missing = None if cell.null is None else simplified(cell.null, by)
+    if isinstance(cell.term, Ratio):
+        parts = (simplified(each, by) for each in (cell.term.numerator, cell.term.denominator))
+        return Value(Ratio(*parts), None if missing is FALSE else missing)
+    return Value(simplified(cell.term, by), None if missing is FALSE else missing)
+
+
+def simplified(term: Term, by: Mapping[Term, Term]) -> Term:
+    """Replace parts of a term, and evaluate conditions that become constant."""
+    if term in by:
+        return by[term]
+    args = tuple(simplified(each, by) for each in term.args)
+    if all(map(_same, args, term.args)):
+        return term
+    match term.op:
+        case "and":
+            return surely(both(*args))
+        case "or":
+            return surely(either(*args))
+        case "not":
+            return negated(args[0])
+        case "is_null" if not args[0].type.nullable:
+            return FALSE
+        case "coalesce" if not args[0].type.nullable:
+            return args[0]
+        case "when" if args[0] in (TRUE, FALSE):
+            return args[1] if args[0] is TRUE else args[2]
+    return Term.of(term.op, args, term.type, term.value)
+
+
+def _same(one: Term, other: Term) -> bool:
+    return one is other
+
+
+def short_literal(term: Term) -> Term | None:
+    """Return a constant text as a short text; None if it is none, or too long."""
+    packed = pack_short(term.value) if term.op == "literal" and isinstance(term.value, str) else None
+    return None if packed is None else Term.of("literal", (), SHORT, packed)
+
+
+def text_term(term: Term) -> Term:
+    """Return a code as a text."""
+    return Term.of("text", (term,), TEXT) if term.type.kind == "code" else term
+
+
+def unified(terms: Sequence[Term]) -> list[Term] | None:
+    """Return terms of the same kind and scale; None if there is no such kind."""
+    kinds = {each.type.kind for each in terms}
+    if kinds == {"int"}:
+        scale = max(each.type.scale for each in terms)
+        return [rescaled(each, scale) for each in terms]
+    if kinds == {"code"} and len({each.type.words for each in terms}) == 1:
+        return list(terms)
+    if kinds <= {"code", "text"}:
+        return [text_term(each) for each in terms]
+    if kinds == {"short", "text"}:
+        shorts = [each if each.type.kind == "short" else short_literal(each) for each in terms]
+        return None if None in shorts else [each for each in shorts if each is not None]
+    return list(terms) if len(kinds) == 1 else None
+
+
+def unified_values(values: Sequence[Value]) -> list[Value] | None:
+    """Return values whose terms have the same kind: all are ratios, if one is. A NULL has the kind of the others."""
+    known = [each for each in values if each.null is not TRUE]
+    if not known:
+        return list(values)
+    if any(isinstance(each.term, Ratio) for each in known):
+        ratios = [each.term if isinstance(each.term, Ratio) else Ratio(each.term, number(1)) for each in values]
+        parts = [unified([getattr(each, part) for each in ratios]) for part in ("numerator", "denominator")]
+        if parts[0] is None or parts[1] is None:
+            return None
+        pairs = zip(parts[0], parts[1], values, strict=True)
+        return [Value(Ratio(above, below), each.null) for above, below, each in pairs]
+    terms = unified([each.term for each in known if isinstance(each.term, Term)])
+    if terms is None:
+        return None
+    remaining, filler = iter(terms), some_value(terms[0].type)
+    return [Value(filler if each.null is TRUE else next(remaining), each.null) for each in values]
+
+
+def some_value(type_: Type) -> Term:
+    """Return a constant of a type."""
+    if type_.kind == "text":
+        return Term.of("literal", (), TEXT, "")
+    if type_.kind == "int":
+        at = min(max(type_.low, 0), type_.high)
+        return number(at, type_.scale)
+    return Term.of("literal", (), replace(type_, high=type_.low, nullable=False), type_.low)
+
+
+def positive(term: Term) -> Term:
+    """Return a number of at least 1 for rows where it is a denominator; others are NULL."""
+    if term.type.low >= 1:
+        return term
+    zero = Term.of("equal", (term, number(0, term.type.scale)), BOOL)
+    one = number(1, term.type.scale)
+    return Term.of("when", (zero, one, term), integer(1, max(term.type.high, 1), term.type.scale))
+
+
+def known_count(divisor: Term, missing: Term | None) -> Term:
+    """Return a divisor for rows in which a condition does not hold, by which a count would be missing."""
+    if divisor.op != "coalesce" or missing is None:
+        return divisor
+    known = divisor.args[0]
+    if not any(each.op == "is_null" and each.args[0] is known for each in disjuncts(missing)):
+        return divisor
+    return value_of(stored_value(str(known.value), known.type)).term  # type: ignore[return-value]  # a column

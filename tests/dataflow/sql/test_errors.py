@@ -1,0 +1,84 @@
+"""A text that is no supported query is refused in one line, which names the construct and its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltamark import TEXT, DeltamarkError, code_type, date_type, integer, source, sql
+
+RELATIONS = {
+    "t": source(
+        "t",
+        {
+            "a": integer(0, 100), "b": integer(0, 100).or_null(), "d": date_type(0, 100), "s": TEXT,
+            "c": code_type(("AIR", "SHIP")), "wide": integer(0, 2**62),
+        },
+        rows=1000,
+    ),
+    "u": source("u", {"a": integer(0, 100), "x": integer(0, 100)}, rows=1000),
+}  # fmt: skip
+
+REFUSED = {
+    "selec a from t": 'not a query: syntax error at or near "selec" (line 1, column 1)',
+    "select a\nfrom tt": "unknown relation: tt (line 2, column 6); did you mean t",
+    "select a, nosuch from t": 'not a query: Referenced column "nosuch" not found in FROM clause! (line 1, column 11)',
+    "select aa from t": "did you mean a",
+    "select nosuch(a) from t": "not a query: Scalar Function with name nosuch does not exist!",
+    "": "not one SELECT statement of SQL: no statement",
+    "select a from t; select a from t": "not one SELECT statement of SQL: SELECT, SELECT",
+    "insert into t select * from t": "not one SELECT statement of SQL: INSERT",
+    "create table x (a int)": "not one SELECT statement of SQL: CREATE",
+    "select sum(a) over () from t": "not supported in SQL: a window function (line 1, column 15)",
+    "with recursive x as (select 1 i union all select i from x) select * from x": "WITH RECURSIVE (line 1, column 6)",
+    "select a from t group by rollup (a)": "GROUPING SETS, ROLLUP or CUBE (line 1, column 26)",
+    "select distinct on (a) a, b from t": "DISTINCT ON (line 1, column 8)",
+    "select a from t except all select a from u": "EXCEPT ALL (line 1, column 17)",
+    "select a from t limit 3 offset (select count(*) from u)": (
+        "a LIMIT or OFFSET that is no constant (line 1, column 17)"
+    ),
+    "select (select x from u where u.a = t.a) from t": (
+        "a scalar subquery that may return several rows (line 1, column 8)"
+    ),
+    "select median(a) from t": "the aggregate median (line 1, column 8)",
+    "select sqrt(a) from t": "the function sqrt (line 1, column 8)",
+    "select lower(s) from t": "the function lower of stored texts (line 1, column 8)",
+    "select a from t where s like 'a_b'": "a pattern for stored text has % alone: 'a_b'",
+    "select min(s) from t group by a": "min of stored texts by group (line 1, column 8)",
+    "select avg(a) from t group by c order by 1 limit 2": "a quotient as a key",
+    "select wide + wide + wide from t": "a value may not fit in 64 bits: 0..9223372036854775808 (line 1, column 13)",
+    "select random() from t": "the function random (line 1, column 8)",
+    "select d + interval 1 hour from t": (
+        "an interval of less than a day, or arithmetic of intervals (line 1, column 10)"
+    ),
+    "select cast(a as varchar) from t": "a cast of a number to VARCHAR (line 1, column 8)",
+    "select * from range(3)": "the table function range (line 1, column 15)",
+    "select a from t tablesample 10 rows": "TABLESAMPLE (line 1, column 17)",
+    "select unnest([1, 2])": "UNNEST, or a correlated LIMIT above 1 (line 1, column 8)",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_the_error_names_the_construct(text):
+    with pytest.raises(DeltamarkError) as raised:
+        sql(text, RELATIONS)
+    assert REFUSED[text] in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_query_needs_relations():
+    with pytest.raises(DeltamarkError, match="no relations for a query of SQL"):
+        sql("select 1", {})
+
+
+def test_a_query_that_is_nested_too_deeply_is_refused():
+    text = "select " + "(" * 900 + "a" + " + 1)" * 900 + " from t"
+    with pytest.raises(DeltamarkError, match=r"line|deeply|depth"):
+        sql(text, RELATIONS)
+
+
+def test_repeated_names_get_a_number():
+    assert sql("select a, a, b as a from t", RELATIONS).schema.names == ("a", "a_2", "a_3")
+
+
+def test_an_average_is_an_exact_quotient_in_two_columns():
+    assert sql("select avg(a) as mean from t", RELATIONS).schema.names == ("mean.num", "mean.den")

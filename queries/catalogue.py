@@ -1,7 +1,7 @@
 """The catalogue: all queries by name.
 
 A query is the `Query` in a file of `queries/tpch`, and has the file's name. A query outside the package is named by the
-path of its file.
+path of its file, which may be SQL. Each query has a variant `sql`, whose dataflow is made of the query's SQL.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from deltamark.errors import DeltamarkError, unknown
 from deltamark.queries import tpch
 from deltamark.queries.parameter_text import read_value
 from deltamark.queries.query import Parameters, Query
+from deltamark.queries.sql_text import VARIANT, from_text, read_sql
 
 
 def _query_in(module: ModuleType) -> Query:
     queries = [value for value in vars(module).values() if isinstance(value, Query)]
     if len(queries) != 1:
         raise DeltamarkError("not one query in a file", f"{module.__file__}: {len(queries)}", "define one Query")
+    queries[0].variants[VARIANT] = from_text(queries[0])
     return queries[0]
 
 
@@ -35,12 +37,19 @@ QUERIES: Mapping[str, Query] = {
 
 
 def query(name: str) -> Query:
-    """Return a query by its name, or by the path of its file."""
+    """Return a query by its name, or by the path of its file, in Python or in SQL."""
+    if name.endswith(".sql"):
+        return _sql_of(Path(name))
     if name.endswith(".py"):
         return _query_of(Path(name))
     if name not in QUERIES:
         raise unknown("query", name, QUERIES)
     return QUERIES[name]
+
+
+@cache
+def _sql_of(path: Path) -> Query:
+    return read_sql(path)
 
 
 @cache

@@ -44,6 +44,10 @@ class Tables:
     def __init__(self, relations: Mapping[str, Collection]) -> None:
         self._relations = relations
 
+    @property
+    def by_name(self) -> Mapping[str, Collection]:
+        return self._relations
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Collection:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
 
 from deltamark.datagen.make import Wanted
 from deltamark.datagen.schema import MAX_SF, MIN_SF, scale_factor
@@ -53,7 +54,9 @@ def data_request(args: argparse.Namespace) -> Wanted:
 
 def add_query(parser: argparse.ArgumentParser) -> None:
     """Add the query and its parameters."""
-    parser.add_argument("query", help=f"query from {min(QUERIES)} to {max(QUERIES)}, or the path of a file")
+    text = f"query from {min(QUERIES)} to {max(QUERIES)}, or the path of a file in Python or SQL"
+    parser.add_argument("query", nargs="?", default=argparse.SUPPRESS, help=text)
+    parser.add_argument("--sql", dest="query", type=sql_file, metavar="FILE", help="a file of SQL, as the query")
     add = parser.add_argument_group("query").add_argument
     text = "seed that draws the query's parameters from the specification's ranges (default: validation parameters)"
     add("--seed", type=whole(0, MAX_SEED), help=text)
@@ -85,6 +88,8 @@ def add_end(parser: argparse.ArgumentParser) -> None:
 
 def cell_of(args: argparse.Namespace) -> Cell:
     """Return the cell that a command names. A wrong setting is an error here, before any data is made."""
+    if args.query is None:
+        raise DeltamarkError("no query", "", f"name one, from {min(QUERIES)} to {max(QUERIES)}, or give --sql FILE")
     of_query = query(args.query)
     variant = args.variant and of_query.known(args.variant)
     cell = Cell(
@@ -123,6 +128,25 @@ def several(low: int, high: int) -> Callable[[str], tuple[int, ...]]:
 def words(text: str) -> tuple[str, ...]:
     """Read words that are separated by commas."""
     return tuple(filter(None, text.split(",")))
+
+
+def sql_file(text: str) -> str:
+    """Read the name of a file of SQL."""
+    if not text.endswith(".sql"):
+        raise DeltamarkError("not the name of a file of SQL", shortened(text), "give it a name that ends in .sql")
+    return text
+
+
+def sql_files(text: str) -> tuple[str, ...]:
+    """Read names of files of SQL that are separated by commas."""
+    return tuple(map(sql_file, words(text)))
+
+
+class Added(argparse.Action):
+    """Adds words to those that other options have given."""
+
+    def __call__(self, _: argparse.ArgumentParser, to: argparse.Namespace, values: object, __: object = None) -> None:
+        setattr(to, self.dest, (*(getattr(to, self.dest, None) or ()), *cast("Iterable[str]", values)))
 
 
 def seconds(text: str) -> float:

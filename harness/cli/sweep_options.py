@@ -12,10 +12,12 @@ from pathlib import Path
 from deltamark.datagen.graphs.generator import KINDS
 from deltamark.harness.cli.options import (
     MAX_BATCHES,
+    Added,
     add_data,
     batch_sizes,
     seconds,
     size,
+    sql_files,
     whole,
     words,
     worker_counts,
@@ -62,17 +64,20 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_queries(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("suites tpch, coverage and shared").add_argument
-    add("--queries", type=words, metavar="Q,Q", help="queries to run (default: all 22)")
+    add = parser.add_argument_group("suites tpch, coverage, shared and ssb").add_argument
+    add("--queries", type=words, action=Added, metavar="Q,Q", help="queries to run (default: all)")
+    text = "files of SQL, as queries to run"
+    add("--sql", dest="queries", type=sql_files, action=Added, metavar="FILE,FILE", help=text)
     add("--logical", type=batch_sizes, metavar="L,L", help="rounds per logical batch, which share a time")
-    add("--physical", type=batch_sizes, metavar="P,P", help="logical batches per physical batch")
+    text = "logical batches per physical batch; for ssb, rows per batch"
+    add("--physical", type=batch_sizes, metavar="P,P", help=text)
     text = "units of incremental attachment per batch, for shared (default: 2)"
     add("--fuel", type=whole(1, MAX_FUEL), help=text)
     add = parser.add_argument_group("suites tpch and coverage").add_argument
     text = "embedded, spark; duckdb, spark-sql, which recompute; a peer; exec:PROGRAM; all (default: embedded,duckdb)"
     add("--engines", type=engines, metavar="E,E", help=text)
     add = parser.add_argument_group("suite tpch").add_argument
-    add("--variants", type=words, metavar="V,V", help="dataflows of a query, or all (default: the first)")
+    add("--variants", type=words, metavar="V,V", help="dataflows of a query: first, sql, ..., or all (default: first)")
     add("--product", type=batch_sizes, metavar="N", help="all L x P = N in powers of ten")
     add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers")
     add("--workload", type=words, metavar="W,W", help="insert, window:N, refresh:K")
@@ -95,7 +100,7 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_suite(parser: argparse.ArgumentParser) -> None:
-    text = "tpch; coverage: grades of engines; shared: all queries in one dataflow; loops; graph"
+    text = "tpch; coverage: grades of engines; shared: all queries in one dataflow; ssb: queries of SQL; loops; graph"
     parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=f"{text} (default: {DEFAULT})")
 
 

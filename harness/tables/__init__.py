@@ -10,6 +10,7 @@ from deltamark.harness.tables import against, others, ours, post
 from deltamark.harness.tables.beside_published import beside_published
 from deltamark.harness.tables.distributed import distributed
 from deltamark.harness.tables.engines import side_by_side
+from deltamark.harness.tables.from_sql import from_sql
 from deltamark.harness.tables.lookup import Lookup
 
 
@@ -18,7 +19,7 @@ def tables(records: Iterable[QueryRecord], sf: str) -> list[Table]:
     lookup = Lookup(records, sf)
     candidates = [
         *side_by_side(lookup), post.physical(lookup), post.product(lookup), *post.workers(lookup),
-        post.variants(lookup), ours.small(lookup), ours.latency(lookup), ours.deletions(lookup),
+        post.variants(lookup), from_sql(lookup), ours.small(lookup), ours.latency(lookup), ours.deletions(lookup),
         against.crossover(lookup), against.load(lookup),
         ours.state(lookup), others.others(lookup), distributed(lookup), *beside_published(lookup),
     ]  # fmt: skip

@@ -25,6 +25,7 @@ from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import QUERIES, parameters, query
 from deltamark.queries.query import Parameter, Query, literal, months_later
 
+FROM_TEXT = "sql"
 VARIANTS = [(name, variant) for name, each in QUERIES.items() for variant in each.variants]
 WORKLOADS = {"insert": 7, "window:300": 1, "window:20": 1000, "refresh:5": 1}
 SEEDS = (1, 2)
@@ -102,7 +103,8 @@ def test_a_dataflow_takes_the_parameters_and_relations_of_its_sql(chunked, name,
     given = parameters(name, Decimal("0.001"))
     in_sql = {field for _, field, _, _ in string.Formatter().parse(spec.sql) if field}
     assert set(given) == in_sql
-    assert [*inspect.signature(spec.variants[variant]).parameters][1:] == [*given]
+    if variant != FROM_TEXT:
+        assert [*inspect.signature(spec.variants[variant]).parameters][1:] == [*given]
     plan = plan_of(Cell(name, "0.001", variant=variant), chunked, workload(chunked, "insert"))
     assert {each.name for each in base_inputs(plan.node)} == set(spec.relations)
     assert sorted(spec.relations) == list(spec.relations)

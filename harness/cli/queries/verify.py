@@ -21,7 +21,16 @@ from deltamark.datagen.workload import known_workload, workload
 from deltamark.errors import whole_number
 from deltamark.harness.check import verify
 from deltamark.harness.cli.data.data import quietly
-from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_sizes, physical, whole, worker_counts
+from deltamark.harness.cli.options import (
+    MAX_SEED,
+    MAX_TIMES,
+    add_data,
+    batch_sizes,
+    physical,
+    sql_files,
+    whole,
+    worker_counts,
+)
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stream_engine
@@ -35,6 +44,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_data(parser)
     add("queries", nargs="*", help="queries to check (default: all)")
+    add("--sql", type=sql_files, default=(), metavar="FILE,FILE", help="files of SQL, as queries to check")
     add("--workload", default=WORKLOADS, help="workloads, separated by commas")
     add("--logical", default="1,7,1000", help="rounds that share a logical time, separated by commas")
     add("--physical", default="1,13,1000,all", help="logical batches fed at once, separated by commas")
@@ -83,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace) -> VerifyRequest:
-    queries, workloads = args.queries or list(QUERIES), tuple(args.workload.split(","))
+    queries, workloads = [*args.queries, *args.sql] or list(QUERIES), tuple(args.workload.split(","))
     for name in queries:
         query(name)
         parameters(name, args.sf, args.parameters)

@@ -38,6 +38,7 @@ SAMPLED_BATCHES, RECOMPUTED_BATCHES = 10_000, 15
 """The largest numbers of timed batches: for engines that maintain, and for those that recompute."""
 
 EVERY_VARIANT = "all"
+FIRST_VARIANT = "first"
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def grid_cells(settings: GridSettings, data: str = "") -> list[SampledCell]:
     """
     names = settings.queries or tuple(QUERIES)
     known = {variant for name in names for variant in query(name).variants}
-    for variant in set(settings.variants) - {EVERY_VARIANT, *known}:
+    for variant in set(settings.variants) - {EVERY_VARIANT, FIRST_VARIANT, *known}:
         raise unknown("variant", variant, known)
     for work in settings.workload:
         known_workload(work)
@@ -152,5 +153,6 @@ def _at(cells: Iterable[Cell], batchings: Iterable[Batching]) -> Iterator[Cell]:
 def _variants(cell: Cell, names: Sequence[str]) -> list[Cell]:
     """Return a cell for each of the named variants that the query has; the default variant has no name in a cell."""
     known = query(cell.query)
-    selected = known.variants if EVERY_VARIANT in names else [name for name in known.variants if name in names]
+    wanted = {known.default if name == FIRST_VARIANT else name for name in names}
+    selected = [name for name in known.variants if EVERY_VARIANT in names or name in wanted]
     return [cell.but(variant="" if name == known.default else name) for name in selected] or [cell]

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import closing
+from decimal import Decimal
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.engines.explanations import parts
 from support.manual import PAGES, Command, code, commands
@@ -24,7 +27,7 @@ from deltamark.harness.cli.parser import Parser
 COMMANDS = commands()
 EXAMPLES = (
     "print(changes)", "sales = source(", "dataflow.retire(", "begin.iterate(", "modes = Query(", "delta_query(",
-    "def mix(x):",
+    "parquet_table(", "by_shop = sql(", "def mix(x):",
 )  # fmt: skip
 """A part of each block of Python. `tests/harness/check/test_change_csv.py` runs the last one."""
 
@@ -117,6 +120,25 @@ def test_the_example_of_motifs_runs():
     with closing(example("delta_query(")["dataflow"]) as dataflow:
         changes = dataflow.feed({"edges": Batch([0, 0, 0], [1, 1, 1], {"src": [1, 2, 1], "dst": [2, 3, 3]})})
         assert changes.columns["count"].tolist() == [1]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_example_of_sql_runs():
+    changes = example("by_shop = sql(")["changes"]
+    assert [each.tolist() for each in changes.columns.values()] == [[7], [1550]]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_example_of_sql_over_own_tables_runs():
+    rows = pa.table({"shop": [7, 9], "price": [Decimal("9.50"), None]})
+    pq.write_table(rows, "sales.parquet")
+    names = example("parquet_table(", {"rows": rows})
+    assert len(names["changes"].time) == 0, "there are no shops"
+    with closing(Dataflow(names["plan"])) as dataflow:
+        shops = Batch([0], [1], {"shop": [7], "city": ["Bonn"]})
+        sales = names["arrow_batch"](rows, names["relations"]["sales"].schema, 0)
+        changes = dataflow.feed({"sales": sales, "shops": shops})
+    assert (changes.columns["city"].tolist(), changes.columns["revenue"].tolist()) == (["Bonn"], [950])
 
 
 def test_the_example_of_an_own_query_runs(tmp_path, capsys, data):

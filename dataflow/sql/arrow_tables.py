@@ -1,0 +1,214 @@
+"""Inputs from the schemas of Arrow and of Parquet files, and batches from their values."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltamark.dataflow.arrow_values import numbers
+from deltamark.dataflow.batch import Batch, Column
+from deltamark.dataflow.language.collection import Collection, Names, source
+from deltamark.dataflow.sql.tables import DATES, MAX_DIGITS, absent_type
+from deltamark.dataflow.types import LARGEST, NULL, TEXT, Schema, Type, date_type, decimal, integer
+from deltamark.errors import DeltamarkError, naming, unknown
+
+Bound: TypeAlias = "int | Decimal | dt.date"
+Bounds = tuple[Bound, Bound]
+"""The smallest and the largest value of a column."""
+
+PathLike: TypeAlias = "str | Path"
+
+WEIGHT = integer(-LARGEST, LARGEST)
+
+
+def arrow_table(
+    name: str, schema: pa.Schema, rows: int, bounds: Mapping[str, Bounds] = MappingProxyType({}), key: Names = ()
+) -> Collection:
+    """Declare an input with the columns of an Arrow schema. rows: the largest number of live rows.
+
+    bounds: the smallest and the largest value of some columns; the others have the bounds of their types. key: columns
+    in whose values no two live rows agree.
+
+    >>> arrow_table("sales", pa.schema([pa.field("shop", pa.int32(), nullable=False)]), 1000, {"shop": (1, 99)})
+    Collection of at most 1000 rows
+      shop  integer(1, 99)
+    """
+    for column in bounds:
+        if column not in schema.names:
+            raise unknown(f"column of {name}", column, schema.names)
+    types = {each.name: _type(f"{name}.{each.name}", each.type, bounds.get(each.name)) for each in schema}
+    return source(name, {each.name: _nullable(types[each.name], each) for each in schema}, rows, key)
+
+
+def parquet_table(
+    name: str, paths: PathLike | Sequence[PathLike], rows: int | None = None, columns: Sequence[str] | None = None,
+    key: Names = (),
+) -> Collection:  # fmt: skip
+    """Declare an input for the rows of Parquet files, with all columns of the first file or some of them.
+
+    The statistics of the files give the bounds of a column and whether it may be NULL; without statistics, its type
+    does. So later rows must be within the bounds of these files. rows: the largest number of live rows; by default,
+    that of all rows of the files. key: columns in whose values no two live rows agree.
+    """
+    files = [footer(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    if not files:
+        raise DeltamarkError("a table without files", name, "give at least one Parquet file")
+    first = files[0].schema.to_arrow_schema()
+    for column in columns or ():
+        if column not in first.names:
+            raise unknown(f"column of {name}", column, first.names)
+    chosen = [each for each in first if columns is None or each.name in columns]
+    for file in files[1:]:
+        _refuse_other_columns(name, chosen, file.schema.to_arrow_schema())
+    fields, bounds = [], {}
+    for each in chosen:
+        _type(f"{name}.{each.name}", each.type, None)
+        found = _Statistics([chunk for file in files for chunk in _chunks(file, each.name)])
+        fields.append(each.with_nullable(found.may_be_null and each.nullable))
+        if found.bounds and not _is_text(each.type) and not pa.types.is_boolean(each.type):
+            bounds[each.name] = found.bounds
+    count = sum(file.num_rows for file in files) if rows is None else rows
+    return arrow_table(name, pa.schema(fields), count, bounds, key)
+
+
+def arrow_batch(data: pa.Table | pa.RecordBatch, schema: Schema, time: int | np.ndarray, diff: int | str = 1) -> Batch:
+    """Convert Arrow's values to a batch of an input: decimals, dates, integers, strings, dictionaries and nulls.
+
+    time: the logical time of all rows or of each row. diff: the weight of all rows, or the name of the column that has
+    the weight of each row. Other columns that the schema lacks are ignored.
+
+    >>> rows = pa.table({"price": pa.array([Decimal("9.50"), None]), "weight": [1, -1]})
+    >>> sales = source("sales", {"price": integer(0, 9999, scale=2).or_null()}, rows=1000)
+    >>> arrow_batch(rows, sales.schema, time=0, diff="weight").columns["price"].tolist() == [950, NULL]
+    True
+    """
+    if isinstance(diff, str) and diff not in data.schema.names:
+        raise unknown("column of weights", diff, data.schema.names)
+    diffs = _column(diff, WEIGHT, data[diff]) if isinstance(diff, str) else np.full(data.num_rows, diff)
+    times = np.full(data.num_rows, time) if isinstance(time, int) else time
+    names = [name for name in schema.names if name in data.schema.names]
+    return Batch(times, diffs, {name: _column(name, schema[name], data[name]) for name in names})
+
+
+def _type(where: str, type_: pa.DataType, bounds: Bounds | None) -> Type:
+    """Return the type of a column. where: names the table and the column."""
+    if _is_text(type_) and bounds is None:
+        return TEXT
+    if pa.types.is_boolean(type_):
+        return integer(0, 1)
+    if pa.types.is_integer(type_):
+        low, high = bounds or _integers(type_)
+        if high > LARGEST:  # type: ignore[operator]  # numbers are bounds of numbers
+            raise DeltamarkError(
+                "a value may not fit in 64 bits", f"{where}: {high}", "cast it to DECIMAL, or leave it out"
+            )
+        return integer(low, high)  # type: ignore[arg-type]
+    if pa.types.is_decimal(type_) and type_.precision <= MAX_DIGITS and type_.scale >= 0:
+        if bounds is None:
+            return integer(1 - 10**type_.precision, 10**type_.precision - 1, type_.scale)
+        return decimal(*bounds, scale=type_.scale)  # type: ignore[arg-type]
+    if pa.types.is_date(type_):
+        return date_type(*bounds) if bounds else DATES  # type: ignore[arg-type]
+    if _is_text(type_):
+        raise DeltamarkError("bounds of a text", where, "give bounds of numbers and dates")
+    raise absent_type(where, str(type_))
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    kind = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _integers(type_: pa.DataType) -> tuple[int, int]:
+    """Return the bounds of an integer type; those of 64 bits are the numbers that the engine can store."""
+    if pa.types.is_signed_integer(type_):
+        return max(-(2 ** (type_.bit_width - 1)), -LARGEST), 2 ** (type_.bit_width - 1) - 1
+    return 0, min(2**type_.bit_width - 1, LARGEST)
+
+
+def _nullable(type_: Type, field: pa.Field) -> Type:
+    return type_.or_null() if field.nullable else type_
+
+
+def footer(path: PathLike) -> pq.FileMetaData:
+    """Return the metadata of a Parquet file: its schema, row groups and statistics."""
+    try:
+        with naming(path):
+            return pq.read_metadata(path)
+    except pa.ArrowException as error:
+        actual = f"{path}: {str(error).splitlines()[0]}"
+        raise DeltamarkError("not a Parquet file", actual, "give files that Arrow can read") from None
+
+
+def _refuse_other_columns(name: str, fields: Sequence[pa.Field], schema: pa.Schema) -> None:
+    for field in fields:
+        found = schema.field(field.name).type if field.name in schema.names else "missing"
+        if found != field.type:
+            actual = f"{name}.{field.name}: {field.type} and {found}"
+            raise DeltamarkError("files with different columns", actual, "cast them to the same types")
+
+
+def _chunks(file: pq.FileMetaData, column: str) -> Iterator[pq.Statistics | None]:
+    """Yield the statistics of a column in each row group."""
+    for number in range(file.num_row_groups):
+        group = file.row_group(number)
+        for at in range(group.num_columns):
+            if group.column(at).path_in_schema == column:
+                yield group.column(at).statistics
+
+
+class _Statistics:
+    """The bounds of a column over several row groups, and whether it may be NULL."""
+
+    def __init__(self, chunks: Sequence[pq.Statistics | None]) -> None:
+        self.may_be_null = any(each is None or not each.has_null_count or each.null_count for each in chunks)
+        present = [each for each in chunks if each is None or each.num_values]
+        self.bounds: Bounds | None = None
+        if present and all(each is not None and each.has_min_max for each in present):
+            self.bounds = min(each.min for each in present if each), max(each.max for each in present if each)
+
+
+def _column(name: str, type_: Type, values: pa.Array | pa.ChunkedArray) -> Column:
+    """Convert the values of a column; refuse those that the type of the column does not have."""
+    try:
+        array = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) and values.chunks else values
+        array = _cast(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array, type_)
+    except (pa.ArrowException, TypeError) as error:
+        actual = f"{name}: {str(error).splitlines()[0]}"
+        raise DeltamarkError("values that a column cannot have", actual, f"feed values of the type {type_}") from None
+    if array.null_count and not type_.nullable:
+        actual = f"{name}: {array.null_count} of them"
+        raise DeltamarkError("missing values", actual, "declare the column as nullable")
+    if type_.kind == "text":
+        return array
+    stored = numbers(array, type_)
+    if np.count_nonzero(stored == NULL) != array.null_count:
+        remedy = "declare wider bounds, more words, or TEXT"
+        raise DeltamarkError("a value outside its bounds", f"{name}: not of the type {type_}", remedy)
+    return stored
+
+
+def _cast(array: pa.Array, type_: Type) -> pa.Array:
+    """Cast values to the Arrow type from which `numbers` reads a column; raise an error for one that would change."""
+    if type_.kind in ("text", "code", "short"):
+        if not _is_text(array.type) and not pa.types.is_null(array.type):
+            raise TypeError(f"{array.type}")
+        return array.cast(pa.string())
+    if type_.kind == "date" and (pa.types.is_date(array.type) or pa.types.is_null(array.type)):
+        return array.cast(pa.date32())
+    is_number = pa.types.is_integer(array.type) or pa.types.is_decimal(array.type) or pa.types.is_null(array.type)
+    if type_.kind == "int" and not type_.scale and pa.types.is_boolean(array.type):
+        return array.cast(pa.int64())
+    if type_.kind != "int" or not is_number:
+        raise TypeError(f"{array.type}")
+    if not type_.scale and not pa.types.is_decimal(array.type):
+        return array.cast(pa.int64())
+    return array.cast(pa.decimal128(MAX_DIGITS, type_.scale))

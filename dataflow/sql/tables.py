@@ -1,0 +1,152 @@
+"""Inputs from CREATE TABLE statements, which DuckDB parses.
+
+A column is an input's column with the bounds of its SQL type, narrowed by CHECK constraints: DuckDB would refuse a row
+that violates a CHECK, and the engine refuses a value outside the bounds. So a CHECK must be a bound. A PRIMARY KEY, or
+else a UNIQUE constraint of columns that are NOT NULL, is the key of the input. It is a promise, which is not checked:
+the answer may be wrong while two live rows have the same key. FOREIGN KEY, DEFAULT and GENERATED are ignored, because
+they change no answer over rows that are fed with all their values.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.sql.check_bounds import narrowed
+from deltamark.dataflow.types import LARGEST, TEXT, Type, date_type, integer
+from deltamark.errors import DeltamarkError, unknown
+
+if TYPE_CHECKING:
+    import duckdb
+
+ROWS = 10**8
+"""The largest number of live rows of a table for which none is given. Not tuned: state grows with actual rows, and
+larger bounds make larger ranges of keys index arrays directly (see plan/direct_keys.py)."""
+
+DATES = date_type(dt.date(1900, 1, 1), dt.date(2199, 12, 31))
+"""The type of dates without bounds. Functions of dates become tables of all days between the bounds."""
+
+ALL_DATES = date_type(dt.date.min, dt.date.max)
+"""The dates that a CHECK may admit."""
+
+MAX_DIGITS = 18
+"""The decimal digits that fit into 64 bits."""
+
+INTEGERS = {
+    **{name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for name, bits in (("TINYINT", 8), ("SMALLINT", 16))},
+    "BOOLEAN": (0, 1), "INTEGER": (-(2**31), 2**31 - 1), "BIGINT": (-LARGEST, LARGEST), "UTINYINT": (0, 2**8 - 1),
+    "USMALLINT": (0, 2**16 - 1), "UINTEGER": (0, 2**32 - 1), "UBIGINT": (0, LARGEST),
+}  # fmt: skip
+"""The bounds of the integer types of SQL; those of 64 bits are the numbers that the engine can store."""
+
+REMEDIES = {
+    ("FLOAT", "DOUBLE", "HALFFLOAT"): f"numbers are exact: cast it to DECIMAL({MAX_DIGITS}, 2), or another scale",
+    ("TIMESTAMP", "DATETIME"): "cast it to DATE, or to BIGINT by epoch_us(...)",
+    ("DECIMAL", "HUGEINT", "UHUGEINT"): f"cast it to DECIMAL of up to {MAX_DIGITS} digits, which fit in 64 bits",
+}
+"""Remedies for types that the engine lacks, by the beginnings of their names."""
+
+COLUMNS = """
+SELECT table_name, column_name, data_type, is_nullable, numeric_precision, numeric_scale
+FROM duckdb_columns() WHERE NOT internal ORDER BY table_oid, column_index
+"""
+
+CONSTRAINTS = """
+SELECT constraint_type, table_name, expression, constraint_column_names
+FROM duckdb_constraints() ORDER BY table_oid, constraint_type, constraint_index
+"""
+
+
+def tables(text: str, rows: int | Mapping[str, int] = ROWS) -> dict[str, Collection]:
+    """Declare an input for each CREATE TABLE statement. rows: the largest number of live rows, of all or of each table.
+
+    >>> tables("CREATE TABLE sales (shop INTEGER NOT NULL CHECK (shop BETWEEN 1 AND 99), price DECIMAL(6, 2))", 1000)
+    {'sales': Collection of at most 1000 rows
+      shop   integer(1, 99)
+      price  integer(-999999, 999999, scale=2).or_null()}
+    """
+    import duckdb  # noqa: PLC0415 - loaded only by those who use SQL
+
+    with duckdb.connect(config={"enable_external_access": "false", "threads": 1}) as connection:
+        _create(connection, text)
+        columns = _columns(connection)
+        keys: dict[str, Sequence[str]] = {}
+        for kind, table, check, names in connection.execute(CONSTRAINTS).fetchall():
+            types = columns[table]
+            if kind == "CHECK":
+                types |= narrowed(connection, table, check, types)
+            elif kind in ("PRIMARY KEY", "UNIQUE") and not any(types[each].nullable for each in names):
+                keys.setdefault(table, names)
+    limits = rows if isinstance(rows, Mapping) else dict.fromkeys(columns, rows)
+    for name in limits:
+        if name not in columns:
+            raise unknown("table", name, columns)
+    return {
+        name: source(
+            name, {each: _usual(type_) for each, type_ in types.items()}, limits.get(name, ROWS), keys.get(name, ())
+        )
+        for name, types in columns.items()
+    }
+
+
+def sql_type(where: str, name: str, precision: int | None, scale: int | None) -> Type:
+    """Return the type of a column of SQL, with all values that its SQL type has. where: names the table and the column.
+
+    >>> sql_type("sales.price", "DECIMAL(6,2)", 6, 2)
+    integer(-999999, 999999, scale=2)
+    """
+    if name in INTEGERS:
+        return integer(*INTEGERS[name])
+    if name == "DATE":
+        return ALL_DATES
+    if name == "VARCHAR":
+        return TEXT
+    if name.startswith("DECIMAL") and precision is not None and precision <= MAX_DIGITS:
+        return integer(1 - 10**precision, 10**precision - 1, scale or 0)
+    raise absent_type(where, name)
+
+
+def absent_type(where: str, name: str) -> DeltamarkError:
+    """Return the error for a column of a type that the engine does not have."""
+    other = f"cast it to an integer, DECIMAL({MAX_DIGITS}, s), DATE, BOOLEAN or VARCHAR, or leave it out"
+    remedy = next((remedy for begins, remedy in REMEDIES.items() if name.upper().startswith(begins)), other)
+    return DeltamarkError("a type that the engine does not have", f"{where} {name}", remedy)
+
+
+def _create(connection: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Create the tables of a text in DuckDB, without rows."""
+    import duckdb  # noqa: PLC0415
+
+    number, remedy = 0, "give CREATE TABLE statements, as DuckDB reads them"
+    try:
+        for number, statement in enumerate(connection.extract_statements(text), 1):
+            if statement.type == duckdb.StatementType.CREATE:
+                connection.execute(statement)
+            found = connection.execute("SELECT count(*), sum(estimated_size) FROM duckdb_tables()").fetchone()
+            if found != (number, 0):
+                actual = f"{' '.join(statement.query.split()).rstrip(';'):.60}"
+                raise DeltamarkError("not the declaration of a new table", actual, remedy)
+        if number == 0:
+            raise DeltamarkError("no declaration of a table", repr(text), remedy)
+    except duckdb.Error as error:
+        raise DeltamarkError("DuckDB refuses a declaration", str(error).partition("\n\n")[0], remedy) from None
+
+
+def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, Type]]:
+    columns: dict[str, dict[str, Type]] = {}
+    for table, column, name, is_nullable, precision, scale in connection.execute(COLUMNS).fetchall():
+        type_ = sql_type(f"{table}.{column}", name, precision, scale)
+        columns.setdefault(table, {})[column] = type_.or_null() if is_nullable else type_
+    return columns
+
+
+def _usual(type_: Type) -> Type:
+    """Return the type of a column, with the bounds of DATES where dates have none."""
+    if type_.kind != "date":
+        return type_
+    low = DATES.low if type_.low == ALL_DATES.low and type_.high >= DATES.low else type_.low
+    high = DATES.high if type_.high == ALL_DATES.high and low <= DATES.high else type_.high
+    return replace(type_, low=low, high=high)

@@ -1,0 +1,192 @@
+"""Inputs that are declared by the schemas of Arrow and of Parquet files, and batches of their values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import doctest
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.sql import arrow_tables, tables
+from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table, parquet_table
+from deltamark.dataflow.sql.tables import DATES
+from deltamark.dataflow.types import EPOCH, LARGEST, NULL, SHORT, TEXT, code_type, date_type, decimal, integer
+from deltamark.errors import DeltamarkError
+
+DAY = dt.date(2001, 2, 3)
+STRINGS = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()))
+
+ARROW_TYPES = {
+    **dict.fromkeys(STRINGS, TEXT),
+    pa.int8(): integer(-128, 127),
+    pa.uint32(): integer(0, 2**32 - 1),
+    pa.int64(): integer(-LARGEST, LARGEST),
+    pa.uint64(): integer(0, LARGEST),
+    pa.bool_(): integer(0, 1),
+    pa.decimal128(18, 3): integer(1 - 10**18, 10**18 - 1, scale=3),
+    pa.decimal64(4, 1): integer(-9999, 9999, scale=1),
+    pa.date32(): DATES,
+    pa.date64(): DATES,
+}
+
+VALUES = {
+    "id": pa.array([1, None, 3], pa.uint32()),
+    "price": pa.array([Decimal("1.50"), Decimal("-2.25"), None]),
+    "name": pa.array(["x", "y", None]).dictionary_encode(),
+    "day": pa.array([DAY] * 3),
+    "flag": pa.array([True, None, False]),
+    "size": pa.array([-5, 5, 2], pa.int8()),
+}
+STORED = {
+    "id": [1, NULL, 3], "price": [150, -225, NULL], "name": ["x", "y", None], "day": [(DAY - EPOCH).days] * 3,
+    "flag": [1, NULL, 0], "size": [-5, 5, 2],
+}  # fmt: skip
+
+
+def stored(batch):
+    return {name: (values.to_pylist() if name == "name" else values.tolist()) for name, values in batch.columns.items()}
+
+
+@pytest.mark.parametrize("type_", ARROW_TYPES, ids=str)
+def test_a_type_has_the_values_of_its_arrow_type(type_):
+    table = arrow_table("t", pa.schema([pa.field("a", type_, nullable=False), pa.field("b", type_)]), 9)
+    assert table == source("t", {"a": ARROW_TYPES[type_], "b": ARROW_TYPES[type_].or_null()}, 9)
+
+
+@pytest.mark.parametrize(
+    ("type_", "remedy"),
+    [
+        (pa.float64(), r"cast it to DECIMAL\(18, 2\)"),
+        (pa.timestamp("us"), "cast it to DATE"),
+        (pa.decimal128(38, 2), "DECIMAL of up to 18 digits"),
+        (pa.list_(pa.int64()), "or leave it out"),
+        (pa.binary(), "or leave it out"),
+    ],
+    ids=str,
+)
+def test_other_types_are_errors_that_name_the_column(type_, remedy):
+    with pytest.raises(DeltamarkError, match=f"a type that the engine does not have: t.a .*; .*{remedy}"):
+        arrow_table("t", pa.schema([("a", type_)]), 9)
+
+
+def test_bounds_narrow_a_type():
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False), ("p", pa.decimal128(9, 2)), ("d", pa.date32())])
+    bounds = {"a": (1, 9), "p": (Decimal("0.5"), Decimal("7.25")), "d": (DAY, DAY)}
+    types = {"a": integer(1, 9), "p": decimal("0.5", "7.25", scale=2).or_null(), "d": date_type(DAY, DAY).or_null()}
+    assert arrow_table("t", schema, 9, bounds) == source("t", types, 9)
+    with pytest.raises(DeltamarkError, match="unknown column of t: b"):
+        arrow_table("t", schema, 9, {"b": (1, 2)})
+
+
+def test_statistics_of_parquet_files_narrow_types(tmp_path):
+    table = pa.table(VALUES)
+    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(table.slice(1, 1), tmp_path / "b.parquet")
+    types = {
+        "id": integer(1, 3).or_null(), "price": integer(-225, 150, scale=2).or_null(), "name": TEXT.or_null(),
+        "day": date_type(DAY, DAY), "flag": integer(0, 1).or_null(), "size": integer(-5, 5),
+    }  # fmt: skip
+    made = parquet_table("t", [tmp_path / "a.parquet", tmp_path / "b.parquet"])
+    assert made == source("t", types, 4)
+    some = parquet_table("t", tmp_path / "a.parquet", rows=7, columns=["size"], key="size")
+    assert some == source("t", {"size": integer(-5, 5)}, 7, key="size")
+
+
+def test_types_alone_give_bounds_without_statistics(tmp_path):
+    pq.write_table(pa.table(VALUES), tmp_path / "t.parquet", write_statistics=False)
+    assert parquet_table("t", tmp_path / "t.parquet") == arrow_table("t", pa.table(VALUES).schema, 3)
+
+
+@pytest.mark.parametrize("form", ["batch", "chunks", "slice", "file"])
+def test_a_batch_has_the_values_of_its_columns(form, tmp_path):
+    table = pa.table(VALUES)
+    pq.write_table(table, tmp_path / "t.parquet")
+    data = {
+        "batch": table.to_batches()[0],
+        "chunks": pa.concat_tables([table.slice(0, 1), table.slice(1), table.slice(0, 0)]),
+        "slice": pa.concat_tables([table, table]).combine_chunks().slice(3),
+        "file": pq.read_table(tmp_path / "t.parquet"),
+    }[form]
+    batch = arrow_batch(data, parquet_table("t", tmp_path / "t.parquet").schema, 4)
+    assert stored(batch) == STORED
+    assert (batch.time.tolist(), batch.diff.tolist()) == ([4] * 3, [1] * 3)
+
+
+def test_a_column_can_have_the_weights():
+    table = pa.table({"a": [1, 2], "weight": pa.array([1, -1], pa.int8())})
+    schema = source("t", {"a": integer(0, 9)}, 9).schema
+    batch = arrow_batch(table, schema, np.array([3, 5]), diff="weight")
+    assert (batch.time.tolist(), batch.diff.tolist(), list(batch.columns)) == ([3, 5], [1, -1], ["a"])
+    assert arrow_batch(table, schema, 0, diff=-1).diff.tolist() == [-1, -1]
+    with pytest.raises(DeltamarkError, match="unknown column of weights: wait; did you mean weight"):
+        arrow_batch(table, schema, 0, diff="wait")
+    with pytest.raises(DeltamarkError, match="missing values: weight: 1 of them"):
+        arrow_batch(pa.table({"weight": pa.array([1, None])}), schema, 0, diff="weight")
+    with pytest.raises(DeltamarkError, match="values that a column cannot have: weight: double"):
+        arrow_batch(pa.table({"weight": [1.0]}), schema, 0, diff="weight")
+
+
+def test_words_become_codes_and_short_texts():
+    types = {"code": code_type(("a", "b")), "short": SHORT}
+    with Dataflow(source("t", types, 9).count(by=("code", "short"))) as dataflow:
+        table = pa.table({"code": ["b", "a"], "short": ["xy", ""]}).take([0, 1, 0])
+        changes = dataflow.feed({"t": arrow_batch(table, source("t", types, 9).schema, 0)})
+    assert sorted(zip(changes.columns["code"].tolist(), changes.columns["count"].tolist(), strict=True)) == [
+        (0, 1), (1, 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "problem"),
+    [
+        (integer(0, 9), [1, None], "missing values: a: 1 of them; declare the column as nullable"),
+        (integer(0, 9), ["1"], "values that a column cannot have: a: string; feed values of the type int"),
+        (integer(0, 9), [DAY], "values that a column cannot have: a: date32"),
+        (integer(0, 9), [2**64 - 1], "values that a column cannot have: a: Integer value"),
+        (integer(0, 99, scale=1), [Decimal("1.25")], "values that a column cannot have: a: "),
+        (DATES, [dt.datetime(2001, 2, 3, 4)], "values that a column cannot have: a: timestamp"),  # noqa: DTZ001
+        (TEXT, [5], "values that a column cannot have: a: int64"),
+        (code_type(("a", "b")), ["c"], "a value outside its bounds: a"),
+        (SHORT, ["eight by"], "a value outside its bounds: a"),
+    ],
+)
+def test_values_of_other_types_are_errors(type_, values, problem):
+    array = pa.array(values, pa.uint64()) if values == [2**64 - 1] else pa.array(values)
+    with pytest.raises(DeltamarkError) as error:
+        arrow_batch(pa.table({"a": array}), source("t", {"a": type_}, 9).schema, 0)
+    assert problem in str(error.value)
+
+
+def test_wrong_files_are_errors(tmp_path):
+    one, other, none = (tmp_path / name for name in ("a.parquet", "b.parquet", "c.parquet"))
+    pq.write_table(pa.table({"a": [1]}), one)
+    pq.write_table(pa.table({"a": ["x"]}), other)
+    none.write_text("no Parquet")
+    for problem, paths, columns in (
+        ("files with different columns: t.a: int64 and string", [one, other], None),
+        ("unknown column of t: b", one, ["b"]),
+        ("cannot read or write: .*d.parquet: No such file", tmp_path / "d.parquet", None),
+        ("not a Parquet file: .*c.parquet: Parquet magic bytes", none, None),
+        ("a table without files: t", [], None),
+    ):
+        with pytest.raises(DeltamarkError, match=problem):
+            parquet_table("t", paths, columns=columns)
+
+
+def test_unsigned_numbers_beyond_64_bits_are_an_error_that_names_the_column(tmp_path):
+    pq.write_table(pa.table({"a": pa.array([2**64 - 1], pa.uint64())}), tmp_path / "t.parquet")
+    with pytest.raises(DeltamarkError, match=r"a value may not fit in 64 bits: t\.a: 18446744073709551615"):
+        parquet_table("t", tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("module", [arrow_tables, tables])
+def test_the_examples_of_docstrings_run(module):
+    names = {"source": source, "integer": integer, "NULL": NULL}
+    failed, attempted = doctest.testmod(module, extraglobs=names, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert (failed, attempted > 1) == (0, True)

@@ -7,7 +7,7 @@ IN := .venv/bin/
 RUN := $(IN)python -m harness
 
 COMMANDS := $(subst _,-,$(basename $(notdir $(wildcard harness/cli/*/[a-z]*.py))))
-.PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-reach fuzz check lint types test format clean
+.PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-reach fuzz check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.bootstrap.makehelp Makefile
@@ -24,6 +24,9 @@ bench-engine: .venv/ready  ## the benchmark of our engine, without DuckDB recomp
 
 bench-shared: .venv/ready  ## the suite of sharing: all queries in one dataflow, beside each alone: make bench-shared SF=1
 	@$(RUN) bench SUITE=shared $(MAKEOVERRIDES)
+
+bench-ssb: .venv/ready  ## the suite of the Star Schema Benchmark: 13 queries from their SQL: make bench-ssb SF=1
+	@$(RUN) bench SUITE=ssb $(MAKEOVERRIDES)
 
 bench-reach: .venv/ready  ## the suite of loops: distances, from scratch and attached: make bench-reach NODES=10M EDGES=100M
 	@$(RUN) bench SUITE=loops $(MAKEOVERRIDES)

@@ -59,6 +59,11 @@ def oracle_answers(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequenc
         return OracleAnswers(answers, oracle.seconds(cell.sql) if cell.workload == "insert" else 0.0)
 
 
+def sql_values(table: Relation, columns: Sequence[str]) -> str:
+    """Return the SELECT list that converts stored columns to those of the TPC-H specification."""
+    return ", ".join(f"{SQL_VALUES[table.column(name).kind].format(name)} AS {table.prefix}{name}" for name in columns)
+
+
 class Oracle:
     """Answers queries at logical times that never decrease."""
 
@@ -94,9 +99,7 @@ class Oracle:
         self._connection.close()
 
     def _load(self, table: Relation, columns: Sequence[str]) -> None:
-        values = ", ".join(
-            f"{SQL_VALUES[table.column(name).kind].format(name)} AS {table.prefix}{name}" for name in columns
-        )
+        values = sql_values(table, columns)
         self._connection.register("stored", self._dataset.table(table.name))
         self._connection.execute(f"CREATE TABLE {ALL_ROWS}.{table.name} AS SELECT {values} FROM stored")  # noqa: S608
         self._connection.unregister("stored")

@@ -6,10 +6,11 @@ from deltamark.harness.suites.coverage.suite import CoverageSuite
 from deltamark.harness.suites.graphs.suite import GraphSuite
 from deltamark.harness.suites.loops.suite import LoopSuite
 from deltamark.harness.suites.sharing.suite import SharingSuite
+from deltamark.harness.suites.ssb.suite import StarSuite
 from deltamark.harness.suites.suite import Suite
 from deltamark.harness.suites.tpch.suite import TpchSuite
 
 SUITES: dict[str, type[Suite]] = {
-    suite.NAME: suite for suite in (TpchSuite, CoverageSuite, GraphSuite, LoopSuite, SharingSuite)
+    suite.NAME: suite for suite in (TpchSuite, CoverageSuite, GraphSuite, LoopSuite, SharingSuite, StarSuite)
 }
 DEFAULT = TpchSuite.NAME

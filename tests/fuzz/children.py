@@ -14,6 +14,7 @@ import select
 import signal
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from support.random_plans.choices import Seeded
 
 from deltamark.dataflow.runtime.process_pool import end_with
 from fuzz.kinds import KINDS, Failure, kind_of, run
+from fuzz.tally import TALLY, taken
 
 LONGEST_SECONDS = 30.0
 MOST_BYTES = 4 << 30
@@ -30,6 +32,8 @@ MOST_BYTES = 4 << 30
 SEED, SINCE, KIND, ENDED, FIRST_COUNT = 0, 1, 2, 3, 8
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PIPE_BYTES = 1 << 20
+MOST_COUNTED = 200
+"""The counts that a child keeps before it sends them."""
 
 
 class Child:
@@ -69,15 +73,18 @@ class Child:
             content, self._content = self._content[8:end], self._content[end:]
             yield pickle.loads(content)
 
-    def problem(self) -> str | None:
-        """Return the problem of the process, if it has one; kill it if it takes too long or too much memory."""
+    def problem(self, share: float = 1.0) -> str | None:
+        """Return the problem of the process, if it has one; kill it if it takes too long or too much memory.
+
+        share: the part of the memory that a process may take. A child of a child must take less: both are added up.
+        """
         if self.ended():
             code = os.waitstatus_to_exitcode(self.status or 0)
             return f"killed by {signal.Signals(-code).name}" if code < 0 else "the process ended" if code else None
         if self.board.seconds() > LONGEST_SECONDS:
             self.kill()
             return f"not done after {LONGEST_SECONDS:g} seconds"
-        if resident(self.pid) > MOST_BYTES:
+        if resident(self.pid) > MOST_BYTES * share:
             self.kill()
             return f"more than {MOST_BYTES >> 30} GB of memory"
         return None
@@ -139,7 +146,7 @@ class Board:
 def explorer(first: int, end: int, step: int, names: list[str]) -> Child:
     """Start a child that runs the examples of every `step`-th seed from the first on."""
 
-    def explore(board: Board, send: Callable[[Failure], None]) -> None:
+    def explore(board: Board, send: Callable[[Failure | Counter[str]], None]) -> None:
         for seed in range(first, end, step):
             kind = kind_of(seed, names)
             board.begin(kind, seed)
@@ -147,6 +154,9 @@ def explorer(first: int, end: int, step: int, names: list[str]) -> Child:
             board.end()
             if failure is not None:
                 send(failure)
+            if TALLY.total() > MOST_COUNTED:
+                send(taken())
+        send(taken())
 
     return Child(explore)
 

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from support.engines.driving import Engine, added, between, feed
 from support.random_plans.case import described
@@ -47,6 +47,13 @@ class Example(Protocol):
     """An example, which raises an error if it fails, and whose text describes it."""
 
     def run(self) -> None: ...
+
+
+@runtime_checkable
+class Simplifiable(Example, Protocol):
+    """An example that names simpler ones, some of which may not be valid."""
+
+    def simpler(self) -> Iterator[Simplifiable]: ...
 
 
 @contextlib.contextmanager

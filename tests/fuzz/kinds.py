@@ -14,6 +14,7 @@ from fuzz.against_duckdb import as_sql
 from fuzz.engines import in_stages, on_one_worker, on_workers
 from fuzz.example import Example, WrongError
 from fuzz.iterated import loop
+from fuzz.queries.example import query_example
 from fuzz.together.script import script
 
 
@@ -31,6 +32,7 @@ KINDS: dict[str, Kind] = {
     "together": Kind(script, 14),
     "loops": Kind(loop, 10),
     "sql": Kind(as_sql, 6),
+    "queries": Kind(query_example, 12),
 }
 
 
@@ -57,8 +59,12 @@ def kind_of(seed: int, names: Sequence[str]) -> str:
 
 def run(kind: str, seed: int, choices: Choices) -> Failure | None:
     """Draw an example and run it; return its failure."""
+    return run_drawn(kind, seed, lambda: KINDS[kind].draw(choices))
+
+
+def run_drawn(kind: str, seed: int, draw: Callable[[], Example]) -> Failure | None:
     try:
-        KINDS[kind].draw(choices).run()
+        draw().run()
     except Exception as error:  # noqa: BLE001 (any error is a failure)
         return Failure(kind, seed, *_described(error))
     return None

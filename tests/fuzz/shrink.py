@@ -1,23 +1,32 @@
-"""The search for smaller failing examples, which leaves out some of their choices and lowers others."""
+"""The search for smaller failing examples, which leaves out some of their choices and lowers others.
+
+An example that can name simpler ones itself is made smaller by these.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from support.random_plans.choices import Recorded, Replayed, Seeded
 
 from fuzz.children import Board, Child
-from fuzz.kinds import KINDS, Failure, run
+from fuzz.example import Example, Simplifiable
+from fuzz.kinds import KINDS, Failure, run_drawn
 
 MOST_SECONDS = 60.0
 """The CPU time of the search for a smaller example. Not measured."""
 
 CHUNKS = (8, 4, 2, 1)
 
+INNER_SHARE = 0.4
+"""The part of the memory of the search that one attempt may take in a process of its own."""
+
 Send = Callable[[object], None]
-Attempt = Callable[[Failure, Recorded], Failure | None]
+Draw = Callable[[], Example]
+Attempt = Callable[[Failure, Draw], Failure | None]
 
 
 @dataclass(frozen=True)
@@ -39,29 +48,41 @@ def shrinker(failure: Failure) -> Child:
     """Start a child that sends ever smaller examples with the same failure; none if the example does not fail alone."""
 
     def shrink(board: Board, send: Send) -> None:
-        def here(failure: Failure, choices: Recorded) -> Failure | None:
+        def here(failure: Failure, draw: Draw) -> Failure | None:
             board.begin(failure.kind, failure.seed)
-            return run(failure.kind, failure.seed, choices)
+            return run_drawn(failure.kind, failure.seed, draw)
 
-        make_smaller(failure, apart if failure.ends_process else here, send)
+        attempt = apart if failure.ends_process else here
+        if (example := _simplifiable(failure)) is not None:
+            make_simpler(failure, example, attempt, send)
+        else:
+            make_smaller(failure, attempt, send)
 
     return Child(shrink)
 
 
-def apart(failure: Failure, choices: Recorded) -> Failure | None:
+def _simplifiable(failure: Failure) -> Simplifiable | None:
+    try:
+        example = KINDS[failure.kind].draw(Seeded(failure.seed))
+    except Exception:  # noqa: BLE001 (the failure may be that it cannot be drawn)
+        return None
+    return example if isinstance(example, Simplifiable) else None
+
+
+def apart(failure: Failure, draw: Draw) -> Failure | None:
     """Run an example in a process of its own, which it may end."""
 
     def task(board: Board, send: Send) -> None:
         board.begin(failure.kind, failure.seed)
-        send(run(failure.kind, failure.seed, choices))
+        send(run_drawn(failure.kind, failure.seed, draw))
 
     child = Child(task)
     try:
         while True:
-            child.wait(0.05)
+            child.wait(0.02)
             for found in child.found():
                 return found
-            if (problem := child.problem()) is not None:
+            if (problem := child.problem(INNER_SHARE)) is not None:
                 return Failure(failure.kind, failure.seed, problem, ends_process=True)
     finally:
         child.close()
@@ -90,6 +111,28 @@ def make_smaller(failure: Failure, attempt: Attempt, send: Send) -> None:
                     send(best)
 
 
+def make_simpler(failure: Failure, example: Simplifiable, attempt: Attempt, send: Send) -> None:
+    """Try the simpler examples that an example names, again and again; send each that has the same failure."""
+    attempts, began, at, before = 0, seconds_used(), 0, None
+    found = attempt(failure, lambda: example)
+    if found is None or found.what != failure.what:
+        return
+    send(Smaller((), (), str(example), found))
+    while example is not before:
+        before, at = example, 0
+        while seconds_used() - began < MOST_SECONDS:
+            candidate = next(islice(example.simpler(), at, None), None)
+            if candidate is None:
+                break
+            attempts += 1
+            found = attempt(failure, lambda: candidate)  # noqa: B023 (it is called at once)
+            if found is None or found.what != failure.what:
+                at += 1
+                continue
+            example = candidate
+            send(Smaller((), (), str(example), found, attempts))
+
+
 def seconds_used() -> float:
     """Return the CPU time of this process and of its children that have ended."""
     times = os.times()
@@ -104,10 +147,10 @@ def _tried(failure: Failure, attempt: Attempt, choices: Recorded) -> Smaller | N
     except Exception as error:  # noqa: BLE001 (which is no example, unless this is what is looked for)
         if type(error).__name__ != failure.what:
             return None
-    found = attempt(failure, Replayed(choices.numbers))
+    numbers = list(choices.numbers)
+    found = attempt(failure, lambda: KINDS[failure.kind].draw(Replayed(numbers)))
     if found is None or found.what != failure.what:
         return None
-    numbers = list(choices.numbers)
     while numbers and numbers[-1] == 0:
         numbers.pop()
     parts = sorted({part for part in choices.parts if part[0] < part[1]}, key=lambda part: part[0] - part[1])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fuzz.children import Child, explorer
 from fuzz.kinds import KINDS, Failure
 from fuzz.shrink import Smaller, shrinker
+from fuzz.tally import written
 
 POLL_SECONDS = 0.1
 REPORT_SECONDS, REPORT_SHARE = 5.0, 0.02
@@ -33,6 +34,7 @@ class Explored:
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+    tally: Counter[str] = field(default_factory=Counter)
     began: float = field(default_factory=time.monotonic)
 
     def summary(self, counts: Counter[str]) -> str:
@@ -58,7 +60,7 @@ def explore(settings: FuzzSettings, say: Callable[[str], None]) -> Explored:
         say("interrupted")
     finally:
         watch.close()
-    say("\n".join([watch.summary(), *filter(None, [watch.found.failed()])]))
+    say("\n".join([watch.summary(), *filter(None, [written(watch.found.tally), watch.found.failed()])]))
     return watch.found
 
 
@@ -108,8 +110,11 @@ class Watch:
     def _listen(self, child: Child) -> None:
         """Record the failures of a child, and its end."""
         ended, problem = child.ended(), child.problem()
-        for failure in child.found():
-            self._fail(failure)
+        for found in child.found():
+            if isinstance(found, Counter):
+                self.found.tally += found
+            else:
+                self._fail(found)
         if problem is None and not ended:
             return
         self._explorers.remove(child)

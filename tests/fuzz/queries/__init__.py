@@ -1,0 +1,1 @@
+"""Random SQL: maintained answers are compared with those of DuckDB."""

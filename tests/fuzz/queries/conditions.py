@@ -1,0 +1,127 @@
+"""Random conditions, with the three-valued logic of SQL."""
+
+from __future__ import annotations
+
+from fuzz.queries import subqueries, values
+from fuzz.queries.parts import Part, listed
+from fuzz.queries.writer import Make, Scope, Writer
+
+SORTS = {"int": 5, "decimal": 2, "text": 2, "date": 2, "long": 1}
+SIGNS = {"=": 5, "<": 3, ">": 2, "<=": 2, ">=": 2, "<>": 3}
+PATTERNS = ("'a%'", "'%long%'", "'_'", "'%b'", "'a_'", "''", "'%'", "'B\\_%' ESCAPE '\\'", "'%a%t%'", "'é_%'")
+
+
+def condition(w: Writer, scope: Scope, depth: int) -> Part:
+    """Draw a condition."""
+    if scope.nest > 0 and w.chance(30):
+        return subqueries.condition(w, scope)
+    if depth > 0 and w.chance(35):
+        return w.pick(CONNECTIVES)(w, scope, depth - 1)
+    if scope.of("truth") and w.chance(10):
+        return Part("truth", (w.pick(scope.of("truth")),), "boolean column")
+    return w.weighted(TESTS)(w, scope, min(depth, 1))
+
+
+def operands(w: Writer, scope: Scope, depth: int, number: int) -> tuple[str, list[Part]]:
+    """Draw a sort for which there is a column, and expressions of it, the first of which has a column if possible."""
+    known = {sort: weight for sort, weight in SORTS.items() if scope.of(sort)} or {"int": 1}
+    sort = w.weighted(known)
+    own = scope.of(sort)
+    first = Part(sort, (w.pick(own),), "column") if own and w.chance(60) else values.value(w, sort, scope, depth)
+    return sort, [first, *(values.value(w, sort, scope, depth) for _ in range(number - 1))]
+
+
+def sign_for(w: Writer, sort: str) -> str:
+    """Draw a comparison; texts are mostly compared by equality."""
+    return w.pick(["=", "<>"]) if sort == "long" and w.chance(95) else w.weighted(SIGNS)
+
+
+def comparison(w: Writer, scope: Scope, depth: int) -> Part:
+    sort, (one, other) = operands(w, scope, depth, 2)
+    sign = sign_for(w, sort)
+    return Part("truth", ("(", one, f" {sign} ", other, ")"), sign)
+
+
+def _mixed(w: Writer, scope: Scope, depth: int) -> Part:
+    """Compare an integer with a decimal."""
+    one, other = values.value(w, "int", scope, depth), values.value(w, "decimal", scope, depth)
+    return Part("truth", ("(", one, f" {w.weighted(SIGNS)} ", other, ")"), "int compared with decimal")
+
+
+def _quotient(w: Writer, scope: Scope, depth: int) -> Part:  # noqa: ARG001 (no deep quotients: doubles are rounded)
+    one, other = values.leaf(w, "double", scope), values.leaf(w, "int", Scope(scope.columns))
+    return Part("truth", ("(", one, f" {w.pick('<>')} ", other, ")"), "quotient compared")
+
+
+def _distinct(w: Writer, scope: Scope, depth: int) -> Part:
+    _, (one, other) = operands(w, scope, depth, 2)
+    no = w.pick(["", "NOT "])
+    return Part("truth", ("(", one, f" IS {no}DISTINCT FROM ", other, ")"), f"IS {no}DISTINCT FROM")
+
+
+def _between(w: Writer, scope: Scope, depth: int) -> Part:
+    sort, (one, low, high) = operands(w, scope, depth, 3)
+    if sort == "long":
+        return Part("truth", ("(", one, " IN (", listed([low, high]), "))"), "IN list")
+    no = w.pick(["", "", "NOT "])
+    return Part("truth", ("(", one, f" {no}BETWEEN ", low, " AND ", high, ")"), f"{no}BETWEEN")
+
+
+def _in_list(w: Writer, scope: Scope, depth: int) -> Part:
+    sort, (one,) = operands(w, scope, depth, 1)
+    no = w.pick(["", "NOT "])
+    listing = [Part(sort, (w.pick(values.LITERALS[sort]),)) for _ in range(w.pick([2, 1, 3]))]
+    if w.chance(15):
+        listing.append(Part("null", ("NULL",), "NULL in a list"))
+    if w.chance(15):
+        listing.append(values.leaf(w, sort, scope))
+    return Part("truth", ("(", one, f" {no}IN (", listed(listing), "))"), f"{no}IN list")
+
+
+def _like(w: Writer, scope: Scope, depth: int) -> Part:
+    no = w.pick(["", "", "NOT "])
+    if scope.of("long") and w.chance(50):
+        pattern = w.pick([each for each in PATTERNS if "_" not in each])
+        return Part("truth", ("(", values.leaf(w, "long", scope), f" {no}LIKE {pattern})"), f"{no}LIKE")
+    return Part("truth", ("(", values.value(w, "text", scope, depth), f" {no}LIKE {w.pick(PATTERNS)})"), f"{no}LIKE")
+
+
+def _is_null(w: Writer, scope: Scope, depth: int) -> Part:
+    _, (one,) = operands(w, scope, depth, 1)
+    no = w.pick(["", "NOT "])
+    return Part("truth", ("(", one, f" IS {no}NULL)"), f"IS {no}NULL")
+
+
+def _is_true(w: Writer, scope: Scope, depth: int) -> Part:
+    what = w.pick(["TRUE", "NOT TRUE", "FALSE", "NULL", "NOT FALSE"])
+    return Part("truth", ("(", condition(w, scope, depth), f" IS {what})"), f"condition IS {what}")
+
+
+def _literal(w: Writer, scope: Scope, depth: int) -> Part:  # noqa: ARG001
+    return Part("truth", (w.pick(values.LITERALS["truth"]),), "literal condition")
+
+
+def _interval(w: Writer, scope: Scope, depth: int) -> Part:
+    one, other = (values.value(w, "date", scope, depth) for _ in range(2))
+    interval = f"INTERVAL {w.pick(['1 DAY', '1 MONTH', '2 YEAR'])}"
+    pieces = ("(", one, f" {w.weighted(SIGNS)} ", other, f" {w.pick('+-')} {interval})")
+    return Part("truth", pieces, "date compared with date +- INTERVAL")
+
+
+def _both(sign: str) -> Make:
+    def make(w: Writer, scope: Scope, depth: int) -> Part:
+        one, other = condition(w, scope, depth), condition(w, scope, depth)
+        return Part("truth", ("(", one, f" {sign} ", other, ")"), sign)
+
+    return make
+
+
+def _not(w: Writer, scope: Scope, depth: int) -> Part:
+    return Part("truth", ("(NOT ", condition(w, scope, depth), ")"), "NOT")
+
+
+CONNECTIVES: list[Make] = [_both("AND"), _both("AND"), _both("OR"), _both("OR"), _not, values._case("truth")]
+TESTS: dict[Make, int] = {
+    comparison: 14, _between: 3, _in_list: 4, _like: 3, _is_null: 3, _distinct: 3, _mixed: 1, _quotient: 1,
+    _is_true: 1, _literal: 1, _interval: 1,
+}  # fmt: skip

@@ -1,0 +1,163 @@
+"""Examples of queries: the maintained answer equals DuckDB's at every logical time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cache
+
+import duckdb
+from support.random_plans.choices import Choices
+from support.random_plans.streams import cut, inputs_of
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.sql.query import sql
+from deltamark.errors import DeltamarkError
+from fuzz.engines import SLICE_ROWS
+from fuzz.example import WrongError, slices
+from fuzz.queries import selects
+from fuzz.queries.answers import differences, rows_of
+from fuzz.queries.parts import Part, simpler
+from fuzz.queries.tables import Table, table
+from fuzz.queries.writer import read_by
+from fuzz.tally import TALLY
+
+Answer = Counter[tuple[object, ...]]
+NAMES = ("t", "u", "v")
+
+
+class UnfitError(Exception):
+    """A query that is no example: DuckDB raises an error for some rows, or gives several answers."""
+
+
+@dataclass
+class Queries:
+    """An example of a query: its text, the tables with their changes, and the feeds."""
+
+    query: Part
+    tables: tuple[Table, ...]
+    feeds: list[list[int]]
+    slice_rows: int
+
+    def run(self) -> None:
+        text = str(self.query)
+        types = self._types(text)
+        try:
+            collection = sql(text, {each.name: each.collection() for each in self.tables})
+        except DeltamarkError as error:
+            TALLY[f"refused: {error.cause}, {_general(str(error.actual))}"] += 1
+            return
+        try:
+            wanted = [(time, answer_of(text, self.tables, time)) for time in self.times]
+        except UnfitError as error:
+            TALLY[f"unfit: {error}"] += 1
+            return
+        with slices(self.slice_rows):
+            batches = self._maintain(collection)
+        for time, rows in wanted:
+            said = rows_of(collection.schema, batches, time, types)
+            self._compare(text, said, rows, time)
+        TALLY.update({"queries: compared": 1, "queries: times": len(wanted)})
+        TALLY["queries: with rows"] += any(rows for _, rows in wanted)
+        TALLY.update({f"constructs: {name}": 1 for name in self.query.constructs()})
+
+    @property
+    def times(self) -> list[int]:
+        return sorted({0, *(time for each in self.tables for _, time, _ in each.stream)})
+
+    def _types(self, text: str) -> list[str]:
+        """Return DuckDB's types of the columns."""
+        try:
+            return [str(each) for each in relation(text, self.tables, 0).types]
+        except duckdb.Error as error:
+            raise WrongError("DuckDB refuses the query", str(error)) from error
+
+    def _maintain(self, collection: Collection) -> list[Batch]:
+        with closing(Dataflow(collection)) as dataflow:
+            return [dataflow.feed(self._batches(collection, times)) for times in self.feeds]
+
+    def _batches(self, collection: Collection, times: Sequence[int]) -> dict[str, Batch]:
+        batches = {each.name: each.batch(set(times)) for each in self.tables if each.name in inputs_of(collection)}
+        return {name: batch for name, batch in batches.items() if len(batch.time)}
+
+    def _compare(self, text: str, said: Answer, wanted: Answer, time: int) -> None:
+        if not (lines := differences(said, wanted)):
+            return
+        if differences(answer_of(text, self.tables, time, optimized=False), wanted):
+            TALLY["unfit: DuckDB gives another answer without its optimizer"] += 1
+            return
+        raise WrongError("another answer", "\n".join([f"at time {time}", *lines]))
+
+    def simpler(self) -> Iterator[Queries]:
+        """Yield simpler examples, most of which do not fail, and some of which are not valid."""
+        for at in range(len(self.tables)):
+            if len(self.tables) > 1:
+                yield replace(self, tables=(*self.tables[:at], *self.tables[at + 1 :]))
+            if self.tables[at].stream:
+                yield self._with(at, replace(self.tables[at], stream=()))
+        for query in simpler(self.query):
+            yield replace(self, query=query)
+        for at, each in enumerate(self.tables):
+            for smaller in each.simpler():
+                if smaller.is_valid():
+                    yield self._with(at, smaller)
+        if len(self.feeds) > 1:
+            yield replace(self, feeds=[self.times])
+        if self.slice_rows != SLICE_ROWS[0]:
+            yield replace(self, slice_rows=SLICE_ROWS[0])
+
+    def _with(self, at: int, changed: Table) -> Queries:
+        return replace(self, tables=(*self.tables[:at], changed, *self.tables[at + 1 :]))
+
+    def __str__(self) -> str:
+        lines = [str(self.query) + ";", *(each.created() for each in self.tables)]
+        for time in self.times:
+            lines.append(f"-- time {time}")
+            lines += [line for each in self.tables for line in each.statements(time)]
+        return "\n".join([*lines, f"-- feeds: {self.feeds}, slice_rows: {self.slice_rows}"])
+
+
+def _general(text: str) -> str:
+    """Return the text of an error without a place, names and numbers."""
+    return re.sub(r'"[^"]*"|[(]line .*|[0-9]+', "", text)[:70].strip()
+
+
+@cache
+def database(*, optimized: bool) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config={"threads": 1})
+    if not optimized:
+        connection.execute("PRAGMA disable_optimizer")
+    return connection
+
+
+def relation(text: str, tables: Sequence[Table], time: int, *, optimized: bool = True) -> duckdb.DuckDBPyRelation:
+    connection = database(optimized=optimized)
+    for each in NAMES:
+        connection.unregister(each)
+    for each in tables:
+        connection.register(each.name, each.at(time))
+    return connection.sql(text)
+
+
+def answer_of(text: str, tables: Sequence[Table], time: int, *, optimized: bool = True) -> Answer:
+    """Return DuckDB's answer over the rows that are live at a time."""
+    try:
+        found = relation(text, tables, time, optimized=optimized).fetchall()
+    except duckdb.Error as error:
+        database.cache_clear()  # an internal error closes it
+        raise UnfitError(f"DuckDB's {type(error).__name__}") from error
+    return Counter(found)
+
+
+def query_example(choices: Choices) -> Queries:
+    """Draw tables with changes, and a query of them."""
+    times = sorted({choices.pick([0, 0, 1]), *(1 + choices.place(9) for _ in range(choices.pick([3, 5, 7])))})
+    tables = tuple(table(choices, name, times) for name in NAMES[: choices.pick([2, 2, 1, 3])])
+    query = selects.whole(read_by(choices, tables))
+    found = Queries(query, tables, [], choices.pick(SLICE_ROWS))
+    return replace(found, feeds=cut(choices, found.times))

@@ -1,0 +1,94 @@
+"""Texts of SQL as trees, of which a search for a smaller query leaves out and replaces parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+NUMBERS = ("int", "decimal", "double")
+SIMPLEST = {
+    "int": ("0", "1"),
+    "decimal": ("0.5",),
+    "double": ("CAST(1 AS DOUBLE)",),
+    "date": ("DATE '1992-01-01'",),
+    "text": ("''", "'a'"),
+    "long": ("''", "'a'"),
+    "truth": ("TRUE", "FALSE"),
+}
+"""The literals that may replace a value of each sort."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a query: its sort, its words and smaller parts in order, and the construct that it is an example of.
+
+    A part of the sort `clause` may be left out. Of a part of the sort `list`, any member but the last may be left out.
+    """
+
+    sort: str
+    pieces: tuple[str | Part, ...]
+    construct: str = ""
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.pieces))
+
+    def parts(self) -> Iterator[tuple[int, Part]]:
+        return ((at, piece) for at, piece in enumerate(self.pieces) if isinstance(piece, Part))
+
+    def constructs(self) -> Counter[str]:
+        found = Counter([self.construct] if self.construct else [])
+        for _, part in self.parts():
+            found += part.constructs()
+        return found
+
+
+def clause(*pieces: str | Part) -> Part:
+    return Part("clause", pieces)
+
+
+def listed(items: list[Part], between: str = ", ") -> Part:
+    pieces: list[str | Part] = []
+    for item in items:
+        pieces += [between, item] if pieces else [item]
+    return Part("list", tuple(pieces))
+
+
+NOTHING = clause()
+
+
+def simpler(whole: Part) -> Iterator[Part]:
+    """Yield smaller texts: a part is left out, or replaced by a part of its own or a literal; large parts first."""
+    level = [(whole, lambda part: part)]
+    while level:
+        below = []
+        for part, put in level:
+            yield from map(put, _smaller(part))
+            below += [(inner, _putting(part, at, put)) for at, inner in part.parts()]
+        level = below
+
+
+def _putting(part: Part, at: int, put):
+    return lambda inner: put(replace(part, pieces=(*part.pieces[:at], inner, *part.pieces[at + 1 :])))
+
+
+def _smaller(part: Part) -> Iterator[Part]:
+    if part.sort == "clause" and part.pieces:
+        yield NOTHING
+    if part.sort == "list" and len(part.pieces) > 1:
+        for at in range(0, len(part.pieces), 2):
+            left = (*part.pieces[:at], *part.pieces[at + 2 :]) if at else part.pieces[2:]
+            yield replace(part, pieces=left if at + 2 < len(part.pieces) or not at else part.pieces[: at - 1])
+    yield from _inner(part, part)
+    for literal in SIMPLEST.get(part.sort, ()):
+        if len(literal) < len(str(part)) or (part.construct == "column" and str(part) not in SIMPLEST[part.sort]):
+            yield Part(part.sort, (literal,))
+
+
+def _inner(part: Part, like: Part) -> Iterator[Part]:
+    """Yield the nearest parts below a part that can stand in the place of another."""
+    for _, inner in part.parts():
+        if inner.sort == like.sort or (inner.sort in NUMBERS and like.sort in NUMBERS):
+            yield inner
+        else:
+            yield from _inner(inner, like)

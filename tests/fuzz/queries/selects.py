@@ -1,0 +1,216 @@
+"""Random queries: SELECT with joins and groups, set operations, common table expressions, the first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fuzz.queries import conditions, values
+from fuzz.queries.parts import NOTHING, Part, clause, listed
+from fuzz.queries.writer import Named, Scope, Writer
+
+SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1, "long": 1}
+JOINS = {
+    "JOIN": 5,
+    "LEFT JOIN": 5,
+    "RIGHT JOIN": 1,
+    "FULL JOIN": 2,
+    "CROSS JOIN": 1,
+    ",": 2,
+    "SEMI JOIN": 1,
+    "ANTI JOIN": 1,
+}
+SET_OPERATIONS = {"UNION ALL": 3, "UNION": 3, "INTERSECT": 3, "EXCEPT": 3, "INTERSECT ALL": 1, "EXCEPT ALL": 1}
+
+Query = tuple[Part, list[Named]]
+"""A query, and its columns."""
+
+
+def whole(w: Writer) -> Part:
+    """Draw a query as a user writes it."""
+    nest = w.pick([1, 0, 1, 2, 2])
+    parts = []
+    while len(parts) < 2 and w.chance(20):
+        with_tables = w.fresh("c")
+        query_, columns = query(w, None, None, nest - 1)
+        kind = w.pick(["AS", "AS", "AS", "AS MATERIALIZED", "AS NOT MATERIALIZED"])
+        parts.append(Part("cte", (f"{with_tables} {kind} (", query_, ")"), "CTE"))
+        w.ctes.append((with_tables, columns))
+    rest, _ = query(w, None, None, nest, doubles=True)
+    uses = [str(rest).count(f"{name} AS") for name, _ in w.ctes]
+    before = clause("WITH ", listed(parts), " ") if parts else NOTHING
+    return Part("query", (before, rest), "CTE used twice" if max(uses, default=0) > 1 else "")
+
+
+def query(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: int, *, doubles: bool = False) -> Query:
+    """Draw a query. sorts: those of its columns, if they are given; outer: the columns of a query around."""
+    if w.chance(12):
+        return ordered(w, sorts, outer, nest, most=4)
+    if w.chance(15):
+        return _set(w, sorts, outer, nest)
+    return select(w, sorts, outer, nest, doubles=doubles)
+
+
+def ordered(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: int, *, most: int) -> Query:
+    """Draw the first rows of a query by all of its columns, in a random order."""
+    given, columns = select(w, sorts, outer, nest)
+    places = w.choices.shuffled(range(1, len(columns) + 1))
+    orders = [Part("order", (str(at), w.pick(["", " DESC", " DESC NULLS FIRST", " NULLS FIRST"]))) for at in places]
+    offset = clause(f" OFFSET {w.pick([1, 2])}") if w.chance(20) else NOTHING
+    first = f" LIMIT {w.pick(range(1, most + 1))}"
+    return Part("query", (given, " ORDER BY ", listed(orders), first, offset), "ORDER BY LIMIT"), columns
+
+
+def _set(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: int) -> Query:
+    one, columns = select(w, sorts, outer, nest)
+    again = _set if w.chance(20) else select
+    other, _ = again(w, [each.sort for each in columns], outer, nest)
+    operation = w.weighted(SET_OPERATIONS)
+    return Part("query", ("(", one, f") {operation} (", other, ")"), operation), columns
+
+
+def select(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: int, *, doubles: bool = False) -> Query:
+    """Draw a SELECT, with or without groups."""
+    from_, rows = source(w, nest)
+    rows = replace(rows, outer=outer)
+    conditions_ = where(w, rows)
+    if w.chance(35):
+        return _grouped(w, sorts, rows, (" FROM ", from_, conditions_), doubles=doubles)
+    if sorts is None and outer is None and w.chance(10) and (columns := _starred(rows)):
+        return Part("query", ("SELECT * FROM ", from_, conditions_), "SELECT *"), columns
+    distinct = w.chance(15)
+    chosen = sorts or _sorts(w, doubles=doubles and not distinct)
+    items, columns = _items(w, chosen, rows)
+    before = Part("clause", ("DISTINCT ",), "DISTINCT") if distinct else NOTHING
+    return Part("query", ("SELECT ", before, items, " FROM ", from_, conditions_), "SELECT"), columns
+
+
+def _starred(rows: Scope) -> list[Named]:
+    """Return the columns of SELECT *, or none if two of them have the same name."""
+    columns = [Named(each.text.partition(".")[2], each.sort) for each in rows.columns]
+    return columns if len({each.text for each in columns}) == len(columns) else []
+
+
+def _sorts(w: Writer, *, doubles: bool) -> list[str]:
+    found = [w.weighted(SORTS) for _ in range(w.pick([2, 1, 3, 4]))]
+    return [*found, "double"] if doubles and w.chance(30) else found
+
+
+def _items(w: Writer, sorts: Sequence[str], scope: Scope) -> Query:
+    items, columns = [], []
+    for sort in sorts:
+        name = w.fresh("x")
+        item = values.leaf(w, sort, scope) if w.chance(45) else values.value(w, sort, scope, 2)
+        items.append(Part("item", (item, f" AS {name}")))
+        columns.append(Named(name, sort))
+    return listed(items), columns
+
+
+def _grouped(
+    w: Writer, sorts: Sequence[str] | None, rows: Scope, rest: tuple[str | Part, ...], *, doubles: bool
+) -> Query:
+    chosen = sorts or _sorts(w, doubles=doubles)
+    keys, names, early = [], [], []
+    for _ in range(w.pick([1, 1, 2, 0])):
+        if w.chance(75) and any(each.sort != "double" for each in rows.columns):
+            key = w.pick([each for each in rows.columns if each.sort != "double"])
+            names.append(key)
+            keys.append(Part("key", (key.text,)))
+        elif sorts is None:
+            sort, name = w.pick(["int", "text", "date", "int", "truth"]), w.fresh("k")
+            early.append((Part("item", (values.value(w, sort, rows.flat(), 2), f" AS {name}")), Named(name, sort)))
+            keys.append(Part("key", (name,), "GROUP BY of an expression"))
+    scope = Scope(tuple(names), rows.nest, None, rows.flat())
+    items, columns = _items(w, chosen, scope)
+    group = clause(" GROUP BY ", listed(keys)) if keys else NOTHING
+    having = NOTHING
+    if w.chance(30):
+        having = Part("clause", (" HAVING ", conditions.condition(w, scope, 1)), "HAVING")
+    items = listed([*(item for item, _ in early), *(part for _, part in items.parts())])
+    pieces = ("SELECT ", items, *rest, group, having)
+    return Part("query", pieces, "GROUP BY" if keys else "aggregates of all rows"), [
+        *(each for _, each in early),
+        *columns,
+    ]
+
+
+def where(w: Writer, rows: Scope) -> Part:
+    """Draw a WHERE, which in a correlated subquery mostly compares a column with one of the query around."""
+    tests = [conditions.condition(w, rows, 2)] if w.chance(50) else []
+    if rows.outer is not None and w.chance(80):
+        tests = [_correlation(w, rows, rows.outer) for _ in range(w.pick([1, 1, 2]))] + tests
+    tests = [*rows.links, *tests]
+    return clause(" WHERE ", listed(tests, " AND ")) if tests else NOTHING
+
+
+def _correlation(w: Writer, rows: Scope, outer: Scope) -> Part:
+    pairs = [(one, other) for one in rows.columns for other in outer.columns if one.sort == other.sort != "double"]
+    if not pairs:
+        return Part("truth", ("TRUE",))
+    one, other = w.pick(pairs)
+    sign = "=" if w.chance(70) else conditions.sign_for(w, one.sort)
+    sides = Part(one.sort, (one.text,), "column"), Part(one.sort, (other.text,), "column of an outer query")
+    return Part("truth", (sides[0], f" {sign} ", sides[1]), f"correlated by {sign}")
+
+
+def source(w: Writer, nest: int) -> tuple[Part, Scope]:
+    """Draw what follows FROM."""
+    part, columns = _table(w, nest)
+    links: list[Part] = []
+    for _ in range(w.pick([0, 0, 0, 1, 1, 2, 3])):
+        kind = w.weighted(JOINS)
+        if nest > 0 and w.chance(4):
+            part, columns = _lateral(w, part, columns, nest)
+            continue
+        other, more = _table(w, nest)
+        on = clause()
+        both = Scope((*columns, *more))
+        pairs = [(one, other) for one in columns for other in more if one.sort == other.sort != "double"]
+        if kind == "," and pairs and w.chance(85):
+            one, two = w.pick(pairs)
+            links.append(Part("truth", (one.text, " = ", two.text), "joined in WHERE"))
+        if kind not in (",", "CROSS JOIN"):
+            on = Part("on", (" ON ", _join_condition(w, columns, more, both)))
+        part = Part(
+            "table", (part, ", " if kind == "," else f" {kind} ", other, on), "comma join" if kind == "," else kind
+        )
+        columns = columns if kind in ("SEMI JOIN", "ANTI JOIN") else [*columns, *more]
+    return part, Scope(tuple(columns), max(nest, 0), links=tuple(links))
+
+
+def _join_condition(w: Writer, left: Sequence[Named], right: Sequence[Named], both: Scope) -> Part:
+    tests = []
+    pairs = [(one, other) for one in left for other in right if one.sort == other.sort != "double"]
+    if pairs and w.chance(85):
+        one, other = w.pick(pairs)
+        sign = "=" if w.chance(80) else conditions.sign_for(w, one.sort)
+        tests.append(Part("truth", (one.text, f" {sign} ", other.text), f"joined by {sign}"))
+    if not tests or w.chance(25):
+        tests.append(conditions.condition(w, both, 1))
+    return listed(tests, " AND ")
+
+
+def _table(w: Writer, nest: int) -> tuple[Part, list[Named]]:
+    """Draw a table, a common table expression, or a query in parentheses."""
+    if w.ctes and w.chance(60):
+        name, columns = w.pick(w.ctes)
+    elif nest > 0 and w.chance(18):
+        alias = w.fresh("q")
+        inner, columns = query(w, None, None, nest - 1)
+        part = Part("table", ("(", inner, f") AS {alias}"), "derived table")
+        return part, [Named(f"{alias}.{each.text}", each.sort) for each in columns]
+    elif w.chance(3):
+        alias = w.fresh("v")
+        part = Part("table", (f"(VALUES (1, 'a'), (2, NULL), (NULL, 'b')) AS {alias}(y, z)",), "VALUES")
+        return part, [Named(f"{alias}.y", "int"), Named(f"{alias}.z", "text")]
+    else:
+        name, columns = w.pick(w.tables)
+    alias = w.fresh(name[0])
+    return Part("table", (f"{name} AS {alias}",)), [Named(f"{alias}.{each.text}", each.sort) for each in columns]
+
+
+def _lateral(w: Writer, part: Part, columns: list[Named], nest: int) -> tuple[Part, list[Named]]:
+    alias = w.fresh("l")
+    inner, more = select(w, None, Scope(tuple(columns)), nest - 1)
+    pieces = (part, ", LATERAL (", inner, f") AS {alias}")
+    return Part("table", pieces, "LATERAL"), [*columns, *(Named(f"{alias}.{each.text}", each.sort) for each in more)]

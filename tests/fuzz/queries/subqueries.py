@@ -1,0 +1,98 @@
+"""Random subqueries: scalar ones, and those of EXISTS, IN, ANY and ALL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fuzz.queries import conditions, selects, values
+from fuzz.queries.parts import NOTHING, Part, listed
+from fuzz.queries.writer import Scope, Writer
+
+KINDS = {"exists": 4, "in": 4, "scalar": 3, "quantified": 1, "rows": 1}
+
+
+def scalar(w: Writer, sort: str, scope: Scope) -> Part:
+    """Draw a scalar subquery: an aggregate, or the first row by a total order."""
+    outer = _visible(w, scope)
+    if w.chance(20):
+        query, _ = selects.ordered(w, [sort], outer, scope.nest - 1, most=1)
+        return Part(sort, ("(", query, ")"), "scalar subquery with LIMIT 1")
+    source, rows = selects.source(w, scope.nest - 1)
+    rows = replace(rows, outer=outer)
+    where = selects.where(w, rows)
+    grouped = Scope(rows=rows)
+    one = _with_aggregate(w, sort, grouped)
+    having = NOTHING
+    if w.chance(8):
+        having = Part("clause", (" HAVING ", conditions.condition(w, grouped, 1)), "HAVING in a scalar subquery")
+    pieces = ("(", Part("query", ("SELECT ", one, " FROM ", source, where, having)), ")")
+    return Part(sort, pieces, "scalar subquery" if outer is None else "scalar subquery, correlated")
+
+
+def _with_aggregate(w: Writer, sort: str, grouped: Scope) -> Part:
+    """Draw an aggregate, or an expression of two: a subquery without any would have several rows."""
+    one = values.aggregate(w, sort, grouped.rows)
+    if w.chance(75):
+        return one
+    return Part(sort, ("coalesce(", one, ", ", values.value(w, sort, grouped, 2), ")"), "coalesce")
+
+
+def _visible(w: Writer, scope: Scope) -> Scope | None:
+    """Return the scope that a subquery sees, or None for one that is not correlated."""
+    columns = scope.columns
+    if scope.outer is not None and w.chance(40):
+        columns = (*columns, *scope.outer.columns)
+    return Scope(columns) if columns and w.chance(70) else None
+
+
+def condition(w: Writer, scope: Scope) -> Part:
+    """Draw a condition with a subquery."""
+    return {"exists": _exists, "in": _in, "scalar": _compared, "quantified": _quantified, "rows": _in_rows}[
+        w.weighted(KINDS)
+    ](w, scope)
+
+
+def _exists(w: Writer, scope: Scope) -> Part:
+    no = w.pick(["", "NOT "])
+    outer = _visible(w, scope)
+    query, _ = selects.select(w, None, outer, scope.nest - 1)
+    if w.chance(60):
+        source, rows = selects.source(w, scope.nest - 1)
+        query = Part("query", ("SELECT 1 FROM ", source, selects.where(w, replace(rows, outer=outer))))
+    return Part("truth", (f"({no}EXISTS (", query, "))"), f"{no}EXISTS{_of(outer)}")
+
+
+def _of(outer: Scope | None) -> str:
+    return "" if outer is None else ", correlated"
+
+
+def _in(w: Writer, scope: Scope) -> Part:
+    sort, (one,) = conditions.operands(w, replace(scope, nest=0), 1, 1)
+    no, outer = w.pick(["", "NOT "]), _visible(w, scope)
+    query, _ = selects.query(w, [sort], outer, scope.nest - 1)
+    return Part("truth", ("(", one, f" {no}IN (", query, "))"), f"{no}IN query{_of(outer)}")
+
+
+def _in_rows(w: Writer, scope: Scope) -> Part:
+    """Draw an IN of two columns, not correlated: DuckDB refuses that."""
+    sorts, ones = [], []
+    for _ in range(2):
+        sort, (one,) = conditions.operands(w, replace(scope, nest=0), 0, 1)
+        sorts.append(sort)
+        ones.append(one)
+    no = w.pick(["", "NOT "])
+    query, _ = selects.select(w, sorts, None, scope.nest - 1)
+    return Part("truth", ("((", listed(ones), f") {no}IN (", query, "))"), f"{no}IN query of two columns")
+
+
+def _compared(w: Writer, scope: Scope) -> Part:
+    sort, (one,) = conditions.operands(w, replace(scope, nest=0), 1, 1)
+    return Part("truth", ("(", one, f" {conditions.sign_for(w, sort)} ", scalar(w, sort, scope), ")"))
+
+
+def _quantified(w: Writer, scope: Scope) -> Part:
+    sort, (one,) = conditions.operands(w, replace(scope, nest=0), 1, 1)
+    which, outer = w.pick(["ANY", "ALL"]), _visible(w, scope)
+    query, _ = selects.select(w, [sort], outer, scope.nest - 1)
+    pieces = ("(", one, f" {conditions.sign_for(w, sort)} {which} (", query, "))")
+    return Part("truth", pieces, f"compared with {which}{_of(outer)}")

@@ -1,0 +1,265 @@
+"""Random tables, their changes over time, and both as SQL."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+from support.random_plans.choices import Choices
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.types import (
+    EPOCH,
+    NULL,
+    SHORT,
+    TEXT,
+    Field,
+    Schema,
+    Type,
+    code_type,
+    date_type,
+    integer,
+    pack_short,
+)
+
+Row = tuple[object, ...]
+"""Values as Python and DuckDB have them: int, Decimal, date, str or None."""
+
+ROWS = 1000
+WORDS = ("ant", "bee", "cat")
+SHORTS = ("", "a", "ab", "b", "B_%", "été")
+TEXTS = ("", "a", "b", "ant", "a long text", "a long text too", "A_long%", "été long", "  b ")
+FIRST, LAST = dt.date(1991, 11, 30), dt.date(1996, 3, 1)
+DATES = (
+    dt.date(1992, 1, 1), dt.date(1991, 12, 31), dt.date(1992, 1, 31), dt.date(1992, 2, 29), dt.date(1993, 2, 28),
+    dt.date(1992, 1, 2), dt.date(1995, 12, 31),
+)  # fmt: skip
+
+TYPES = {
+    "a": (integer(-2, 3), integer(0, 3), integer(-100, 100), integer(-(10**6), 10**6)),
+    "b": (integer(-2, 3), integer(0, 20), integer(-1, 1)),
+    "p": (integer(-200, 300, scale=2), integer(0, 10**6, scale=2), integer(-30, 30, scale=1)),
+    "d": (date_type(FIRST, LAST),),
+    "s": (SHORT, code_type(WORDS)),
+    "x": (TEXT,),
+}
+"""The types of the columns by the first letter of their names."""
+
+NAMES = ("a", "b", "p", "d", "s", "x", "a2", "p2", "d2", "s2")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its columns, its key, and its changes as (row, time, weight)."""
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...]
+    stream: tuple[tuple[Row, int, int], ...] = ()
+
+    def collection(self) -> Collection:
+        return source(self.name, {each.name: each.type for each in self.schema.fields}, ROWS, key=self.key)
+
+    def created(self) -> str:
+        columns = [
+            f"{each.name} {sql_type(each.type)}{'' if each.type.nullable else ' NOT NULL'}"
+            for each in self.schema.fields
+        ]
+        key = f"  -- key: {', '.join(self.key)}" if self.key else ""
+        types = f"  -- {', '.join(f'{each.name} {each.type!r}' for each in self.schema.fields)}"
+        return f"CREATE TABLE {self.name} ({', '.join(columns)});{key}{types}"
+
+    def statements(self, time: int) -> Iterator[str]:
+        """Yield the statements of the changes at a time, first the insertions."""
+        for row, at, diff in sorted(self.stream, key=lambda change: change[2] < 0):
+            if at != time:
+                continue
+            if diff > 0:
+                values = f"({', '.join(map(literal, row))})"
+                yield f"INSERT INTO {self.name} VALUES {', '.join([values] * diff)};"
+            for _ in range(-diff):
+                tests = " AND ".join(
+                    f"{name} IS NOT DISTINCT FROM {literal(value)}"
+                    for name, value in zip(self.schema.names, row, strict=True)
+                )
+                first = f"(SELECT min(rowid) FROM {self.name} WHERE {tests})"
+                yield f"DELETE FROM {self.name} WHERE rowid = {first};"
+
+    def batch(self, times: set[int]) -> Batch:
+        changes = [each for each in self.stream if each[1] in times]
+        columns = {
+            field.name: _column(field.type, [row[at] for row, _, _ in changes])
+            for at, field in enumerate(self.schema.fields)
+        }
+        time, diff = ([each[place] for each in changes] for place in (1, 2))
+        return Batch(np.array(time, dtype=np.int64), np.array(diff, dtype=np.int64), columns)
+
+    def at(self, time: int) -> pa.Table:
+        """Return the rows that are live at a time."""
+        rows = [row for row, count in live(self.stream, time).items() for _ in range(count)]
+        columns = {
+            field.name: pa.array([row[at] for row in rows], arrow_type(field.type))
+            for at, field in enumerate(self.schema.fields)
+        }
+        return pa.table(columns)
+
+    def is_valid(self) -> bool:
+        """Return whether no weight is negative, and the key holds, at the end of each time."""
+        if len(self.stream) > ROWS:
+            return False
+        places = [self.schema.names.index(name) for name in self.key]
+        for time in {time for _, time, _ in self.stream}:
+            rows = live(self.stream, time)
+            keys = {tuple(row[place] for place in places) for row in rows}
+            if min(rows.values(), default=0) < 0 or (places and len(keys) < sum(rows.values())):
+                return False
+        return True
+
+    def simpler(self) -> Iterator[Table]:
+        """Yield tables with fewer changes and columns, and with simpler values."""
+        for time in sorted({time for _, time, _ in self.stream}):
+            yield replace(self, stream=tuple(each for each in self.stream if each[1] != time))
+        for row in dict.fromkeys(row for row, _, _ in self.stream):
+            yield replace(self, stream=tuple(each for each in self.stream if each[0] != row))
+        for at in range(len(self.stream)):
+            yield replace(self, stream=(*self.stream[:at], *self.stream[at + 1 :]))
+        if self.key:
+            yield replace(self, key=())
+        for at, field in enumerate(self.schema.fields):
+            if len(self.schema.fields) > 1 and field.name not in self.key:
+                fields = (*self.schema.fields[:at], *self.schema.fields[at + 1 :])
+                stream = tuple(((*row[:at], *row[at + 1 :]), time, diff) for row, time, diff in self.stream)
+                yield replace(self, schema=Schema(fields, ROWS), stream=stream)
+            if field.type.nullable and all(row[at] is not None for row, _, _ in self.stream):
+                fields = [*self.schema.fields]
+                fields[at] = Field(field.name, replace(field.type, nullable=False))
+                yield replace(self, schema=Schema(tuple(fields), ROWS))
+        rows = dict.fromkeys(row for row, _, _ in self.stream)
+        for row, at in [(each, at) for each in rows for at in range(len(each))]:
+            for value in values_of(self.schema.fields[at].type)[:2]:
+                if row[at] is not None and row[at] not in values_of(self.schema.fields[at].type)[:2]:
+                    new = (*row[:at], value, *row[at + 1 :])
+                    stream = tuple((new if other == row else other, time, diff) for other, time, diff in self.stream)
+                    yield replace(self, stream=stream)
+
+
+def live(stream: Sequence[tuple[Row, int, int]], time: int) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
+    for row, at, diff in stream:
+        if at <= time:
+            rows[row] += diff
+    return Counter({row: count for row, count in rows.items() if count})
+
+
+def literal(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return f"DATE '{value}'" if isinstance(value, dt.date) else str(value)
+
+
+def sql_type(type_: Type) -> str:
+    match type_.kind:
+        case "int":
+            return f"DECIMAL(18, {type_.scale})" if type_.scale else "BIGINT"
+        case "date":
+            return "DATE"
+        case _:
+            return "VARCHAR"
+
+
+def arrow_type(type_: Type) -> pa.DataType:
+    match type_.kind:
+        case "int":
+            return pa.decimal128(18, type_.scale) if type_.scale else pa.int64()
+        case "date":
+            return pa.date32()
+        case _:
+            return pa.string()
+
+
+def values_of(type_: Type) -> Sequence[object]:
+    """Return the values that rows have in a column of a type, the simplest first."""
+    match type_.kind:
+        case "int":
+            whole = [0, 1, 2, -1, -2, 3, 25, 50, -150, 100, 250, 7]
+            values = [each for each in whole if type_.low <= each <= type_.high][: 7 if type_.scale else 6]
+            return [Decimal(each).scaleb(-type_.scale) for each in values] if type_.scale else values
+        case "date":
+            return DATES
+        case "short":
+            return SHORTS
+        case "code":
+            return WORDS
+        case _:
+            return TEXTS
+
+
+def stored(value: object, type_: Type) -> int | str | None:
+    """Return a value as the engine has it."""
+    match type_.kind:
+        case "text":
+            return value
+        case _ if value is None:
+            return NULL
+        case "int":
+            return int(Decimal(value).scaleb(type_.scale))
+        case "date":
+            return (value - EPOCH).days
+        case "short":
+            return pack_short(value)
+        case _:
+            return type_.words.index(value)
+
+
+def _column(type_: Type, values: Sequence[object]) -> np.ndarray | pa.StringArray:
+    found = [stored(value, type_) for value in values]
+    return pa.array(found, pa.string()) if type_.kind == "text" else np.array(found, dtype=np.int64)
+
+
+def table(choices: Choices, name: str, times: Sequence[int]) -> Table:
+    """Draw a table and its changes."""
+    picked = ["a", *sorted(choices.picks(NAMES[1:], least=1, most=4), key=NAMES.index)]
+    fields = []
+    for each in picked:
+        type_ = choices.pick(TYPES[each[0]])
+        fields.append(Field(each, type_.or_null() if choices.chance(45) else type_))
+    key = tuple(picked[: choices.pick([1, 1, 2])]) if choices.chance(20) else ()
+    empty = Table(name, Schema(tuple(fields), ROWS), key)
+    return empty if choices.chance(4) else changing(choices, empty, times)
+
+
+def changing(choices: Choices, given: Table, times: Sequence[int]) -> Table:
+    """Draw insertions and deletions of a few rows, which recur, and some of which come and go within a time."""
+    pool = [tuple(_value(choices, each.type) for each in given.schema.fields) for _ in range(choices.pick([4, 6, 9]))]
+    stream: list[tuple[Row, int, int]] = []
+    most = 1 if given.key else 3
+    for time in times:
+        before = live(stream, time)
+        for _ in range(choices.pick([0, 1, 1, 2, 3, 5] if stream else [3, 2, 6, 8])):
+            row, target = choices.pick(pool), choices.pick([1, 0, 0, 1, 2, most])
+            old = live(stream, time)[row]
+            changes = [(row, time, min(target, most) - old)]
+            if choices.chance(10):
+                changes = [(row, time, 1), *changes, (row, time, -1)]
+            new = [*stream, *(each for each in changes if each[2])]
+            if replace(given, stream=tuple(new)).is_valid():
+                stream = new
+        if choices.chance(8):  # an empty table
+            stream += [(row, time, -count) for row, count in before.items()]
+            if not replace(given, stream=tuple(stream)).is_valid():
+                stream += [(row, time, count) for row, count in before.items()]
+    return replace(given, stream=tuple(stream))
+
+
+def _value(choices: Choices, type_: Type) -> object:
+    if type_.nullable and choices.chance(30):
+        return None
+    return choices.pick(values_of(type_))

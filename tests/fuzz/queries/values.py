@@ -1,0 +1,238 @@
+"""Random expressions: numbers, dates and texts."""
+
+from __future__ import annotations
+
+from fuzz.queries import conditions, subqueries
+from fuzz.queries.parts import NUMBERS, Part, listed
+from fuzz.queries.writer import Make, Scope, Writer
+
+LITERALS = {
+    "int": ("1", "0", "2", "-1", "3", "10"),
+    "decimal": ("0.5", "1.00", "0.25", "-1.5", "0.1"),
+    "date": ("DATE '1992-01-01'", "DATE '1992-02-29'", "DATE '1991-12-31'", "DATE '1993-06-15'"),
+    "text": ("'a'", "''", "'ant'", "'a long text'", "'B'", "'b'"),
+    "truth": ("TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"),
+}
+LITERALS["long"] = LITERALS["text"]
+SQL_TYPES = {
+    "int": "BIGINT", "decimal": "DECIMAL(18, 2)", "double": "DOUBLE", "date": "DATE", "text": "VARCHAR",
+    "truth": "BOOLEAN", "long": "VARCHAR",
+}  # fmt: skip
+
+
+TEXTS = ("text", "long")
+"""Sorts of which the smallest or largest value is mostly refused, except that of a column of the sort `text`."""
+
+
+def value(w: Writer, sort: str, scope: Scope, depth: int) -> Part:
+    """Draw an expression of a sort."""
+    if depth <= 0 or (w.chance(45) and sort != "double"):
+        return leaf(w, sort, scope)
+    if scope.nest > 0 and sort != "truth" and w.chance(8):
+        return subqueries.scalar(w, sort, scope)
+    if sort == "truth":
+        return conditions.condition(w, scope, depth)
+    return w.pick(COMPOSITES[sort])(w, scope, depth - 1)
+
+
+def leaf(w: Writer, sort: str, scope: Scope) -> Part:
+    """Draw a column, an aggregate of the rows of a group, or a literal."""
+    if sort == "double":
+        return _quotient(w, scope, 0)
+    own = scope.of(sort)
+    if scope.rows is not None and (not own or w.chance(60)) and (sort not in TEXTS or scope.rows.of("text")):
+        return aggregate(w, sort, scope.rows)
+    if sort == "text" and scope.of("long") and w.chance(7):
+        return Part(sort, (w.pick(scope.of("long")),), "column")
+    if scope.outer is not None and scope.outer.of(sort) and w.chance(30):
+        return Part(sort, (w.pick(scope.outer.of(sort)),), "column of an outer query")
+    if own and w.chance(85):
+        return Part(sort, (w.pick(own),), "column")
+    if sort == "truth":
+        return Part(sort, (w.pick(LITERALS["truth"]),), "literal")
+    if w.chance(4):
+        return Part(sort, (f"CAST(NULL AS {SQL_TYPES[sort]})",), "NULL")
+    return Part(sort, (w.pick(LITERALS[sort]),), "literal")
+
+
+def _binary(sort: str, sign: str, *, left: str, right: str) -> Make:
+    def make(w: Writer, scope: Scope, depth: int) -> Part:
+        return Part(sort, ("(", value(w, left, scope, depth), f" {sign} ", value(w, right, scope, depth), ")"), sign)
+
+    return make
+
+
+def _call(sort: str, before: str, args: str, construct: str, after: str = ")") -> Make:
+    """Make expressions of a function. args: the sorts of its arguments, separated by spaces, or literals in quotes."""
+
+    def make(w: Writer, scope: Scope, depth: int) -> Part:
+        pieces: list[str | Part] = []
+        for arg in args.split():
+            pieces += [", "] if pieces else []
+            pieces.append(w.pick(arg.split("|")) if arg[0] in "0123456789-" else value(w, arg, scope, depth))
+        return Part(sort, (before, *pieces, after), construct)
+
+    return make
+
+
+def _case(sort: str) -> Make:
+    def make(w: Writer, scope: Scope, depth: int) -> Part:
+        branches = [
+            Part("branch", (" WHEN ", conditions.condition(w, scope, depth), " THEN ", value(w, sort, scope, depth)))
+            for _ in range(w.pick([1, 1, 2]))
+        ]
+        last = [Part("clause", (" ELSE ", value(w, sort, scope, depth)))] if w.chance(75) else []
+        return Part(sort, ("CASE", listed(branches, ""), *last, " END"), "CASE")
+
+    return make
+
+
+def _case_of(sort: str) -> Make:
+    def make(w: Writer, scope: Scope, depth: int) -> Part:
+        of = w.pick(["int", "text", "date"])
+        pieces = [value(w, each, scope, depth) for each in (of, of, sort, sort)]
+        words = ("CASE ", " WHEN ", " THEN ", " ELSE ")
+        return Part(sort, (*(each for pair in zip(words, pieces, strict=True) for each in pair), " END"), "CASE x WHEN")
+
+    return make
+
+
+def _common(sort: str) -> list[Make]:
+    return [
+        _case(sort),
+        _case(sort),
+        _case_of(sort),
+        _call(sort, "coalesce(", f"{sort} {sort}", "coalesce"),
+        _call(sort, "coalesce(", f"{sort} {sort}", "coalesce"),
+        _call(sort, "nullif(", f"{sort} {sort}", "nullif"),
+        _call(sort, "greatest(", f"{sort} {sort}", "greatest"),
+        _call(sort, "least(", f"{sort} {sort}", "least"),
+    ]
+
+
+def _interval(sort: str = "date") -> Make:
+    def make(w: Writer, scope: Scope, depth: int) -> Part:
+        date, sign = value(w, "date", scope, depth), w.pick("+-")
+        interval = f"INTERVAL '{w.pick([1, 2, 13, 30])}' {w.pick(['DAY', 'MONTH', 'YEAR'])}"
+        return Part(sort, ("CAST(", date, f" {sign} {interval} AS DATE)"), "date +- INTERVAL")
+
+    return make
+
+
+def _quotient(w: Writer, scope: Scope, depth: int) -> Part:
+    if scope.rows is not None and w.chance(60):
+        return aggregate(w, "double", scope.rows)
+    sorts = [w.pick(["int", "int", "decimal"]) for _ in range(2)]
+    one, other = (value(w, sort, scope, depth) for sort in sorts)
+    if w.chance(25):
+        other = Part("int", ("nullif(", other, ", 0)"), "nullif")
+    return Part("double", ("(", one, " / ", other, ")"), "/")
+
+
+COMPOSITES: dict[str, list[Make]] = {
+    "int": [
+        *(_binary("int", sign, left="int", right="int") for sign in "++-*"),
+        *_common("int"),
+        _call("int", "(- ", "int", "negation"),
+        _call("int", "abs(", "int", "abs"),
+        _call("int", "year(", "date", "year"),
+        _call("int", "EXTRACT(YEAR FROM ", "date", "extract"),
+        _call("int", "EXTRACT(MONTH FROM ", "date", "extract"),
+        _call("int", "month(", "date", "month"),
+        _call("int", "day(", "date", "day"),
+        _call("int", "quarter(", "date", "quarter"),
+        _call("int", "dayofweek(", "date", "dayofweek"),
+        _call("int", "sign(", "int", "sign"),
+        _call("int", "CAST(floor(", "decimal", "floor", ") AS BIGINT)"),
+        _call("int", "length(", "text", "length"),
+        _call("int", "CAST(", "truth", "CAST AS INTEGER", " AS INTEGER)"),
+        _call("int", "CAST(", "decimal", "CAST AS BIGINT", " AS BIGINT)"),
+        _call("int", "CAST(", "int", "CAST AS BIGINT", " AS BIGINT)"),
+        _call("int", "(", "int", "%", " % 3)"),
+        _call("int", "(", "int", "//", " // 2)"),
+        _binary("int", "-", left="date", right="date"),
+    ],
+    "decimal": [
+        *(_binary("decimal", sign, left="decimal", right="decimal") for sign in "+-"),
+        _binary("decimal", "*", left="int", right="decimal"),
+        _binary("decimal", "*", left="decimal", right="decimal"),
+        _binary("decimal", "-", left="int", right="decimal"),
+        *_common("decimal"),
+        _call("decimal", "(- ", "decimal", "negation"),
+        _call("decimal", "abs(", "decimal", "abs"),
+        _call("decimal", "CAST(", "int", "CAST AS DECIMAL", " AS DECIMAL(18, 2))"),
+        _call("decimal", "CAST(", "decimal", "CAST AS DECIMAL", " AS DECIMAL(18, 1))"),
+        _call("decimal", "ceil(", "decimal", "ceil"),
+        _call("decimal", "round(", "decimal 0|1", "round"),
+    ],
+    "double": [
+        _quotient,
+        _quotient,
+        _quotient,
+        _call("double", "(100.0 * ", "double", "* of a quotient"),
+        _binary("double", "+", left="double", right="int"),
+        _call("double", "CAST(", "int", "CAST AS DOUBLE", " AS DOUBLE)"),
+        _call("double", "coalesce(", "double 0", "coalesce of a quotient"),
+        _call("double", "round(", "double 2", "round of a quotient"),
+        _case("double"),
+    ],
+    "date": [
+        *_common("date"),
+        _interval(),
+        _interval(),
+        _call("date", "last_day(", "date", "last_day"),
+        _call("date", "(", "date", "date + days", " + 3)"),
+        _call("date", "(", "date", "date - days", " - 31)"),
+        _call("date", "CAST(date_trunc('month', ", "date", "date_trunc", ") AS DATE)"),
+    ],
+    "long": _common("long")[:-2],
+    "text": [
+        *_common("text"),
+        *_common("text"),
+        _call("text", "substring(", "text 1|2|3 1|2|5", "substring"),
+        _call("text", "substring(", "text", "SUBSTRING FROM FOR", " FROM 1 FOR 2)"),
+        _call("text", "substring(", "text 1|-1 0|1", "substring"),
+        _call("text", "upper(", "text", "upper"),
+        _call("text", "lower(", "text", "lower"),
+        _call("text", "trim(", "text", "trim"),
+        _call("text", "left(", "text 1|2", "left"),
+        _binary("text", "||", left="text", right="text"),
+        _call("text", "CAST(", "int", "CAST AS VARCHAR", " AS VARCHAR)"),
+    ],
+}  # fmt: skip
+
+
+def aggregate(w: Writer, sort: str, rows: Scope) -> Part:
+    """Draw an aggregate function of the rows of a group."""
+    rows = rows.flat()
+    call = _calls(w, sort, rows)
+    if call.construct == "sum / count" or not w.chance(15):
+        return call
+    pieces = (call, Part("clause", (" FILTER (WHERE ", conditions.condition(w, rows, 1), ")")))
+    return Part(sort, pieces, "FILTER")
+
+
+def _calls(w: Writer, sort: str, rows: Scope) -> Part:
+    depth = w.pick([0, 0, 1])
+    if sort in TEXTS and rows.of("text"):
+        name = w.pick(["min", "max"])
+        return Part(sort, (f"{name}(", Part("text", (w.pick(rows.of("text")),), "column"), ")"), name)
+    if sort == "int" and w.chance(60):
+        if w.chance(40):
+            return Part("int", ("count(*)",), "count(*)")
+        of = w.pick([*{each.sort: 0 for each in rows.columns if each.sort != "double"}] or ["int"])
+        distinct = "DISTINCT " if w.chance(35) else ""
+        return Part("int", (f"count({distinct}", value(w, of, rows, depth), ")"), f"count({distinct}x)")
+    if sort == "truth":
+        name = w.pick(["bool_and", "bool_or"])
+        return Part("truth", (f"{name}(", conditions.condition(w, rows, 1), ")"), name)
+    if sort == "double":
+        of = w.pick(["int", "decimal"])
+        if w.chance(30):
+            return Part("double", ("(", aggregate(w, of, rows), " / ", aggregate(w, "int", rows), ")"), "sum / count")
+        distinct = "DISTINCT " if w.chance(10) else ""
+        return Part("double", (f"avg({distinct}", value(w, of, rows, depth), ")"), f"avg({distinct}x)")
+    names = {"min": 3, "max": 3, "sum": 5, "sum(DISTINCT": 1} if sort in NUMBERS else {"min": 1, "max": 1}
+    name = w.weighted(names)
+    before = "sum(DISTINCT " if "(" in name else f"{name}("
+    return Part(sort, (before, value(w, sort, rows, depth), ")"), before.strip("( "))

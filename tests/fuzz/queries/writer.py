@@ -1,0 +1,88 @@
+"""The state of a generator of queries, and the names that a part of a query can use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from support.random_plans.choices import Choices
+
+from deltamark.dataflow.types import Type
+from fuzz.queries.parts import Part
+from fuzz.queries.tables import Table
+
+Choice = TypeVar("Choice")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A column that can be used: its text, and the sort of its values."""
+
+    text: str
+    sort: str
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns of an expression. outer: those of the query around; rows: those of the rows in a group."""
+
+    columns: tuple[Named, ...] = ()
+    nest: int = 0
+    """The levels of subqueries that an expression may have."""
+    outer: Scope | None = None
+    rows: Scope | None = None
+    links: tuple[Part, ...] = ()
+    """The conditions of joins that a WHERE must have."""
+
+    def of(self, sort: str) -> list[str]:
+        return [each.text for each in self.columns if each.sort == sort]
+
+    def flat(self) -> Scope:
+        """Return the scope of expressions without subqueries and without columns of a query around."""
+        return replace(self, nest=0, outer=None, links=())
+
+
+@dataclass
+class Writer:
+    """The choices of a generator, the tables that queries can read, and a counter for names."""
+
+    choices: Choices
+    tables: list[tuple[str, list[Named]]]
+    count: int = 0
+    ctes: list[tuple[str, list[Named]]] = field(default_factory=list)
+
+    def fresh(self, letter: str) -> str:
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def chance(self, percent: int) -> bool:
+        return self.choices.chance(percent)
+
+    def pick(self, choices: Sequence[Choice]) -> Choice:
+        return self.choices.pick(choices)
+
+    def weighted(self, choices: dict[Choice, int]) -> Choice:
+        return self.pick([each for each, weight in choices.items() for _ in range(weight)])
+
+
+def sort_of(type_: Type) -> str:
+    match type_.kind:
+        case "int":
+            return "decimal" if type_.scale else "int"
+        case "date":
+            return "date"
+        case "text":
+            return "long"
+        case _:
+            return "text"
+
+
+def read_by(choices: Choices, tables: Sequence[Table]) -> Writer:
+    return Writer(
+        choices,
+        [(each.name, [Named(name, sort_of(each.schema[name])) for name in each.schema.names]) for each in tables],
+    )
+
+
+Make = Callable[[Writer, Scope, int], Part]

@@ -1,0 +1,99 @@
+"""Random queries have DuckDB's answers, and a wrong front end is found and shown by a small query."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import duckdb
+import pytest
+from support.random_plans.choices import Seeded
+
+from deltamark.dataflow.sql.query import sql
+from fuzz.queries import example
+from fuzz.queries.answers import differences
+from fuzz.queries.example import query_example
+from fuzz.queries.parts import Part, clause, listed, simpler
+from fuzz.watch import FuzzSettings, explore
+
+EXAMPLES = 60
+CONSTRUCTS = {
+    "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "JOIN", "comma join", "joined by <", "LATERAL", "VALUES",
+    "EXISTS", "NOT EXISTS, correlated", "IN query", "NOT IN query", "NOT IN query, correlated", "IN list",
+    "NOT IN list", "NULL in a list", "scalar subquery", "scalar subquery, correlated", "scalar subquery with LIMIT 1",
+    "GROUP BY", "GROUP BY of an expression", "HAVING", "count(*)", "count(x)", "count(DISTINCT x)", "sum", "avg(x)",
+    "min", "max", "FILTER", "DISTINCT", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL",
+    "CTE", "CTE used twice", "ORDER BY LIMIT", "CASE", "coalesce", "nullif", "LIKE", "NOT LIKE", "BETWEEN", "IS NULL",
+    "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "AND", "OR", "NOT", "/", "year", "month", "extract", "substring",
+    "date +- INTERVAL", "CAST AS BIGINT", "CAST AS DECIMAL", "compared with ALL", "IN query of two columns",
+}  # fmt: skip
+
+
+def explored(seed, examples):
+    said = []
+    found = explore(FuzzSettings(seed, examples, 600, ["queries"], 2), said.append)
+    return found, "\n".join(said)
+
+
+def test_random_queries_have_the_answers_of_duckdb():
+    found, said = explored(1, EXAMPLES)
+    assert not found.failures, said
+    assert found.tally["queries: compared"] > EXAMPLES // 3, said
+
+
+def test_every_construct_is_drawn():
+    drawn = Counter()
+    for seed in range(3000):
+        drawn += query_example(Seeded(seed)).query.constructs()
+    assert set(drawn) >= CONSTRUCTS
+
+
+WRONG = {"LEFT JOIN": ("LEFT JOIN", "JOIN"), "NOT IN": ("NOT IN (SELECT", "IN (SELECT")}
+SEEDS = {"LEFT JOIN": 61, "NOT IN": 151}
+"""Seeds shortly before those of queries that a wrong front end gets wrong."""
+
+
+@pytest.mark.parametrize("construct", WRONG)
+def test_a_wrong_front_end_is_found_and_shown_by_a_small_query(monkeypatch, construct):
+    monkeypatch.setattr(example, "sql", lambda text, relations: sql(text.replace(*WRONG[construct]), relations))
+    monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 1)
+    found, said = explored(SEEDS[construct], 5)
+    assert "another answer" in {failure.what for failure in found.failures}
+    smallest = min(said.split("attempts:")[1:], key=len)
+    text, statements = smallest.split(";\n", 1)
+    assert construct in text
+    assert len(text) < 200, said
+    assert len(re.findall("INSERT|DELETE", statements)) <= 3, said
+
+
+def test_the_statements_of_an_example_make_its_tables():
+    for seed in range(20):
+        drawn = query_example(Seeded(seed))
+        with duckdb.connect() as connection:
+            for each in drawn.tables:
+                connection.execute(each.created())
+            for time in drawn.times:
+                for each in drawn.tables:
+                    for statement in each.statements(time):
+                        connection.execute(statement)
+                    rows = each.at(time).to_pylist()
+                    wanted = Counter(tuple(row.values()) for row in rows)
+                    assert Counter(connection.execute(f"FROM {each.name}").fetchall()) == wanted
+
+
+def test_simpler_texts_leave_out_clauses_and_members_and_use_inner_parts():
+    one, other = Part("int", ("(", Part("int", ("a",), "column"), " + 2)")), Part("int", ("10",))
+    whole = Part("query", ("SELECT ", listed([one, other]), clause(" LIMIT 1")))
+    assert {str(each) for each in simpler(whole)} == {
+        "SELECT (a + 2), 10", "SELECT 10 LIMIT 1", "SELECT (a + 2) LIMIT 1", "SELECT a, 10 LIMIT 1",
+        "SELECT 0, 10 LIMIT 1", "SELECT 1, 10 LIMIT 1", "SELECT (a + 2), 0 LIMIT 1", "SELECT (a + 2), 1 LIMIT 1",
+        "SELECT (0 + 2), 10 LIMIT 1", "SELECT (1 + 2), 10 LIMIT 1",
+    }  # fmt: skip
+
+
+def test_doubles_may_differ_in_their_last_digits():
+    assert not differences(Counter({(1, 1 / 3): 2}), Counter({(1, 1 / 3 + 1e-14): 2}))
+    assert not differences(Counter({(None, float("nan")): 1}), Counter({(None, float("nan")): 1}))
+    assert differences(Counter({(1, 0.5): 2}), Counter({(1, 0.5): 1}))
+    assert differences(Counter({(1, 0.5): 1}), Counter({(1, None): 1}))
+    assert differences(Counter({(1,): -1}), Counter())

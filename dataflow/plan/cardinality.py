@@ -1,24 +1,26 @@
 """Cardinality: estimates of the rows of nodes and of the share of rows that a condition keeps.
 
 The estimates start from the declared row bounds of inputs, and take values to be spread evenly over the declared range
-of their column.
+of their column. Sums are not: the range of a sum is that of the sum of all rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import reduce
 
-from deltamark.dataflow.plan.nodes import Concat, Filter, Join, Node, walk
+from deltamark.dataflow.plan.nodes import Aggregate, Concat, Filter, Join, Node, Project, walk
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
-from deltamark.dataflow.plan.terms import Term, conjuncts
+from deltamark.dataflow.plan.terms import Term, conjunction, conjuncts
 from deltamark.dataflow.types import Type
 
 LESS_SELECTIVITY = 0.5
 """The share of rows in which one column is less than another; not measured."""
 
 DEFAULT_SELECTIVITY = 0.1
-"""The share of rows that satisfy a condition about which nothing is known, such as a text pattern; not measured."""
+"""The share of rows that satisfy a condition about which nothing is known, such as a text pattern or the comparison of
+a sum; not measured."""
 
 
 def expected_rows(root: Node) -> float:
@@ -32,7 +34,7 @@ def expected_rows(root: Node) -> float:
 def _estimate(node: Node, inputs: list[float]) -> float:
     match node:
         case Filter():
-            return inputs[0] * selectivity(node.condition)
+            return inputs[0] * _kept_share(node)
         case Join():
             types = [node.left.schema[name] for name in node.left_keys]
             keys = math.prod(each.high - each.low + 1 for each in types)
@@ -41,6 +43,28 @@ def _estimate(node: Node, inputs: list[float]) -> float:
             return sum(inputs)
         case _:
             return inputs[0] if inputs else node.schema.rows
+
+
+def _kept_share(node: Filter) -> float:
+    """Estimate the share of rows that a filter keeps."""
+    sums = _sums(node.rows)
+    terms = conjuncts(node.condition)
+    of_sums = [each for each in terms if each.columns & sums]
+    others = [each for each in terms if not each.columns & sums]
+    return DEFAULT_SELECTIVITY ** len(of_sums) * (selectivity(reduce(conjunction, others)) if others else 1.0)
+
+
+def _sums(node: Node) -> set[str]:
+    """Return the columns that are sums."""
+    match node:
+        case Aggregate():
+            return {each.name for each in node.sums}
+        case Filter():
+            return _sums(node.rows)
+        case Project():
+            sums = _sums(node.rows)
+            return {name for name, source in node.copied.items() if source in sums}
+    return set()
 
 
 def selectivity(condition: Term) -> float:

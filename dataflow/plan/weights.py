@@ -23,6 +23,7 @@ from deltamark.dataflow.plan.nodes import (
     TopK,
     walk,
 )
+from deltamark.dataflow.plan.terms import Term, conjuncts
 
 
 def is_unique(node: Node, names: Sequence[str]) -> bool:
@@ -41,13 +42,36 @@ def is_unique(node: Node, names: Sequence[str]) -> bool:
         case Filter() | Consolidate() | MovingThreshold() | NullRow():
             return is_unique(node.rows, names)
         case Project():
-            return is_unique(node.rows, [node.copied[name] for name in names if name in node.copied])
+            sources = (_source(node.terms[name], node.rows) for name in names if name in node.terms)
+            return is_unique(node.rows, [source for source in sources if source is not None])
         case Join():
             return _is_unique_join(node, names)
         case Concat() if _is_antijoin(node):
             return is_unique(node.parts[0], names)
         case _:
             return False
+
+
+def _source(term: Term, rows: Node) -> str | None:
+    """Return the column that a term is: also one whose NULL it replaces, if the column has none."""
+    match term:
+        case Term(op="column"):
+            return str(term.value)
+        case Term(op="coalesce", args=(Term(op="column", value=name), Term(op="literal"))) if not _has_null(rows, name):
+            return str(name)
+    return None
+
+
+def _has_null(node: Node, name: str) -> bool:
+    """Return whether a column may be NULL."""
+    match node:
+        case Filter():
+            tests = (each.args[0] for each in conjuncts(node.condition) if each.op == "not")
+            is_tested = any(each.op == "is_null" and each.args[0].value == name for each in tests)
+            return not is_tested and _has_null(node.rows, name)
+        case Project() if name in node.copied:
+            return _has_null(node.rows, node.copied[name])
+    return node.schema[name].nullable
 
 
 def _is_unique_join(node: Join, names: Sequence[str]) -> bool:

@@ -7,9 +7,11 @@ from typing import cast
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.terms import number
+from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.algebra import operations as algebra
-from deltamark.dataflow.sql.algebra.join_tree import taken_apart
+from deltamark.dataflow.sql.algebra.join_tree import JoinTree, taken_apart
 from deltamark.dataflow.sql.algebra.operations import ALL_ROWS, AggregateCall, Order, Relational
+from deltamark.dataflow.sql.algebra.reused_groups import with_reused_groups
 from deltamark.dataflow.sql.algebra.rewrites import with_columns_for_groups, with_extremes, without_reductions
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.rows.existence import marked, rest
@@ -67,7 +69,10 @@ class Lowering:
 
     def _joined(self, rel: Relational) -> Rows:
         """Join the elements of the joins, filters and projections at the top of a plan."""
-        tree = without_reductions(with_extremes(taken_apart(rel)))
+        return self._joined_tree(taken_apart(rel))
+
+    def _joined_tree(self, tree: JoinTree) -> Rows:
+        tree = without_reductions(with_extremes(tree))
         rows = [self.rows(each.rel) for each in tree.elements]
         graph = JoinGraph(rows, [each.existence for each in tree.elements], tree.conditions)
         columns = [graph.computed_early(each) for each in tree.columns]
@@ -77,6 +82,10 @@ class Lowering:
     def _aggregated(self, rel: algebra.Aggregate) -> Rows:
         if _is_first_of_one(rel):
             return _only_row(self.rows(rel.rows), rel.calls)
+        for tree in with_reused_groups(rel):
+            rows = self._joined_tree(tree)
+            if _are_single(rows, len(rel.groups)):
+                return rows
         summed = aggregated_without_join(rel, self.rows)
         return summed or aggregated(self.rows(rel.rows), rel.groups, rel.calls)
 
@@ -115,6 +124,12 @@ def _is_first_of_one(rel: algebra.Aggregate) -> bool:
     )
 
 
+def _are_single(rows: Rows, groups: int) -> bool:
+    """Return whether each group by the first columns has one row."""
+    rows, names = rows.as_columns(rows.cells[:groups], "key")
+    return is_unique(rows.collection.node, names)
+
+
 def _only_row(rows: Rows, calls: Sequence[AggregateCall]) -> Rows:
     """Return values of the only row, or NULL if there is none, and how many rows there are."""
     names = [f"c{at}" for at in range(len(calls))]
@@ -139,6 +154,8 @@ def _distinct(rows: Rows) -> Rows:
     for each in rows.cells:
         stored_term(each)  # a quotient is an error
     stored = rows.stored([f"c{at}" for at in range(len(rows.cells))])
+    if is_unique(stored.collection.node, stored.collection.schema.names):
+        return stored
     return Rows(stored.collection.distinct(), stored.cells)
 
 

@@ -23,6 +23,9 @@ DISABLED = (
 )  # fmt: skip
 """Optimizers that read the rows of tables, that shorten only execution, or whose plans cannot be serialized."""
 
+REUSE, COMBINED = "aggregate_reuse", "combine_aggr"
+"""An optimizer whose plans may combine states of aggregates, and the function that does."""
+
 OPTIMIZED = "true"
 UNSERIALIZED = "Failed to bind column reference"
 """How the error begins for an optimized plan that DuckDB cannot serialize; it can serialize the plan before."""
@@ -36,7 +39,7 @@ def planned(text: str, schemas: Mapping[str, Schema]) -> tuple[Relational, Mappi
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
     with duckdb.connect() as connection:
-        connection.execute(f"SET disabled_optimizers = '{','.join(DISABLED)}'")
+        _disable(connection, DISABLED)
         for name, schema in schemas.items():
             connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(_columns(schema))})")
         _refuse_other_statements(connection, text)
@@ -48,6 +51,10 @@ def planned(text: str, schemas: Mapping[str, Schema]) -> tuple[Relational, Mappi
         columns_of = {name: schema.names for name, schema in schemas.items()}
         names = _distinct(relation.columns)
         return read_plan(plan, columns_of), dict(zip(names, map(str, relation.types), strict=True))
+
+
+def _disable(connection: duckdb.DuckDBPyConnection, optimizers: Iterable[str]) -> None:
+    connection.execute(f"SET disabled_optimizers = '{','.join(optimizers)}'")
 
 
 def quoted(name: str) -> str:
@@ -77,6 +84,9 @@ def _columns(schema: Schema) -> list[str]:
 
 def _serialized(connection: duckdb.DuckDBPyConnection, text: str, relations: Iterable[str]) -> Mapping[str, Any]:
     answer = _plan(connection, text, OPTIMIZED)
+    if COMBINED in json.dumps(answer):
+        _disable(connection, [*DISABLED, REUSE])
+        answer = _plan(connection, text, OPTIMIZED)
     if answer["error"] and answer["error_message"].startswith(UNSERIALIZED):
         answer = _plan(connection, text, "false")
     if answer["error"]:

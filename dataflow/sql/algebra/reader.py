@@ -63,6 +63,7 @@ class _Reader:
     def __init__(self, columns_of: Mapping[str, Sequence[str]], references: Mapping[int, int]) -> None:
         self._columns_of, self._references = columns_of, references
         self._ctes: dict[int, Relational] = {}
+        self._scans: dict[str, algebra.Scan] = {}
         self._readers: dict[str, Callable[[Json], Relational]] = {
             "LOGICAL_GET": self._get, "LOGICAL_FILTER": self._filter, "LOGICAL_PROJECTION": self._projection,
             "LOGICAL_COMPARISON_JOIN": self._join, "LOGICAL_ANY_JOIN": self._join, "LOGICAL_CROSS_PRODUCT": self._cross,
@@ -98,12 +99,16 @@ class _Reader:
         for each in node["column_indexes"]:
             if each["index"] != ANY_COLUMN and each["index"] >= len(known):
                 raise unsupported("the column rowid", pattern=r"\browid\b")
-        read = [known[0] if each == ANY_COLUMN else known[each] for each in indexes]
-        rows: Relational = algebra.Scan(name, tuple(read))
+        read = (algebra.column(0 if each == ANY_COLUMN else each) for each in indexes)
+        rows: Relational = algebra.Project(self._scan(name), tuple(read))
         conditions = list(table_filters(node["table_filters"]))
         if conditions:
             rows = algebra.Filter(rows, tuple(conditions))
         return _mapped(rows, node["projection_ids"])
+
+    def _scan(self, name: str) -> algebra.Scan:
+        """Return the one operation that reads a relation, so that all that read it have the same rows."""
+        return self._scans.setdefault(name, algebra.Scan(name, tuple(self._columns_of[name])))
 
     def _filter(self, node: Json) -> Relational:
         conditions = tuple(map(expression, node["expressions"]))

@@ -9,7 +9,7 @@ both sides, two forms of this are more work than needed:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, cast
 
@@ -44,23 +44,65 @@ def _own_extremes(tree: JoinTree, at: int, element: Element) -> JoinTree | None:
     read = [*extremes.groups, *call.args]
     if call.function not in EXTREMES or call.type.name == "VARCHAR" or call.condition is not None:
         return None
-    base, below = projected(extremes.rows)
+    base, below, conditions = _over_base(_all_groups(tree, at, extremes, columns))
     sources = [below.get(cast("int", each.value)) if each.op == "column" else None for each in read]
-    if None in sources or set(columns.values()) != set(range(len(read))):
+    groups = set(sources[:-1])
+    if None in sources or set(columns.values()) != set(range(len(read))) or not _reads_only(conditions, groups):
         return None
     for other, each in enumerate(tree.elements):
-        same, of_other = projected(each.rel)
+        same, of_other, own_conditions = _over_base(each.rel)
         column_of = {source: column for column, source in of_other.items()}
-        if other == at or same is not base or not set(sources) <= set(column_of):
+        if other == at or same is not base or not _reads_only(own_conditions, groups):
+            continue
+        if not set(sources) <= set(column_of):
             continue
         partners = [column_of[cast("int", source)] for source in sources]
         pairs = {(at, mine): (other, partners[position]) for mine, position in columns.items()}
-        conditions = _without(tree.conditions, pairs)
-        if conditions is not None:
+        rest = _without(tree.conditions, pairs)
+        if rest is not None:
             *keys, value = partners
-            rel = algebra.Extreme(each.rel, tuple(keys), value, EXTREMES[call.function])
-            return _removed(replace(tree, conditions=conditions), at, {other: Element(rel)}, pairs)
+            kept = tuple(_moved(condition, column_of) for condition in conditions)
+            rel = algebra.Extreme(algebra.Filter(each.rel, kept), tuple(keys), value, EXTREMES[call.function])
+            return without_element(replace(tree, conditions=rest), at, {other: Element(rel)}, pairs)
     return None
+
+
+def _all_groups(tree: JoinTree, at: int, extremes: algebra.Aggregate, columns: Mapping[int, int]) -> Relational:
+    """Return the rows of an aggregate without a semijoin with the values that its groups are joined with."""
+    groups = {at: each.value for at, each in enumerate(extremes.groups) if each.op == "column"}
+    group_of = {column: cast("int", groups[to]) for column, to in columns.items() if to in groups}
+    partners = _partners(tree, at)
+    sources = {group_of[each]: source for each, source in partners.items() if each in group_of}
+    return _without_reduction(extremes.rows, sources)
+
+
+def _over_base(rel: Relational) -> tuple[Relational, Mapping[int, int], Sequence[Expression]]:
+    """Read an operation as filters and projections of other rows.
+
+    Return these rows, which of their columns each column is, and the conditions over their columns.
+    """
+    tree = taken_apart(rel)
+    if len(tree.elements) > 1:
+        return rel, {at: at for at in range(algebra.width(rel))}, ()
+    places = {at: each.value for at, each in enumerate(tree.columns) if each.op == "column"}
+    columns = {at: cast("Column", place)[1] for at, place in places.items()}
+    conditions = [each.with_columns(lambda key: algebra.column(cast("Column", key)[1])) for each in tree.conditions]
+    base = tree.elements[0].rel
+    if not isinstance(base, algebra.Shared):
+        return base, columns, conditions
+    base, below, lower = _over_base(base.rows)
+    if not _reads_only(conditions, below):
+        return tree.elements[0].rel, columns, conditions
+    moved = [_moved(each, below) for each in conditions]
+    return base, {at: below[column] for at, column in columns.items() if column in below}, [*lower, *moved]
+
+
+def _moved(of: Expression, columns: Mapping[int, int]) -> Expression:
+    return of.with_columns(lambda key: algebra.column(columns[cast("int", key)]))
+
+
+def _reads_only(conditions: Sequence[Expression], columns: Collection[int | None]) -> bool:
+    return all(key in columns for each in conditions for key in each.columns())
 
 
 def with_columns_for_groups(rel: algebra.Aggregate) -> algebra.Aggregate:
@@ -79,15 +121,20 @@ def without_reductions(tree: JoinTree) -> JoinTree:
     """Leave out semijoins with keys that the join itself compares with the same values."""
     elements = list(tree.elements)
     for at, element in enumerate(elements):
-        conditions = tree.conditions if element.existence is None else element.existence.conditions
-        partners: dict[int, Column] = {}
-        for one, other in filter(None, map(_equated, conditions)):
-            for mine, partner in ((one, other), (other, one)):
-                if mine[0] == at:
-                    partners[mine[1]] = partner
-        sources = {column: _source(tree, partner) for column, partner in partners.items()}
-        elements[at] = replace(element, rel=_without_reduction(element.rel, sources))
+        elements[at] = replace(element, rel=_without_reduction(element.rel, _partners(tree, at)))
     return replace(tree, elements=tuple(elements))
+
+
+def _partners(tree: JoinTree, at: int) -> Mapping[int, Source | None]:
+    """Return, for the columns of an element that are compared with columns of others, the values of the latter."""
+    element = tree.elements[at]
+    conditions = tree.conditions if element.existence is None else element.existence.conditions
+    sources = {}
+    for one, other in filter(None, map(equated, conditions)):
+        for mine, partner in ((one, other), (other, one)):
+            if mine[0] == at:
+                sources[mine[1]] = _source(tree, partner)
+    return sources
 
 
 Source = tuple[Relational, int]
@@ -163,8 +210,8 @@ def _limit(rel: algebra.Join, condition: Expression) -> Relational | None:
     tree = taken_apart(base.rows if isinstance(base, algebra.Shared) else base)
     place = tree.columns[column].value
     for number, element in enumerate(tree.elements):
-        for equated in map(_equated, element.existence.conditions if element.existence else ()):
-            ends = set(equated or ())
+        for pair in map(equated, element.existence.conditions if element.existence else ()):
+            ends = set(pair or ())
             mine = next((each for each in ends if each[0] == number), None)
             if element.existence and element.existence.join.kind == "SEMI" and place in ends and mine is not None:
                 return algebra.Project(element.rel, (algebra.column(mine[1]),))
@@ -195,7 +242,7 @@ def projected(rel: Relational) -> tuple[Relational, Mapping[int, int]]:
     return rel, columns
 
 
-def _equated(condition: Expression) -> tuple[Column, Column] | None:
+def equated(condition: Expression) -> tuple[Column, Column] | None:
     """Return the columns that a condition makes equal; None if it is no such condition."""
     if condition.op not in EQUALITIES or any(each.op != "column" for each in condition.args):
         return None
@@ -208,8 +255,8 @@ def _without(conditions: Sequence[Expression], pairs: Mapping[Column, Column]) -
     rest: list[Expression] = []
     missing = dict(pairs)
     for each in conditions:
-        equated = _equated(each)
-        found = next((one for one in equated if one in pairs and pairs[one] in equated), None) if equated else None
+        ends = equated(each) or ()
+        found = next((one for one in ends if one in pairs and pairs[one] in ends), None)
         if found is None:
             rest.append(each)
             continue
@@ -219,14 +266,27 @@ def _without(conditions: Sequence[Expression], pairs: Mapping[Column, Column]) -
     return None if missing else tuple(rest)
 
 
-def _removed(tree: JoinTree, at: int, new: Mapping[int, Element], moved: Mapping[Column, Column]) -> JoinTree:
-    """Remove an element, whose columns others replace."""
+def without_element(tree: JoinTree, at: int, new: Mapping[int, Element], moved: Mapping[Column, Column]) -> JoinTree:
+    """Remove an element, whose columns another one replaces. new: elements in the place of others."""
+    stand_in = next(number for number, _ in moved.values())
+
+    def number(old: int) -> int:
+        old = stand_in if old == at else old
+        return old - (old > at)
 
     def place(key: algebra.ColumnKey) -> Expression:
-        old = cast("Column", key)
-        number, column = moved.get(old, old)
-        return algebra.column((number - (number > at), column))
+        element, column = moved.get(cast("Column", key), cast("Column", key))
+        return algebra.column((number(element), column))
 
-    elements = tuple(new.get(number, each) for number, each in enumerate(tree.elements) if number != at)
-    conditions = tuple(each.with_columns(place) for each in tree.conditions)
-    return JoinTree(elements, conditions, tuple(each.with_columns(place) for each in tree.columns))
+    def over_places(of: Sequence[Expression]) -> tuple[Expression, ...]:
+        return tuple(each.with_columns(place) for each in of)
+
+    def renumbered(element: Element) -> Element:
+        if element.existence is None:
+            return element
+        old = element.existence
+        reads = sum({1 << number(each) for each in range(old.reads.bit_length()) if old.reads & 1 << each})
+        return replace(element, existence=replace(old, conditions=over_places(old.conditions), reads=reads))
+
+    elements = tuple(renumbered(new.get(old, each)) for old, each in enumerate(tree.elements) if old != at)
+    return JoinTree(elements, over_places(tree.conditions), over_places(tree.columns))

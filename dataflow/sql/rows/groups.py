@@ -60,7 +60,7 @@ def extreme(rows: Rows, keys: Sequence[int], column_: int, which: Which) -> Rows
     rows, (*names, value) = rows.as_columns([rows.cells[each] for each in (*keys, column_)], "key")
     rows = without_null(rows, [rows.cells[column_]])
     if rows.types[value].nullable:
-        rows, (value,) = rows.as_columns([rows.cells[column_]], "value")
+        rows, (value,) = rows.as_columns([Value(value_of(rows.cells[column_]).term)], "value")
     return replace(
         rows,
         collection=rows.collection.largest(value, by=names)

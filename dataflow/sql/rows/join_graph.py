@@ -199,8 +199,10 @@ class JoinGraph:
         return value_of(Rows(self.elements[0].collection, cells).cell(place)).term
 
     def _column(self, of: Expression) -> str | None:
-        """Return the stored column that an expression is; None if it is computed."""
+        """Return the stored column that an expression is, perhaps with a value for NULL; None if it is computed."""
         term = self._term(of)
+        if isinstance(term, Term) and term.op == "coalesce":
+            term = term.args[0]
         return str(term.value) if isinstance(term, Term) and term.op == "column" else None
 
     def _distinct(self, of: Expression) -> float:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fuzz.queries.example import Queries
-from fuzz.queries.parts import Part
-from fuzz.queries.tables import ROWS, Table, changing
-from fuzz.tally import TALLY
-from support.random_plans.choices import Seeded
-from support.random_plans.streams import cut
+from fuzz.queries.given import check
+from fuzz.queries.tables import ROWS, Table
 
 from deltamark.dataflow.types import Field, Schema, integer
 
@@ -44,9 +40,4 @@ TABLES = [Table(name, Schema((Field("a", NUMBER), Field(other, NUMBER)), ROWS), 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_answer_is_duckdbs_at_every_time(name, seed):
-    choices, times = Seeded(seed), [0, 1, 2, 5, 6, 9, 12]
-    tables = tuple(changing(choices, each, times) for each in TABLES)
-    example = Queries(Part("query", (QUERIES[name],)), tables, cut(choices, times), slice_rows=64)
-    TALLY.clear()
-    example.run()
-    assert TALLY["queries: compared"] == 1, TALLY
+    check(QUERIES[name], TABLES, seed)

@@ -1,0 +1,87 @@
+"""The rules of the SQL planner: where each applies, where it must not, and the answers of both."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from fuzz.queries.given import check
+from fuzz.queries.tables import ROWS, Table
+
+from deltamark.dataflow.plan.nodes import Extreme, Join, Threshold, walk
+from deltamark.dataflow.sql.query import sql
+from deltamark.dataflow.types import Field, Schema, integer
+
+NUMBER = integer(0, 4)
+TABLES = [
+    Table("t", Schema((Field("a", NUMBER), Field("b", NUMBER.or_null())), ROWS), ("a",)),
+    Table("u", Schema((Field("a", NUMBER.or_null()), Field("c", NUMBER.or_null())), ROWS), ()),
+    Table("v", Schema((Field("c", NUMBER.or_null()), Field("d", NUMBER)), ROWS), ()),
+]
+BIG = "IN (SELECT a FROM u GROUP BY a HAVING sum(c) > 2)"
+
+OF_T_AND_U = f"FROM t JOIN u ON u.a = t.a WHERE t.a {BIG} GROUP BY t.a"
+
+APPLIED = {
+    "the groups of a semijoin are summed rows": (
+        f"SELECT t.a, t.b, sum(u.c) s, count(*) n, min(c + 1) m {OF_T_AND_U}, t.b", {Join: 1},
+    ),
+    "groups beside another semijoin": (
+        f"SELECT t.a, avg(u.c) s {OF_T_AND_U.replace('WHERE', 'WHERE b IN (SELECT c FROM v) AND')}", {Join: 2},
+    ),
+    "rows with the largest value of their group": (
+        "SELECT a, c FROM u WHERE c = (SELECT max(c) FROM u o WHERE o.a = u.a)", {Extreme: 1, Join: 0},
+    ),
+    "the largest values of some groups": (
+        "SELECT a, c FROM u WHERE c = (SELECT min(c) FROM u o WHERE o.a = u.a) AND a < 3", {Extreme: 1, Join: 0},
+    ),
+    "sums of a left join by its key": (
+        "SELECT t.a, count(u.c) n, sum(c) s FROM t LEFT JOIN u ON u.a = t.a GROUP BY t.a", {Join: 0},
+    ),
+    "distinct rows of a key": ("SELECT DISTINCT a, b FROM t", {Threshold: 0}),
+}  # fmt: skip
+
+KEPT = {
+    "groups of several rows": (f"SELECT t.b, sum(u.c) s {OF_T_AND_U}".replace("BY t.a", "BY t.b"), {Join: 2}),
+    "sums of some rows": (f"SELECT t.a, sum(u.c) s {OF_T_AND_U.replace('WHERE', 'WHERE c < 4 AND')}", {Join: 2}),
+    "sums of other rows": (f"SELECT t.a, sum(t.a) s {OF_T_AND_U}", {Join: 2}),
+    "rows joined by another column": (
+        f"SELECT t.a, sum(u.c) s {OF_T_AND_U.replace('u.a = t.a', 'u.c = t.a')}", {Join: 2},
+    ),
+    "rows that another condition reads": (
+        f"SELECT t.a, sum(u.c) s {OF_T_AND_U.replace('WHERE', 'WHERE t.b < u.c AND')}", {Join: 2},
+    ),
+    "a semijoin with other rows": (
+        f"SELECT t.a, sum(u.c) s {OF_T_AND_U.replace('FROM u', 'FROM (SELECT c AS a, d AS c FROM v)')}", {Join: 2},
+    ),
+    "an antijoin": (f"SELECT t.a, sum(u.c) s {OF_T_AND_U.replace(' IN ', ' NOT IN ')}", {}),
+    "keys that are NULL on both sides": (
+        f"SELECT t.a, sum(u.c) s FROM t JOIN u ON u.a IS NOT DISTINCT FROM t.b WHERE t.b {BIG} GROUP BY t.a", {Join: 2},
+    ),
+    "the largest value of another group": (
+        "SELECT a, c FROM u WHERE c = (SELECT max(c) FROM u o WHERE o.a = u.c)", {Join: 1},
+    ),
+    "the largest value of some rows": (
+        "SELECT a, c FROM u WHERE c = (SELECT max(c) FROM u o WHERE o.a = u.a AND o.c < 3)", {Join: 1},
+    ),
+    "some rows with the largest value of all": (
+        "SELECT a, c FROM u WHERE c = (SELECT max(c) FROM u o WHERE o.a = u.a) AND c < 3", {},
+    ),
+    "a left join by another column": ("SELECT t.b, sum(u.c) n FROM t LEFT JOIN u ON u.a = t.a GROUP BY t.b", {}),
+    "distinct rows without their key": ("SELECT DISTINCT b FROM t", {Threshold: 1}),
+}  # fmt: skip
+QUERIES = {**APPLIED, **KEPT}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_plan_has_the_operators_that_the_rules_leave(name):
+    text, wanted = QUERIES[name]
+    plan = sql(text, {each.name: each.collection() for each in TABLES})
+    kinds = Counter(type(node) for node in walk(plan.node))
+    assert {kind: kinds[kind] for kind in wanted} == wanted
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_answer_is_duckdbs_at_every_time(name, seed):
+    check(QUERIES[name][0], TABLES, seed)

@@ -159,8 +159,8 @@ def test_settings_choose_cells():
         engines=("embedded",), workload=("window:10",),
     )  # fmt: skip
     cells = [cell.cell for cell in grid_cells(settings)]
-    assert len(cells) == 4 * 2 * 2
-    assert {cell.variant for cell in cells} == {"", "flat", "four-level", "ordered"}
+    assert len(cells) == 5 * 2 * 2
+    assert {cell.variant for cell in cells} == {"", "flat", "four-level", "ordered", "sql"}
     product = [
         cell.cell
         for cell in grid_cells(GridSettings(sf=Decimal(1), queries=("q01",), product=(1000,), engines=("embedded",)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
+from deltamark.datagen.dataset import Dataset
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.cli.main import main
 from deltamark.harness.suites.ssb.measuring import check
@@ -15,10 +16,24 @@ from deltamark.queries.ssb import TEXTS
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 
-@pytest.fixture
-def star(sf001):
+@pytest.fixture(scope="module")
+def own_data(data, tmp_path_factory):
+    """A data directory of these tests, beside whose data of TPC-H the tables are made."""
+    own = tmp_path_factory.mktemp("data")
+    for each in data.iterdir():
+        (own / each.name).symlink_to(each)
+    return own
+
+
+@pytest.fixture(scope="module")
+def tpch(own_data, sf001):
+    return Dataset.open(own_data / sf001.directory.name)
+
+
+@pytest.fixture(scope="module")
+def star(tpch):
     """The directory of the tables."""
-    return make_tables(sf001)
+    return make_tables(tpch)
 
 
 def rows_of(directory, sql):
@@ -32,12 +47,12 @@ def test_every_table_has_its_key(star, table):
     assert rows == keys > 0
 
 
-def test_a_line_refers_to_the_other_tables(star, sf001):
+def test_a_line_refers_to_the_other_tables(star, tpch):
     sql = """SELECT count(*) FROM {lineorder} JOIN {customer} ON lo_custkey = c_custkey
              JOIN {part} ON lo_partkey = p_partkey
              JOIN {supplier} ON lo_suppkey = s_suppkey JOIN {dwdate} o ON lo_orderdate = o.d_datekey
              JOIN {dwdate} c ON lo_commitdate = c.d_datekey"""
-    assert rows_of(star, sql) == [(sf001.rows("lineitem"),)]
+    assert rows_of(star, sql) == [(tpch.rows("lineitem"),)]
 
 
 def test_columns_that_are_derived_obey_their_definitions(star):
@@ -51,9 +66,9 @@ def test_columns_that_are_derived_obey_their_definitions(star):
         assert rows_of(star, f"SELECT * FROM {{{table}}} WHERE {condition}") == []
 
 
-def test_tables_are_made_once(star, sf001):
+def test_tables_are_made_once(star, tpch):
     before = {path: path.stat().st_mtime_ns for path in star.iterdir()}
-    assert make_tables(sf001) == star == directory_of(sf001.directory)
+    assert make_tables(tpch) == star == directory_of(tpch.directory)
     assert {path: path.stat().st_mtime_ns for path in star.iterdir()} == before
     assert sorted(path.stem for path in before) == sorted(TABLES)
 
@@ -63,8 +78,8 @@ def test_answers_are_right_while_rows_come_and_go(star, name):
     assert check(StarQuery(name, star), 7000) >= 3
 
 
-def test_the_suite_measures_every_query(data, tmp_path, capsys):
-    words = ["bench", "SUITE=ssb", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}", "QUERIES=q1.1,q4.3", "RUNS=1"]
+def test_the_suite_measures_every_query(own_data, tmp_path, capsys):
+    words = ["bench", "SUITE=ssb", "SF=0.001", f"DATA={own_data}", f"RESULTS={tmp_path}", "QUERIES=q1.1,q4.3", "RUNS=1"]
     assert main([*words, "PHYSICAL=1000,5000"]) == 0
     out = capsys.readouterr().out
     assert "4 cells measured" in out
@@ -73,14 +88,14 @@ def test_the_suite_measures_every_query(data, tmp_path, capsys):
     assert "checked oracle" in out
 
 
-def test_the_suite_finds_a_wrong_answer(data, tmp_path, capsys, monkeypatch):
+def test_the_suite_finds_a_wrong_answer(own_data, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Snapshot, "answer", lambda *_: [("wrong",)])
-    words = ["bench", "SUITE=ssb", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}", "QUERIES=q1.1", "RUNS=1"]
+    words = ["bench", "SUITE=ssb", "SF=0.001", f"DATA={own_data}", f"RESULTS={tmp_path}", "QUERIES=q1.1", "RUNS=1"]
     assert main([*words, "PHYSICAL=1000"]) == 2
     assert "WRONG: a wrong answer: q1.1, in batches of 1000 rows, at time 0" in capsys.readouterr().err
 
 
-def test_an_unknown_query_is_an_error(data, tmp_path, capsys):
-    words = ["bench", "SUITE=ssb", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}", "QUERIES=q5.1"]
+def test_an_unknown_query_is_an_error(own_data, tmp_path, capsys):
+    words = ["bench", "SUITE=ssb", "SF=0.001", f"DATA={own_data}", f"RESULTS={tmp_path}", "QUERIES=q5.1"]
     assert main(words) == 2
     assert "unknown query: q5.1; did you mean q" in capsys.readouterr().err

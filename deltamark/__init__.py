@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from deltamark.dataflow.motifs.static import StaticMotif
     from deltamark.dataflow.runtime.dataflow import Dataflow
     from deltamark.dataflow.runtime.read_holds import Hold
+    from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table, parquet_table
     from deltamark.dataflow.sql.query import sql
+    from deltamark.dataflow.sql.tables import sql_tables
     from deltamark.dataflow.types import (
         NULL,
         SHORT,
@@ -59,6 +61,8 @@ __all__ = [
     "StaticMotif",
     "Type",
     "__version__",
+    "arrow_batch",
+    "arrow_table",
     "code_type",
     "col",
     "count",
@@ -66,8 +70,10 @@ __all__ = [
     "decimal",
     "delta_query",
     "integer",
+    "parquet_table",
     "source",
     "sql",
+    "sql_tables",
     "when",
 ]
 
@@ -79,7 +85,9 @@ _NAMES = {
     "motifs.static": ("StaticMotif",),
     "runtime.dataflow": ("Dataflow",),
     "runtime.read_holds": ("Hold",),
+    "sql.arrow_tables": ("arrow_batch", "arrow_table", "parquet_table"),
     "sql.query": ("sql",),
+    "sql.tables": ("sql_tables",),
     "types": ("NULL", "SHORT", "TEXT", "Schema", "Type", "code_type", "date_type", "decimal", "integer"),
 }
 _MODULE_OF = {name: f"deltamark.dataflow.{module}" for module, names in _NAMES.items() for name in names}

@@ -20,9 +20,8 @@ import duckdb
 import pyarrow.parquet as pq
 from tabulate import tabulate
 
-from deltamark import Dataflow, DeltamarkError, Schema
-from deltamark.dataflow.sql.arrow_tables import arrow_batch, footer, parquet_table
-from deltamark.dataflow.sql.query import sql
+from deltamark import Dataflow, DeltamarkError, Schema, arrow_batch, parquet_table, sql
+from deltamark.dataflow.sql.arrow_tables import footer
 from deltamark.errors import naming, unknown
 from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.check.difference import unordered_difference

@@ -60,12 +60,12 @@ FROM duckdb_constraints() ORDER BY table_oid, constraint_type, constraint_index
 """
 
 
-def tables(text: str, rows: int | Mapping[str, int] = ROWS) -> dict[str, Collection]:
+def sql_tables(text: str, rows: int | Mapping[str, int] = ROWS) -> dict[str, Collection]:
     """Declare an input for each CREATE TABLE statement. rows: the largest number of live rows, of all or of each table.
 
-    >>> tables("CREATE TABLE sales (shop INTEGER NOT NULL CHECK (shop BETWEEN 1 AND 99), price DECIMAL(6, 2))", 1000)
+    >>> sql_tables("CREATE TABLE sales (shop INTEGER CHECK (shop BETWEEN 1 AND 99), price DECIMAL(6, 2))", 1000)
     {'sales': Collection of at most 1000 rows
-      shop   integer(1, 99)
+      shop   integer(1, 99).or_null()
       price  integer(-999999, 999999, scale=2).or_null()}
     """
     import duckdb  # noqa: PLC0415 - loaded only by those who use SQL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -69,15 +70,29 @@ def test_there_are_three_findings_with_caveats():
     assert len(FINDINGS) == README.count("*Caveats:*") == 3
 
 
-def test_engines_have_the_rates_of_their_records():
-    (command,) = re.findall(r"`make (tables [^`]* TABLE=engines)`", README)
+def table_of(command, name):
+    """Return the table that a command prints."""
     settings = dict(word.split("=") for word in command.split()[1:])
     records = store.read(ROOT / "results" / settings["MACHINE"]).records
-    (found,) = [
-        table for table in tables(of_queries(records, settings["SF"]), settings["SF"]) if table.name == "engines"
-    ]
+    found = tables(of_queries(records, settings["SF"]), settings["SF"])
+    return next(table for table in found if table.name == name)
+
+
+def test_engines_have_the_rates_of_their_records():
+    (command,) = re.findall(r"`make (tables [^`]* TABLE=engines)`", README)
+    found = table_of(command, "engines")
     rates = [[entry.text for entry in row[2::2]] for row in found.rows]
     assert [re.findall(r"[\d.]+[KMG]/s", line) for line in README.splitlines() if "/s |" in line] == rates
+
+
+def test_dataflows_from_sql_have_the_ratios_of_their_records():
+    (command,) = re.findall(r"`make (tables [^`]* TABLE=sql)`", README)
+    found = table_of(command, "sql")
+    ratios = [[float(row[column].text.rstrip("x")) for row in found.rows] for column in range(3, 13, 3)]
+    assert len(found.rows) == 22
+    for name, shown in (("geometric mean", statistics.geometric_mean), ("largest", max)):
+        (line,) = re.findall(rf"^[|] {name} [|](.*)$", README, re.MULTILINE)
+        assert re.findall(r"[\d.]+x", line) == [f"{shown(each):.2f}x" for each in ratios]
 
 
 def test_the_readme_is_short_and_names_every_page():

@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from deltamark.dataflow.sql.tables import DATES, tables
+from deltamark.dataflow.sql.tables import DATES, sql_tables
 from deltamark.dataflow.types import LARGEST, TEXT, date_type, integer
 from deltamark.errors import DeltamarkError
 
@@ -26,7 +26,7 @@ TYPES = {
 
 
 def columns(text):
-    (table,) = tables(text).values()
+    (table,) = sql_tables(text).values()
     return {field.name: field.type for field in table.schema.fields}
 
 
@@ -38,7 +38,7 @@ def test_a_type_has_the_values_of_its_sql_type(name):
 
 
 def test_each_statement_is_an_input():
-    made = tables("-- two tables\nCREATE TABLE t (a INTEGER); CREATE TABLE u (b DATE);", {"u": 7})
+    made = sql_tables("-- two tables\nCREATE TABLE t (a INTEGER); CREATE TABLE u (b DATE);", {"u": 7})
     assert list(made) == ["t", "u"]
     assert made["u"].schema.rows == 7
 
@@ -54,7 +54,7 @@ def test_each_statement_is_an_input():
     ],
 )
 def test_a_key_has_no_columns_that_may_be_null(constraints, key):
-    assert tables(f"CREATE TABLE t ({constraints})")["t"].node.key == key
+    assert sql_tables(f"CREATE TABLE t ({constraints})")["t"].node.key == key
 
 
 CHECKS = {
@@ -108,10 +108,10 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_other_texts_are_errors_of_one_line(text):
     with pytest.raises(DeltamarkError) as error:
-        tables(text)
+        sql_tables(text)
     assert REFUSED[text] in str(error.value)
 
 
 def test_rows_of_an_unknown_table_are_an_error():
     with pytest.raises(DeltamarkError, match="unknown table: sale; did you mean sales"):
-        tables("CREATE TABLE sales (x INTEGER)", {"sale": 5})
+        sql_tables("CREATE TABLE sales (x INTEGER)", {"sale": 5})

@@ -110,17 +110,17 @@ def keyed(left: Rows, right: Rows, left_keys: Sequence[str], right_keys: Sequenc
     twice: list[tuple[str, str]] = []
     for mine, theirs in zip(left_keys, (names.get(each, each) for each in right_keys), strict=True):
         if on.get(mine) != theirs:
-            if theirs in on.values():
-                twice.append((mine, next(name for name, other in on.items() if other == theirs)))
-            elif mine in on:
+            if mine in on or theirs in on.values():
                 twice.append((mine, theirs))
             else:
                 on[mine] = theirs
     joined = left.collection.join(right.collection, on, null_keys=True)
     by = {column(theirs, right.types[theirs]): _key(left, mine, right.types[theirs]) for mine, theirs in on.items()}
     rows = Rows(joined, (*left.cells, *(rewritten(each, by) for each in right.cells)))
-    for pair in twice:
-        rows = rows.where(_same(*(column(name, rows.types[name]) for name in pair)))
+    kept = {theirs: mine for mine, theirs in on.items()}
+    for mine, theirs in twice:
+        name = kept.get(theirs, theirs)
+        rows = rows.where(_same(column(mine, rows.types[mine]), column(name, rows.types[name])))
     return rows
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
+from threading import Timer
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 from support.random_plans.choices import Choices
 from support.random_plans.streams import cut, inputs_of
 
@@ -30,9 +34,17 @@ from fuzz.tally import TALLY
 Answer = Counter[tuple[object, ...]]
 NAMES = ("t", "u", "v")
 
+MOST_ROWS = 50_000
+"""The most rows of an intermediate result. An example of several cross joins with more takes minutes, or more memory
+than checked kernels reserve.
+"""
+
+LONG_SECONDS = 2.0
+"""The seconds after which DuckDB's joins count as large."""
+
 
 class UnfitError(Exception):
-    """A query that is no example: DuckDB raises an error for some rows, or gives several answers."""
+    """A query that is no example: DuckDB raises an error for some rows, or gives several answers; or joins are huge."""
 
 
 @dataclass
@@ -54,6 +66,7 @@ class Queries:
             return
         try:
             wanted = [(time, answer_of(text, self.tables, time)) for time in self.times]
+            refuse_large(text, {each.name: each.changed() for each in self.tables})
         except UnfitError as error:
             TALLY[f"unfit: {error}"] += 1
             return
@@ -132,15 +145,20 @@ def database(*, optimized: bool) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1})
     if not optimized:
         connection.execute("PRAGMA disable_optimizer")
+    connection.execute("PRAGMA enable_profiling = 'no_output'")
     return connection
 
 
 def relation(text: str, tables: Sequence[Table], time: int, *, optimized: bool = True) -> duckdb.DuckDBPyRelation:
+    return _over(text, {each.name: each.at(time) for each in tables}, optimized=optimized)
+
+
+def _over(text: str, tables: Mapping[str, pa.Table], *, optimized: bool) -> duckdb.DuckDBPyRelation:
     connection = database(optimized=optimized)
-    for each in NAMES:
-        connection.unregister(each)
-    for each in tables:
-        connection.register(each.name, each.at(time))
+    for name in NAMES:
+        connection.unregister(name)
+    for name, rows in tables.items():
+        connection.register(name, rows)
     return connection.sql(text)
 
 
@@ -151,7 +169,35 @@ def answer_of(text: str, tables: Sequence[Table], time: int, *, optimized: bool 
     except duckdb.Error as error:
         database.cache_clear()  # an internal error closes it
         raise UnfitError(f"DuckDB's {type(error).__name__}") from error
+    if optimized:
+        _refuse_many_rows()
     return Counter(found)
+
+
+def refuse_large(text: str, changed: Mapping[str, pa.Table]) -> None:
+    """Refuse a query whose joins make many rows of the rows of all changes."""
+    timer = Timer(LONG_SECONDS, database(optimized=True).interrupt)
+    timer.start()
+    try:
+        _over(text, changed, optimized=True).limit(MOST_ROWS + 1).fetchall()
+    except duckdb.InterruptException:
+        raise UnfitError("many rows in a join") from None
+    except duckdb.Error:  # as for a subquery with several rows
+        return
+    finally:
+        timer.cancel()
+    _refuse_many_rows()
+
+
+def _refuse_many_rows() -> None:
+    """Refuse the last query if one of its intermediate results in DuckDB was large."""
+    profile = json.loads(database(optimized=True).get_profiling_information(format="json"))
+    if max(map(_most_rows, profile.get("operator", [])), default=0) > MOST_ROWS:
+        raise UnfitError("many rows in a join")
+
+
+def _most_rows(operator: dict[str, Any]) -> int:
+    return max([operator["intermediate_rows"], *map(_most_rows, operator.get("children", []))])
 
 
 def query_example(choices: Choices) -> Queries:

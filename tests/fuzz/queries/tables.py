@@ -102,7 +102,13 @@ class Table:
 
     def at(self, time: int) -> pa.Table:
         """Return the rows that are live at a time."""
-        rows = [row for row, count in live(self.stream, time).items() for _ in range(count)]
+        return self._arrow([row for row, count in live(self.stream, time).items() for _ in range(count)])
+
+    def changed(self) -> pa.Table:
+        """Return the rows of all changes, of insertions and of deletions."""
+        return self._arrow([row for row, _, _ in self.stream])
+
+    def _arrow(self, rows: Sequence[Row]) -> pa.Table:
         columns = {
             field.name: pa.array([row[at] for row in rows], arrow_type(field.type))
             for at, field in enumerate(self.schema.fields)

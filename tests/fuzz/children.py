@@ -27,6 +27,7 @@ from fuzz.kinds import KINDS, Failure, kind_of, run
 from fuzz.tally import TALLY, taken
 
 LONGEST_SECONDS = 30.0
+LATE = "not done after"
 MOST_BYTES = 4 << 30
 
 SEED, SINCE, KIND, ENDED, FIRST_COUNT = 0, 1, 2, 3, 8
@@ -83,7 +84,7 @@ class Child:
             return f"killed by {signal.Signals(-code).name}" if code < 0 else "the process ended" if code else None
         if self.board.seconds() > LONGEST_SECONDS:
             self.kill()
-            return f"not done after {LONGEST_SECONDS:g} seconds"
+            return f"{LATE} {LONGEST_SECONDS:g} seconds"
         if resident(self.pid) > MOST_BYTES * share:
             self.kill()
             return f"more than {MOST_BYTES >> 30} GB of memory"

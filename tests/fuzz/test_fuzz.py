@@ -98,8 +98,8 @@ class Deadly:
         return f"number {self.number}, others {self.others}"
 
 
-def deadly(monkeypatch, does):
-    monkeypatch.setitem(kinds.KINDS, "worker", Kind(lambda choices: Deadly(choices, does), 1))
+def deadly(monkeypatch, does, *, late_fails=True):
+    monkeypatch.setitem(kinds.KINDS, "worker", Kind(lambda choices: Deadly(choices, does), 1, late_fails))
     return [seed for seed in range(8) if Deadly(Seeded(seed), does).number >= 50]
 
 
@@ -121,6 +121,14 @@ def test_a_child_that_hangs_is_reported(monkeypatch):
     found, _ = explored("worker", 0, 8)
     assert sorted(failure.seed for failure in found.failures) == seeds
     assert {failure.what for failure in found.failures} == {"not done after 0.5 seconds"}
+
+
+def test_a_late_example_of_a_kind_that_may_be_late_is_counted(monkeypatch):
+    monkeypatch.setattr(children, "LONGEST_SECONDS", 0.5)
+    seeds = deadly(monkeypatch, lambda: time.sleep(1000), late_fails=False)
+    found, said = explored("worker", 0, 8)
+    assert (found.failures, sum(found.counts.values())) == ([], 8)
+    assert f"unfit: not done after 0.5 seconds {len(seeds)}" in said
 
 
 def test_a_child_that_takes_too_much_memory_is_reported(monkeypatch):

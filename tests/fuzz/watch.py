@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fuzz.children import Child, explorer
+from fuzz.children import LATE, Child, explorer
 from fuzz.kinds import KINDS, Failure
 from fuzz.shrink import Smaller, shrinker
 from fuzz.tally import written
@@ -124,7 +124,10 @@ class Watch:
             kind, seed = child.board.kind, child.board.seed
             self.found.counts[kind] += 1
             self._explorers.append(self._explorer(seed + self._settings.processes))
-            self._fail(Failure(kind, seed, problem, ends_process=True))
+            if problem.startswith(LATE) and not KINDS[kind].late_fails:
+                self.found.tally[f"unfit: {problem}"] += 1
+            else:
+                self._fail(Failure(kind, seed, problem, ends_process=True))
 
     def _end_explorers(self) -> None:
         for child in self._explorers:

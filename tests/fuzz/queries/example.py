@@ -65,8 +65,8 @@ class Queries:
             TALLY[f"refused: {error.cause}, {_general(str(error.actual))}"] += 1
             return
         try:
-            wanted = [(time, answer_of(text, self.tables, time)) for time in self.times]
             refuse_large(text, {each.name: each.changed() for each in self.tables})
+            wanted = [(time, answer_of(text, self.tables, time)) for time in self.times]
         except UnfitError as error:
             TALLY[f"unfit: {error}"] += 1
             return
@@ -169,29 +169,24 @@ def answer_of(text: str, tables: Sequence[Table], time: int, *, optimized: bool 
     except duckdb.Error as error:
         database.cache_clear()  # an internal error closes it
         raise UnfitError(f"DuckDB's {type(error).__name__}") from error
-    if optimized:
-        _refuse_many_rows()
     return Counter(found)
 
 
 def refuse_large(text: str, changed: Mapping[str, pa.Table]) -> None:
-    """Refuse a query whose joins make many rows of the rows of all changes."""
-    timer = Timer(LONG_SECONDS, database(optimized=True).interrupt)
+    """Refuse a query of which DuckDB makes many rows of the rows of all changes, with joins as the text has them."""
+    connection = database(optimized=False)
+    timer = Timer(LONG_SECONDS, connection.interrupt)
     timer.start()
     try:
-        _over(text, changed, optimized=True).limit(MOST_ROWS + 1).fetchall()
+        _over(text, changed, optimized=False).limit(MOST_ROWS + 1).fetchall()
     except duckdb.InterruptException:
         raise UnfitError("many rows in a join") from None
     except duckdb.Error:  # as for a subquery with several rows
+        database.cache_clear()
         return
     finally:
         timer.cancel()
-    _refuse_many_rows()
-
-
-def _refuse_many_rows() -> None:
-    """Refuse the last query if one of its intermediate results in DuckDB was large."""
-    profile = json.loads(database(optimized=True).get_profiling_information(format="json"))
+    profile = json.loads(connection.get_profiling_information(format="json"))
     if max(map(_most_rows, profile.get("operator", [])), default=0) > MOST_ROWS:
         raise UnfitError("many rows in a join")
 

@@ -61,8 +61,11 @@ class SqlFile(Query):
 
 def read_sql(path: Path) -> SqlFile:
     """Read a file of SQL."""
-    with naming(path):
-        text = path.read_text(encoding="utf-8")
+    try:
+        with naming(path):
+            text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DeltamarkError("not a text in UTF-8", f"{path}: {error.reason}", "write one SELECT statement") from error
     if not text.strip():
         raise DeltamarkError("no SQL in a file", path, "write one SELECT statement")
     found = SqlFile(text.strip().rstrip(";").replace("{", "{{").replace("}", "}}"))

@@ -30,6 +30,7 @@ MEANS = ("avg", "mean")
 SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS)
 
 NAMES = {
+    "arg_max": "mode or arg_max",
     "combine_aggr": "GROUPING SETS, ROLLUP or CUBE",
     "first": "first, DISTINCT ON, or a scalar subquery that may return several rows",
     "arg_min_nulls_last": "a window function, or a correlated LIMIT above 1",

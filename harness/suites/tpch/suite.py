@@ -10,6 +10,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted
 from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.console.table import Table
+from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.measure.client import MeasurementClient, ServerSpec
 from deltamark.harness.results import machine
 from deltamark.harness.results.record import TPCH, QueryRecord, Record, of_queries
@@ -18,6 +19,7 @@ from deltamark.harness.suites.suite import Suite
 from deltamark.harness.suites.tpch.checked_measurer import CheckedMeasurer
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
 from deltamark.harness.tables import tables
+from deltamark.queries.catalogue import QUERIES
 
 CHECK_BYTES_PER_DATA_BYTE = 4
 """The memory of a check relative to its data; a generous estimate, not measured."""
@@ -37,7 +39,11 @@ class TpchSuite(GridSettings, Suite):
         open_dataset(self._wanted)
 
     def cells(self) -> Sequence[SampledCell]:
-        return grid_cells(self, machine.data(self._wanted.directory))
+        cells = grid_cells(self, machine.data(self._wanted.directory))
+        files = {each.cell.query: each.cell for each in cells if each.cell.query not in QUERIES}
+        for each in files.values():
+            specified_plan(each)  # a mistake in a file is one error, before any data is made
+        return cells
 
     def headline(self, plan: Plan) -> str:
         """Describe the cells, such as `484 cells = 22 queries x 22 batchings`."""

@@ -74,6 +74,21 @@ def test_a_text_that_is_no_query_is_one_line(run, file, text, problem):
     assert err.count("\n") == 1
 
 
+def test_a_text_that_is_no_query_is_one_line_before_anything_is_measured(run, file, tmp_path):
+    code, out, err = run("bench", sql=file("SELECT n_nam FROM nation"), results=tmp_path / "results")
+    assert (code, out) == (2, "")
+    assert 'Referenced column "n_nam" not found' in err
+    assert err.count("\n") == 1
+
+
+def test_a_file_that_is_no_text_is_one_line(run, tmp_path):
+    path = tmp_path / "mine.sql"
+    path.write_bytes(b"\xff\xfe\x00")
+    code, out, err = run("explain", sql=path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "not a text in UTF-8" in err
+
+
 def test_a_file_must_exist_and_have_the_ending_of_sql(run, file, tmp_path):
     code, _, err = run("changes", sql=tmp_path / "none.sql")
     assert code == 2

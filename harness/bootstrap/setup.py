@@ -34,8 +34,10 @@ def main() -> int:
     print(f"setting up .venv for Python {version}: about 1.4 GB, a few minutes", flush=True)
     try:
         venv.EnvBuilder(with_pip=True, clear=True).create(VENV)
-        pip("--require-hashes", "-r", str(ROOT / "requirements-build.lock"))
-        pip("--require-hashes", "--no-build-isolation", "-r", str(ROOT / "requirements.lock"))
+        # The locks are complete. Without --no-deps, pip looks at the newest version of a requirement with an extra,
+        # which has no hash in the lock once it is newer than the pinned one.
+        pip("--require-hashes", "--no-deps", "-r", str(ROOT / "requirements-build.lock"))
+        pip("--require-hashes", "--no-deps", "--no-build-isolation", "-r", str(ROOT / "requirements.lock"))
         pip("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     except subprocess.CalledProcessError as error:
         print(

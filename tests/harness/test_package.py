@@ -65,6 +65,7 @@ def test_setup_installs_the_locks_and_then_the_project(monkeypatch, tmp_path):
     assert setup.main() == 0
     *locks, project = calls
     assert ["--require-hashes" in each for each in calls] == [True, True, False]
+    assert all("--no-deps" in each for each in calls)
     assert [Path(each[-2]).name for each in locks] == ["requirements-build.lock", "requirements.lock"]
     assert project[-5:] == ["--no-deps", "--no-build-isolation", "--editable", str(ROOT), True]
     assert (tmp_path / "ready").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,14 @@ SHOWN_ROWS = 10
 """Rows that the `repr` of a batch shows."""
 
 Column: TypeAlias = "np.ndarray | pa.StringArray"
+Times: TypeAlias = "np.ndarray | Sequence[int]"
+
+
+class EachBatch(NamedTuple):
+    """The number of changes that each of several batches made, and the nanoseconds that it took."""
+
+    changes: np.ndarray
+    nanoseconds: np.ndarray
 
 
 class Batch:

@@ -35,6 +35,15 @@ class Delta:
     """The addresses of numeric columns that lie in one file: computing them is faster than reading them from views."""
 
 
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Several physical batches in one. ends: the last logical time of each batch that has rows; rows: their number."""
+
+    deltas: list[Delta]
+    ends: np.ndarray
+    rows: list[int]
+
+
 def last_time(rounds: int, logical: int) -> int:
     """Return the last logical time of a number of rounds."""
     return (rounds - 1) // logical * TIMES_PER_ROUND + TIMES_PER_ROUND - 1
@@ -82,6 +91,17 @@ class Feed:
             if pieces:
                 deltas.append(reader.read(pieces))
         return deltas
+
+    def take_several(self, physical: int, batches: int) -> Several:
+        """Cut the next batches of `physical` logical batches, all in one."""
+        first = self.round
+        deltas = self.take(physical * batches)
+        starts = range(first + physical * self.logical, self.round, physical * self.logical)
+        ends = np.array([last_time(until, self.logical) for until in (*starts, self.round)])
+        rows = np.zeros(len(ends), np.int64)
+        for delta in deltas:
+            rows += np.diff(np.searchsorted(delta.time, ends, side="right"), prepend=0)
+        return Several(deltas, ends[rows > 0], rows[rows > 0].tolist())
 
     def batches(self, physical: int) -> Iterator[list[Delta]]:
         while not self.done:

@@ -151,7 +151,16 @@ class Program:
 
         If a table is too small, it is enlarged. wait: called while another worker is awaited.
         """
-        stopped = self._run(schedule, start)
+        self._complete(interpreter.run, schedule.block, schedule, start, wait)
+
+    def run_batches(self, schedule: Schedule, batches: int) -> None:
+        """Run the batches of a `BatchesBlock`, which are those of a schedule, one after another."""
+        self._complete(interpreter.run_batches, batches, schedule, -1, wait_alone)
+
+    def _complete(
+        self, run: Callable[[int, int], int], address: int, schedule: Schedule, start: int, wait: Callable[[], None]
+    ) -> None:
+        stopped = self._run(run, address, schedule, start)
         while stopped != status.DONE:
             at, reason = divmod(stopped, 4)
             if reason == status.FAILED:
@@ -160,18 +169,17 @@ class Program:
                 wait()
             else:
                 make_room(self, schedule.ops[at])
-            stopped = self._run(schedule, at)
+            stopped = self._run(run, address, schedule, at)
 
-    def _run(self, schedule: Schedule, start: int) -> int:
+    def _run(self, run: Callable[[int, int], int], address: int, schedule: Schedule, start: int) -> int:
         try:
-            stopped: int = interpreter.run(schedule.block, start)
+            return run(address, start)
         except OutOfBoundsError:
             at = ProgramBlock(schedule.block).running
             block = schedule.ops[at]
             fault = REGISTRY.fault() if REGISTRY else ""
             name = Opcode(Operator(block).opcode).name
             raise OutOfBoundsError(f"operator {at}, {name} at {block:#x}: {fault}") from None
-        return stopped
 
     def words(self, count: int, values: Sequence[int] = ()) -> int:
         """Allocate words, the first of which hold `values`; return their address."""

@@ -13,6 +13,7 @@ from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, join
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, merge
 from deltamark.dataflow.kernels.arrangements.settle import settle
+from deltamark.dataflow.kernels.batches import BatchesBlock, complete_batch, take_batch
 from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import heed_signals
@@ -105,6 +106,21 @@ def run(address: int, start: int) -> int:
         if program.more == 0:
             return DONE
         at = -1
+
+
+@kernel
+def run_batches(address: int, start: int) -> int:
+    """Complete the batches that are left, one after another. The arguments and the result are as those of `run`."""
+    batches = BatchesBlock(address)
+    while batches.at < batches.count:
+        if start < 0:
+            take_batch(batches)
+        stopped = run(batches.program.address, start)
+        if stopped != DONE:
+            return stopped
+        complete_batch(batches)
+        start = -1
+    return DONE
 
 
 @kernel

@@ -56,6 +56,18 @@ def accept(node: Input, names: tuple[str, ...], batch: object, last: int, live: 
     )
 
 
+def accept_ends(ends: object, last: int) -> np.ndarray:
+    """Check the last times of batches, which must be later than `last` and increase."""
+    if _length("ends", ends) == 0:
+        raise DeltamarkError("no batches", "ends is empty", "give the last time of each batch")
+    times = _times("ends", _integers("ends", ends), last)
+    if not (times[1:] > times[:-1]).all():
+        at = int(np.flatnonzero(times[1:] <= times[:-1])[0])
+        actual = f"ends: {times[at]} twice, at {at} and {at + 1}"
+        raise DeltamarkError("a batch without a time", actual, "let each batch end later than the one before")
+    return times
+
+
 def _column(where: str, type_: Type, values: object) -> Column:
     """Convert a column to the form that kernels read; refuse values of another type or outside its bounds."""
     if type_.kind == "text":

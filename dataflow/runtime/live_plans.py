@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.batch import Batch, EachBatch, Pointers, Times, concatenated
 from deltamark.dataflow.builder.program import Op, wait_alone
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added, compile_into, compile_plans
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.backfill import Backfill
+from deltamark.dataflow.runtime.batch_checks import accept_ends
 from deltamark.dataflow.runtime.history import arranged, rows_of
 from deltamark.dataflow.runtime.read_holds import FedBatches, Hold, ReadHolds
 from deltamark.dataflow.runtime.worker import Worker
@@ -56,12 +57,26 @@ class LivePlans:
         changes = sum(self._run(batches, drop=True).values())
         return changes if finished is None else changes + len(finished.answer.time)
 
+    def feed_each(self, batches: Mapping[str, Batch], ends: Times) -> tuple[dict[str, Batch], EachBatch]:
+        counts, each = self._run_each(batches, ends, drop=False)
+        return {name: self.worker.changes(name, rows) for name, rows in counts.items()}, each
+
+    def push_each(self, batches: Mapping[str, Batch], ends: Times) -> EachBatch:
+        return self._run_each(batches, ends, drop=True)[1]
+
+    def _run_each(self, batches: Mapping[str, Batch], ends: Times, *, drop: bool) -> tuple[dict[str, int], EachBatch]:
+        self._refuse_pending()
+        times = accept_ends(ends, self.worker.last)
+        return self.worker.run_each(self._checked(batches, int(times[-1])), times, drop=drop)
+
     def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
-        worker = self.worker
-        pointers = worker.checked(batches)
+        return self.worker.run(self._checked(batches), wait_alone, drop=drop)
+
+    def _checked(self, batches: Mapping[str, Batch], end: int | None = None) -> dict[str, Pointers]:
+        pointers = self.worker.checked(batches, end)
         if self._holds.active:
-            self._holds.fed.append(FedBatches(worker.last, pointers, worker.inputs))
-        return worker.run(pointers, wait_alone, drop=drop)
+            self._holds.fed.append(FedBatches(self.worker.last, pointers, self.worker.inputs))
+        return pointers
 
     def attach(self, name: str, plan: Collection, history: History, since: Hold | None) -> Batch:
         """Attach a plan at once; return its answer as of the last fed time, or as of a hold with its changes since."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
 
-from deltamark.dataflow.batch import BYTES, Batch, Pointers
+from deltamark.dataflow.batch import BYTES, Batch, EachBatch, Pointers
 from deltamark.dataflow.builder.program import Op, wait_alone
 from deltamark.dataflow.builder.texts import read_texts
 from deltamark.dataflow.codegen.compiled import Compiled
+from deltamark.dataflow.kernels.batches import BatchesBlock
+from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.program import CollectBlock
 from deltamark.dataflow.runtime.batch_checks import Accepted
@@ -67,10 +71,10 @@ class Worker:
         """The inputs that the plans read, and the columns that they read of each."""
         return {name: binding.names for name, binding in self.bindings.items()}
 
-    def checked(self, batches: Mapping[str, Batch]) -> dict[str, Pointers]:
+    def checked(self, batches: Mapping[str, Batch], end: int | None = None) -> dict[str, Pointers]:
         """Check the next batches and record their last time; return the addresses of those that have rows.
 
-        If one batch is wrong an error is raised, and nothing is changed.
+        If one batch is wrong an error is raised, and nothing is changed. end: the last time, if it is given.
         """
         if self._failure is not None:
             actual = f"{type(self._failure).__name__}: {self._failure}"
@@ -86,12 +90,14 @@ class Worker:
                 pointers[name] = trusted
             elif (checked := self.bindings[name].check(batch, self.last)) is not None:
                 pointers[name], accepted[name] = checked.pointers, checked
-        for name, checked in accepted.items():
-            self.bindings[name].commit(checked)
         last = max(self.last, 0)
         for each in pointers.values():
             last = max(last, each.last)
-        self.last = last
+        if end is not None and last > end:
+            raise DeltamarkError("rows after the last batch", f"time {last}, ends: {end}", "let the ends reach them")
+        for name, checked in accepted.items():
+            self.bindings[name].commit(checked)
+        self.last = last if end is None else end
         return pointers
 
     def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
@@ -99,23 +105,51 @@ class Worker:
 
         wait: called while another worker is awaited; drop: count the changes without collecting them.
         """
+        self._run(pointers, partial(self._run_schedule, self._schedule, -1, wait), drop=drop)
+        return self._take_counts()
+
+    def run_each(
+        self, pointers: Mapping[str, Pointers], ends: np.ndarray, *, drop: bool
+    ) -> tuple[dict[str, int], EachBatch]:
+        """Run the program over one batch after another of checked rows; return the number of changes of each answer.
+
+        ends: the last time of each batch. The clock of the first one includes what is done for all of them.
+        """
+        started = time.perf_counter_ns()
+        arrays = {
+            "ends": ends,
+            "rows": np.zeros(len(self.bindings), np.int64),
+            "roots": np.array([self.compiled.roots[name].block for name in self._running], np.int64),
+            "collected": np.zeros_like(ends),
+            "clock": np.zeros_like(ends),
+        }
+        with lent(*arrays.values()) as at:
+            fields = BatchesBlock.words(
+                program=self._schedule.block, count=len(ends), answers=len(self._running), started=started,
+                **dict(zip(arrays, at, strict=True)),
+            )  # fmt: skip
+            with lent(np.array(fields)) as (block,):
+                self._run(pointers, partial(self._program.run_batches, self._schedule, block), drop=drop)
+        return self._take_counts(), EachBatch(np.diff(arrays["collected"], prepend=0), arrays["clock"])
+
+    def _take_counts(self) -> dict[str, int]:
+        return {name: self._take_count(name) for name in self._running}
+
+    def _run(self, pointers: Mapping[str, Pointers], run: Callable[[], None], *, drop: bool) -> None:
+        """Bind the inputs to checked batches while the program runs."""
         self._program.sweeper.sweep_if_due()
         for root in self._running.values():
             root.drop = drop
         for name, each in pointers.items():
             self.bindings[name].bind(each)
         try:
-            self._run_schedule(self._schedule, -1, wait)
+            run()
         except BaseException as error:
             self._failure = error
             raise
         finally:
             for name in pointers:
                 self.bindings[name].unbind()
-        counts = {}
-        for name, root in self._running.items():
-            counts[name], root.collected = root.collected, 0
-        return counts
 
     def feed(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
         """Apply whole logical times, later than all before; return the changes of each answer, ordered by time."""

@@ -107,8 +107,6 @@ class Engine(ABC):
     """The time of the last `apply` by the clock of the engine, if it has one; it replaces that of the harness."""
     memory: MemoryUse | None = None
     """The memory of the process that the engine is, since the query was opened; None: the engine runs in this one."""
-    takes_several: bool = False
-    """The engine takes several batches ahead, and applies them one after another by its own clock."""
     recomputes_query: bool = False
     """The engine runs this query again after each batch, although it maintains others."""
 
@@ -119,6 +117,11 @@ class Engine(ABC):
     def open(cls, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> Engine:
         """Open an engine that is ready to take the first batch. sink: receives all changes, for a checked run."""
         return cls(cell, dataset, work, sink)
+
+    @property
+    def takes_several(self) -> bool:
+        """Whether the engine takes several batches ahead, and applies them one after another by its own clock."""
+        return False
 
     @abstractmethod
     def take(self, physical: int) -> int:

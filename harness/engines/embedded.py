@@ -61,6 +61,25 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
     def prepare(self, deltas: list[Delta]) -> dict[str, Batch]:
         return batches(deltas)
 
+    @property
+    def takes_several(self) -> bool:
+        """Whether one worker runs: it completes a batch of a few rows in less time than a call from Python takes."""
+        return self._cell.workers == 1
+
+    def take_several(self, physical: int, batches: int) -> list[int]:
+        taken = self.feed.take_several(physical, batches)
+        if taken.rows:
+            self.batch, self._ends = self.prepare(taken.deltas), taken.ends
+        return taken.rows
+
+    def apply_several(self) -> list[tuple[int, float]]:
+        if self._sink is None:
+            each = self._dataflow.push_each(self.batch, self._ends)
+        else:
+            changes, each = self._dataflow.feed_each(self.batch, self._ends)
+            self._sink(changes)
+        return list(zip(each.changes.tolist(), (each.nanoseconds / 1e9).tolist(), strict=True))
+
     def apply(self) -> int:
         if self._sink is None:
             return self._dataflow.push(self.batch)

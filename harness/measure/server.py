@@ -131,6 +131,9 @@ class QueryServer(Server[Cell]):
             engine.take(WARM_UP_ROUNDS)
             engine.apply()
             check.finish(engine)
+        with closing(open_engine(cell, self._dataset, work)) as engine:
+            engine.take_several(1, 1)
+            engine.apply_several()
         control_work.seconds()
         gc.freeze()  # a collection would copy these pages in every child
         return WarmReply(measuring=MEASURING)

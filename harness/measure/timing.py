@@ -1,9 +1,11 @@
 """One timed run of a cell. Every published speed comes from this module.
 
-The clock runs from the moment the engine takes a batch until it has counted the last change of the answer. An external
-engine may report the time by its own clock instead, so that the pipe to it is not measured. Batches are cut one at a
-time before that, and cutting is timed on its own. If a stream has too many batches to time them all,
-windows spread evenly over the stream are timed, and between them the engine is fed large batches.
+The clock runs from the moment the engine takes a batch until it has counted the last change of the answer. Batches are
+cut before that, and cutting is timed on its own. An engine that takes several batches at a time applies them one after
+another, and reports the time of each by a clock of its own: an external one leaves the pipe to it out, and our own with
+one worker leaves out the call from Python, which takes longer than a batch of a few rows. If a stream has too many
+batches to time them all, windows spread evenly over the stream are timed, and between them the engine is fed large
+batches.
 """
 
 from __future__ import annotations
@@ -66,8 +68,8 @@ def run(
         figures.fully_timed = len(windows) == 1
         for window in windows:
             _load(engine, check, window[0], cell.logical, figures)
-            if engine.takes_several and check is None:
-                _time_several(engine, window, cell.physical, figures)
+            if engine.takes_several:
+                _time_several(engine, check, window, cell.physical, figures)
             else:
                 _time(engine, check, window, cell.physical, figures)
         _load(engine, check, work.rounds, cell.logical, figures)
@@ -98,12 +100,14 @@ def _load(engine: Engine, check: RunCheck | None, stop: int, logical: int, figur
             figures.loaded += rows
 
 
-def _time_several(engine: Engine, window: Span, physical: int, figures: TimedRun) -> None:
+def _time_several(engine: Engine, check: RunCheck | None, window: Span, physical: int, figures: TimedRun) -> None:
     """Time the batches of a window by the clock of the engine, which takes several of them at a time."""
     clock, processor, feed = time.perf_counter, time.process_time, engine.feed
     descendants = resources.cpu_of_descendants()
     rounds = physical * feed.logical
     while not feed.done and feed.round < window[1]:
+        if check is not None:
+            check.before_batch(engine)
         most = max(min(MAX_SEVERAL, SEVERAL_ROUNDS // rounds), 1)
         started = clock()
         rows = engine.take_several(physical, min(most, -(-(window[1] - feed.round) // rounds)))

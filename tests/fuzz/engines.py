@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from support.engines.chain import Pieces
-from support.engines.driving import between, feed, shuffled, undone
+from support.engines.driving import arrays, between, feed, shuffled, stream_of, undone
 from support.random_plans.choices import Choices
 from support.random_plans.growth import degree, plan
 from support.random_plans.streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
@@ -16,7 +16,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.nodes import NullRow, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
-from fuzz.example import Expected, WrongError, changed, check, expected, is_heavy, slices, written
+from fuzz.example import Expected, WrongError, changed, check, compare, expected, is_heavy, slices, written
 
 SLICE_ROWS = (64, 1, 2, 3, 5, 16)
 
@@ -53,13 +53,33 @@ class Fed:
 class OnOneWorker(Fed):
     order: int
     goes: bool
+    at_once: bool
 
     def check(self) -> None:
         streams = shuffled(self.streams, self.order) if self.order else self.streams
         wanted = expected(self.collection, streams)
         with closing(Dataflow(self.collection)) as worker:
-            if check(worker, self.collection, streams, self.feeds, wanted) and self.goes:
+            if not check(worker, self.collection, streams, self.feeds, wanted):
+                return
+            if self.goes:
                 self.leave(worker, wanted)
+        if self.at_once:
+            self.feed_at_once(streams, wanted)
+
+    def feed_at_once(self, streams: Streams, wanted: Expected) -> None:
+        """Give all feeds at once: each must make as many changes, and together they must be the same."""
+        ends = [times[-1] for times in self.feeds if times]
+        if not ends:
+            return
+        schemas = inputs_of(self.collection)
+        batches = {name: arrays(schemas[name], stream) for name, stream in streams.items() if stream}
+        with closing(Dataflow(self.collection)) as worker:
+            changes, each = worker.feed_each(batches, ends)
+        compare(stream_of(self.collection, changes), wanted.until(ends[-1]))
+        counts = [len(wanted.until(end)) for end in ends]
+        found = [count - before for count, before in zip(counts, [0, *counts], strict=False)]
+        if each.changes.tolist() != found:
+            raise WrongError("another number of changes", f"feeds that end with {ends}: {each.changes}, not {found}")
 
     def leave(self, worker: Dataflow, wanted: Expected) -> None:
         """Delete all rows: the worker must keep as many rows as one without input."""
@@ -121,7 +141,7 @@ def fed(choices: Choices, steps: int = 5) -> tuple[Collection, Streams, list[lis
 
 
 def on_one_worker(choices: Choices) -> OnOneWorker:
-    return OnOneWorker(*fed(choices), order=choices.place(1000), goes=choices.chance(30))
+    return OnOneWorker(*fed(choices), order=choices.place(1000), goes=choices.chance(30), at_once=choices.chance(30))
 
 
 def on_workers(choices: Choices) -> OnWorkers:

@@ -18,5 +18,5 @@ def loop(choices: Choices) -> OnOneWorker:
         collection = collection.aggregate(choices.picks(collection.schema.names), many=count())
     streams = streams_for(choices, inputs_of(collection), 2)
     feeds = cut(choices, times_of(streams))
-    rows, order, goes = choices.pick(SLICE_ROWS), choices.place(1000), choices.chance(30)
-    return OnOneWorker(collection, streams, feeds, rows, order, goes)
+    rows, order = choices.pick(SLICE_ROWS), choices.place(1000)
+    return OnOneWorker(collection, streams, feeds, rows, order, goes=choices.chance(30), at_once=choices.chance(30))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
@@ -87,7 +86,6 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         self.schema = plan_of(cell, dataset, work).schema
         self.columns = self._columns()
         self._program = named.acquire(cell.engine)
-        self.takes_several = self._program.greeting.several and sink is None
         resources.reset_peak(self._program.process)
         self.memory = resources.MemoryUse(self._program.process)
         try:
@@ -133,17 +131,16 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         self._program.request(request, Reply)
         return PreparedBatch(time, files, len(ends or [time]))
 
+    @property
+    def takes_several(self) -> bool:
+        return self._program.greeting.several and self._sink is None
+
     def take_several(self, physical: int, batches: int) -> list[int]:
-        first, logical = self.feed.round, self._cell.logical
-        deltas = self.feed.take(physical * batches)
-        rounds = range(first + physical * logical, self.feed.round, physical * logical)
-        ends = np.array([last_time(until, logical) for until in (*rounds, self.feed.round)])
-        rows = sum(np.diff(np.searchsorted(delta.time, ends, side="right"), prepend=0) for delta in deltas)
-        if not deltas:
-            return []
-        assert isinstance(rows, np.ndarray)
-        self.batch = self._fed(deltas, int(ends[-1]), ends[rows > 0].tolist())
-        return list(rows[rows > 0].tolist())
+        taken = self.feed.take_several(physical, batches)
+        if taken.rows:
+            last = last_time(self.feed.round, self._cell.logical)
+            self.batch = self._fed(taken.deltas, last, taken.ends.tolist())
+        return taken.rows
 
     def _write(self, file: str, delta: Delta) -> None:
         rows = self._rows.batch(delta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import closing
 from unittest.mock import Mock
 
 import pytest
@@ -45,6 +46,20 @@ def test_recomputed_answers_are_right(chunked, name, work):
     cell = Cell(name, "0.001", work, 1000, 1, engine="duckdb")
     found = measured(job(chunked, cell, runs=1), chunked, Mock())
     assert found.status == "ok", found
+
+
+@pytest.mark.parametrize("physical", [1, 70])
+@pytest.mark.parametrize("name", QUERIES)
+def test_several_batches_at_once_count_the_changes_of_each(chunked, name, physical):
+    cell = Cell(name, "0.001", "window:100", 3, physical)
+    work = workload(chunked, cell.workload)
+    with closing(EmbeddedEngine(cell, chunked, work)) as one, closing(EmbeddedEngine(cell, chunked, work)) as several:
+        while not several.feed.done:
+            rows = several.take_several(physical, 200)
+            applied = several.apply_several() if rows else []
+            wanted = [(taken, one.apply()) for _ in range(200) if (taken := one.take(physical))]
+            assert [(size, changes) for size, (changes, _) in zip(rows, applied, strict=True)] == wanted
+        assert one.state_rows() == several.state_rows()
 
 
 def test_a_query_reads_the_columns_that_it_names():

@@ -1,0 +1,71 @@
+"""Several batches of one feed, which compiled code completes one after another, with a clock around each."""
+
+from __future__ import annotations
+
+from deltamark.dataflow.kernels.core.blocks import Array, Block
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.intrinsics import nanoseconds
+from deltamark.dataflow.kernels.program import CollectBlock, InputBlock, ProgramBlock
+
+
+class BatchesBlock(Block):
+    """Batches of a program, each of which ends with a logical time."""
+
+    program: ProgramBlock
+    count: int
+    at: int = 0
+    """The batch that runs."""
+    ends: Array
+    """The last time of each batch."""
+    rows: Array
+    """The rows of each input in all batches."""
+    roots: Array
+    """The collectors of the answers."""
+    answers: int
+    collected: Array
+    """Output: the number of changes of all answers up to the end of each batch."""
+    clock: Array
+    """Output: the nanoseconds of each batch."""
+    started: int
+    """The time at which the batch began."""
+
+
+@kernel
+def take_batch(batches: BatchesBlock) -> None:
+    """Let the inputs end with the rows of the next batch."""
+    program, at = batches.program, batches.at
+    for index in range(program.inputs):
+        block = InputBlock(program.input_blocks[index])
+        if at == 0:
+            batches.rows[index] = block.rows
+        block.rows = _first_after(block.times, block.position, batches.rows[index], batches.ends[at])
+
+
+@kernel
+def _first_after(times: Array, low: int, high: int, end: int) -> int:
+    """Return the first position from `low` on whose time is later than `end`. Most batches have few rows."""
+    step = 1
+    while low + step <= high and times[low + step - 1] <= end:
+        low += step
+        step *= 2
+    high = min(high, low + step - 1)
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] <= end:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def complete_batch(batches: BatchesBlock) -> None:
+    """Count the changes up to the end of the batch that has run, and take its time."""
+    collected, at = 0, batches.at
+    for index in range(batches.answers):
+        collected += CollectBlock(batches.roots[index]).collected
+    now = nanoseconds()
+    batches.collected[at] = collected
+    batches.clock[at] = now - batches.started
+    batches.started = now
+    batches.at = at + 1

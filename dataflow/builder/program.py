@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from deltamark.dataflow.builder.growth import make_room
+from deltamark.dataflow.builder.idle import IdleTable, never_idle
 from deltamark.dataflow.builder.sweeps import Sweeper
 from deltamark.dataflow.kernels import interpreter, status
 from deltamark.dataflow.kernels.core.blocks import Block, Operator
@@ -84,6 +85,7 @@ class Program:
         """The states of the operators that keep rows or can fail, by block."""
         self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
         """Cells: the end of the superstep, the number of this worker, and its loads for another worker's message."""
+        self.one = self.cell(1)
         self.fan_out = self.cell()
         """The cell of the most rows that an operator has made of the slice: see kernels.program."""
         self.zeros = self.cell(self.memory.reserve(UNBOUNDED_WORDS))
@@ -248,20 +250,25 @@ class Program:
         """Add the state of the last operator."""
         self.states[self.ops[-1].block] = state
 
-    def schedule(self, inputs: Sequence[int], ops: Sequence[Op]) -> Schedule:
-        """Make the schedule of operators over the slices of inputs."""
+    def schedule(self, inputs: Sequence[int], ops: Sequence[Op], idle_table: IdleTable = never_idle) -> Schedule:
+        """Make the schedule of operators over the slices of inputs.
+
+        idle_table: finds the idle operators, as long as the operators read the same cells.
+        """
         blocks = [op.block for op in in_order(ops)]
+        idle = idle_table(blocks, self.one)
         with self.building(self.base):
-            memory = self.memory.reserve(ProgramBlock.size_in_words + len(inputs) + len(blocks))
+            memory = self.memory.reserve(ProgramBlock.size_in_words + len(inputs) + len(blocks) + len(idle))
         table = memory + 8 * ProgramBlock.size_in_words
         rows = self.slice_rows or SLICE_ROWS * (1 if self.workers == 1 else WORKERS_SLICE_FACTOR)
         words = ProgramBlock.words(
             inputs=len(inputs), input_blocks=table, ops=len(blocks), op_blocks=table + 8 * len(inputs),
             frontier=self.frontier, slice_rows=rows, workers=self.workers, worker=self.worker, fan_out=self.fan_out,
-            max_slice_rows=rows,
+            max_slice_rows=rows, idle=table + 8 * (len(inputs) + len(blocks)),
         )  # fmt: skip
         view(memory, len(words))[:] = words
-        view(table, len(inputs) + len(blocks))[:] = [*inputs, *blocks]
+        content = [*inputs, *blocks, *idle]
+        view(table, len(content))[:] = content
         return Schedule(memory, blocks)
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
+from deltamark.dataflow.builder.idle import idle_table
 from deltamark.dataflow.builder.interner import Interner
 from deltamark.dataflow.builder.program import Op, OperatorState, Program, ProgramPart, Schedule
 from deltamark.dataflow.codegen.node_parts import NodePart
@@ -62,7 +63,7 @@ class Compiled:
     def schedule(self, without: Container[Op] = ()) -> Schedule:
         """Make the schedule of all operators except some, over all inputs."""
         ops = [op for op in self.program.ops if op not in without]
-        return self.program.schedule([reader.block for reader in self.inputs.values()], ops)
+        return self.program.schedule([reader.block for reader in self.inputs.values()], ops, idle_table)
 
     def states(self) -> dict[ProgramPart, list[OperatorState]]:
         """Return the operators that keep rows or can fail, by the part that they belong to."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, Operator, Vector, vector_at
+from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, SizedOperator, Vector, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.types import NULL
 
 
-class FilterRangeBlock(Operator):
+class FilterRangeBlock(SizedOperator):
     """Narrows a selection to the rows whose value lies in `low..high`."""
 
-    size: Cell
     values: Vector
     width: int
     """Bytes of a value: 8 or 4."""
@@ -27,87 +26,78 @@ class FilterRangeBlock(Operator):
     out_size: Cell
 
 
-class FilterTrueBlock(Operator):
+class FilterTrueBlock(SizedOperator):
     """Narrows a selection to the rows that meet a condition, which is aligned with the selection."""
 
-    size: Cell
     condition: Vector
     selected: int
     out: Vector
     out_size: Cell
 
 
-class TakeBlock(Operator):
+class TakeBlock(SizedOperator):
     """Copies the selected values of a column to a vector of int64."""
 
-    size: Cell
     source: Vector
     width: int
     selected: int
     result: Vector
 
 
-class BinaryBlock(Operator):
+class BinaryBlock(SizedOperator):
     """Applies a function to two vectors, or to a vector and a constant if the cell `b` is 0."""
 
-    size: Cell
     a: Vector
     b: int = 0
     constant: int = 0
     result: Vector
 
 
-class LookupBlock(Operator):
+class LookupBlock(SizedOperator):
     """Looks values up in a table whose first entry is that of `low`."""
 
-    size: Cell
     values: Vector
     table: Array
     low: int
     result: Vector
 
 
-class MemberBlock(Operator):
+class MemberBlock(SizedOperator):
     """Tests whether values are among `count` sorted ones."""
 
-    size: Cell
     values: Vector
     members: Array
     count: int
     result: Vector
 
 
-class ChooseBlock(Operator):
+class ChooseBlock(SizedOperator):
     """Chooses between two values by a condition."""
 
-    size: Cell
     condition: Vector
     yes: Vector
     no: Vector
     result: Vector
 
 
-class FillBlock(Operator):
+class FillBlock(SizedOperator):
     """Repeats a value."""
 
-    size: Cell
     value: int
     result: Vector
 
 
-class SetBitBlock(Operator):
+class SetBitBlock(SizedOperator):
     """Sets a bit of the values at a selection."""
 
-    size: Cell
     selected: Vector
     bit: int
     result: Vector
 
 
-class PackBlock(Operator):
+class PackBlock(SizedOperator):
     """Appends a digit to a number in mixed radix; a missing value is the digit 0."""
 
-    size: Cell
     number: Vector
     value: Vector
     low: int
@@ -115,10 +105,9 @@ class PackBlock(Operator):
     result: Vector
 
 
-class UnpackBlock(Operator):
+class UnpackBlock(SizedOperator):
     """Extracts a digit of a number in mixed radix; the digit 0 is a missing value if `nullable` is set."""
 
-    size: Cell
     number: Vector
     divisor: int
     radix: int

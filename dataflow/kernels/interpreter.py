@@ -51,7 +51,9 @@ from deltamark.dataflow.kernels.parallel.exchange import ExchangeBlock, receive,
 from deltamark.dataflow.kernels.parallel.key_partition import CompactBlock, ExpandBlock, compact, expand
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock, prefix_aggregate
 from deltamark.dataflow.kernels.program import (
+    IDLE_BLOCK_WORDS,
     CollectBlock,
+    IdleBlock,
     LateBlock,
     ProgramBlock,
     RoomBlock,
@@ -89,6 +91,10 @@ def run(address: int, start: int) -> int:
             cut(program)
             at = 0
         while at < program.ops:
+            idle = IdleBlock(program.idle[IDLE_BLOCK_WORDS * at :].address)
+            if idle.first == 0 and idle.second == 0 and idle.third == 0 and idle.fourth == 0:
+                at += idle.skipped
+                continue
             op = program.op_blocks[at]
             program.running = at
             status = _step(op)

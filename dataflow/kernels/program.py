@@ -53,6 +53,23 @@ class ProgramBlock(Block):
     max_slice_rows: int
     running: int = 0
     """The number of the operator that runs."""
+    idle: Array
+    """An `IdleBlock` for each operator."""
+
+
+class IdleBlock(Block):
+    """The words that are all 0 while an operator is idle. The others repeat the first if there are fewer."""
+
+    first: Cell
+    second: Cell
+    third: Cell
+    fourth: Cell
+    skipped: int
+    """The operators from this one on that are idle together."""
+
+
+IDLE_BLOCK_WORDS: int = IdleBlock.size_in_words
+IDLE_WORDS = IDLE_BLOCK_WORDS - 1
 
 
 class RoomBlock(Operator):

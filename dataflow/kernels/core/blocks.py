@@ -225,3 +225,9 @@ class Operator(Block):
     """A block that the interpreter runs; its first word is its opcode."""
 
     opcode: int
+
+
+class SizedOperator(Operator):
+    """An operator that does nothing without rows: it writes only vectors of as many rows."""
+
+    size: Cell

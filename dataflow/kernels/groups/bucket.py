@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vector, Vectors
+from deltamark.dataflow.kernels.core.blocks import Array, Arrays, SizedOperator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH
 from deltamark.dataflow.kernels.hashing.mixing import mix
 
 
-class BucketBlock(Operator):
+class BucketBlock(SizedOperator):
     """A vector of numbers of buckets, which count from 0."""
 
-    size: Cell
     columns: int
     inputs: Vectors
     slice_columns: Arrays

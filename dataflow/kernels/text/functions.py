@@ -5,7 +5,7 @@ The texts are those of an input's rows, at their addresses in the feed, or those
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array8, Cell, Operator, Vector, Vector32, vector_at
+from deltamark.dataflow.kernels.core.blocks import Array, Array8, Cell, SizedOperator, Vector, Vector32, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.kernels.text.bytes import (
@@ -19,10 +19,9 @@ from deltamark.dataflow.kernels.text.bytes import (
 from deltamark.dataflow.types import NULL
 
 
-class InputTextsBlock(Operator):
+class InputTextsBlock(SizedOperator):
     """The texts of an input's column, at their addresses in the feed."""
 
-    size: Cell
     offsets: Vector32
     base: Cell
     """The address of the bytes, to which the offsets are added."""
@@ -34,10 +33,9 @@ class InputTextsBlock(Operator):
     length: Vector
 
 
-class TextFunctionBlock(Operator):
+class TextFunctionBlock(SizedOperator):
     """A function of a column of texts."""
 
-    size: Cell
     start: Vector
     length: Vector
     result: Vector

@@ -6,7 +6,7 @@ all states, and frees the texts without a mark (see `kernels.groups.garbage`).
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array8, Block, Cell, Operator, Vector
+from deltamark.dataflow.kernels.core.blocks import Array, Array8, Block, SizedOperator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
 from deltamark.dataflow.kernels.hashing.hash_set import move_entries
@@ -47,10 +47,9 @@ class TextPool(Block):
     """A byte for each number: 1 if a sweep has found it in use."""
 
 
-class NumberedTextsBlock(Operator):
+class NumberedTextsBlock(SizedOperator):
     """The texts of numbers."""
 
-    size: Cell
     pool: TextPool
     numbers: Vector
     start: Vector

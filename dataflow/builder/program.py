@@ -15,6 +15,7 @@ from deltamark.dataflow.builder.growth import make_room
 from deltamark.dataflow.builder.idle import IdleTable, never_idle
 from deltamark.dataflow.builder.sweeps import Sweeper
 from deltamark.dataflow.kernels import interpreter, status
+from deltamark.dataflow.kernels.batches import take_batch
 from deltamark.dataflow.kernels.core.blocks import Block, Operator
 from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
@@ -153,16 +154,7 @@ class Program:
 
         If a table is too small, it is enlarged. wait: called while another worker is awaited.
         """
-        self._complete(interpreter.run, schedule.block, schedule, start, wait)
-
-    def run_batches(self, schedule: Schedule, batches: int) -> None:
-        """Run the batches of a `BatchesBlock`, which are those of a schedule, one after another."""
-        self._complete(interpreter.run_batches, batches, schedule, -1, wait_alone)
-
-    def _complete(
-        self, run: Callable[[int, int], int], address: int, schedule: Schedule, start: int, wait: Callable[[], None]
-    ) -> None:
-        stopped = self._run(run, address, schedule, start)
+        stopped = self._run(schedule, start)
         while stopped != status.DONE:
             at, reason = divmod(stopped, 4)
             if reason == status.FAILED:
@@ -171,17 +163,28 @@ class Program:
                 wait()
             else:
                 make_room(self, schedule.ops[at])
-            stopped = self._run(run, address, schedule, at)
+            stopped = self._run(schedule, at)
 
-    def _run(self, run: Callable[[int, int], int], address: int, schedule: Schedule, start: int) -> int:
+    def run_batches(self, schedule: Schedule, batches: int) -> None:
+        """Run the batches of a `BatchesBlock` one after another, as one feed."""
+        program = ProgramBlock(schedule.block)
+        program.batches = batches
+        take_batch(program)
         try:
-            return run(address, start)
+            self.run(schedule, -1, wait_alone)
+        finally:
+            program.batches = 0
+
+    def _run(self, schedule: Schedule, start: int) -> int:
+        try:
+            stopped: int = interpreter.run(schedule.block, start)
         except OutOfBoundsError:
             at = ProgramBlock(schedule.block).running
             block = schedule.ops[at]
             fault = REGISTRY.fault() if REGISTRY else ""
             name = Opcode(Operator(block).opcode).name
             raise OutOfBoundsError(f"operator {at}, {name} at {block:#x}: {fault}") from None
+        return stopped
 
     def words(self, count: int, values: Sequence[int] = ()) -> int:
         """Allocate words, the first of which hold `values`; return their address."""

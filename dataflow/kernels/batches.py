@@ -11,7 +11,6 @@ from deltamark.dataflow.kernels.program import CollectBlock, InputBlock, Program
 class BatchesBlock(Block):
     """Batches of a program, each of which ends with a logical time."""
 
-    program: ProgramBlock
     count: int
     at: int = 0
     """The batch that runs."""
@@ -31,9 +30,10 @@ class BatchesBlock(Block):
 
 
 @kernel
-def take_batch(batches: BatchesBlock) -> None:
+def take_batch(program: ProgramBlock) -> None:
     """Let the inputs end with the rows of the next batch."""
-    program, at = batches.program, batches.at
+    batches = BatchesBlock(program.batches)
+    at = batches.at
     for index in range(program.inputs):
         block = InputBlock(program.input_blocks[index])
         if at == 0:
@@ -59,9 +59,10 @@ def _first_after(times: Array, low: int, high: int, end: int) -> int:
 
 
 @kernel
-def complete_batch(batches: BatchesBlock) -> None:
-    """Count the changes up to the end of the batch that has run, and take its time."""
-    collected, at = 0, batches.at
+def is_last_batch(program: ProgramBlock) -> bool:
+    """Complete a batch: count the changes up to its end, and take its time. Begin the next one, if there is one."""
+    batches, collected = BatchesBlock(program.batches), 0
+    at = batches.at
     for index in range(batches.answers):
         collected += CollectBlock(batches.roots[index]).collected
     now = nanoseconds()
@@ -69,3 +70,7 @@ def complete_batch(batches: BatchesBlock) -> None:
     batches.clock[at] = now - batches.started
     batches.started = now
     batches.at = at + 1
+    if at + 1 == batches.count:
+        return True
+    take_batch(program)
+    return False

@@ -13,9 +13,9 @@ from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, join
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, merge
 from deltamark.dataflow.kernels.arrangements.settle import settle
-from deltamark.dataflow.kernels.batches import BatchesBlock, complete_batch, take_batch
+from deltamark.dataflow.kernels.batches import is_last_batch
 from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import heed_signals
 from deltamark.dataflow.kernels.expressions import (
     BinaryBlock,
@@ -79,7 +79,7 @@ STEPS_PER_POLL = 8
 
 @kernel
 def run(address: int, start: int) -> int:
-    """Run from an operator, or from the next slice (start -1), to the end of the feed; return DONE.
+    """Run from an operator, or from the next slice (start -1), to the end of the feed or its last batch; return DONE.
 
     If an operator cannot go on, return 4 * its number + its status. Once the reason is removed, start there again.
     """
@@ -109,27 +109,12 @@ def run(address: int, start: int) -> int:
                 return 4 * at + status
             at += 1
         adapt_slice(program)
-        if program.more == 0:
+        if program.more == 0 and (program.batches == 0 or is_last_batch(program)):
             return DONE
         at = -1
 
 
-@kernel
-def run_batches(address: int, start: int) -> int:
-    """Complete the batches that are left, one after another. The arguments and the result are as those of `run`."""
-    batches = BatchesBlock(address)
-    while batches.at < batches.count:
-        if start < 0:
-            take_batch(batches)
-        stopped = run(batches.program.address, start)
-        if stopped != DONE:
-            return stopped
-        complete_batch(batches)
-        start = -1
-    return DONE
-
-
-@kernel
+@inline
 def _step(op: int) -> int:
     """Run one operator; return its status."""
     code = Operator(op).opcode

@@ -55,6 +55,8 @@ class ProgramBlock(Block):
     """The number of the operator that runs."""
     idle: Array
     """An `IdleBlock` for each operator."""
+    batches: int = 0
+    """The `BatchesBlock` of the feed, if it has several batches."""
 
 
 class IdleBlock(Block):

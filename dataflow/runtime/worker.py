@@ -125,7 +125,7 @@ class Worker:
         }
         with lent(*arrays.values()) as at:
             fields = BatchesBlock.words(
-                program=self._schedule.block, count=len(ends), answers=len(self._running), started=started,
+                count=len(ends), answers=len(self._running), started=started,
                 **dict(zip(arrays, at, strict=True)),
             )  # fmt: skip
             with lent(np.array(fields)) as (block,):

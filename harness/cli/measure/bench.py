@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deltamark.dataflow.kernels import compiled_before
 from deltamark.harness.cli.results.tables import warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_bench as options
 from deltamark.harness.cli.sweep_options import suite_of
+from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import INTERRUPTED, say, warn
 from deltamark.harness.console.reporter import Reporter, bad_lines, outcome_line, plan_line, session_header
 from deltamark.harness.console.table import text
@@ -59,9 +59,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: Header, records: list[Record]) -> bool:
     """Measure the remaining cells; return whether the user interrupted it."""
-    if not compiled_before():
-        warn("compiling the kernels, once on this machine: about a minute")
     try:
+        ensure_compiled()
         with _session(writer, header), suite.measurer(plan) as measurer, Reporter(len(plan.remaining)) as reporter:
             Runner(plan, measurer, writer, reporter, records).run()
     except KeyboardInterrupt:

@@ -20,6 +20,7 @@ from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
+from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say, write_csv
 from deltamark.harness.console.table import grid
 from deltamark.harness.engines.base import Value
@@ -36,6 +37,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     cell, dataset = cell_of(args), quietly(args)
+    ensure_compiled()
     work = workload(dataset, cell.workload)
     end = end_of(work, cell.logical, args.rounds, args.at)
     with closing(open_answer(cell, dataset, work)) as stream:

@@ -17,6 +17,7 @@ from deltamark.harness.check import change_stream
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
+from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say
 from deltamark.harness.engines.registry import open_stream
 
@@ -32,6 +33,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     cell, dataset = cell_of(args), quietly(args)
+    ensure_compiled()
     work = workload(dataset, cell.workload)
     end = change_stream.end_of(work, cell.logical, args.rounds, args.at)
     with closing(open_stream(cell, dataset, work)) as engine:

@@ -14,6 +14,7 @@ from deltamark.harness.check.golden import FILE, SF, golden_cells, read_golden, 
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_data
+from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.measure.cell import Cell
@@ -28,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if args.sf != Decimal(SF):
         raise DeltamarkError("golden digests exist for one scale factor", args.sf, f"leave it at {SF}")
     dataset, cells = quietly(args), golden_cells()
+    ensure_compiled()
     digests: dict[Cell, str] = {}
     with ProgressLine() as progress:
         for cell in cells:

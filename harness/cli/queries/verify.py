@@ -31,6 +31,7 @@ from deltamark.harness.cli.options import (
     whole,
     worker_counts,
 )
+from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stream_engine
@@ -75,6 +76,7 @@ class VerifyRequest:
 def run(args: argparse.Namespace) -> int:
     request = _request(args)
     dataset = quietly(args)
+    ensure_compiled()
     cells = list(_cells(request, dataset))
     wrong = done = 0
     try:

@@ -1,0 +1,16 @@
+"""The compilation of kernels on a machine that has not compiled them yet, with its progress."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from deltamark.dataflow.kernels import compiled_before
+from deltamark.dataflow.kernels.compilation import compile_kernels
+from deltamark.harness.console.progress import ProgressLine
+
+
+def ensure_compiled() -> None:
+    """Compile the kernels, unless they are in the cache."""
+    if not compiled_before():
+        with ProgressLine() as progress:
+            compile_kernels(partial(progress.report, "compiling kernels, once on this machine"))

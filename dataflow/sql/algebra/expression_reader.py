@@ -52,7 +52,18 @@ def _operation(node: Json, place: int | None) -> Expression:
     if op == "cast" and (node.get("function_data") or {}).get("try_cast"):
         op = "TRY_CAST"
     type_ = sql_type(node["return_type"]) if "return_type" in node else BOOLEAN
-    return Expression(op, type_, tuple(map(expression, node["children"])), place=place)
+    args = tuple(map(expression, node["children"]))
+    if op == "__between":
+        return _between(args, node["function_data"], place)
+    return Expression(op, type_, args, place=place)
+
+
+def _between(args: Sequence[Expression], ends: Json, place: int | None) -> Expression:
+    """Return the two comparisons that DuckDB has merged, of which each may be strict."""
+    value, low, high = args
+    above = Expression(">=" if ends["lower_inclusive"] else ">", BOOLEAN, (value, low), place=place)
+    below = Expression("<=" if ends["upper_inclusive"] else "<", BOOLEAN, (value, high), place=place)
+    return Expression("and", BOOLEAN, (above, below), place=place)
 
 
 def _constant(value: Json, place: int | None = None) -> Expression:
@@ -103,11 +114,15 @@ def _with_prefix(conditions: Sequence[Expression]) -> Iterator[Expression]:
     low = {each.args[1].value: each for each in conditions if each.op == ">=" and each.args[1].type.name == "VARCHAR"}
     high = {each.args[1].value: each for each in conditions if each.op == "<" and each.args[1].type.name == "VARCHAR"}
     for word, each in low.items():
-        if isinstance(word, str) and word and word[:-1] + chr(ord(word[-1]) + 1) in high:
+        if isinstance(word, str) and _is_prefix(word) and word[:-1] + chr(ord(word[-1]) + 1) in high:
             other = high[word[:-1] + chr(ord(word[-1]) + 1)]
             yield Expression("prefix", BOOLEAN, each.args)
             conditions = [rest for rest in conditions if rest not in (each, other)]
     yield from conditions
+
+
+def _is_prefix(word: str) -> bool:
+    return bool(word) and not {"%", "_"} & set(word)
 
 
 def _value(value: Any) -> Any:
@@ -118,7 +133,10 @@ def _value(value: Any) -> Any:
 
 
 def sql_type(type_: Json) -> SqlType:
-    return SqlType(type_["id"], (type_.get("type_info") or {}).get("scale", 0))
+    info = type_.get("type_info") or {}
+    if info.get("collation"):
+        raise unsupported("COLLATE", pattern=r"\bcollate\b")
+    return SqlType(type_["id"], info.get("scale", 0))
 
 
 def place_of(node: Json) -> int | None:

@@ -86,9 +86,6 @@ class _Evaluator:
                 first, *rest = map(self.cell, of.args)
                 missing = reduce(either, (each.nulls for each in rest))
                 return case_of([Truth.of(missing)], [constant(of.type, None), first])
-            case "__between":
-                value, low, high = map(self._value, of.args)
-                return conjunction(compared(">=", value, low), compared("<=", value, high))
             case "cast":
                 return self._cast(of)
             case op if op in COMPARISONS:

@@ -67,6 +67,15 @@ def _between(w: Writer, scope: Scope, depth: int) -> Part:
     return Part("truth", ("(", one, f" {no}BETWEEN ", low, " AND ", high, ")"), f"{no}BETWEEN")
 
 
+def _two_bounds(w: Writer, scope: Scope, depth: int) -> Part:
+    """Compare the same expression with a lower and an upper bound, of which DuckDB makes one condition."""
+    sort, (one, low, high) = operands(w, scope, depth, 3)
+    if sort == "long":
+        return comparison(w, scope, depth)
+    signs = w.pick([">", ">="]), w.pick(["<", "<="])
+    return Part("truth", ("(", one, f" {signs[0]} ", low, " AND ", one, f" {signs[1]} ", high, ")"), "two bounds")
+
+
 def _in_list(w: Writer, scope: Scope, depth: int) -> Part:
     sort, (one,) = operands(w, scope, depth, 1)
     no = w.pick(["", "NOT "])
@@ -122,6 +131,6 @@ def _not(w: Writer, scope: Scope, depth: int) -> Part:
 
 CONNECTIVES: list[Make] = [_both("AND"), _both("AND"), _both("OR"), _both("OR"), _not, values._case("truth")]
 TESTS: dict[Make, int] = {
-    comparison: 14, _between: 3, _in_list: 4, _like: 3, _is_null: 3, _distinct: 3, _mixed: 1, _quotient: 1,
-    _is_true: 1, _literal: 1, _interval: 1,
+    comparison: 14, _between: 3, _two_bounds: 3, _in_list: 4, _like: 3, _is_null: 3, _distinct: 3, _mixed: 1,
+    _quotient: 1, _is_true: 1, _literal: 1, _interval: 1,
 }  # fmt: skip

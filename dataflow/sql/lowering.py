@@ -93,7 +93,7 @@ class Lowering:
         left, right = self.rows(rel.left), self.rows(rel.right)
         if rel.kind == "MARK":
             return marked(left, right, rel.conditions)
-        if rel.kind == "SINGLE" and not _has_one_partner(rel):
+        if rel.kind == "SINGLE" and not _has_one_partner(rel, right):
             remedy = "aggregate it, by min(...) for one"
             raise unsupported("a scalar subquery that may return several rows", None, remedy, r"\(\s*select\b")
         keeps_left, keeps_right = rel.kind != "RIGHT", rel.kind in ("RIGHT", "FULL")
@@ -142,12 +142,16 @@ def _only_row(rows: Rows, calls: Sequence[AggregateCall]) -> Rows:
     return found.with_cells(counts)
 
 
-def _has_one_partner(rel: algebra.Join) -> bool:
+def _has_one_partner(rel: algebra.Join, right: Rows) -> bool:
     """Return whether the conditions of a join leave at most one right row."""
     wide = algebra.width(rel.left)
     equal = [arg for each in rel.conditions if each.op in ("=", "not distinct") for arg in each.args]
-    keys = (cast("int", each.value) - wide for each in equal if each.op == "column")
-    return algebra.is_unique(rel.right, frozenset(key for key in keys if key >= 0))
+    places = (cast("int", each.value) - wide for each in equal if each.op == "column")
+    keys = frozenset(each for each in places if each >= 0)
+    if algebra.is_unique(rel.right, keys):
+        return True
+    rows, names = right.as_columns([right.cells[each] for each in keys], "key")
+    return is_unique(rows.collection.node, names)
 
 
 def _distinct(rows: Rows) -> Rows:

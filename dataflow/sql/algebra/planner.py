@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from deltamark.dataflow.sql.algebra.operations import Relational
-from deltamark.dataflow.sql.algebra.reader import read_plan
+from deltamark.dataflow.sql.algebra.reader import read_plan, reads_any_column
 from deltamark.dataflow.sql.problems import SqlError, unsupported
+from deltamark.dataflow.sql.scalars.literals import DOUBLES
 from deltamark.dataflow.types import Schema, Type
 from deltamark.errors import DeltamarkError, unknown
 
@@ -30,6 +33,14 @@ OPTIMIZED = "true"
 UNSERIALIZED = "Failed to bind column reference"
 """How the error begins for an optimized plan that DuckDB cannot serialize; it can serialize the plan before."""
 
+CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "python_enable_replacements": False,
+    "enable_external_access": False,
+}
+"""Only the relations are tables: no files, and no variables of Python."""
+
+ROWID = re.compile(r"\browid\b", re.IGNORECASE)
+
 DECIMAL_DIGITS = 18
 """The most digits of a DECIMAL that DuckDB keeps in 64 bits."""
 
@@ -38,19 +49,21 @@ def planned(text: str, schemas: Mapping[str, Schema]) -> tuple[Relational, Mappi
     """Return the plan of a query, and the names of its columns with their types in DuckDB."""
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=CONFIG) as connection:
         _disable(connection, DISABLED)
         for name, schema in schemas.items():
             connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(_columns(schema))})")
         _refuse_other_statements(connection, text)
         plan = _serialized(connection, text, schemas)
+        if ROWID.search(text) and reads_any_column(plan):
+            raise unsupported("the column rowid", pattern=ROWID.pattern)
         try:
             relation = connection.sql(text)
         except duckdb.Error as error:
             raise _refused(str(error)) from error
         columns_of = {name: schema.names for name, schema in schemas.items()}
-        names = _distinct(relation.columns)
-        return read_plan(plan, columns_of), dict(zip(names, map(str, relation.types), strict=True))
+        types = list(map(str, relation.types))
+        return read_plan(plan, columns_of), dict(zip(_distinct(relation.columns, types), types, strict=True))
 
 
 def _disable(connection: duckdb.DuckDBPyConnection, optimizers: Iterable[str]) -> None:
@@ -132,13 +145,14 @@ def _refused(message: str, place: int | None = None, candidates: str | None = No
     return SqlError("not a query", first, f"did you mean {candidates}" if candidates else "correct the text", place)
 
 
-def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of columns, of which repeated ones get a number."""
-    taken: list[str] = []
-    for name in names:
-        number, new = 1, name
-        while new in taken:
-            number += 1
-            new = f"{name}_{number}"
-        taken.append(new)
-    return tuple(taken)
+def _distinct(names: Sequence[str], types: Sequence[str]) -> Iterator[str]:
+    """Yield the names of columns, of which repeated ones get a number. A quotient is stored in two columns."""
+    taken = set[str]()
+    for name, type_ in zip(names, types, strict=True):
+        for number in count(1):
+            new = name if number == 1 else f"{name}_{number}"
+            stored = {f"{new}.num", f"{new}.den"} if type_ in DOUBLES else {new}
+            if not taken & {new, *stored}:
+                break
+        taken |= {new, *stored}
+        yield new

@@ -28,7 +28,10 @@ from deltamark.dataflow.sql.algebra.operations import (
 from deltamark.dataflow.sql.problems import unsupported
 
 ANY_COLUMN = 2**64 - 1
-"""DuckDB's number of a column of a scan whose rows are only counted."""
+"""DuckDB's number of the column rowid, which it reads also if the rows of a scan are only counted."""
+
+NO_LIMIT = 2**63 - 1
+"""DuckDB's count of LIMIT ALL and LIMIT NULL."""
 
 CONSTRUCTS = {
     "LOGICAL_WINDOW": ("a window function", r"\bover\b|\bqualify\b|\blimit\b"),
@@ -45,6 +48,14 @@ CONSTRUCTS = {
 def read_plan(plan: Json, columns_of: Mapping[str, Sequence[str]]) -> Relational:
     """Read a plan. columns_of: the columns of each relation, in order."""
     return _Reader(columns_of, Counter(_references(plan))).rows(plan)
+
+
+def reads_any_column(node: object) -> bool:
+    """Return whether a plan reads a column that DuckDB does not number: the rowid, or any, to count rows."""
+    if isinstance(node, Mapping):
+        indexes = node.get("column_indexes", ())
+        return any(each["index"] == ANY_COLUMN for each in indexes) or any(map(reads_any_column, node.values()))
+    return isinstance(node, list) and any(map(reads_any_column, node))
 
 
 def _references(node: object) -> Iterator[int]:
@@ -94,11 +105,7 @@ class _Reader:
             raise unsupported(f"the table function {function}", pattern=rf"\b{re.escape(function)}\s*\(")
         if (node.get("extra_info") or {}).get("sample_options"):
             raise unsupported("TABLESAMPLE", pattern=CONSTRUCTS["LOGICAL_SAMPLE"][1])
-        known = self._columns_of[name]
         indexes = [each["index"] for each in node["column_indexes"]]
-        for each in node["column_indexes"]:
-            if each["index"] != ANY_COLUMN and each["index"] >= len(known):
-                raise unsupported("the column rowid", pattern=r"\browid\b")
         read = (algebra.column(0 if each == ANY_COLUMN else each) for each in indexes)
         rows: Relational = algebra.Project(self._scan(name), tuple(read))
         conditions = list(table_filters(node["table_filters"]))
@@ -192,6 +199,7 @@ class _Reader:
             if each["type"] not in ("CONSTANT_VALUE", "UNSET"):
                 raise unsupported("a LIMIT or OFFSET that is no constant", pattern=r"\blimit\b|\boffset\b")
         most = count["constant_integer"] if count["type"] == "CONSTANT_VALUE" else ALL_ROWS
+        most = ALL_ROWS if most == NO_LIMIT else most
         return self._limited(node["children"][0], most, offset["constant_integer"])
 
     def _limited(self, node: Json, count: int, offset: int) -> Relational:

@@ -25,9 +25,11 @@ from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, chosen, po
 from deltamark.dataflow.types import BOOL, Type, integer
 
 EXTREMES = {"min": "smallest", "max": "largest", "bool_and": "smallest", "bool_or": "largest"}
-COUNTS = ("count", "count_star", "count_if", "countif")
+COUNTS = ("count", "count_star")
+COUNTS_OF_CONDITIONS = ("count_if", "countif")
+"""In DuckDB they are sums of 1 and 0, and so NULL without a row whose condition is known."""
 MEANS = ("avg", "mean")
-SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS)
+SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS, *COUNTS_OF_CONDITIONS)
 
 NAMES = {
     "arg_max": "mode or arg_max",
@@ -106,8 +108,6 @@ class _Pieces:
         condition: Term | None = TRUE if call.condition is None else rows.truth(call.condition).true
         if not call.args:
             return partial(_count, self._counted(condition, sums))
-        if call.function in ("count_if", "countif"):
-            return partial(_count, self._counted(both(condition, rows.truth(call.args[0]).true), sums))
         value = value_of(rows.cell(call.args[0]))
         known = both(condition, negated(value.null))
         if call.function in COUNTS:

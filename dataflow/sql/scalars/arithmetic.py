@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from deltamark.dataflow.language.expr import ExprOp
-from deltamark.dataflow.plan.terms import Ratio, Term, number, product
+from deltamark.dataflow.plan.terms import Ratio, Term, conjuncts, number, product
 from deltamark.dataflow.sql.algebra.operations import Expression
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars import dates, numbers
 from deltamark.dataflow.sql.scalars.comparisons import bound, calculated
-from deltamark.dataflow.sql.scalars.conditions import TRUE, either
+from deltamark.dataflow.sql.scalars.conditions import TRUE, disjuncts, either, negated
 from deltamark.dataflow.sql.scalars.literals import constant
 from deltamark.dataflow.sql.scalars.values import Value, known_count, value_of
+from deltamark.dataflow.types import BOOL
 
 
 def arithmetic(op: ExprOp) -> Callable[..., Value]:
@@ -23,6 +25,7 @@ def arithmetic(op: ExprOp) -> Callable[..., Value]:
         if TRUE in (left.null, right.null):
             return value_of(constant(of.type, None))
         if isinstance(left.term, Ratio) or isinstance(right.term, Ratio):
+            _refuse_unknown_sign(op, left, right, of.place)
             return Value(_ratio_arithmetic(op, left.term, right.term), missing)
         kinds = left.term.type.kind, right.term.type.kind
         if op in ("add", "subtract") and "date" in kinds:
@@ -31,6 +34,21 @@ def arithmetic(op: ExprOp) -> Callable[..., Value]:
         return Value(result, missing)
 
     return compute
+
+
+def _refuse_unknown_sign(op: ExprOp, left: Value, right: Value, place: int | None) -> None:
+    """Refuse a result whose denominator is a product of two numbers that may both be zero or negative.
+
+    DuckDB computes with infinities then, whose signs and sums differ from those of the result's numerator.
+    """
+    missing = either(left.null, right.null)
+    one, other = (known(replace(each, null=missing)) for each in (left, right))
+    below = one.denominator if isinstance(one, Ratio) else number(1)
+    factor = other.denominator if isinstance(other, Ratio) else number(1)
+    if op == "divide":
+        factor = other.numerator if isinstance(other, Ratio) else other
+    if below.type.low < 1 and factor.type.low < 1:
+        raise unsupported("arithmetic of quotients whose divisors may be zero or negative", place)
 
 
 def _ratio_arithmetic(op: ExprOp, left: Term | Ratio, right: Term | Ratio) -> Term | Ratio:
@@ -44,7 +62,9 @@ def _ratio_arithmetic(op: ExprOp, left: Term | Ratio, right: Term | Ratio) -> Te
 
 
 def of_number(function: Callable[[Term], Term]) -> Callable[..., Value]:
-    def compute(of: Expression, value: Value) -> Value:
+    def compute(of: Expression, value: Value, *others: Value) -> Value:
+        if others:
+            raise unsupported(f"{of.op} with {1 + len(others)} arguments", of.place)
         return Value(function(_number(of, value)), value.null)
 
     return compute
@@ -54,9 +74,26 @@ def of_whole_numbers(function: Callable[[Term, Term], Term]) -> Callable[..., Va
     def compute(of: Expression, left: Value, right: Value) -> Value:
         if TRUE in (left.null, right.null):
             return Value(number(0), TRUE)
-        return Value(function(_number(of, left), _number(of, right)), either(left.null, right.null))
+        dividend, divisor = _number(of, left), _number(of, right)
+        if dividend.type.scale or divisor.type.scale:
+            raise unsupported(f"{of.op} of decimals", of.place)
+        if divisor.type.low <= 0 <= divisor.type.high and not _is_null_for_zero(divisor, right.null):
+            remedy = f"write x {of.op} nullif(y, 0), since DuckDB raises an error for 0"
+            raise unsupported(f"{of.op} by a number that may be zero", of.place, remedy)
+        return Value(function(dividend, divisor), either(left.null, right.null))
 
     return compute
+
+
+def _is_null_for_zero(term: Term, missing: Term | None) -> bool:
+    """Return whether a value is NULL for all rows in which its term is 0, as that of nullif(x, 0) is."""
+    if missing is None:
+        return False
+    zero, parts = Term.of("equal", (term, number(0)), BOOL), disjuncts(missing)
+    return any(
+        zero in conjuncts(part) and all(each is zero or negated(each) in parts for each in conjuncts(part))
+        for part in parts
+    )
 
 
 def _number(of: Expression, value: Value) -> Term:

@@ -18,7 +18,8 @@ def when(test: Term, yes: Value, no: Value) -> Value:
     """Return one of two values of the same kind."""
     if test is TRUE or test is FALSE:
         return yes if test is TRUE else no
-    missing = either(both(test, yes.null), both(negated(test), no.null))
+    otherwise = no.null if yes.null is TRUE else both(negated(test), no.null)
+    missing = either(both(test, yes.null), otherwise)
     if isinstance(yes.term, Ratio) and isinstance(no.term, Ratio):
         above = chosen(test, yes.term.numerator, no.term.numerator)
         return Value(Ratio(above, chosen(test, yes.term.denominator, no.term.denominator)), missing)

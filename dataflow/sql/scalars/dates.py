@@ -110,4 +110,8 @@ def _table(type_: Type, function: Callable[[dt.date], int], place: int | None) -
     if not FIRST_DAY <= low <= high <= LAST_DAY or high - low >= MOST_DAYS:
         raise unsupported("a function of dates with such bounds", place, "declare narrower bounds of the column")
     days = np.arange(low, high + 1).astype("datetime64[D]").tolist()
-    return tuple(map(function, days))
+    try:
+        return tuple(map(function, days))
+    except (ValueError, OverflowError) as error:
+        remedy = "declare narrower bounds of the column"
+        raise unsupported("a date that may lie outside the years 1 to 9999", place, remedy) from error

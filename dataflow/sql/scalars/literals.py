@@ -20,6 +20,10 @@ MICROSECONDS_PER_DAY = 24 * 60 * 60 * 10**6
 
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 DOUBLES = ("DOUBLE", "FLOAT")
+EXACT_DIGITS, MAX_PLACES = 15, 18
+"""The digits of a DOUBLE that stands for the decimal as which it is written, and the places before and after its point.
+1 / 3, which DuckDB computes as it plans, has more.
+"""
 NUMBERS = (*INTEGERS, "DECIMAL", *DOUBLES)
 
 
@@ -45,8 +49,11 @@ def constant(type_: SqlType, value: object, place: int | None = None) -> Cell:
             return Value(constants.literal(value))
         case name, int() if name in INTEGERS:
             return Value(number(value))
-        case "DOUBLE" | "FLOAT", int() | float() if math.isfinite(value):
-            exact = Decimal(repr(value))
+        case "DOUBLE", int() | float() if math.isfinite(value):
+            exact = Decimal(repr(value)).normalize()
+            if len(exact.as_tuple().digits) > EXACT_DIGITS or not -MAX_PLACES <= exact.adjusted() <= MAX_PLACES:
+                remedy = "write a decimal of fewer digits, or divide a column"
+                raise unsupported(f"a DOUBLE that is no short decimal, {value!r}", place, remedy)
             return Value(constants.literal(int(exact) if exact == int(exact) else exact))
     raise unsupported(f"a constant of type {type_.name}", place)
 

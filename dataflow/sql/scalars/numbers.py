@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from deltamark.dataflow.plan.terms import Ratio, Term, number, product, quotient, rescaled
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.sql.scalars.values import chosen
+from deltamark.dataflow.sql.scalars.values import chosen, positive
 from deltamark.dataflow.types import BOOL, integer
 
 
@@ -32,18 +32,17 @@ def sign(term: Term) -> Term:
 
 
 def truncated(left: Term, right: Term) -> Term:
-    """Divide whole numbers, and round towards zero."""
-    if left.type.scale or right.type.scale or right.type.low <= 0 <= right.type.high:
-        raise unsupported("// or % with decimals, or by a number that may be zero")
-    if right.type.high < 0:
-        return negative(truncated(left, negative(right)))
-    return _by_size(left, lambda size: quotient(size, right, 0))
+    """Divide whole numbers, and round towards zero. The divisor 0 counts as 1: the result is NULL then."""
+    size = positive(absolute(right))
+    result = _by_size(left, lambda dividend: quotient(dividend, size, 0))
+    return result if right.type.low >= 0 else chosen(_is_negative(right), negative(result), result)
 
 
 def remainder(left: Term, right: Term) -> Term:
     """Return what remains of a division that rounds towards zero."""
-    whole = product(truncated(left, right), right)
-    most = max(abs(right.type.low), abs(right.type.high)) - 1
+    size = positive(absolute(right))
+    whole = product(truncated(left, size), size)
+    most = size.type.high - 1
     low, high = max(min(left.type.low, 0), -most), min(max(left.type.high, 0), most)
     return Term.of("subtract", (left, whole), integer(low, high))
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null, number, rescaled
+from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, disjuncts, either, negated, surely
 from deltamark.dataflow.types import BOOL, SHORT, TEXT, Field, Type, integer, pack_short, spanning
 
@@ -60,7 +61,8 @@ def truth_of(value: Cell) -> Truth:
     """Return a number as a condition: it is not 0."""
     if isinstance(value, Truth):
         return value
-    assert isinstance(value.term, Term)
+    if isinstance(value.term, Ratio):
+        raise unsupported("a quotient as a condition", remedy="compare it with a number")
     return Truth.of(negated(Term.of("equal", (value.term, number(0, value.term.type.scale)), BOOL)), value.null)
 
 

@@ -53,6 +53,20 @@ REFUSED = {
     "select cast(a as varchar) from t": "a cast of a number to VARCHAR (line 1, column 8)",
     "select * from range(3)": "the table function range (line 1, column 15)",
     "select a from t tablesample 10 rows": "TABLESAMPLE (line 1, column 17)",
+    "select rowid, a from t": "the column rowid (line 1, column 8)",
+    "select min(rowid) from t": "the column rowid (line 1, column 12)",
+    "select a / 3 > 1 / 3 from t": "a DOUBLE that is no short decimal, 0.3333333333333333 (line 1, column 8)",
+    "select a * 1e300 from t": "a DOUBLE that is no short decimal, 1e+300 (line 1, column 12)",
+    "select a / b + b / a from t": (
+        "arithmetic of quotients whose divisors may be zero or negative (line 1, column 14)"
+    ),
+    "select a from t where a / b": "a quotient as a condition (line 1, column 23); compare it with a number",
+    "select distinct s collate nocase from t": "COLLATE (line 1, column 19)",
+    "select a // b from t": "// by a number that may be zero (line 1, column 8); write x // nullif(y, 0)",
+    "select trunc(a, 1) from t": "trunc with 2 arguments (line 1, column 8)",
+    "select d + interval 9000 year from t": "a date that may lie outside the years 1 to 9999 (line 1, column 10)",
+    "select a from text": "unknown relation: text (line 1, column 15); there are t, u",
+    "select * from '/etc/passwd'": "unknown relation: /etc/passwd (line 1, column 15)",
     "select unnest([1, 2])": "UNNEST, or a correlated LIMIT above 1 (line 1, column 8)",
 }
 

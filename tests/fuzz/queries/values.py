@@ -129,6 +129,19 @@ def _quotient(w: Writer, scope: Scope, depth: int) -> Part:
     return Part("double", ("(", one, " / ", other, ")"), "/")
 
 
+def _of_whole_numbers(sign: str) -> Make:
+    def make(w: Writer, scope: Scope, depth: int) -> Part:
+        dividend, divisor = (value(w, "int", scope, depth) for _ in range(2))
+        return Part("int", ("(", dividend, f" {sign} nullif(", divisor, ", 0))"), sign)
+
+    return make
+
+
+def _of_quotients(w: Writer, scope: Scope, depth: int) -> Part:  # noqa: ARG001 (deep ones are rounded twice)
+    sign = w.pick("+*/")
+    return Part("double", ("(", leaf(w, "double", scope), f" {sign} ", leaf(w, "double", scope), ")"), "two quotients")
+
+
 COMPOSITES: dict[str, list[Make]] = {
     "int": [
         *(_binary("int", sign, left="int", right="int") for sign in "++-*"),
@@ -150,6 +163,8 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("int", "CAST(", "int", "CAST AS BIGINT", " AS BIGINT)"),
         _call("int", "(", "int", "%", " % 3)"),
         _call("int", "(", "int", "//", " // 2)"),
+        _of_whole_numbers("//"),
+        _of_whole_numbers("%"),
         _binary("int", "-", left="date", right="date"),
     ],
     "decimal": [
@@ -169,6 +184,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _quotient,
         _quotient,
         _quotient,
+        _of_quotients,
         _call("double", "(100.0 * ", "double", "* of a quotient"),
         _binary("double", "+", left="double", right="int"),
         _call("double", "CAST(", "int", "CAST AS DOUBLE", " AS DOUBLE)"),
@@ -220,6 +236,8 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
     if sort == "int" and w.chance(60):
         if w.chance(40):
             return Part("int", ("count(*)",), "count(*)")
+        if w.chance(15):
+            return Part("int", ("count_if(", conditions.condition(w, rows, 1), ")"), "count_if")
         of = w.pick([*{each.sort: 0 for each in rows.columns if each.sort != "double"}] or ["int"])
         distinct = "DISTINCT " if w.chance(35) else ""
         return Part("int", (f"count({distinct}", value(w, of, rows, depth), ")"), f"count({distinct}x)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -65,9 +66,10 @@ class LivePlans:
         return self._run_each(batches, ends, drop=True)[1]
 
     def _run_each(self, batches: Mapping[str, Batch], ends: Times, *, drop: bool) -> tuple[dict[str, int], EachBatch]:
+        started = time.perf_counter_ns()  # the checks of all batches count for the first
         self._refuse_pending()
         times = accept_ends(ends, self.worker.last)
-        return self.worker.run_each(self._checked(batches, int(times[-1])), times, drop=drop)
+        return self.worker.run_each(self._checked(batches, int(times[-1])), times, started=started, drop=drop)
 
     def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
         return self.worker.run(self._checked(batches), wait_alone, drop=drop)

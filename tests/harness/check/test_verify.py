@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
+from datetime import date, datetime
 from random import Random
 
 import pytest
@@ -15,6 +16,7 @@ from deltamark.datagen.schema import RELATION_NAMES, RELATIONS
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check import change_stream, verify
+from deltamark.harness.check.difference import difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import ALL, Cell
@@ -66,6 +68,14 @@ def test_the_command_exits_2_and_goes_on(capsys, data):
     assert said[0].startswith("q06 insert L=1000: WRONG (")
     assert said[-2].startswith("q14 insert L=1000: right (")
     assert said[-1] == "2 checked, 1 wrong"
+
+
+def test_only_a_timestamp_at_midnight_equals_a_date():
+    mine = [(date(2001, 2, 3),), (None,)]
+    for hour, is_equal in ((0, True), (1, False)):
+        theirs = [(datetime(2001, 2, 3, hour),), (None,)]  # noqa: DTZ001 (DuckDB's have no time zone)
+        assert (difference(mine, theirs) == "") == is_equal
+        assert (unordered_difference(mine, theirs, 0) == "") == is_equal
 
 
 def test_every_time_lists_the_times_at_which_a_relation_changes(chunked):

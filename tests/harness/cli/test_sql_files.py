@@ -38,6 +38,18 @@ def test_the_answers_of_a_file_are_checked(run, file):
     assert (code, out.splitlines()[-1]) == (0, "2 checked, 0 wrong")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT date_trunc('month', o_orderdate) AS month, count(*) AS orders FROM orders GROUP BY 1",
+        "SELECT max(o_orderdate) + INTERVAL 1 DAY AS next, min(o_orderdate) AS first FROM orders",
+    ],
+)
+def test_a_timestamp_at_midnight_is_a_date(run, file, text):
+    code, out, _ = run("verify", sql=file(text), workload="window:300", logical="100", times="5")
+    assert (code, out.splitlines()[-1]) == (0, "1 checked, 0 wrong")
+
+
 def test_a_file_has_a_plan_and_a_change_stream(run, file):
     code, out, _ = run("explain", sql=file(COUNT))
     assert code == 0

@@ -49,6 +49,7 @@ def planned(text: str, schemas: Mapping[str, Schema]) -> tuple[Relational, Mappi
     """Return the plan of a query, and the names of its columns with their types in DuckDB."""
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
+    _refuse_names(schemas)
     with duckdb.connect(config=CONFIG) as connection:
         _disable(connection, DISABLED)
         for name, schema in schemas.items():
@@ -64,6 +65,22 @@ def planned(text: str, schemas: Mapping[str, Schema]) -> tuple[Relational, Mappi
         columns_of = {name: schema.names for name, schema in schemas.items()}
         types = list(map(str, relation.types))
         return read_plan(plan, columns_of), dict(zip(_distinct(relation.columns, types), types, strict=True))
+
+
+def _refuse_names(schemas: Mapping[str, Schema]) -> None:
+    """Raise an error for names that no text can tell apart: SQL ignores the case of ASCII letters."""
+    named = {"relations": tuple(schemas), **{f"columns of {name}": schema.names for name, schema in schemas.items()}}
+    for where, names in named.items():
+        if not names:
+            raise DeltamarkError("a relation without columns in SQL", where.removeprefix("columns of "), "add a column")
+        seen: dict[bytes, str] = {}
+        for name in names:
+            if not name:
+                raise DeltamarkError("an empty name in SQL", where, "give a name that a text can write")
+            if (folded := name.encode().lower()) in seen:
+                actual = f"{seen[folded]} and {name} in the {where}"
+                raise DeltamarkError("names that differ only in case, which SQL ignores", actual, "rename one")
+            seen[folded] = name
 
 
 def _disable(connection: duckdb.DuckDBPyConnection, optimizers: Iterable[str]) -> None:

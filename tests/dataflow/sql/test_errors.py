@@ -84,6 +84,30 @@ def test_a_query_needs_relations():
         sql("select 1", {})
 
 
+A = {"a": integer(0, 9)}
+
+
+@pytest.mark.parametrize(
+    ("columns_of", "problem"),
+    [
+        ({"t": A, "T": A}, "names that differ only in case, which SQL ignores: t and T in the relations"),
+        ({"t": {**A, "A": TEXT}}, "names that differ only in case, which SQL ignores: a and A in the columns of t"),
+        ({"t": A, "": A}, "an empty name in SQL: relations"),
+        ({"t": {"": TEXT}}, "an empty name in SQL: columns of t"),
+        ({"t": {}}, "a relation without columns in SQL: t"),
+    ],
+)
+def test_names_that_no_text_can_tell_apart_are_refused(columns_of, problem):
+    with pytest.raises(DeltamarkError) as raised:
+        sql("select 1 from t", {name: source("t", columns, rows=9) for name, columns in columns_of.items()})
+    assert problem in str(raised.value)
+
+
+def test_names_that_differ_in_letters_beyond_ascii_are_different_ones():
+    columns = {"Ä": integer(0, 9), "ä": integer(0, 9)}
+    assert sql("select ä from t", {"t": source("t", columns, rows=9)}).schema.names == ("ä",)
+
+
 def test_a_query_that_is_nested_too_deeply_is_refused():
     text = "select " + "(" * 900 + "a" + " + 1)" * 900 + " from t"
     with pytest.raises(DeltamarkError, match=r"line|deeply|depth"):

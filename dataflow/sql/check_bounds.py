@@ -59,10 +59,17 @@ def narrowed(
         remedy = "write a >= 1, a < 10 or a BETWEEN 1 AND 9 with constants; the engine can enforce no other CHECK"
         raise DeltamarkError("a CHECK that is not a bound", f"{table}: {check}", remedy) from None
     for name, type_ in narrow.items():
-        if type_.low > type_.high:
+        if _has_no_value(type_):
             actual = f"{table}.{name}: {check}"
             raise DeltamarkError("a CHECK that no value passes", actual, "exchange the bounds")
     return narrow
+
+
+def _has_no_value(type_: Type) -> bool:
+    if type_.kind != "date":
+        return type_.low > type_.high
+    first, last = ((each - EPOCH).days for each in (dt.date.min, dt.date.max))
+    return max(type_.low, first) > min(type_.high, last)
 
 
 def _only(connection: duckdb.DuckDBPyConnection, query: str, value: object) -> Any:

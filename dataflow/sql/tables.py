@@ -32,6 +32,9 @@ DATES = date_type(dt.date(1900, 1, 1), dt.date(2199, 12, 31))
 ALL_DATES = date_type(dt.date.min, dt.date.max)
 """The dates that a CHECK may admit."""
 
+UNBOUNDED_DATES = date_type(ALL_DATES.low - 1, ALL_DATES.high + 1)
+"""The type of dates without a CHECK: a bound that a CHECK states differs from both of its bounds."""
+
 MAX_DIGITS = 18
 """The decimal digits that fit into 64 bits."""
 
@@ -101,7 +104,7 @@ def sql_type(where: str, name: str, precision: int | None, scale: int | None) ->
     if name in INTEGERS:
         return integer(*INTEGERS[name])
     if name == "DATE":
-        return ALL_DATES
+        return UNBOUNDED_DATES
     if name == "VARCHAR":
         return TEXT
     if name.startswith("DECIMAL") and precision is not None and precision <= MAX_DIGITS:
@@ -144,9 +147,12 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, Type]
 
 
 def _usual(type_: Type) -> Type:
-    """Return the type of a column, with the bounds of DATES where dates have none."""
+    """Return the type of a column, in which the bounds of DATES take the place of those that no CHECK states."""
     if type_.kind != "date":
         return type_
-    low = DATES.low if type_.low == ALL_DATES.low and type_.high >= DATES.low else type_.low
-    high = DATES.high if type_.high == ALL_DATES.high and low <= DATES.high else type_.high
+    low, high = type_.low, type_.high
+    if low == UNBOUNDED_DATES.low:
+        low = DATES.low if high >= DATES.low else ALL_DATES.low
+    if high == UNBOUNDED_DATES.high:
+        high = DATES.high if low <= DATES.high else ALL_DATES.high
     return replace(type_, low=low, high=high)

@@ -81,9 +81,14 @@ def test_a_check_narrows_the_bounds(check):
         ("x >= DATE '1700-01-01'", dt.date(1700, 1, 1), dt.date(2199, 12, 31)),
         ("x < DATE '1700-01-01'", dt.date.min, dt.date(1699, 12, 31)),
         ("x > DATE '2300-01-01'", dt.date(2300, 1, 2), dt.date.max),
+        ("x >= '0001-01-01'", dt.date.min, dt.date(2199, 12, 31)),
+        ("x <= '9999-12-31'", dt.date(1900, 1, 1), dt.date.max),
+        ("x BETWEEN '0001-01-01' AND '9999-12-31'", dt.date.min, dt.date.max),
+        ("x <= '0001-01-01'", dt.date.min, dt.date.min),
+        ("x >= '9999-12-31'", dt.date.max, dt.date.max),
     ],
 )
-def test_a_check_of_dates_admits_any_dates(check, low, high):
+def test_a_check_of_dates_overrides_the_usual_bound_on_its_side(check, low, high):
     assert columns(f"CREATE TABLE t (x DATE NOT NULL CHECK ({check}))") == {"x": date_type(low, high)}
 
 
@@ -97,6 +102,9 @@ REFUSED = {
     "CREATE TABLE t (x INTEGER CHECK (x < NULL))": "a CHECK that is not a bound",
     "CREATE TABLE t (x VARCHAR CHECK (x < 'a'))": "a CHECK that is not a bound",
     "CREATE TABLE t (x INTEGER CHECK (x > 5 AND x < 1))": "a CHECK that no value passes: t.x",
+    "CREATE TABLE t (x DATE CHECK (x < '0001-01-01'))": "a CHECK that no value passes: t.x",
+    "CREATE TABLE t (x DATE CHECK (x > '9999-12-31'))": "a CHECK that no value passes: t.x",
+    "CREATE TABLE t (x DATE CHECK (x > '2001-01-01' AND x < '2000-01-01'))": "a CHECK that no value passes: t.x",
     "CREATE TABLE t (x INTEGER": "DuckDB refuses a declaration: Parser Error",
     "CREATE TABLE t (x INTEGER); DROP TABLE t": "not the declaration of a new table: DROP TABLE t;",
     "CREATE TABLE t AS SELECT 1 AS x": "not the declaration of a new table",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
+from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
@@ -17,7 +20,7 @@ from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch, Column
 from deltamark.dataflow.language.collection import Collection, Names, source
 from deltamark.dataflow.sql.tables import DATES, MAX_DIGITS, absent_type
-from deltamark.dataflow.types import LARGEST, NULL, TEXT, Schema, Type, date_type, decimal, integer
+from deltamark.dataflow.types import EPOCH, LARGEST, NULL, TEXT, Schema, Type, integer
 from deltamark.errors import DeltamarkError, naming, unknown
 
 Bound: TypeAlias = "int | Decimal | dt.date"
@@ -41,42 +44,47 @@ def arrow_table(
     Collection of at most 1000 rows
       shop  integer(1, 99)
     """
+    _refuse_repeated(name, schema.names)
     for column in bounds:
         if column not in schema.names:
             raise unknown(f"column of {name}", column, schema.names)
+    if not isinstance(rows, Integral) or rows < 0:
+        raise DeltamarkError("not a number of rows", f"{name}: {rows!r}", "give the largest number of live rows")
     types = {each.name: _type(f"{name}.{each.name}", each.type, bounds.get(each.name)) for each in schema}
     return source(name, {each.name: _nullable(types[each.name], each) for each in schema}, rows, key)
 
 
-def parquet_table(
+def parquet_table(  # noqa: PLR0913 (as arrow_table, with the choice of columns)
     name: str, paths: PathLike | Sequence[PathLike], rows: int | None = None, columns: Sequence[str] | None = None,
-    key: Names = (),
+    key: Names = (), *, bounds: Mapping[str, Bounds] = MappingProxyType({}),
 ) -> Collection:  # fmt: skip
     """Declare an input for the rows of Parquet files, with all columns of the first file or some of them.
 
     The statistics of the files give the bounds of a column and whether it may be NULL; without statistics, its type
     does. So later rows must be within the bounds of these files. rows: the largest number of live rows; by default,
-    that of all rows of the files. key: columns in whose values no two live rows agree.
+    that of all rows of the files. key: columns in whose values no two live rows agree. bounds: the smallest and the
+    largest value of some columns, in place of those in the statistics.
     """
     files = [footer(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not files:
         raise DeltamarkError("a table without files", name, "give at least one Parquet file")
     first = files[0].schema.to_arrow_schema()
+    _refuse_repeated(name, first.names)
     for column in columns or ():
         if column not in first.names:
             raise unknown(f"column of {name}", column, first.names)
     chosen = [each for each in first if columns is None or each.name in columns]
     for file in files[1:]:
         _refuse_other_columns(name, chosen, file.schema.to_arrow_schema())
-    fields, bounds = [], {}
+    fields, stated = [], dict(bounds)
     for each in chosen:
         _type(f"{name}.{each.name}", each.type, None)
         found = _Statistics([chunk for file in files for chunk in _chunks(file, each.name)])
         fields.append(each.with_nullable(found.may_be_null and each.nullable))
         if found.bounds and not _is_text(each.type) and not pa.types.is_boolean(each.type):
-            bounds[each.name] = found.bounds
+            stated.setdefault(each.name, found.bounds)
     count = sum(file.num_rows for file in files) if rows is None else rows
-    return arrow_table(name, pa.schema(fields), count, bounds, key)
+    return arrow_table(name, pa.schema(fields), count, stated, key)
 
 
 def arrow_batch(data: pa.Table | pa.RecordBatch, schema: Schema, time: int | np.ndarray, diff: int | str = 1) -> Batch:
@@ -92,6 +100,7 @@ def arrow_batch(data: pa.Table | pa.RecordBatch, schema: Schema, time: int | np.
     """
     if isinstance(diff, str) and diff not in data.schema.names:
         raise unknown("column of weights", diff, data.schema.names)
+    _refuse_repeated("rows", data.schema.names)
     diffs = _column(diff, WEIGHT, data[diff]) if isinstance(diff, str) else np.full(data.num_rows, diff)
     times = np.full(data.num_rows, time) if isinstance(time, int) else time
     names = [name for name in schema.names if name in data.schema.names]
@@ -100,25 +109,49 @@ def arrow_batch(data: pa.Table | pa.RecordBatch, schema: Schema, time: int | np.
 
 def _type(where: str, type_: pa.DataType, bounds: Bounds | None) -> Type:
     """Return the type of a column. where: names the table and the column."""
-    if _is_text(type_) and bounds is None:
+    whole = _whole_type(where, type_)
+    if bounds is None:
+        return whole
+    if whole.kind == "text" or pa.types.is_boolean(type_):
+        raise DeltamarkError("bounds of a text or of a BOOLEAN", where, "give bounds of numbers and dates")
+    if not isinstance(bounds, tuple | list) or len(bounds) != len(("low", "high")):
+        raise DeltamarkError("not the bounds of a column", f"{where}: {bounds!r}", "give (smallest, largest)")
+    low, high = (_stored(where, whole, each) for each in bounds)
+    if low > high:
+        actual = f"{where}: {bounds[0]} to {bounds[1]}"
+        raise DeltamarkError("bounds that no value is between", actual, "exchange them")
+    return replace(whole, low=low, high=high)
+
+
+def _stored(where: str, type_: Type, bound: Bound) -> int:
+    """Return the number that a column stores for a bound."""
+    if type_.kind == "date":
+        if isinstance(bound, dt.date) and not isinstance(bound, dt.datetime):
+            return (bound - EPOCH).days
+    elif isinstance(bound, Decimal | Integral):
+        number = bound if isinstance(bound, Decimal) else Decimal(int(bound))
+        if number.is_finite() and abs(number) > LARGEST // 10**type_.scale:
+            remedy = "give narrower bounds, or leave the column out"
+            raise DeltamarkError("a value may not fit in 64 bits", f"{where}: {bound}", remedy)
+        if number.is_finite() and (scaled := number.scaleb(type_.scale)) == int(scaled):
+            return int(scaled)
+    digits = f" with at most {type_.scale} digits behind the point" if type_.scale else ""
+    remedy = "give a date" if type_.kind == "date" else f"give a {'Decimal' if digits else 'whole number'}{digits}"
+    raise DeltamarkError("not a bound of the column", f"{where}: {bound!r}", remedy)
+
+
+def _whole_type(where: str, type_: pa.DataType) -> Type:
+    """Return the type of a column without bounds."""
+    if _is_text(type_):
         return TEXT
     if pa.types.is_boolean(type_):
         return integer(0, 1)
     if pa.types.is_integer(type_):
-        low, high = bounds or _integers(type_)
-        if high > LARGEST:  # type: ignore[operator]  # numbers are bounds of numbers
-            raise DeltamarkError(
-                "a value may not fit in 64 bits", f"{where}: {high}", "cast it to DECIMAL, or leave it out"
-            )
-        return integer(low, high)  # type: ignore[arg-type]
+        return integer(*_integers(type_))
     if pa.types.is_decimal(type_) and type_.precision <= MAX_DIGITS and type_.scale >= 0:
-        if bounds is None:
-            return integer(1 - 10**type_.precision, 10**type_.precision - 1, type_.scale)
-        return decimal(*bounds, scale=type_.scale)  # type: ignore[arg-type]
+        return integer(1 - 10**type_.precision, 10**type_.precision - 1, type_.scale)
     if pa.types.is_date(type_):
-        return date_type(*bounds) if bounds else DATES  # type: ignore[arg-type]
-    if _is_text(type_):
-        raise DeltamarkError("bounds of a text", where, "give bounds of numbers and dates")
+        return DATES
     raise absent_type(where, str(type_))
 
 
@@ -148,6 +181,12 @@ def footer(path: PathLike) -> pq.FileMetaData:
         raise DeltamarkError("not a Parquet file", actual, "give files that Arrow can read") from None
 
 
+def _refuse_repeated(table: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise DeltamarkError("several columns with the same name", f"{table}.{name}", "rename all but one")
+
+
 def _refuse_other_columns(name: str, fields: Sequence[pa.Field], schema: pa.Schema) -> None:
     for field in fields:
         found = schema.field(field.name).type if field.name in schema.names else "missing"
@@ -173,7 +212,8 @@ class _Statistics:
         present = [each for each in chunks if each is None or each.num_values]
         self.bounds: Bounds | None = None
         if present and all(each is not None and each.has_min_max for each in present):
-            self.bounds = min(each.min for each in present if each), max(each.max for each in present if each)
+            with suppress(OverflowError):  # a date that Python does not have
+                self.bounds = min(each.min for each in present if each), max(each.max for each in present if each)
 
 
 def _column(name: str, type_: Type, values: pa.Array | pa.ChunkedArray) -> Column:

@@ -84,6 +84,82 @@ def test_bounds_narrow_a_type():
         arrow_table("t", schema, 9, {"b": (1, 2)})
 
 
+NOON = dt.datetime(2001, 2, 3, 12)  # noqa: DTZ001 (the type is refused, whatever the time)
+
+WRONG_BOUNDS = [
+    ("a", (1,), "not the bounds of a column: t.a: (1,); give (smallest, largest)"),
+    ("a", 1, "not the bounds of a column: t.a: 1; give (smallest, largest)"),
+    ("a", "12", "not the bounds of a column: t.a: '12'; give (smallest, largest)"),
+    ("a", (None, 5), "not a bound of the column: t.a: None; give a whole number"),
+    ("a", ("1", "2"), "not a bound of the column: t.a: '1'; give a whole number"),
+    ("a", (1.5, 2.5), "not a bound of the column: t.a: 1.5; give a whole number"),
+    ("a", (0, Decimal("2.5")), "not a bound of the column: t.a: Decimal('2.5'); give a whole number"),
+    ("a", (0, Decimal("nan")), "not a bound of the column: t.a: Decimal('NaN'); give a whole number"),
+    ("a", (5, 1), "bounds that no value is between: t.a: 5 to 1; exchange them"),
+    ("a", (-(2**63), 0), "a value may not fit in 64 bits: t.a: -9223372036854775808; give narrower bounds"),
+    (
+        "p",
+        (0, Decimal("0.125")),
+        "not a bound of the column: t.p: Decimal('0.125'); give a Decimal with at most 2 digits",
+    ),
+    ("p", (0, Decimal("1e999999")), "a value may not fit in 64 bits: t.p: 1E+999999; give narrower bounds"),
+    ("p", (0.5, 1), "not a bound of the column: t.p: 0.5; give a Decimal with at most 2 digits"),
+    ("d", (DAY, NOON), "not a bound of the column: t.d: datetime.datetime(2001, 2, 3, 12, 0); give a date"),
+    ("d", (DAY, 5), "not a bound of the column: t.d: 5; give a date"),
+    ("s", (0, 1), "bounds of a text or of a BOOLEAN: t.s; give bounds of numbers and dates"),
+    ("b", (0, 1), "bounds of a text or of a BOOLEAN: t.b; give bounds of numbers and dates"),
+]
+
+
+@pytest.mark.parametrize(("column", "bounds", "problem"), WRONG_BOUNDS)
+def test_wrong_bounds_are_errors_that_name_the_column_and_the_value(column, bounds, problem, tmp_path):
+    types = {"a": pa.int64(), "p": pa.decimal128(9, 2), "d": pa.date32(), "s": pa.string(), "b": pa.bool_()}
+    schema = pa.schema(list(types.items()))
+    pq.write_table(schema.empty_table(), tmp_path / "t.parquet")
+    with pytest.raises(DeltamarkError) as error:
+        arrow_table("t", schema, 9, bounds={column: bounds})
+    assert problem in str(error.value)
+    with pytest.raises(DeltamarkError) as error:
+        parquet_table("t", tmp_path / "t.parquet", bounds={column: bounds})
+    assert problem in str(error.value)
+
+
+@pytest.mark.parametrize("rows", ["x", -1, 1.5, None])
+def test_wrong_numbers_of_rows_are_errors_that_name_the_table(rows):
+    with pytest.raises(DeltamarkError, match=f"not a number of rows: t: {rows!r}; give the largest"):
+        arrow_table("t", pa.schema([("a", pa.int64())]), rows)
+
+
+def test_numbers_of_numpy_are_bounds():
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
+    made = arrow_table("t", schema, np.int64(9), {"a": (np.int8(1), np.uint64(2))})
+    assert repr(made) == repr(source("t", {"a": integer(1, 2)}, 9))
+
+
+def test_two_columns_with_the_same_name_are_an_error(tmp_path):
+    table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    for declare in (
+        lambda: arrow_table("t", table.schema, 9),
+        lambda: parquet_table("t", tmp_path / "t.parquet"),
+    ):
+        with pytest.raises(DeltamarkError, match=r"several columns with the same name: t.a; rename all but one"):
+            declare()
+    with pytest.raises(DeltamarkError, match=r"several columns with the same name: rows.a; rename all but one"):
+        arrow_batch(table, source("t", {"a": integer(0, 9)}, 9).schema, 0)
+
+
+def test_bounds_take_the_place_of_statistics(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"day": [DAY, dt.date(9999, 12, 31)], "size": [1, 2]}), path)
+    made = parquet_table("t", path, bounds={"day": (DAY, dt.date(2099, 12, 31))})
+    assert made == source("t", {"day": date_type(DAY, dt.date(2099, 12, 31)), "size": integer(1, 2)}, 2)
+    with pytest.raises(DeltamarkError, match="unknown column of t: da; did you mean day"):
+        parquet_table("t", path, bounds={"da": (DAY, DAY)})
+    with pytest.raises(DeltamarkError, match="unknown column of t: day"):
+        parquet_table("t", path, columns=["size"], bounds={"day": (DAY, DAY)})
+
+
 def test_statistics_of_parquet_files_narrow_types(tmp_path):
     table = pa.table(VALUES)
     pq.write_table(table, tmp_path / "a.parquet")
@@ -101,6 +177,16 @@ def test_statistics_of_parquet_files_narrow_types(tmp_path):
 def test_types_alone_give_bounds_without_statistics(tmp_path):
     pq.write_table(pa.table(VALUES), tmp_path / "t.parquet", write_statistics=False)
     assert parquet_table("t", tmp_path / "t.parquet") == arrow_table("t", pa.table(VALUES).schema, 3)
+
+
+@pytest.mark.parametrize("day", [-800_000, 3_000_000])
+def test_a_date_that_python_does_not_have_is_no_bound(day, tmp_path):
+    table = pa.table({"day": pa.array([day, None], pa.int32()).cast(pa.date32())})
+    pq.write_table(table, tmp_path / "t.parquet")
+    declared = parquet_table("t", tmp_path / "t.parquet")
+    assert declared == source("t", {"day": DATES.or_null()}, 2)
+    with Dataflow(declared) as dataflow, pytest.raises(DeltamarkError, match="day"):
+        dataflow.feed({"t": arrow_batch(table, declared.schema, 0)})
 
 
 @pytest.mark.parametrize("form", ["batch", "chunks", "slice", "file"])
@@ -179,9 +265,10 @@ def test_wrong_files_are_errors(tmp_path):
             parquet_table("t", paths, columns=columns)
 
 
-def test_unsigned_numbers_beyond_64_bits_are_an_error_that_names_the_column(tmp_path):
-    pq.write_table(pa.table({"a": pa.array([2**64 - 1], pa.uint64())}), tmp_path / "t.parquet")
-    with pytest.raises(DeltamarkError, match=r"a value may not fit in 64 bits: t\.a: 18446744073709551615"):
+@pytest.mark.parametrize(("value", "type_"), [(2**64 - 1, pa.uint64()), (-(2**63), pa.int64())])
+def test_numbers_beyond_64_bits_are_an_error_that_names_the_column(value, type_, tmp_path):
+    pq.write_table(pa.table({"a": pa.array([value], type_)}), tmp_path / "t.parquet")
+    with pytest.raises(DeltamarkError, match=rf"a value may not fit in 64 bits: t\.a: {value}; give narrower bounds"):
         parquet_table("t", tmp_path / "t.parquet")
 
 

@@ -8,11 +8,9 @@ the query over the rows that are live then; the exit code is 1 if the answers di
 """
 
 import argparse
-import re
 import sys
 import time
 from contextlib import closing
-from datetime import datetime
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -20,50 +18,91 @@ import duckdb
 import pyarrow.parquet as pq
 from tabulate import tabulate
 
-from deltamark import Dataflow, DeltamarkError, Schema, arrow_batch, parquet_table, sql
+from deltamark import TEXT, Dataflow, DeltamarkError, Schema, arrow_batch, parquet_table, source, sql
+from deltamark.dataflow.sql.algebra.planner import quoted
 from deltamark.dataflow.sql.arrow_tables import footer
 from deltamark.errors import naming, unknown
 from deltamark.harness.check.decode import answer_columns
-from deltamark.harness.check.difference import unordered_difference
+from deltamark.harness.check.difference import dated, unordered_difference
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.base import TOLERANCE
 
 SHOWN_ROWS = 40
+MOST_ROWS = 10**9
+"""The most live rows of a file of changes, since DuckDB gets each of them."""
 
 
 class Table:
     """Parquet files with the rows of a table, or with its changes if one of their columns has weights."""
 
-    def __init__(self, name, files, weight, text):
+    def __init__(self, name, files, weight):
         self.name, self.files, self.weight = name, files, weight
         columns = footer(files[0]).schema.to_arrow_schema().names
         if weight and weight not in columns:
             raise unknown(f"column of {name}", weight, columns)
-        selects_all = re.search(r"(\bselect|\bdistinct|[,.])\s*\*", text, re.IGNORECASE)
-        columns = [each for each in columns if each != weight]
-        read = [each for each in columns if selects_all or each.lower() in text.lower()]
-        self.collection = parquet_table(name, files, rows=self._most_live(), columns=read or columns)
+        rows = parquet_table(name, files, columns=[]).schema.rows
+        self.problems, types = {}, {}
+        for column in columns:
+            try:
+                types[column] = parquet_table(name, files, columns=[column]).schema[column]
+            except DeltamarkError as problem:  # it matters only if the query reads the column
+                self.problems[column], types[column] = problem, TEXT.or_null()
+        types.pop(weight, None)
+        self.collection = source(name, types, self._most_live() if weight else rows)
 
     def _most_live(self):
-        if not self.weight:
-            return None
         weights = (pq.read_table(file, columns=[self.weight]) for file in self.files)
-        return int(sum(arrow_batch(each, Schema((), 0), 0, self.weight).diff.clip(0).sum() for each in weights))
+        diffs = (arrow_batch(each, Schema((), 0), 0, self.weight).diff for each in weights)
+        most = sum(each.clip(0).sum(dtype=object) for each in diffs)
+        if most > MOST_ROWS:
+            raise DeltamarkError(
+                "too many live rows", f"{self.name}: {most:,}", f"give weights up to {MOST_ROWS:,} in sum"
+            )
+        return most
 
     def batches(self, columns, rows):
         """Yield the rows of the files in batches of Arrow, with some of the columns."""
+        for column in columns:
+            if column in self.problems:
+                raise self.problems[column]
         names = [*columns, self.weight] if self.weight else list(columns)
         return chain.from_iterable(pq.ParquetFile(file).iter_batches(rows, columns=names) for file in self.files)
 
-    @property
-    def live_rows(self):
-        """The SQL of the rows that are live at the end."""
-        rows = f"read_parquet({[str(file) for file in self.files]})"
-        if not self.weight:
-            return f"FROM {rows}"
-        weight = f'"{self.weight}"'
-        net = f"SELECT * EXCLUDE ({weight}), sum({weight})::BIGINT AS {weight} FROM {rows} GROUP BY ALL"
-        return f"SELECT * EXCLUDE ({weight}, copy) FROM ({net}), LATERAL (SELECT unnest(range({weight})) AS copy)"
+    def show(self, connection):
+        """Create the view of the rows that are live at the end."""
+        files = ", ".join("'" + str(file).replace("'", "''") + "'" for file in self.files)
+        live = f"FROM read_parquet([{files}], hive_partitioning = false)"
+        if self.weight:
+            weight = quoted(self.weight)
+            net = f"SELECT * EXCLUDE ({weight}), sum({weight}) AS {weight} {live} GROUP BY ALL"
+            least = connection.execute(f"SELECT least(min({weight}), 0) FROM ({net})").fetchone()[0]
+            if least < 0:
+                actual = f"{self.name}: the weights of a row sum to {least}"
+                raise DeltamarkError("a row is retracted more often than it is inserted", actual, "correct the changes")
+            copies = f"unnest(range(net.{weight}::BIGINT))"
+            live = f"SELECT net.* EXCLUDE ({weight}) FROM ({net}) AS net, LATERAL (SELECT {copies})"
+        connection.execute(f"CREATE VIEW {quoted(self.name)} AS {live}")
+
+
+def refusal(text, relations):
+    """Return the cause of the error for a query, and the actual value; nothing if the query has a plan."""
+    try:
+        sql(text, relations)
+    except DeltamarkError as error:
+        return error.cause, error.actual
+    return None
+
+
+def plan_of(text, tables):
+    """Plan a query. If the query is refused, a column whose absence changes the error is the problem."""
+    relations = {name: table.collection for name, table in tables.items()}
+    if refused := refusal(text, relations):
+        for name, table in tables.items():
+            for column, problem in table.problems.items():
+                others = table.collection.select(*(each for each in table.collection.schema.names if each != column))
+                if refusal(text, {**relations, name: others}) != refused:
+                    raise problem
+    return sql(text, relations)
 
 
 def maintain(plan, tables, rows):
@@ -71,8 +110,9 @@ def maintain(plan, tables, rows):
     answer, seconds, tuples = Snapshot(plan.schema), [], 0
     with Dataflow(plan) as dataflow:
         read = [tables[name] for name in dataflow.inputs]
+        answer.add(dataflow.feed({}))  # the answer over empty tables, at time 0
         streams = [table.batches(dataflow.inputs[table.name], rows) for table in read]
-        for at, parts in enumerate(zip_longest(*streams)):
+        for at, parts in enumerate(zip_longest(*streams), 1):
             fed = {
                 table.name: arrow_batch(part, table.collection.schema, at, table.weight or 1)
                 for table, part in zip(read, parts)
@@ -89,12 +129,16 @@ def maintain(plan, tables, rows):
 
 
 def recompute(text, tables):
-    """Return DuckDB's answer over the rows that are live at the end; what DuckDB rounds to a midnight is a date."""
+    """Return DuckDB's answer over the rows that are live at the end."""
     with closing(duckdb.connect()) as connection:
-        for table in tables.values():
-            connection.execute(f'CREATE VIEW "{table.name}" AS {table.live_rows}')
-        rows = connection.execute(text).fetchall()
-    return [tuple(each.date() if isinstance(each, datetime) else each for each in row) for row in rows]
+        try:
+            for table in tables.values():
+                table.show(connection)
+            return [tuple(map(dated, row)) for row in connection.execute(text).fetchall()]
+        except duckdb.Error as error:
+            raise DeltamarkError(
+                "DuckDB cannot answer the query", str(error).partition("\n")[0], "correct it"
+            ) from None
 
 
 def in_order_of(theirs, mine):
@@ -107,9 +151,18 @@ def in_order_of(theirs, mine):
     return sorted(mine, key=lambda row: places[key(row)])
 
 
-def tables_of(words, weights, text):
-    files = dict(word.partition("=")[::2] for word in words)
-    weight_of = dict(word.rpartition(".")[::2] for word in weights)
+def by_table(pairs):
+    """Return a dictionary of pairs; refuse a table that is given twice."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise DeltamarkError("a table is given twice", name, "write it once, as TABLE=FILE,FILE, with one --weight")
+    return dict(pairs)
+
+
+def tables_of(words, weights):
+    files = by_table([word.partition("=")[::2] for word in words])
+    weight_of = by_table([word.rpartition(".")[::2] for word in weights])
     for name, value in files.items():
         if not (name and value):
             raise DeltamarkError("not a table", name or value, "write TABLE=FILE, or TABLE=FILE,FILE")
@@ -117,7 +170,7 @@ def tables_of(words, weights, text):
         if name not in files:
             raise unknown("table of --weight", name or "no name", files)
     return {
-        name: Table(name, [Path(each) for each in value.split(",")], weight_of.get(name), text)
+        name: Table(name, [Path(each) for each in value.split(",")], weight_of.get(name))
         for name, value in files.items()
     }
 
@@ -137,9 +190,9 @@ def run(words):
         raise DeltamarkError("not a number of rows per batch", args.batch, "give at least 1")
     with naming(args.query):
         text = args.query.read_text(encoding="utf-8")
-    tables = tables_of(args.tables, args.weight, text)
-    plan = sql(text, {name: table.collection for name, table in tables.items()})
-    mine, theirs = maintain(plan, tables, args.batch), recompute(text, tables)
+    tables = tables_of(args.tables, args.weight)
+    plan = plan_of(text, tables)
+    theirs, mine = recompute(text, tables), maintain(plan, tables, args.batch)
     if wrong := unordered_difference(mine, theirs, TOLERANCE):
         print(f"WRONG: the answer differs from DuckDB's\n{wrong}")
         return 1

@@ -104,6 +104,119 @@ def test_changes_give_the_answer_over_the_remaining_rows(example, place, capsys,
     assert shown(capsys) == changed
 
 
+def ask(example, place, capsys, query, table, *words):
+    """Run a query over the file of a table `e`; return the exit code and the printed rows."""
+    (place / "ask.sql").write_text(query)
+    pq.write_table(table, place / "e.parquet")
+    code = example.run(["ask.sql", "e=e.parquet", *words])
+    return code, [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+
+
+def changes(**columns):
+    return pa.table({"a": pa.array([1, 2, 1], pa.int32()), **columns})
+
+
+def test_the_answer_over_no_rows_is_that_of_empty_tables(example, place, capsys):
+    (place / "ask.sql").write_text("SELECT count(*) AS c, sum(a) AS s FROM e")
+    pq.write_table(changes().slice(0, 0), place / "e.parquet")
+    assert example.run(["ask.sql", "e=e.parquet"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 rows; DuckDB has the same answer"
+
+
+@pytest.mark.parametrize("weight", ["diff", 'w"t', "of copies"])
+@pytest.mark.parametrize("column", ["copy", "net", "range", "unnest"])
+def test_columns_may_have_any_names(example, place, capsys, weight, column):
+    weights = pa.array([2, 1, -1], pa.int8())
+    table = changes(**{column: pa.array([7, 8, 7], pa.int32())}).append_column(weight, weights)
+    code, printed = ask(
+        example, place, capsys, f"SELECT a, {column} FROM e ORDER BY a", table, "--weight", f"e.{weight}"
+    )
+    assert (code, printed[2:4]) == (0, [["1", "7"], ["2", "8"]])
+
+
+def test_a_timestamp_at_midnight_is_a_date(example, place, capsys):
+    table = changes(d=[dt.date(2001, 2, 3)] * 3)
+    code, printed = ask(
+        example, place, capsys, "SELECT date_trunc('month', d) + INTERVAL 1 DAY AS m FROM e GROUP BY 1", table
+    )
+    assert (code, printed[2]) == (0, ["2001-02-02"])
+
+
+FLOATS = pa.array([0.5, 1.5, 2.5])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) AS n FROM e",
+        "SELECT sum(a) AS f FROM e",
+        "SELECT a AS f FROM e AS f WHERE a > 1",
+        "SELECT count(*) AS n FROM (SELECT * FROM e WHERE a > 1) AS x",
+    ],
+)
+def test_a_column_of_another_type_is_not_refused_unless_it_is_read(example, place, capsys, query):
+    assert ask(example, place, capsys, query, changes(f=FLOATS))[0] == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT f FROM e",
+        "SELECT sum(F) AS s FROM e",
+        'SELECT a FROM e WHERE "f" > 1',
+        "SELECT count(*) AS n FROM (SELECT DISTINCT * FROM e)",
+        "SELECT count(e.f) AS n FROM e",
+        "SELECT count(*) AS n FROM e AS x NATURAL JOIN e AS y",
+    ],
+)
+def test_a_column_of_another_type_is_refused_if_it_is_read(example, place, capsys, query):
+    with pytest.raises(DeltamarkError, match=r"a type that the engine does not have: e\.f double"):
+        ask(example, place, capsys, query, changes(f=FLOATS))
+
+
+def test_another_problem_is_not_blamed_on_the_type_of_a_column(example, place, capsys):
+    table = changes(f=FLOATS, date=[dt.datetime(2001, 1, 1)] * 3)  # noqa: DTZ001 (the query does not read it)
+    for query, problem in (
+        ("SELECT sum(a) OVER () FROM e AS f", "not supported in SQL: a window function"),
+        ("SELECT b FROM e AS f WHERE a > year(DATE '2001-01-01')", 'not a query: Referenced column "b" not found'),
+    ):
+        with pytest.raises(DeltamarkError, match=problem):
+            ask(example, place, capsys, query, table)
+
+
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        ([1, 1, -2], "a row is retracted more often than it is inserted: e: the weights of a row sum to -1"),
+        ([1, -1, 1], "a row is retracted more often than it is inserted: e: the weights of a row sum to -1"),
+        ([2**62, 2**62, 2**62], f"too many live rows: e: {3 * 2**62:,}; give weights up to 1,000,000,000 in sum"),
+        ([-(2**63), 1, 1], "a value outside its bounds: w"),
+        ([-(2**62), -(2**62), -(2**62)], f"the weights of a row sum to {-(2**63)}"),
+        ([1, None, 1], "missing values: w: 1 of them"),
+    ],
+)
+def test_impossible_weights_are_errors(example, place, capsys, weights, problem):
+    table = changes(w=pa.array(weights, pa.int64()))
+    for query in ("SELECT sum(a) AS s FROM e", "SELECT max(a) AS s FROM e", "SELECT count(*) AS s FROM e WHERE a > 5"):
+        with pytest.raises(DeltamarkError) as error:
+            ask(example, place, capsys, query, table, "--weight", "e.w")
+        assert problem in str(error.value)
+
+
+def test_columns_with_the_same_name_are_an_error(example, place, capsys):
+    table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(DeltamarkError, match=r"several columns with the same name: e\.a"):
+        ask(example, place, capsys, "SELECT a FROM e", table)
+
+
+def test_files_may_have_names_that_sql_quotes(example, place, capsys):
+    (place / "ask.sql").write_text("SELECT sum(a) AS s FROM e")
+    (place / "a=1").mkdir()
+    pq.write_table(changes(), place / "a=1" / "it's.parquet")
+    assert example.run(["ask.sql", "e=a=1/it's.parquet"]) == 0
+    assert capsys.readouterr().out.splitlines()[3].strip() == "4"
+
+
 def test_all_columns_are_read_by_a_star(example, place, capsys):
     write(place)
     (place / "query.sql").write_text("SELECT s.* FROM shops s WHERE shop > 1")
@@ -128,6 +241,14 @@ def test_a_wrong_answer_has_its_own_exit_code(example, place, capsys, monkeypatc
         (["query.sql", "sales=query.sql"], "not a Parquet file: query.sql"),
         (["query.sql", "sales=a.parquet"], "unknown relation: shops"),
         (["query.sql", "sales"], "not a table: sales; write TABLE=FILE"),
+        (
+            ["query.sql", "sales=a.parquet", "sales=b.parquet"],
+            "a table is given twice: sales; write it once, as TABLE=",
+        ),
+        (
+            ["query.sql", "sales=a.parquet", "--weight", "sales.a", "--weight", "sales.b"],
+            "a table is given twice: sales; write it once",
+        ),
         (["query.sql", "sales=a.parquet", "--weight", "sales.dif"], "unknown column of sales: dif; there are day"),
         (
             ["query.sql", "sales=a.parquet", "--weight", "sale.diff"],

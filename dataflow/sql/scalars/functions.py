@@ -25,12 +25,13 @@ def _of_date(of: Expression, *values: Value) -> Value:
         name = values[0].term
         if not isinstance(name, Term) or name.op != "literal":
             raise unsupported(f"{of.op} with a part that is no constant", of.place)
-        part = f"trunc {name.value}" if of.op == "date_trunc" else str(name.value)
+        part = str(name.value).lower().removesuffix("s")
+        part = f"trunc {part}" if of.op in ("date_trunc", "datetrunc") else part
     if day.null is TRUE:
         return value_of(constant(of.type, None))
     if not isinstance(day.term, Term) or day.term.type.kind != "date":
         raise unsupported(f"{of.op} of a value that is no date", of.place)
-    return Value(dates.part_of(part.lower(), day.term, of.place), day.null)
+    return Value(dates.part_of(part, day.term, of.place), day.null)
 
 
 def _date_diff(of: Expression, part: Value, first: Value, last: Value) -> Value:

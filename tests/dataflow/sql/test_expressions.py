@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 from fuzz.queries.given import check
-from fuzz.queries.tables import ROWS, Table
+from fuzz.queries.tables import FIRST, LAST, ROWS, Table
 
 from deltamark import source, sql
 from deltamark.dataflow.types import Field, Schema, date_type, integer
 
 NUMBER = integer(-3, 3)
 TABLES = [
-    Table("t", Schema((Field("a", NUMBER), Field("b", NUMBER.or_null()), Field("d", date_type(-400, 400))), ROWS), ()),
+    Table(
+        "t", Schema((Field("a", NUMBER), Field("b", NUMBER.or_null()), Field("d", date_type(FIRST, LAST))), ROWS), ()
+    ),
     Table("u", Schema((Field("k", integer(0, 5)), Field("v", NUMBER.or_null())), ROWS), ("k",)),
 ]
 QUERIES = {
@@ -29,6 +31,7 @@ QUERIES = {
     "a scalar subquery by a key": "SELECT a, (SELECT v FROM u WHERE u.k = t.a) v FROM t",
     "sums of averages": "SELECT avg(a) + avg(b) s, avg(a) / count(*) q FROM t",
     "a quotient and a number": "SELECT a / b + 2 s, a / b * -2 p, 3 - a / b q FROM t",
+    "parts of dates in the plural": "SELECT datetrunc('Months', d)::DATE m, date_part('years', d) y FROM t",
     "any number of rows": "SELECT a FROM t ORDER BY a LIMIT ALL OFFSET 1",
     "quotients whose names are taken": 'SELECT avg(a) x, min(b) "y", max(b) "x.num_2" FROM t',
 }

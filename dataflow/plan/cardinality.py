@@ -7,12 +7,11 @@ of their column. Sums are not: the range of a sum is that of the sum of all rows
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from functools import reduce
 
+from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.nodes import Aggregate, Concat, Filter, Join, Node, Project, walk
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
-from deltamark.dataflow.plan.terms import Term, conjunction, conjuncts
+from deltamark.dataflow.plan.terms import Term, all_of, conjuncts
 from deltamark.dataflow.types import Type
 
 LESS_SELECTIVITY = 0.5
@@ -51,7 +50,7 @@ def _kept_share(node: Filter) -> float:
     terms = conjuncts(node.condition)
     of_sums = [each for each in terms if each.columns & sums]
     others = [each for each in terms if not each.columns & sums]
-    return DEFAULT_SELECTIVITY ** len(of_sums) * (selectivity(reduce(conjunction, others)) if others else 1.0)
+    return DEFAULT_SELECTIVITY ** len(of_sums) * (selectivity(all_of(others)) if others else 1.0)
 
 
 def _sums(node: Node) -> set[str]:
@@ -67,18 +66,18 @@ def _sums(node: Node) -> set[str]:
     return set()
 
 
+@kept
 def selectivity(condition: Term) -> float:
     """Estimate the share of rows that satisfy a condition."""
-    terms, types = conjuncts(condition), dict(_columns(condition))
+    terms = conjuncts(condition)
+    types = {each.value: each.type for term in terms for each in _operands(term) if each.op == "column"}
     ranges = [_overlap(types[name], low, high) for name, low, high in column_ranges(terms)]
     return math.prod(ranges) * math.prod(map(_selectivity, other_conditions(terms)))
 
 
-def _columns(term: Term) -> Iterator[tuple[str, Type]]:
-    if term.op == "column":
-        yield term.value, term.type
-    for each in term.args:
-        yield from _columns(each)
+def _operands(term: Term) -> tuple[Term, ...]:
+    """Return the terms that a condition or its negation compares."""
+    return term.args[0].args if term.op == "not" else term.args
 
 
 def _overlap(of: Type, low: int, high: int) -> float:

@@ -71,8 +71,11 @@ class PlanNode(metaclass=_Interning):
 
 
 def term_digest(term: Term) -> str:
-    """Return a name for the content of a term, the same in every process."""
-    return _digest(_content(term)).hex()
+    """Return a name for the content of a term, the same in every process. It is made once for each part."""
+    if not term.digest:
+        content = "term", term.op, [term_digest(arg) for arg in term.args], repr(term.type), _content(term.value)
+        object.__setattr__(term, "digest", _digest(content).hex())
+    return term.digest
 
 
 def _digest(content: object) -> bytes:
@@ -120,7 +123,7 @@ def _content(value: object) -> object:
         case PlanValue():
             return type(value).__name__, *map(_content, _values(value).values())
         case Term():
-            return "term", value.op, [_content(arg) for arg in value.args], repr(value.type), _content(value.value)
+            return "term", term_digest(value)
         case Schema():
             return [(each.name, repr(each.type)) for each in value.fields], value.rows
         case tuple():

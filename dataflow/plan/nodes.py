@@ -274,14 +274,13 @@ def spanned_types(left: Node, left_keys: Sequence[str], right: Node, right_keys:
 
 def walk(root: Node) -> Iterator[Node]:
     """Yield every node below a root once, inputs first."""
-    seen: set[Node] = set()
-
-    def visit(at: Node) -> Iterator[Node]:
-        if at in seen:
-            return
-        seen.add(at)
-        for each in at.inputs:
-            yield from visit(each)
-        yield at
-
-    yield from visit(root)
+    seen, path = {root}, [(root, iter(root.inputs))]
+    while path:
+        node, remaining = path[-1]
+        below = next((each for each in remaining if each not in seen), None)
+        if below is None:
+            path.pop()
+            yield node
+        else:
+            seen.add(below)
+            path.append((below, iter(below.inputs)))

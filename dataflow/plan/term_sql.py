@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import takewhile
 from typing import Literal
 
-from deltamark.dataflow.plan.terms import Term, TermOp
+from deltamark.dataflow.plan.terms import MAX_WRITTEN, Term, TermOp
 from deltamark.dataflow.types import EPOCH, NULL, Type, unpack_short
 
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
@@ -39,7 +39,9 @@ Negation = Literal["", "NOT "]
 
 
 def sql(term: Term, within: int = 0) -> str:
-    """Write a term as SQL, in parentheses if the text around it binds more tightly."""
+    """Write a term as SQL, in parentheses if the text around it binds more tightly. One that is too long is cut."""
+    if term.operations > MAX_WRITTEN:
+        return f"{term.op}(...)"
     text, binding = _written(term)
     return f"({text})" if binding < within else text
 

@@ -6,9 +6,10 @@ arguments, tagged value), because 1, 1.0 and True are equal in Python.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from deltamark.dataflow.types import BOOL, NULL, Type, integer
@@ -20,6 +21,12 @@ TermOp = Literal[
 
 MAX_SHOWN = 40
 """Characters of a value in an explanation; a longer one is cut."""
+
+MAX_WRITTEN = 20_000
+"""The operations up to which a term is written as text. A term that shares its parts may have 2^40 when written out."""
+
+LONGEST_CHAIN = 32
+"""The parts that are connected one after another. More become a balanced tree, through which recursion is not deep."""
 
 
 _interned: WeakValueDictionary[tuple[object, ...], Term] = WeakValueDictionary()
@@ -51,8 +58,24 @@ class Term:
     args: tuple[Term, ...]
     type: Type
     value: Any = None
+    columns: frozenset[str] = field(init=False)
+    """The names of the columns that the term is computed from."""
+    operations: int = field(init=False)
+    """The number of operations of the term when it is written out; equal parts count each time."""
+    may_fail: bool = field(init=False)
+    """Whether computing the term can raise an error for some rows: a substring may be too long to pack."""
+    digest: str = field(init=False, default="")
+    """A name for the content, once `dataflow.plan.interning` has made it."""
+
+    def __post_init__(self) -> None:
+        own = frozenset([self.value] if self.op == "column" else [])
+        object.__setattr__(self, "columns", own.union(*(arg.columns for arg in self.args)))
+        object.__setattr__(self, "operations", 1 + sum(arg.operations for arg in self.args))
+        object.__setattr__(self, "may_fail", self.op == "substring" or any(arg.may_fail for arg in self.args))
 
     def __str__(self) -> str:
+        if self.operations > MAX_WRITTEN:
+            return f"{self.op}(...)"
         inner = [] if self.value is None else [_brief(self.value)]
         if self.op in ("column", "literal"):
             return inner[0]
@@ -69,18 +92,6 @@ class Term:
         if found is None:
             found = _interned[key] = cls(op, args, type_, value)
         return found
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The names of the columns that the term is computed from."""
-        if self.op == "column":
-            return frozenset([self.value])
-        return frozenset().union(*(arg.columns for arg in self.args))
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether computing the term can raise an error for some rows: a substring may be too long to pack."""
-        return self.op == "substring" or any(arg.may_fail for arg in self.args)
 
 
 @dataclass(frozen=True)
@@ -122,19 +133,57 @@ def conjunction(left: Term | None, right: Term) -> Term:
     return right if left is None else Term.of("and", (left, right), BOOL)
 
 
+def all_of(terms: Sequence[Term]) -> Term:
+    """Return the condition that all of at least one hold."""
+    return balanced(terms, conjunction)
+
+
 def disjunction(terms: Sequence[Term]) -> Term:
     """Return the condition that at least one holds; without terms it never does."""
-    result = terms[0] if terms else Term.of("equal", (number(0), number(1)), BOOL)
-    for each in terms[1:]:
-        result = Term.of("or", (result, each), BOOL)
-    return result
+    if not terms:
+        return Term.of("equal", (number(0), number(1)), BOOL)
+    return balanced(terms, lambda left, right: Term.of("or", (left, right), BOOL))
+
+
+Part = TypeVar("Part")
+
+
+def balanced(parts: Sequence[Part], connect: Callable[[Part, Part], Part]) -> Part:
+    """Connect parts by an associative operation: one after another, or, if they are many, as a tree of halves."""
+    if len(parts) <= LONGEST_CHAIN:
+        return reduce(connect, parts)
+    middle = len(parts) // 2
+    return connect(balanced(parts[:middle], connect), balanced(parts[middle:], connect))
 
 
 def conjuncts(condition: Term) -> list[Term]:
     """Split a condition into the terms that must all hold."""
-    if condition.op != "and":
-        return [condition]
-    return [part for arg in condition.args for part in conjuncts(arg)]
+    return parts_of(condition, "and")
+
+
+def parts_of(term: Term, op: TermOp) -> list[Term]:
+    """Split a term into the parts that an operation connects, from left to right. A shared connection is split once."""
+    found: list[Term] = []
+    remaining, split = [term], set()
+    while remaining:
+        part = remaining.pop()
+        if part.op != op:
+            found.append(part)
+        elif part not in split:
+            split.add(part)
+            remaining += reversed(part.args)
+    return found
+
+
+def subterms(term: Term) -> Iterator[Term]:
+    """Yield a term and all of its parts, each once."""
+    remaining, seen = [term], {term}
+    while remaining:
+        part = remaining.pop()
+        yield part
+        new = [arg for arg in dict.fromkeys(part.args) if arg not in seen]
+        seen.update(new)
+        remaining += new
 
 
 def filter_bitmap(conditions: Sequence[Term]) -> Term:
@@ -144,16 +193,23 @@ def filter_bitmap(conditions: Sequence[Term]) -> Term:
 
 def substituted(of: Term, by: Mapping[str, Term]) -> Term:
     """Replace the columns of a term by terms of the same types."""
-    if of.op == "column":
-        return by[of.value]
-    return Term.of(of.op, tuple(substituted(arg, by) for arg in of.args), of.type, of.value)
+    return _changed(of, lambda part: by[part.value] if part.op == "column" else None, {})
 
 
 def replaced(of: Term, by: Mapping[Term, Term]) -> Term:
     """Replace parts of a term by terms of the same types."""
-    if of in by:
-        return by[of]
-    return Term.of(of.op, tuple(replaced(arg, by) for arg in of.args), of.type, of.value)
+    return _changed(of, by.get, {})
+
+
+def _changed(of: Term, change: Callable[[Term], Term | None], done: dict[Term, Term]) -> Term:
+    """Replace the parts of a term for which there is another one. done: the results for parts, each made once."""
+    if of not in done:
+        other = change(of)
+        if other is None:
+            args = tuple(_changed(arg, change, done) for arg in of.args)
+            other = Term.of(of.op, args, of.type, of.value)
+        done[of] = other
+    return done[of]
 
 
 def product(left: Term, right: Term) -> Term:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from deltamark.dataflow.plan.loops import closing
+from deltamark.dataflow.plan.memo import kept_by_argument
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,
@@ -26,8 +27,13 @@ from deltamark.dataflow.plan.nodes import (
 from deltamark.dataflow.plan.terms import Term, conjuncts
 
 
-def is_unique(node: Node, names: Sequence[str]) -> bool:
+def is_unique(node: Node, names: Iterable[str]) -> bool:
     """Return whether each combination of values of these columns has at most one row, of weight 1."""
+    return _is_unique(node, frozenset(names))
+
+
+@kept_by_argument
+def _is_unique(node: Node, names: frozenset[str]) -> bool:
     match node:
         case Input():
             return bool(node.key) and set(node.key) <= set(names)
@@ -74,7 +80,7 @@ def _has_null(node: Node, name: str) -> bool:
     return node.schema[name].nullable
 
 
-def _is_unique_join(node: Join, names: Sequence[str]) -> bool:
+def _is_unique_join(node: Join, names: Iterable[str]) -> bool:
     """Return whether a row of one side has at most one partner, and these columns determine the row."""
     right_of = dict(zip(node.left_keys, node.right_keys, strict=True))
     of_right = [right_of.get(name, name) for name in names if name in right_of or name not in node.left.schema]
@@ -84,7 +90,7 @@ def _is_unique_join(node: Join, names: Sequence[str]) -> bool:
     )
 
 
-def _are_extremes(node: Node, names: Sequence[str]) -> bool:
+def _are_extremes(node: Node, names: Iterable[str]) -> bool:
     """Return whether the distinct rows of a node are the extreme of each group, and nothing else."""
     if not isinstance(node, Project) or not isinstance(node.rows, Extreme):
         return False

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from deltamark.dataflow.plan.interning import term_digest
+from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.nodes import Aggregate, Filter, Join, Node, Project
 from deltamark.dataflow.plan.passes.pruning import prune
 from deltamark.dataflow.plan.term_sql import sql
@@ -76,13 +77,19 @@ def _columns(terms: Iterable[Term]) -> frozenset[str]:
 
 def _of_one_side(join: Join, term: Term) -> Iterator[Term]:
     """Yield the largest parts of a term that are arithmetic on several columns of one side."""
-    if len(term.columns) > 1 and _is_arithmetic(term) and _side(join, term) is not None:
-        yield term
-    else:
-        for each in term.args:
-            yield from _of_one_side(join, each)
+    remaining, seen = [term], set[Term]()
+    while remaining:
+        part = remaining.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        if len(part.columns) > 1 and _is_arithmetic(part) and _side(join, part) is not None:
+            yield part
+        else:
+            remaining += reversed(part.args)
 
 
+@kept
 def _is_arithmetic(term: Term) -> bool:
     if term.op in ("column", "literal"):
         return term.type.kind == "int" and not term.type.nullable

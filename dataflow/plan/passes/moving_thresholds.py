@@ -16,7 +16,7 @@ from typing import Literal
 
 from deltamark.dataflow.plan.nodes import Filter, Join, MovingThreshold, Node, Project
 from deltamark.dataflow.plan.passes.pruning import prune
-from deltamark.dataflow.plan.terms import Term, column, conjunction, conjuncts, product, shifted, substituted
+from deltamark.dataflow.plan.terms import Term, all_of, column, conjuncts, product, shifted, substituted
 from deltamark.dataflow.plan.weights import is_multiset, is_unique
 from deltamark.dataflow.types import LARGEST, Field, Schema
 
@@ -116,7 +116,7 @@ def _threshold_of(sides: _Sides, conditions: Sequence[Term], required: Sequence[
 def _filtered(node: Node, conditions: Sequence[Term], terms: Mapping[str, Term]) -> Node:
     if not conditions:
         return node
-    return Filter(node, substituted(reduce(conjunction, conditions), terms), schema=node.schema)
+    return Filter(node, substituted(all_of(conditions), terms), schema=node.schema)
 
 
 def _limit_columns(sides: _Sides, limits: Node, comparison: _Comparison) -> tuple[Node, str, str]:

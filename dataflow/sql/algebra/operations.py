@@ -5,9 +5,12 @@ DuckDB's planner binds a text and returns these operations; `lowering` turns the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
+
+from deltamark.dataflow.plan.memo import kept, kept_by_argument
 
 JoinKind = Literal["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "MARK", "SINGLE"]
 
@@ -36,18 +39,29 @@ class Expression:
     value: object = None
     place: int | None = None
 
-    def columns(self) -> Iterator[ColumnKey]:
-        """Yield the columns that are read."""
+    def columns(self) -> tuple[ColumnKey, ...]:
+        """Return the columns that are read, each once."""
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> tuple[ColumnKey, ...]:
         if self.op == "column":
-            yield self.value  # type: ignore[misc]  # the number of a column
-        for each in self.args:
-            yield from each.columns()
+            return (self.value,)  # type: ignore[return-value]  # the number of a column
+        return tuple(dict.fromkeys(key for each in self.args for key in each.columns()))
 
     def with_columns(self, change: Callable[[ColumnKey], Expression]) -> Expression:
-        """Replace the columns."""
-        if self.op == "column":
-            return change(self.value)  # type: ignore[arg-type]  # the number of a column
-        return replace(self, args=tuple(each.with_columns(change) for each in self.args)) if self.args else self
+        """Replace the columns. Parts that are one object stay one."""
+        return self._with_columns(change, {})
+
+    def _with_columns(self, change: Callable[[ColumnKey], Expression], done: dict[int, Expression]) -> Expression:
+        if id(self) not in done:
+            if self.op == "column":
+                changed = change(self.value)  # type: ignore[arg-type]  # the number of a column
+            else:
+                args = tuple(each._with_columns(change, done) for each in self.args)  # noqa: SLF001
+                changed = replace(self, args=args) if args else self
+            done[id(self)] = changed
+        return done[id(self)]
 
 
 UNKNOWN = SqlType("ANY")
@@ -190,6 +204,7 @@ Relational: TypeAlias = (
 )  # fmt: skip
 
 
+@kept
 def width(rel: Relational) -> int:
     """Return the number of columns."""
     match rel:
@@ -213,6 +228,7 @@ def width(rel: Relational) -> int:
             return len(rel.types)
 
 
+@kept_by_argument
 def is_unique(rel: Relational, columns: frozenset[int]) -> bool:
     """Return whether each combination of values of some columns has at most one row."""
     match rel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.plan.terms import Term, conjuncts, disjunction
+from deltamark.dataflow.plan.terms import Term, conjuncts, disjunction, parts_of
 from deltamark.dataflow.types import BOOL
 
 FALSE = disjunction([])
@@ -47,6 +47,5 @@ def never_null(condition: Term) -> list[Term]:
 
 
 def disjuncts(condition: Term) -> list[Term]:
-    if condition.op != "or":
-        return [condition]
-    return [part for arg in condition.args for part in disjuncts(arg)]
+    """Split a condition into the terms of which at least one must hold."""
+    return parts_of(condition, "or")

@@ -41,9 +41,16 @@ def condition(expression: Expression, column: Callable[[ColumnKey], Cell]) -> Tr
 class _Evaluator:
     def __init__(self, column: Callable[[ColumnKey], Cell]) -> None:
         self._column = column
+        self._cells: dict[int, Cell] = {}
+        """The values of expressions by their identity: an expression may be a part of several others."""
 
     def cell(self, of: Expression) -> Cell:
-        """Compute an expression, and add its place to errors."""
+        """Compute an expression once, and add its place to errors."""
+        if id(of) not in self._cells:
+            self._cells[id(of)] = self._placed(of)
+        return self._cells[id(of)]
+
+    def _placed(self, of: Expression) -> Cell:
         try:
             return self._cell(of)
         except SqlError as error:

@@ -167,9 +167,18 @@ def rewritten(cell: Cell, by: Mapping[Term, Term]) -> Cell:
 
 def simplified(term: Term, by: Mapping[Term, Term]) -> Term:
     """Replace parts of a term, and evaluate conditions that become constant."""
-    if term in by:
-        return by[term]
-    args = tuple(simplified(each, by) for each in term.args)
+    return _simplified(term, dict(by))
+
+
+def _simplified(term: Term, done: dict[Term, Term]) -> Term:
+    """Simplify a term. done: the results for parts, each of which is made once."""
+    if term not in done:
+        done[term] = _with_arguments(term, tuple(_simplified(each, done) for each in term.args))
+    return done[term]
+
+
+def _with_arguments(term: Term, args: tuple[Term, ...]) -> Term:
+    """Return a term with other arguments, or the constant or the argument that it is then."""
     if all(map(_same, args, term.args)):
         return term
     match term.op:

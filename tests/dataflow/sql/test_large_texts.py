@@ -1,0 +1,96 @@
+"""Texts with long lists, and with parts that are read many times: no part is planned more than once."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz.queries.given import check
+from fuzz.queries.tables import ROWS, Table
+
+from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.plan import interning
+from deltamark.dataflow.plan.cardinality import selectivity
+from deltamark.dataflow.plan.interning import term_digest
+from deltamark.dataflow.plan.nodes import Project, walk
+from deltamark.dataflow.plan.terms import Term, column, number, replaced, substituted, subterms
+from deltamark.dataflow.plan.weights import is_unique
+from deltamark.dataflow.sql.query import sql
+from deltamark.dataflow.sql.scalars.values import simplified
+from deltamark.dataflow.types import BOOL, Field, Schema, integer
+
+DEEP = 40
+
+NUMBER = integer(0, 4).or_null()
+TABLES = [Table("t", Schema((Field("a", NUMBER), Field("b", NUMBER)), ROWS), ())]
+RELATIONS = {"t": source("t", {"a": NUMBER, "b": integer(0, 4)}, rows=100)}
+
+
+def doubled(depth):
+    """Add a value to itself, and the sum to itself, and so on."""
+    text = "t"
+    for _ in range(depth):
+        text = f"(select a + a as a, b from {text})"
+    return f"select a, b from {text}"
+
+
+def nested(pattern, depth):
+    text = "a"
+    for _ in range(depth):
+        text = pattern.format(text)
+    return f"select {text} as v from t"
+
+
+@pytest.mark.parametrize("text", [
+    doubled(DEEP), nested("nullif({}, b)", 6), nested("coalesce(nullif(greatest({}, b), 3), a)", 5),
+])  # fmt: skip
+def test_the_answer_of_repeated_parts_is_duckdbs(text):
+    check(text, TABLES, seed=1)
+
+
+@pytest.mark.parametrize("text", [doubled(DEEP)])
+def test_parts_that_are_read_twice_are_planned_once(text):
+    plan = sql(text, RELATIONS)
+    assert len(list(walk(plan.node))) < 10 * DEEP
+    assert "a" in plan.explain()
+
+
+def shared_terms():
+    """Return a number and a condition of few parts, each of which is a part twice."""
+    one = column("a", integer(0, 1))
+    either = Term.of("equal", (one, number(1)), BOOL)
+    for _ in range(DEEP):
+        one = Term.of("add", (one, one), integer(0, 2 * one.type.high))
+        either = Term.of("or", (Term.of("and", (either, either), BOOL), Term.of("not", (either,), BOOL)), BOOL)
+    return one, either
+
+
+def test_the_parts_of_a_term_are_visited_once(monkeypatch):
+    digests = []
+    digest = interning._digest
+    monkeypatch.setattr(interning, "_digest", lambda content: digests.append(content) or digest(content))
+    for term in shared_terms():
+        assert term.columns == {"a"}
+        assert term.operations > 2**DEEP
+        by = column("b", integer(0, 1))
+        other = substituted(term, {"a": by})
+        assert other.columns == {"b"}
+        assert replaced(term, {column("a", integer(0, 1)): by}) is other
+        assert simplified(term, {column("a", integer(0, 1)): by}).columns == {"b"}
+        assert term_digest(term) != term_digest(other)
+        assert len(str(term)) < 100
+    assert len(digests) <= 2 * len({part for term in shared_terms() for part in subterms(term)})
+    assert 0 <= selectivity(shared_terms()[1]) <= 1
+
+
+def test_a_projection_of_a_shared_term_is_explained():
+    term, _ = shared_terms()
+    below = source("t", {"a": integer(0, 1)}, rows=10).node
+    schema = Schema((Field("v", term.type),), 10)
+    assert "add(...)" in Collection(Project(below, (("v", term),), schema=schema)).explain()
+
+
+def test_the_key_of_repeated_joins_is_found_once():
+    rows = source("t", {"a": integer(0, 9), "b": integer(0, 9)}, rows=10, key="a")
+    for _ in range(DEEP):
+        rows = rows.join(rows.select("a"), on="a")
+    assert is_unique(rows.node, ["a"])
+    assert not is_unique(rows.node, ["b"])

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 from deltamark.dataflow.plan.cardinality import expected_rows
 from deltamark.dataflow.plan.direct_keys import is_direct
 from deltamark.dataflow.plan.nodes import Filter, Node, Project
-from deltamark.dataflow.plan.terms import Ratio, Term, conjuncts
+from deltamark.dataflow.plan.terms import Ratio, Term, subterms
 from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.join_tree import Existence, elements_of, number_of
 from deltamark.dataflow.sql.algebra.operations import Expression, SqlType
 from deltamark.dataflow.sql.rows.rows import Rows
 from deltamark.dataflow.sql.scalars.expressions import condition
-from deltamark.dataflow.sql.scalars.values import cell_of, terms_of, value_of
+from deltamark.dataflow.sql.scalars.values import Truth, cell_of, terms_of, value_of
 from deltamark.dataflow.types import LARGEST
 
 OTHER_SHARE = 0.3
@@ -49,26 +50,33 @@ class JoinGraph:
         """Conditions on several elements other than equalities, each with its elements."""
         self._classes: list[list[Expression]] = []
         """Values of different elements that are all equal."""
+        own: dict[int, list[Expression]] = defaultdict(list)
         for each in conditions:
-            self._sort(each)
+            reads = elements_of(each)
+            if reads.bit_count() <= 1:
+                own[max(number_of(reads), 0)].append(each)
+            else:
+                self._sort(each)
+        for number, of in own.items():
+            self._filter(number, *of)
         self._compare_within_elements()
         self._sizes = [expected_rows(each.collection.node) for each in self.elements]
         self.size, self.is_valid = cache(self._size), cache(self._is_valid)
 
     def _sort(self, of: Expression) -> None:
-        """Apply a condition to its only element, add an equality to a class, or keep the condition."""
-        reads = elements_of(of)
-        if reads.bit_count() <= 1:
-            self._filter(max(number_of(reads), 0), of)
-        elif of.op == "=" and all(elements_of(each).bit_count() == 1 for each in of.args):
+        """Add an equality of several elements to a class, or keep the condition."""
+        if of.op == "=" and all(elements_of(each).bit_count() == 1 for each in of.args):
             self._unite(*of.args)
         else:
-            self._conditions.append((reads, of))
+            self._conditions.append((elements_of(of), of))
 
-    def _filter(self, number: int, of: Expression) -> None:
-        rows = self.elements[number]
-        truth = condition(of, lambda key: rows.cells[key[1]])  # type: ignore[index]  # a pair
-        self.elements[number] = rows.where(truth)
+    def _filter(self, number: int, *conditions: Expression) -> None:
+        """Apply conditions to their only element."""
+
+        def truth(of: Expression, rows: Rows) -> Truth:
+            return condition(of, lambda key: rows.cells[key[1]])  # type: ignore[index]  # a pair
+
+        self.elements[number] = self.elements[number].where_each(partial(truth, each) for each in conditions)
 
     def _unite(self, left: Expression, right: Expression) -> None:
         """Make two values equal, and with them all that are equal to them."""
@@ -221,11 +229,7 @@ def _is_computed(node: Node, term: Term) -> bool:
     """Return whether a filter computes a term for each of its rows, and so cannot fail to."""
     while isinstance(node, Project):
         node = node.rows
-    return isinstance(node, Filter) and any(_occurs(term, each) for each in conjuncts(node.condition))
-
-
-def _occurs(term: Term, within: Term) -> bool:
-    return term is within or any(_occurs(term, each) for each in within.args)
+    return isinstance(node, Filter) and any(each is term for each in subterms(node.condition))
 
 
 def _equality(left: Expression, right: Expression) -> Expression:

@@ -6,17 +6,17 @@ results of outer joins, and rows that are compared as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan import nodes
-from deltamark.dataflow.plan.terms import Ratio, Term, column, conjunction, conjuncts
+from deltamark.dataflow.plan.terms import Ratio, Term, all_of, balanced, column, conjuncts
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars import values
-from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, negated, never_null
+from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, negated, never_null, surely
 from deltamark.dataflow.sql.scalars.expressions import condition as condition_of
 from deltamark.dataflow.sql.scalars.expressions import evaluate
 from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, rewritten
@@ -53,16 +53,23 @@ class Rows:
 
     def where(self, *conditions: Truth) -> Rows:
         """Keep the rows for which all conditions are true. No value is NULL there that the conditions exclude."""
-        kept: Term | None = TRUE
+        kept = balanced([TRUE, *(each.true for each in conditions)], both)
+        return self.where_each([lambda _: Truth(kept, None)])
+
+    def where_each(self, conditions: Iterable[Callable[[Rows], Truth]]) -> Rows:
+        """Keep the rows for which all conditions are true. Each is computed for rows that satisfy those before it."""
+        rows, parts = self, list[Term]()
         for each in conditions:
-            kept = both(kept, each.true)
-        if kept is TRUE:
-            return self
-        if kept is None:
-            return replace(self, collection=filtered(self.collection, FALSE))
+            kept = each(rows).true
+            if kept is not TRUE:
+                parts.append(values.simplified(surely(kept), {}))
+                rows = rows._knowing(surely(kept))
+        return replace(rows, collection=filtered(self.collection, *parts)) if parts else self
+
+    def _knowing(self, kept: Term) -> Rows:
+        """Return the values of rows that satisfy a condition."""
         known = dict.fromkeys((Term.of("is_null", (each,), kept.type) for each in never_null(kept)), FALSE)
-        cells = tuple(rewritten(each, known) for each in self.cells) if known else self.cells
-        return Rows(filtered(self.collection, values.simplified(kept, {})), cells)
+        return self.with_cells(rewritten(each, known) for each in self.cells) if known else self
 
     def negate(self) -> Rows:
         return replace(self, collection=self.collection.negate())
@@ -125,21 +132,13 @@ def stored_term(cell: Cell) -> Term:
     return values.nullable_term(value.term, value.null)
 
 
-def filtered(rows: Collection, term: Term) -> Collection:
-    """Keep the rows that satisfy a condition, each part of which is tested once."""
-    below, parts = rows.node, conjuncts(term)
+def filtered(rows: Collection, *conditions: Term) -> Collection:
+    """Keep the rows that satisfy all conditions. Each part is tested once, those with the fewest operations first."""
+    below, parts = rows.node, [part for each in conditions for part in conjuncts(each)]
     if isinstance(rows.node, nodes.Filter):
         below, parts = rows.node.rows, [*conjuncts(rows.node.condition), *parts]
-    condition: Term | None = None
-    for each in sorted(dict.fromkeys(parts), key=_operations):
-        condition = conjunction(condition, each)
-    assert condition is not None
+    condition = all_of(sorted(dict.fromkeys(parts), key=lambda each: each.operations))
     return Collection(nodes.Filter(below, condition, schema=rows.schema))
-
-
-def _operations(term: Term) -> int:
-    """Return the number of operations of a condition; those with the fewest are tested first."""
-    return 1 + sum(map(_operations, term.args))
 
 
 def projected(rows: Collection, terms: Mapping[str, Term]) -> Collection:

@@ -14,6 +14,7 @@ from deltamark.dataflow.plan.nodes import Project, walk
 from deltamark.dataflow.plan.terms import Term, column, number, replaced, substituted, subterms
 from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.query import sql
+from deltamark.dataflow.sql.rows import rows as rows_of_sql
 from deltamark.dataflow.sql.scalars.values import simplified
 from deltamark.dataflow.types import BOOL, Field, Schema, integer
 
@@ -22,6 +23,11 @@ DEEP = 40
 NUMBER = integer(0, 4).or_null()
 TABLES = [Table("t", Schema((Field("a", NUMBER), Field("b", NUMBER)), ROWS), ())]
 RELATIONS = {"t": source("t", {"a": NUMBER, "b": integer(0, 4)}, rows=100)}
+
+
+def listed(pattern, count, separator=", "):
+    """Write a pattern for each number."""
+    return separator.join(pattern.format(at, at % 7) for at in range(count))
 
 
 def doubled(depth):
@@ -51,6 +57,13 @@ def test_parts_that_are_read_twice_are_planned_once(text):
     plan = sql(text, RELATIONS)
     assert len(list(walk(plan.node))) < 10 * DEEP
     assert "a" in plan.explain()
+
+
+def test_the_conditions_of_a_table_make_one_filter(monkeypatch):
+    made = []
+    monkeypatch.setattr(rows_of_sql, "filtered", lambda *args: made.append(args) or args[0])
+    sql(f"select a, b from t where {listed('a <> {}', 400, ' and ')}", RELATIONS)
+    assert len(made) == 1
 
 
 def shared_terms():

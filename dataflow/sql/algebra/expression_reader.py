@@ -92,10 +92,10 @@ def _table_filter(each: Json, at: Sequence[int]) -> Iterator[Expression]:
         case "LEGACY_IN_FILTER":
             yield Expression("in", BOOLEAN, (of, *map(_constant, each["values"])))
         case "LEGACY_CONJUNCTION_AND":
-            children = [part for child in each["child_filters"] for part in _table_filter(child, at)]
+            children = [part for child in _children(each) for part in _table_filter(child, at)]
             yield from _with_prefix(children)
         case "LEGACY_CONJUNCTION_OR":
-            choices = [list(_table_filter(child, at)) for child in each["child_filters"]]
+            choices = [list(_table_filter(child, at)) for child in _children(each)]
             yield Expression("or", BOOLEAN, tuple(map(_all_of, choices)))
         case "EXPRESSION_FILTER":
             yield expression(each["expr"]).with_columns(lambda key: algebra.column(at[cast("int", key)]))
@@ -103,6 +103,17 @@ def _table_filter(each: Json, at: Sequence[int]) -> Iterator[Expression]:
             return
         case other:
             raise unsupported(f"a filter of kind {other}")
+
+
+def _children(of: Json) -> Iterator[Json]:
+    """Yield the filters that an AND or an OR connects. DuckDB nests one of n filters in n levels."""
+    remaining = [of]
+    while remaining:
+        each = remaining.pop()
+        if each["filter_type"] == of["filter_type"]:
+            remaining += reversed(each["child_filters"])
+        else:
+            yield each
 
 
 def _all_of(conditions: Sequence[Expression]) -> Expression:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,9 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 """Only the relations are tables: no files, and no variables of Python."""
 
 ROWID = re.compile(r"\browid\b", re.IGNORECASE)
+
+MAX_JSON_LEVELS = 10_000
+"""The levels of nested JSON that are parsed, which take at most 4 of the 8 MB of a stack."""
 
 DECIMAL_DIGITS = 18
 """The most digits of a DECIMAL that DuckDB keeps in 64 bits."""
@@ -113,12 +117,13 @@ def _columns(schema: Schema) -> list[str]:
 
 
 def _serialized(connection: duckdb.DuckDBPyConnection, text: str, relations: Iterable[str]) -> Mapping[str, Any]:
-    answer = _plan(connection, text, OPTIMIZED)
-    if COMBINED in json.dumps(answer):
+    serialized = _plan(connection, text, OPTIMIZED)
+    if COMBINED in serialized:
         _disable(connection, [*DISABLED, REUSE])
-        answer = _plan(connection, text, OPTIMIZED)
+        serialized = _plan(connection, text, OPTIMIZED)
+    answer = _parsed(serialized)
     if answer["error"] and answer["error_message"].startswith(UNSERIALIZED):
-        answer = _plan(connection, text, "false")
+        answer = _parsed(_plan(connection, text, "false"))
     if answer["error"]:
         place = int(answer["position"]) if "position" in answer else None
         if answer.get("type") == "Table":
@@ -129,7 +134,8 @@ def _serialized(connection: duckdb.DuckDBPyConnection, text: str, relations: Ite
     return plan
 
 
-def _plan(connection: duckdb.DuckDBPyConnection, text: str, optimize: str) -> Any:
+def _plan(connection: duckdb.DuckDBPyConnection, text: str, optimize: str) -> str:
+    """Return the plan of a text as JSON."""
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
     try:
@@ -137,10 +143,22 @@ def _plan(connection: duckdb.DuckDBPyConnection, text: str, optimize: str) -> An
     except duckdb.Error as error:
         raise _refused(str(error)) from error
     assert row is not None
+    return str(row[0])
+
+
+def _parsed(serialized: str) -> Any:
+    """Parse JSON that may be nested deeply: DuckDB writes an OR of n conditions on a scan with 2 n levels."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, MAX_JSON_LEVELS))
     try:
-        return json.loads(row[0])
+        return json.loads(serialized)
     except json.JSONDecodeError as error:  # nan and inf are no JSON
         raise unsupported("a constant that is not a finite number") from error
+    except RecursionError as error:
+        construct, remedy = "an AND or an OR of so many conditions", "write IN, or a join with a table of values"
+        raise unsupported(construct, None, remedy, r"\bwhere\b|\bon\b") from error
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _refuse_other_statements(connection: duckdb.DuckDBPyConnection, text: str) -> None:

@@ -60,14 +60,15 @@ def reads_any_column(node: object) -> bool:
 
 def _references(node: object) -> Iterator[int]:
     """Yield the number of each common table expression that is read, once for each reference."""
-    if isinstance(node, Mapping):
-        if node.get("type") == "LOGICAL_CTE_REF":
-            yield node["cte_index"]
-        for each in node.values():
-            yield from _references(each)
-    elif isinstance(node, list):
-        for each in node:
-            yield from _references(each)
+    remaining = [node]
+    while remaining:
+        each = remaining.pop()
+        if isinstance(each, Mapping):
+            if each.get("type") == "LOGICAL_CTE_REF":
+                yield each["cte_index"]
+            remaining += each.values()
+        elif isinstance(each, list):
+            remaining += each
 
 
 class _Reader:

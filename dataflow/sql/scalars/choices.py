@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from typing import TypeVar
 
-from deltamark.dataflow.plan.terms import Ratio, Term
+from deltamark.dataflow.plan.terms import LONGEST_CHAIN, Ratio, Term, balanced
 from deltamark.dataflow.sql.algebra.operations import Expression
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars.comparisons import is_less
@@ -33,24 +34,41 @@ def when(test: Term, yes: Value, no: Value) -> Value:
 def case_of(tests: Sequence[Truth], results: Sequence[Cell]) -> Cell:
     """Return the result of the first test that is true; the last result is that of ELSE."""
     if all(isinstance(each, Truth) for each in results):
-        return _case_of_truths(tests, [truth_of(each) for each in results])
+        return _first_of(tests, [truth_of(each) for each in results], _chosen_truth)
     values = unified_values([value_of(each) for each in results])
     if values is None:
         raise unsupported("CASE with results of different kinds")
-    result = values[-1]
-    for test, value in zip(reversed(tests), reversed(values[:-1]), strict=True):
-        result = when(surely(test.true), value, result)
+    return _first_of(tests, values, lambda test, yes, no: when(surely(test), yes, no))
+
+
+Result = TypeVar("Result")
+Branch = tuple[Term | None, Result]
+"""A test, and the result if it is true."""
+
+Choose = Callable[[Term | None, Result, Result], Result]
+
+
+def _first_of(tests: Sequence[Truth], results: Sequence[Result], choose: Choose[Result]) -> Result:
+    """Choose the result of the first true test, or the last result.
+
+    Many tests become a balanced tree, in which the left half of the results is chosen if one of its tests is true.
+    """
+
+    def first(one: Branch[Result], other: Branch[Result]) -> Branch[Result]:
+        return either(one[0], other[0]), choose(one[0], one[1], other[1])
+
+    *others, result = results
+    branches = [(test.true, each) for test, each in zip(tests, others, strict=True)]
+    for test, each in [balanced(branches, first)] if len(branches) > LONGEST_CHAIN else reversed(branches):
+        result = choose(test, each, result)
     return result
 
 
-def _case_of_truths(tests: Sequence[Truth], results: Sequence[Truth]) -> Truth:
-    result = results[-1]
-    for test, value in zip(reversed(tests), reversed(results[:-1]), strict=True):
-        holds, fails = test.true, negated(test.true)
-        true = either(both(holds, value.true), both(fails, result.true))
-        false = either(both(holds, value.false), both(fails, result.false))
-        result = Truth(true, false, value.total and result.total)
-    return result
+def _chosen_truth(test: Term | None, yes: Truth, no: Truth) -> Truth:
+    fails = negated(test)
+    true = either(both(test, yes.true), both(fails, no.true))
+    false = either(both(test, yes.false), both(fails, no.false))
+    return Truth(true, false, yes.total and no.total)
 
 
 def first_known(first: Cell, second: Cell) -> Cell:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Literal, cast
 
 from deltamark.dataflow.language import constants
 from deltamark.dataflow.language.binder import bind_value
 from deltamark.dataflow.language.expr import Expr, ExprOp
-from deltamark.dataflow.plan.terms import Ratio, Term, number, product
+from deltamark.dataflow.plan.terms import Ratio, Term, balanced, number, product
 from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.scalars import members
 from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, either, negated, surely
 from deltamark.dataflow.sql.scalars.values import Truth, Value, known_count, text_term
 from deltamark.dataflow.types import BOOL, SHORT, SHORT_BYTES, Schema, pack_bytes
@@ -162,7 +162,8 @@ def one_of(value: Value, others: Sequence[Value]) -> Truth:
     known = [word for word, each in zip(words, others, strict=False) if each.null is None]
     is_constant = len(words) == len(others) and all(each.null in (None, TRUE) for each in others)
     if not is_constant or isinstance(value.term, Ratio) or value.term.op == "literal" or not _are_texts(known):
-        return reduce(disjunction, [compared("=", value, each) for each in others])
+        found = members.found(value, others)
+        return found or balanced([compared("=", value, each) for each in others], disjunction)
     found = Truth.of(constants.one_of(value.term, known), value.null)
     return found if len(known) == len(others) else Truth(found.true, None, total=False)
 

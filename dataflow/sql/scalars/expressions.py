@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import cast
 
-from deltamark.dataflow.plan.terms import Ratio, Term
+from deltamark.dataflow.plan.terms import Ratio, Term, balanced
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
 from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.scalars import dates, numbers
@@ -69,7 +69,7 @@ class _Evaluator:
             case "constant":
                 return constant(of.type, of.value, of.place)
             case "and" | "or":
-                return reduce(conjunction if of.op == "and" else disjunction, map(self._truth, of.args))
+                return balanced(list(map(self._truth, of.args)), conjunction if of.op == "and" else disjunction)
             case "not":
                 inner = self._truth(of.args[0])
                 return Truth(inner.false, inner.true, inner.total)

@@ -10,15 +10,17 @@ from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.plan import interning
 from deltamark.dataflow.plan.cardinality import selectivity
 from deltamark.dataflow.plan.interning import term_digest
-from deltamark.dataflow.plan.nodes import Project, walk
-from deltamark.dataflow.plan.terms import Term, column, number, replaced, substituted, subterms
+from deltamark.dataflow.plan.nodes import Filter, Project, walk
+from deltamark.dataflow.plan.terms import Term, column, conjuncts, number, replaced, substituted, subterms
 from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.rows import rows as rows_of_sql
 from deltamark.dataflow.sql.scalars.values import simplified
 from deltamark.dataflow.types import BOOL, Field, Schema, integer
 
-DEEP = 40
+MANY, DEEP = 2000, 40
+NESTED = ("OR", "AND of one column")
+"""Texts whose conditions DuckDB writes as nested filters, which takes the square of their number."""
 
 NUMBER = integer(0, 4).or_null()
 TABLES = [Table("t", Schema((Field("a", NUMBER), Field("b", NUMBER)), ROWS), ())]
@@ -45,6 +47,35 @@ def nested(pattern, depth):
     return f"select {text} as v from t"
 
 
+FLAT = {
+    "IN": lambda count: f"select a, b from t where a + 1 in ({listed('{}', count)})",
+    "IN with NULL": lambda count: f"select a, (a + b) in ({listed('{} + 3', count)}, NULL) as v from t",
+    "NOT IN": lambda count: f"select a, b from t where a not in ({listed('{}.5', count)}, 3)",
+    "NOT IN, one value missing": lambda count: f"select a, b from t where a not in ({listed('{} + 2', count)})",
+    "IN of columns": lambda count: f"select a from t where a in (b, {listed('b + {} + 1', count)})",
+    "CASE": lambda count: f"select case {listed('when a = {} then {}', count, ' ')} else b end as v from t",
+    "CASE without ELSE": lambda count: f"select case {listed('when a > b + {} then {}', count, ' ')} end as v from t",
+    "CASE of conditions": lambda count: (
+        f"select a from t where case {listed('when a = {} then b = {}', count, ' ')} else a is null end"
+    ),
+    "OR": lambda count: f"select a, b from t where {listed('a = {0} and b = {0}', count, ' or ')}",
+    "AND": lambda count: f"select a, b from t where {listed('a + b <> {} + 3', count, ' and ')}",
+    "AND of one column": lambda count: f"select a, b from t where {listed('a <> {} + 3', count, ' and ')}",
+}
+"""Texts with lists of some length."""
+
+
+@pytest.mark.parametrize("text", FLAT)
+def test_a_long_list_is_planned(text):
+    sql(FLAT[text](MANY // 4 if text in NESTED else MANY), RELATIONS)
+
+
+@pytest.mark.parametrize("count", [40, 100])
+@pytest.mark.parametrize("text", FLAT)
+def test_the_answer_of_a_long_list_is_duckdbs(text, count):
+    check(FLAT[text](count), TABLES, seed=count)
+
+
 @pytest.mark.parametrize("text", [
     doubled(DEEP), nested("nullif({}, b)", 6), nested("coalesce(nullif(greatest({}, b), 3), a)", 5),
 ])  # fmt: skip
@@ -64,6 +95,23 @@ def test_the_conditions_of_a_table_make_one_filter(monkeypatch):
     monkeypatch.setattr(rows_of_sql, "filtered", lambda *args: made.append(args) or args[0])
     sql(f"select a, b from t where {listed('a <> {}', 400, ' and ')}", RELATIONS)
     assert len(made) == 1
+
+
+def test_long_conditions_are_balanced():
+    plan = sql(FLAT["AND"](MANY), RELATIONS)
+    (condition,) = (each.condition for each in walk(plan.node) if isinstance(each, Filter))
+    assert len(conjuncts(condition)) >= MANY - 1
+    assert depth(condition) < 50
+
+
+def depth(term):
+    return 1 + max(map(depth, term.args), default=0)
+
+
+def test_a_list_of_constants_is_one_lookup():
+    plan = sql(FLAT["NOT IN"](MANY), RELATIONS)
+    (condition,) = (each.condition for each in walk(plan.node) if isinstance(each, Filter))
+    assert len(list(subterms(condition))) < 10
 
 
 def shared_terms():

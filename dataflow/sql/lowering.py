@@ -29,6 +29,10 @@ from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, cell_of
 MAX_ROWS = 2**31 - 1
 """The largest k of the first k rows."""
 
+MAX_UNREAD_COLUMNS = 64
+"""The columns that rows may have, read or not, if several operations read the rows. After n joins of rows with
+themselves there would be 2^n columns. No query of a benchmark has as many; not measured."""
+
 
 class Lowering:
     """Makes rows of the operations of one plan, each once."""
@@ -64,7 +68,7 @@ class Lowering:
             case algebra.Constants():
                 rows = self._constants(rel)
             case algebra.Shared():
-                rows = self.rows(rel.rows)
+                rows = _without_unread_columns(self.rows(rel.rows))
         return rows
 
     def _joined(self, rel: Relational) -> Rows:
@@ -114,6 +118,13 @@ class Lowering:
         one = Rows(nothing.collection.or_null(), ())
         rows = [one.project(each) for each in rel.rows]
         return union(rows) if len(rows) > 1 else rows[0]
+
+
+def _without_unread_columns(rows: Rows) -> Rows:
+    """Store the values of rows that are read several times, if they have many more columns: joins would double them."""
+    if len(rows.types) <= max(MAX_UNREAD_COLUMNS, 2 * len(rows.cells)):
+        return rows
+    return rows.stored([f"c{at}" for at in range(len(rows.cells))])
 
 
 def _is_first_of_one(rel: algebra.Aggregate) -> bool:

@@ -13,6 +13,7 @@ from deltamark.dataflow.plan.interning import term_digest
 from deltamark.dataflow.plan.nodes import Filter, Project, walk
 from deltamark.dataflow.plan.terms import Term, column, conjuncts, number, replaced, substituted, subterms
 from deltamark.dataflow.plan.weights import is_unique
+from deltamark.dataflow.sql import lowering
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.rows import rows as rows_of_sql
 from deltamark.dataflow.sql.scalars.values import simplified
@@ -30,6 +31,16 @@ RELATIONS = {"t": source("t", {"a": NUMBER, "b": integer(0, 4)}, rows=100)}
 def listed(pattern, count, separator=", "):
     """Write a pattern for each number."""
     return separator.join(pattern.format(at, at % 7) for at in range(count))
+
+
+def self_joins(depth):
+    """Join rows with themselves, and the result with itself, and so on."""
+    steps = "".join(
+        f", c{at + 1} as (select x.a + y.a as a, x.b from c{at} x join c{at} y"
+        " on x.a = y.a and x.b is not distinct from y.b)"
+        for at in range(depth)
+    )
+    return f"with c0 as (select distinct a, b from t){steps} select a, b from c{depth}"
 
 
 def doubled(depth):
@@ -77,17 +88,27 @@ def test_the_answer_of_a_long_list_is_duckdbs(text, count):
 
 
 @pytest.mark.parametrize("text", [
-    doubled(DEEP), nested("nullif({}, b)", 6), nested("coalesce(nullif(greatest({}, b), 3), a)", 5),
+    self_joins(3), doubled(DEEP), nested("nullif({}, b)", 6), nested("coalesce(nullif(greatest({}, b), 3), a)", 5),
 ])  # fmt: skip
 def test_the_answer_of_repeated_parts_is_duckdbs(text):
     check(text, TABLES, seed=1)
 
 
-@pytest.mark.parametrize("text", [doubled(DEEP)])
+def test_rows_with_few_columns_give_the_same_answer(monkeypatch):
+    monkeypatch.setattr(lowering, "MAX_UNREAD_COLUMNS", 0)
+    check(self_joins(3), TABLES, seed=1)
+
+
+@pytest.mark.parametrize("text", [self_joins(DEEP), doubled(DEEP)])
 def test_parts_that_are_read_twice_are_planned_once(text):
     plan = sql(text, RELATIONS)
     assert len(list(walk(plan.node))) < 10 * DEEP
     assert "a" in plan.explain()
+
+
+def test_a_chain_of_self_joins_has_as_few_columns_as_one_join():
+    plan = sql(self_joins(DEEP), RELATIONS)
+    assert max(len(each.schema.names) for each in walk(plan.node)) < 2 * 64 + 10
 
 
 def test_the_conditions_of_a_table_make_one_filter(monkeypatch):

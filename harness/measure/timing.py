@@ -68,7 +68,7 @@ def run(
         figures.fully_timed = len(windows) == 1
         for window in windows:
             _load(engine, check, window[0], cell.logical, figures)
-            if engine.takes_several:
+            if engine.takes_several and _most_at_once(cell.logical * cell.physical) > 1:
                 _time_several(engine, check, window, cell.physical, figures)
             else:
                 _time(engine, check, window, cell.physical, figures)
@@ -100,6 +100,11 @@ def _load(engine: Engine, check: RunCheck | None, stop: int, logical: int, figur
             figures.loaded += rows
 
 
+def _most_at_once(rounds: int) -> int:
+    """Return how many batches of some rounds are taken at a time."""
+    return max(min(MAX_SEVERAL, SEVERAL_ROUNDS // rounds), 1)
+
+
 def _time_several(engine: Engine, check: RunCheck | None, window: Span, physical: int, figures: TimedRun) -> None:
     """Time the batches of a window by the clock of the engine, which takes several of them at a time."""
     clock, processor, feed = time.perf_counter, time.process_time, engine.feed
@@ -108,7 +113,7 @@ def _time_several(engine: Engine, check: RunCheck | None, window: Span, physical
     while not feed.done and feed.round < window[1]:
         if check is not None:
             check.before_batch(engine)
-        most = max(min(MAX_SEVERAL, SEVERAL_ROUNDS // rounds), 1)
+        most = _most_at_once(rounds)
         started = clock()
         rows = engine.take_several(physical, min(most, -(-(window[1] - feed.round) // rounds)))
         used, taken = processor(), clock()

@@ -30,6 +30,9 @@ from deltamark.dataflow.kernels.core.dispatcher import KernelDispatcher
 ROOT = Path(package.__file__).parents[3]
 """The directory of the packages."""
 
+MAX_PROCESSES = 8
+"""The most processes, each of which loads numba. The kernel that takes longest would keep more of them waiting."""
+
 Report = Callable[[int, int], None]
 """A function of the number of kernels that are compiled, and of all."""
 
@@ -68,7 +71,7 @@ def _start(kernels: int) -> tuple[Sequence[subprocess.Popen[bytes]], int]:
             [sys.executable, "-P", "-m", __name__],
             env=os.environ | {"PYTHONPATH": paths}, stdin=numbers, stdout=target, stderr=subprocess.DEVNULL,
         )
-        for _ in range(os.cpu_count() or 1)
+        for _ in range(min(len(os.sched_getaffinity(0)), MAX_PROCESSES))
     ]  # fmt: skip
     os.close(numbers)
     os.close(target)

@@ -11,7 +11,7 @@ from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars.arithmetic import whole
 from deltamark.dataflow.sql.scalars.conditions import TRUE
 from deltamark.dataflow.sql.scalars.values import Truth, Value
-from deltamark.dataflow.types import SHORT, SHORT_BYTES, code_type
+from deltamark.dataflow.types import SHORT, SHORT_BYTES, code_type, unpack_short
 
 
 def matches(pattern_of: Callable[[str], str], negation: bool = False) -> Callable[..., Truth]:  # noqa: FBT001, FBT002
@@ -22,17 +22,28 @@ def matches(pattern_of: Callable[[str], str], negation: bool = False) -> Callabl
         assert isinstance(pattern.term, Term)
         if pattern.term.op != "literal":
             raise unsupported("a pattern that is no constant", of.place)
-        if pattern.term.value != pattern_of("") and of.op not in LIKES and {"%", "_"} & set(pattern.term.value):
+        word = _word(pattern.term)
+        if word != pattern_of("") and of.op not in LIKES and {"%", "_"} & set(word):
             raise unsupported(f"{of.op} of a text with % or _", of.place)
-        found = Truth.of(_like(text.term, pattern_of(pattern.term.value)), text.null)
+        found = Truth.of(_like(text.term, pattern_of(word)), text.null)
         return Truth(found.false, found.true, found.total) if negation else found
 
     return compute
 
 
+def _word(literal: Term) -> str:
+    """Return the text of a constant, which may have taken the type of a column."""
+    match literal.type.kind:
+        case "short":
+            return unpack_short(literal.value)
+        case "code":
+            return literal.type.words[literal.value]
+    return str(literal.value)
+
+
 def _like(term: Term, pattern: str) -> Term:
     if term.op == "literal":
-        term = Term.of("literal", (), code_type((term.value,)), 0)
+        term = Term.of("literal", (), code_type((_word(term),)), 0)
     if term.type.kind == "short":
         raise unsupported("LIKE of a substring")
     return constants.like(term, pattern)

@@ -7,7 +7,7 @@ from fuzz.queries.given import check
 from fuzz.queries.tables import FIRST, LAST, ROWS, Table
 
 from deltamark import source, sql
-from deltamark.dataflow.types import Field, Schema, date_type, integer
+from deltamark.dataflow.types import SHORT, Field, Schema, date_type, integer
 
 NUMBER = integer(-3, 3)
 TABLES = [
@@ -15,6 +15,7 @@ TABLES = [
         "t", Schema((Field("a", NUMBER), Field("b", NUMBER.or_null()), Field("d", date_type(FIRST, LAST))), ROWS), ()
     ),
     Table("u", Schema((Field("k", integer(0, 5)), Field("v", NUMBER.or_null())), ROWS), ("k",)),
+    Table("w", Schema((Field("a", NUMBER), Field("s", SHORT)), ROWS), ()),
 ]
 QUERIES = {
     "two strict bounds of a sum": "SELECT a FROM t WHERE a + b > 0 AND a + b < 3",
@@ -32,6 +33,9 @@ QUERIES = {
     "sums of averages": "SELECT avg(a) + avg(b) s, avg(a) / count(*) q FROM t",
     "a quotient and a number": "SELECT a / b + 2 s, a / b * -2 p, 3 - a / b q FROM t",
     "parts of dates in the plural": "SELECT datetrunc('Months', d)::DATE m, date_part('years', d) y FROM t",
+    "a constant with the type of a short text": (
+        "SELECT a FROM w WHERE CASE WHEN a IS NOT NULL THEN 'ab' ELSE s END LIKE '%b'"
+    ),
     "any number of rows": "SELECT a FROM t ORDER BY a LIMIT ALL OFFSET 1",
     "quotients whose names are taken": 'SELECT avg(a) x, min(b) "y", max(b) "x.num_2" FROM t',
 }

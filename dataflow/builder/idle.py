@@ -1,6 +1,7 @@
-"""Idle operators: the words that are all 0 while an operator has no rows, no open time, and an empty output already.
+"""Idle operators: an operator is idle if it has no rows, no open time and an empty output.
 
-Most operators have nothing to do in a slice of one row. The interpreter skips them without a call.
+Each has a few words that are all 0 then. Most operators are idle in a slice of one row; the interpreter tests their
+words, and skips them without a call.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SIZED = (
     Opcode.SET_BIT, Opcode.PACK, Opcode.UNPACK, Opcode.INPUT_TEXTS, Opcode.NUMBERED_TEXTS, Opcode.NUMBER_TEXTS,
     Opcode.MATCH, Opcode.PRECEDES, Opcode.SUBSTRING, Opcode.PREFIX, Opcode.HASHES, Opcode.BUCKET,
 )  # fmt: skip
-"""The operators that only write vectors of as many rows as they read."""
+"""The operators that do nothing if their input has no rows."""
 
 FIELDS: Mapping[int, tuple[type[Operator], tuple[str, ...]]] = {
     **dict.fromkeys(SIZED, (SizedOperator, ("size",))),
@@ -84,7 +85,7 @@ IdleTable: TypeAlias = Callable[[Sequence[int], int], list[int]]
 
 
 def idle_table(ops: Sequence[int], never: int) -> list[int]:
-    """Return the table with which idle operators are skipped, consecutive ones with the same words together."""
+    """Return an `IdleBlock` for each operator. Consecutive operators with the same words are skipped together."""
     entries, skipped, after = list[list[int]](), 0, None
     for op in reversed(ops):
         words = idle_words(op) or (never,)
@@ -99,7 +100,7 @@ def never_idle(ops: Sequence[int], never: int) -> list[int]:
 
 
 def _words(block: Block, *names: str) -> tuple[int, ...]:
-    """Return the addresses of the words that fields of a block read: behind the cell of one, or in the block."""
+    """Return the address of the word of each field: of the cell that the field refers to, or of the field itself."""
     kind = type(block)
     return tuple(
         getattr(block.as_words, name) if kind.fields[name].through_cell else block.address + kind.fields[name].offset

@@ -168,9 +168,9 @@ class Program:
     def run_batches(self, schedule: Schedule, batches: int) -> None:
         """Run the batches of a `BatchesBlock` one after another, as one feed."""
         program = ProgramBlock(schedule.block)
-        program.batches = batches
-        take_batch(program)
         try:
+            program.batches = batches
+            take_batch(program)
             self.run(schedule, -1, wait_alone)
         finally:
             program.batches = 0
@@ -256,7 +256,7 @@ class Program:
     def schedule(self, inputs: Sequence[int], ops: Sequence[Op], idle_table: IdleTable = never_idle) -> Schedule:
         """Make the schedule of operators over the slices of inputs.
 
-        idle_table: finds the idle operators, as long as the operators read the same cells.
+        idle_table: makes the table of idle operators. It is valid until an operator is bound to other cells.
         """
         blocks = [op.block for op in in_order(ops)]
         idle = idle_table(blocks, self.one)

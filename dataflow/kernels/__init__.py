@@ -1,4 +1,4 @@
-"""Kernels: compiled loops over blocks of memory, without clock or IO.
+"""Kernels: compiled loops over blocks of memory, without IO. Only `batches` reads a clock.
 
 Every operator of a compiled plan is a block of int64 words: its opcode, its parameters, and the addresses of its
 inputs, outputs and state. A kernel takes the address of a block and returns a status. `interpreter.run` runs all
@@ -52,6 +52,12 @@ def compiled_before() -> bool:
     """Return whether this machine has compiled these kernels. If not, their first use takes about a minute."""
     directory = Path(config.CACHE_DIR)  # type: ignore[attr-defined]
     return any(directory.rglob("interpreter.run-*.nbc"))
+
+
+def is_writable() -> bool:
+    """Return whether compiled kernels can be stored; otherwise each process compiles them again."""
+    directory = Path(config.CACHE_DIR)  # type: ignore[attr-defined]
+    return os.access(directory if directory.exists() else directory.parent, os.W_OK)
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):

@@ -1,4 +1,4 @@
-"""Several batches of one feed, which compiled code completes one after another, with a clock around each."""
+"""Batches of one feed: compiled code completes them one after another, and measures the time of each."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _first_after(times: Array, low: int, high: int, end: int) -> int:
 
 
 @kernel
-def is_last_batch(program: ProgramBlock) -> bool:
-    """Complete a batch: count the changes up to its end, and take its time. Begin the next one, if there is one."""
+def complete_batch(program: ProgramBlock) -> bool:
+    """Complete a batch: record its changes and its time, and begin the next batch. Return whether there is one."""
     batches, collected = BatchesBlock(program.batches), 0
     at = batches.at
     for index in range(batches.answers):
@@ -71,6 +71,6 @@ def is_last_batch(program: ProgramBlock) -> bool:
     batches.started = now
     batches.at = at + 1
     if at + 1 == batches.count:
-        return True
+        return False
     take_batch(program)
-    return False
+    return True

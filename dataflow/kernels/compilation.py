@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack
 from importlib import import_module
-from itertools import count
+from io import FileIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -31,51 +31,51 @@ ROOT = Path(package.__file__).parents[3]
 """The directory of the packages."""
 
 MAX_PROCESSES = 8
-"""The most processes, each of which loads numba. The kernel that takes longest would keep more of them waiting."""
+"""The largest number of processes. Each loads numba, and all wait for the slowest kernel. Not measured."""
 
 Report = Callable[[int, int], None]
-"""A function of the number of kernels that are compiled, and of all."""
+"""A function that receives the number of compiled kernels, and the number of all kernels."""
 
 
 def compile_kernels(report: Report) -> None:
     """Compile all kernels, and store them in the cache."""
     kernels = len(_operator_kernels())
     report(0, kernels + 1)
-    processes, results = _start(kernels)
-    try:
-        with closing(os.fdopen(results, "rb", buffering=0)) as reader:
-            for done in count(1):
-                if not reader.read(1):
-                    break
-                report(done, kernels + 1)
-    finally:
-        for each in processes:
-            each.kill()
-            each.wait()
-    _interpreter().compile((types.int64, types.int64))  # with those kernels that a process failed to compile
+    with ExitStack() as stack:
+        results = _start(kernels, stack)
+        for done in range(1, kernels + 1):
+            if not results.read(1):  # a process has failed; the error is raised below, if it is one of a kernel
+                break
+            report(done, kernels + 1)
+    _interpreter().compile((types.int64, types.int64))
     report(kernels + 1, kernels + 1)
 
 
-def _start(kernels: int) -> tuple[Sequence[subprocess.Popen[bytes]], int]:
-    """Start the processes; return them, and the end of the pipe into which they write a byte for each kernel.
+def _start(kernels: int, stack: ExitStack) -> FileIO:
+    """Start the processes; return the end of the pipe into which they write a byte for each kernel.
 
-    They read the numbers of the kernels from one pipe, a byte each, so that none is idle while kernels are left.
+    They read the numbers of the kernels from one pipe, a byte each, so that none is idle while kernels are left. They
+    end with the context of the stack.
     """
-    numbers, source = os.pipe()
-    results, target = os.pipe()
-    os.write(source, bytes(range(kernels)))
-    os.close(source)
+    numbers, source = _pipe(stack)
+    results, target = _pipe(stack)
+    source.write(bytes(range(kernels)))
+    source.close()
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__],
-            env=os.environ | {"PYTHONPATH": paths}, stdin=numbers, stdout=target, stderr=subprocess.DEVNULL,
-        )
-        for _ in range(min(len(os.sched_getaffinity(0)), MAX_PROCESSES))
-    ]  # fmt: skip
-    os.close(numbers)
-    os.close(target)
-    return processes, results
+    for _ in range(min(len(os.sched_getaffinity(0)), MAX_PROCESSES)):
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__], env=os.environ | {"PYTHONPATH": paths},
+            stdin=numbers, stdout=target, start_new_session=True,
+        )  # fmt: skip
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+    target.close()
+    return results
+
+
+def _pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:
+    reader, writer = os.pipe()
+    return stack.enter_context(FileIO(reader, "r")), stack.enter_context(FileIO(writer, "w"))
 
 
 def _compile_from_pipe() -> None:

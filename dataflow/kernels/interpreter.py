@@ -13,7 +13,7 @@ from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, join
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, merge
 from deltamark.dataflow.kernels.arrangements.settle import settle
-from deltamark.dataflow.kernels.batches import is_last_batch
+from deltamark.dataflow.kernels.batches import complete_batch
 from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import heed_signals
@@ -109,7 +109,7 @@ def run(address: int, start: int) -> int:
                 return 4 * at + status
             at += 1
         adapt_slice(program)
-        if program.more == 0 and (program.batches == 0 or is_last_batch(program)):
+        if program.more == 0 and not (program.batches != 0 and complete_batch(program)):
             return DONE
         at = -1
 

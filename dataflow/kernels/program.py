@@ -60,14 +60,14 @@ class ProgramBlock(Block):
 
 
 class IdleBlock(Block):
-    """The words that are all 0 while an operator is idle. The others repeat the first if there are fewer."""
+    """The words that are all 0 while an operator is idle. If it has fewer than four, the first is repeated."""
 
     first: Cell
     second: Cell
     third: Cell
     fourth: Cell
     skipped: int
-    """The operators from this one on that are idle together."""
+    """The number of operators, from this one on, that are idle whenever this one is."""
 
 
 IDLE_BLOCK_WORDS: int = IdleBlock.size_in_words

@@ -64,7 +64,7 @@ def accept_ends(ends: object, last: int) -> np.ndarray:
     if not (times[1:] > times[:-1]).all():
         at = int(np.flatnonzero(times[1:] <= times[:-1])[0])
         actual = f"ends: {times[at]} twice, at {at} and {at + 1}"
-        raise DeltamarkError("a batch without a time", actual, "let each batch end later than the one before")
+        raise DeltamarkError("ends that do not increase", actual, "let each batch end later than the one before")
     return times
 
 

@@ -113,8 +113,9 @@ class Dataflow(Generic[ChangesT]):
     def feed_each(self, batches: Mapping[str, Batch], ends: Times) -> tuple[ChangesT, EachBatch]:
         """Apply one batch after another as `feed` does; return all changes, and the figures of each batch.
 
-        The batches are given as one, and are cut after the times `ends`. Compiled code completes each of them before it
-        cuts the next, with a clock around each: a small batch takes less than a microsecond, a call of Python several.
+        `batches` holds the rows of all batches. Batch i ends with the logical time `ends[i]`. Compiled code completes a
+        batch before it cuts the next, and measures its time. A small batch takes less than a microsecond; a call from
+        Python takes several. It needs one worker. After an error in a batch, the changes of all are lost.
 
         >>> with Dataflow(sales.count()) as dataflow:
         ...     batch = Batch([0, 1, 1], [1, 1, 1], {"shop": [7, 7, 7], "price": [900, 650, 400]})

@@ -67,6 +67,7 @@ class LivePlans:
 
     def _run_each(self, batches: Mapping[str, Batch], ends: Times, *, drop: bool) -> tuple[dict[str, int], EachBatch]:
         started = time.perf_counter_ns()  # the checks of all batches count for the first
+        self.worker.refuse_after_failure()
         self._refuse_pending()
         times = accept_ends(ends, self.worker.last)
         return self.worker.run_each(self._checked(batches, int(times[-1])), times, started=started, drop=drop)

@@ -75,9 +75,7 @@ class Worker:
 
         If one batch is wrong an error is raised, and nothing is changed. end: the last time, if it is given.
         """
-        if self._failure is not None:
-            actual = f"{type(self._failure).__name__}: {self._failure}"
-            raise DeltamarkError("an earlier feed was stopped halfway", actual, "close this dataflow, and begin anew")
+        self.refuse_after_failure()
         if not isinstance(batches, Mapping):
             actual = type(batches).__name__
             raise DeltamarkError("not batches by the names of inputs", actual, "feed {input: Batch(...), ...}")
@@ -93,11 +91,20 @@ class Worker:
         for each in pointers.values():
             last = max(last, each.last)
         if end is not None and last > end:
-            raise DeltamarkError("rows after the last batch", f"time {last}, ends: {end}", "let the ends reach them")
+            raise DeltamarkError(
+                "rows after the last batch",
+                f"time {last}, ends: {end}",
+                "make the last of the ends this time, or a later one",
+            )
         for name, checked in accepted.items():
             self.bindings[name].commit(checked)
         self.last = last if end is None else end
         return pointers
+
+    def refuse_after_failure(self) -> None:
+        if self._failure is not None:
+            actual = f"{type(self._failure).__name__}: {self._failure}"
+            raise DeltamarkError("an earlier feed was stopped halfway", actual, "close this dataflow, and begin anew")
 
     def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
         """Run the program over checked batches; return the number of changes of each answer.

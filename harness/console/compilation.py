@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from deltamark.dataflow.kernels import compiled_before
+from deltamark.dataflow.kernels import compiled_before, is_writable
 from deltamark.dataflow.kernels.compilation import compile_kernels
 from deltamark.harness.console.progress import ProgressLine
 
 
 def ensure_compiled() -> None:
-    """Compile the kernels, unless they are in the cache."""
-    if not compiled_before():
+    """Compile the kernels, unless they are in the cache or it cannot be written."""
+    if not compiled_before() and is_writable():
         with ProgressLine() as progress:
             compile_kernels(partial(progress.report, "compiling kernels, once on this machine"))

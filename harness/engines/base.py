@@ -93,6 +93,11 @@ class Capabilities:
         return self.reads_input or self.recomputes
 
 
+SEVERAL_ROUNDS = 100_000
+MAX_SEVERAL = 1000
+"""The rounds and batches that an engine takes at a time, at most, if it takes several. Neither number is tuned."""
+
+
 class Engine(ABC):
     """An engine that has opened the query of a cell, at a position in the cell's workload.
 

@@ -2,8 +2,9 @@
 
 The clock runs from the moment the engine takes a batch until it has counted the last change of the answer. Batches are
 cut before that, and cutting is timed on its own. An engine that takes several batches at a time applies them one after
-another, and reports the time of each by a clock of its own: an external one leaves the pipe to it out, and our own with
-one worker leaves out the call from Python, which takes longer than a batch of a few rows. If a stream has too many
+another, and reports the time of each by a clock of its own. The clock of an external engine excludes the pipe. That of
+our engine, with one worker and batches of at most 50,000 rounds, excludes the call from Python, which takes longer than
+a batch of a few rows. If a stream has too many
 batches to time them all, windows spread evenly over the stream are timed, and between them the engine is fed large
 batches.
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 
 from deltamark.datagen.workload import Workload
 from deltamark.harness.check.run_check import RunCheck
-from deltamark.harness.engines.base import Engine
+from deltamark.harness.engines.base import MAX_SEVERAL, SEVERAL_ROUNDS, Engine
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.windows import Span, spans
@@ -25,10 +26,6 @@ from deltamark.queries.catalogue import query
 
 LOAD_ROUNDS = 100_000
 """The rounds of a batch between two windows. Not tuned."""
-
-SEVERAL_ROUNDS = 100_000
-MAX_SEVERAL = 1000
-"""The rounds and batches that an engine takes at a time, at most, if it takes several. Neither number is tuned."""
 
 
 @dataclass
@@ -68,7 +65,7 @@ def run(
         figures.fully_timed = len(windows) == 1
         for window in windows:
             _load(engine, check, window[0], cell.logical, figures)
-            if engine.takes_several and _most_at_once(cell.logical * cell.physical) > 1:
+            if engine.takes_several:
                 _time_several(engine, check, window, cell.physical, figures)
             else:
                 _time(engine, check, window, cell.physical, figures)
@@ -100,11 +97,6 @@ def _load(engine: Engine, check: RunCheck | None, stop: int, logical: int, figur
             figures.loaded += rows
 
 
-def _most_at_once(rounds: int) -> int:
-    """Return how many batches of some rounds are taken at a time."""
-    return max(min(MAX_SEVERAL, SEVERAL_ROUNDS // rounds), 1)
-
-
 def _time_several(engine: Engine, check: RunCheck | None, window: Span, physical: int, figures: TimedRun) -> None:
     """Time the batches of a window by the clock of the engine, which takes several of them at a time."""
     clock, processor, feed = time.perf_counter, time.process_time, engine.feed
@@ -113,7 +105,7 @@ def _time_several(engine: Engine, check: RunCheck | None, window: Span, physical
     while not feed.done and feed.round < window[1]:
         if check is not None:
             check.before_batch(engine)
-        most = _most_at_once(rounds)
+        most = max(min(MAX_SEVERAL, SEVERAL_ROUNDS // rounds), 1)
         started = clock()
         rows = engine.take_several(physical, min(most, -(-(window[1] - feed.round) // rounds)))
         used, taken = processor(), clock()

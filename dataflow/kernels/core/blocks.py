@@ -228,6 +228,6 @@ class Operator(Block):
 
 
 class SizedOperator(Operator):
-    """An operator that does nothing without rows: it writes only vectors of as many rows."""
+    """An operator that does nothing if its input has no rows."""
 
     size: Cell

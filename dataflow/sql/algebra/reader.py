@@ -52,20 +52,24 @@ def read_plan(plan: Json, columns_of: Mapping[str, Sequence[str]]) -> Relational
 
 def reads_any_column(node: object) -> bool:
     """Return whether a plan reads a column that DuckDB does not number: the rowid, or any, to count rows."""
-    if isinstance(node, Mapping):
-        indexes = node.get("column_indexes", ())
-        return any(each["index"] == ANY_COLUMN for each in indexes) or any(map(reads_any_column, node.values()))
-    return isinstance(node, list) and any(map(reads_any_column, node))
+    indexes = (index for each in _objects(node) for index in each.get("column_indexes", ()))
+    return any(each["index"] == ANY_COLUMN for each in indexes)
 
 
 def _references(node: object) -> Iterator[int]:
     """Yield the number of each common table expression that is read, once for each reference."""
+    for each in _objects(node):
+        if each.get("type") == "LOGICAL_CTE_REF":
+            yield each["cte_index"]
+
+
+def _objects(node: object) -> Iterator[Json]:
+    """Yield all objects of JSON, which may be nested deeply."""
     remaining = [node]
     while remaining:
         each = remaining.pop()
         if isinstance(each, Mapping):
-            if each.get("type") == "LOGICAL_CTE_REF":
-                yield each["cte_index"]
+            yield each
             remaining += each.values()
         elif isinstance(each, list):
             remaining += each

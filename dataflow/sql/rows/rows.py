@@ -60,10 +60,10 @@ class Rows:
         """Keep the rows for which all conditions are true. Each is computed for rows that satisfy those before it."""
         rows, parts = self, list[Term]()
         for each in conditions:
-            kept = each(rows).true
+            kept = surely(each(rows).true)
             if kept is not TRUE:
-                parts.append(values.simplified(surely(kept), {}))
-                rows = rows._knowing(surely(kept))
+                parts.append(kept)
+                rows = rows._knowing(kept)
         return replace(rows, collection=filtered(self.collection, *parts)) if parts else self
 
     def _knowing(self, kept: Term) -> Rows:

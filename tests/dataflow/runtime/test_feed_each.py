@@ -93,7 +93,7 @@ def test_a_feed_after_them_begins_after_the_last_end():
     ("ends", "problem"),
     [
         ([], "no batches"),
-        ([4, 4], "a batch without a time: ends: 4 twice, at 0 and 1"),
+        ([4, 4], "ends that do not increase: ends: 4 twice, at 0 and 1"),
         ([4, 3], "times out of order: ends: 3 after 4"),
         ([-1], "a time outside its range"),
         ([LAST_TIME + 1], "a time outside its range"),
@@ -118,6 +118,8 @@ def test_an_error_in_a_batch_stops_the_dataflow():
             dataflow.push_each({"sales": gone}, [0, 1, 2])
         with pytest.raises(DeltamarkError, match="an earlier feed was stopped halfway"):
             dataflow.push({})
+        with pytest.raises(DeltamarkError, match="an earlier feed was stopped halfway"):
+            dataflow.push_each({"sales": gone}, [0, 1, 2])
 
 
 def test_plans_with_several_workers_and_profiled_ones_are_refused():

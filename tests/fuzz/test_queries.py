@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from dataclasses import replace
 
 import duckdb
 import pytest
@@ -16,6 +17,7 @@ from fuzz.queries import example
 from fuzz.queries.answers import differences
 from fuzz.queries.example import query_example
 from fuzz.queries.parts import Part, clause, listed, simpler
+from fuzz.tally import TALLY
 from fuzz.watch import FuzzSettings, explore
 
 EXAMPLES = 60
@@ -103,6 +105,15 @@ def test_simpler_texts_leave_out_clauses_and_members_and_use_inner_parts():
         "SELECT 0, 10 LIMIT 1", "SELECT 1, 10 LIMIT 1", "SELECT (a + 2), 0 LIMIT 1", "SELECT (a + 2), 1 LIMIT 1",
         "SELECT (0 + 2), 10 LIMIT 1", "SELECT (1 + 2), 10 LIMIT 1",
     }  # fmt: skip
+
+
+def test_a_query_whose_group_is_a_constant_of_a_call_is_unfit():
+    drawn = query_example(Seeded(0))
+    column = drawn.tables[0].schema.names[0]
+    text = f"SELECT 0 AS k, round(count({column})::DECIMAL(9, 2), 0) AS a FROM {drawn.tables[0].name} GROUP BY k"
+    TALLY.clear()
+    replace(drawn, query=Part("query", (text,))).run()
+    assert TALLY == {"unfit: a group is a constant of a call": 1}
 
 
 def test_doubles_may_differ_in_their_last_digits():

@@ -19,6 +19,7 @@ from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.parallel.exchange import DealBlock
 from deltamark.dataflow.kernels.program import IDLE_WORDS, CollectBlock, LateBlock, RoomBlock
 
 SIZED = (
@@ -33,6 +34,7 @@ FIELDS: Mapping[int, tuple[type[Operator], tuple[str, ...]]] = {
     **dict.fromkeys(SIZED, (SizedOperator, ("size",))),
     Opcode.FILTER_RANGE: (FilterRangeBlock, ("size", "out_size")),
     Opcode.FILTER_TRUE: (FilterTrueBlock, ("size", "out_size")),
+    Opcode.DEAL: (DealBlock, ("size", "out_size")),
     Opcode.INSERT: (ArrangementBlock, ("size",)),
     Opcode.AGGREGATE: (AggregateBlock, ("size", "touched_count", "out_size")),
     Opcode.THRESHOLD: (ThresholdBlock, ("size", "touched_count", "out_size")),

@@ -32,14 +32,29 @@ class KeyPartition:
         return ((high - self.low >> BLOCK_BITS) // self.workers + 1 << BLOCK_BITS) - 1
 
 
+@dataclass(frozen=True)
+class Selection:
+    """The cell of the numbers of some rows of a stream, 0 for all of them, and the cell of their number."""
+
+    stream: Stream
+    selected: int
+    size: int
+
+    @classmethod
+    def of(cls, stream: Stream) -> Selection:
+        """Return the selection of all rows of a stream, or of those of another one that it consists of."""
+        return stream.dealt or cls(stream, 0, stream.size)
+
+
 @dataclass
 class Stream:
     """A stream of updates. Columns are computed once, when an operator first reads them."""
 
     program: Program
     size: int
-    time: int
-    diff: int
+    times: int | Callable[[], int]
+    """The cell of the times, or the function that appends their computation."""
+    diffs: int | Callable[[], int]
     compute: Callable[[str], int]
     """Append the computation of a column, and return its cell."""
     computed: dict[str, int] = field(default_factory=dict)
@@ -50,10 +65,30 @@ class Stream:
     """The partition of its keys, if this worker owns blocks of them."""
     input_text: Callable[[str], InputText | None] = lambda _: None
     """Return a column of text as the feed has it, or None if the feed does not have it."""
+    late: Mapping[str, Callable[[Stream, int], int]] = field(default_factory=dict)
+    """Columns that cost less after a selection: append the computation for a stream of the rows at a selection."""
+    dealt: Selection | None = None
+    """The rows of another stream that this one consists of, if no operator but the deal has selected them."""
 
     def __post_init__(self) -> None:
         self.part = self.program.part
         """The part of the program to which its columns belong, whichever part reads them."""
+
+    @property
+    def time(self) -> int:
+        """The cell of the times."""
+        if not isinstance(self.times, int):
+            with self.program.building(self.part):
+                self.times = self.times()
+        return self.times
+
+    @property
+    def diff(self) -> int:
+        """The cell of the diffs."""
+        if not isinstance(self.diffs, int):
+            with self.program.building(self.part):
+                self.diffs = self.diffs()
+        return self.diffs
 
     def stored(self, name: str) -> tuple[int, int]:
         """Return the cell of a column, and the bytes of a value: as stored if it is an input's, else 8."""

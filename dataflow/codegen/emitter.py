@@ -24,7 +24,7 @@ from deltamark.dataflow.operators import linear
 from deltamark.dataflow.operators.arrangement import Arrangement, arrange
 from deltamark.dataflow.operators.collect import collect
 from deltamark.dataflow.operators.consolidate import consolidate
-from deltamark.dataflow.operators.exchange import exchange
+from deltamark.dataflow.operators.exchange import deal, exchange
 from deltamark.dataflow.operators.groups import aggregate as aggregates
 from deltamark.dataflow.operators.groups.extreme import extreme
 from deltamark.dataflow.operators.groups.moving_threshold import moving_threshold
@@ -200,8 +200,14 @@ class _Emitter:
     def _moved(self, node: Node, by: Exchange) -> Stream:
         columns = {name: node.schema[name] for name in self._columns(node)}
         self._program.part.uses.add(self._streams[node].part)
-        moved, mailboxes = exchange(self._streams[node], self._distribution(node).distribution, by, columns)
-        self.compiled.exchanges.append(mailboxes)
+        if by.to == "slice":
+            assert isinstance(node, nodes.Input)
+            return self.compiled.inputs[node.name].slice()
+        if by.dealt:
+            moved = deal(self._streams[node], by, columns)
+        else:
+            moved, mailboxes = exchange(self._streams[node], self._distribution(node).distribution, by, columns)
+            self.compiled.exchanges.append(mailboxes)
         return self._in_ranges(moved, by.applied())
 
     def _in_ranges(self, stream: Stream, distribution: Distribution) -> Stream:

@@ -126,7 +126,7 @@ def _brief(part: NodePart) -> str:
         case Answer():
             return "answer"
         case Exchange():
-            return f"exchange {part.role}{' workers' if part.role.to == 'all' else ''}"
+            return str(part.role)
         case Indexed():
             return f"index from {part.role}"
         case keys:

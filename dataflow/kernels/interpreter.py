@@ -47,7 +47,7 @@ from deltamark.dataflow.kernels.motifs.extend import extend
 from deltamark.dataflow.kernels.motifs.extension import ExtendBlock
 from deltamark.dataflow.kernels.motifs.index import IndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.parallel.exchange import ExchangeBlock, receive, send
+from deltamark.dataflow.kernels.parallel.exchange import DealBlock, ExchangeBlock, deal, receive, send
 from deltamark.dataflow.kernels.parallel.key_partition import CompactBlock, ExpandBlock, compact, expand
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock, prefix_aggregate
 from deltamark.dataflow.kernels.program import (
@@ -57,9 +57,11 @@ from deltamark.dataflow.kernels.program import (
     LateBlock,
     ProgramBlock,
     RoomBlock,
+    SliceBlock,
     adapt_slice,
     collect,
     cut,
+    take_slice,
 )
 from deltamark.dataflow.kernels.status import BACK, DONE, FORWARD, NEEDS_ROOM
 from deltamark.dataflow.kernels.text import functions as text
@@ -198,6 +200,10 @@ def _step(op: int) -> int:
         bucket(BucketBlock(op))
     elif code == Opcode.COLLECT:
         collect(CollectBlock(op))
+    elif code == Opcode.TAKE_SLICE:
+        take_slice(SliceBlock(op))
+    elif code == Opcode.DEAL:
+        deal(DealBlock(op))
     elif code == Opcode.SEND:
         return send(ExchangeBlock(op))
     elif code == Opcode.RECEIVE:

@@ -59,3 +59,5 @@ class Opcode(IntEnum):
     SET_BIT = 50
     QUOTIENT = 51
     PRECEDES = 52
+    TAKE_SLICE = 53
+    DEAL = 54

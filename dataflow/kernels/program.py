@@ -29,6 +29,11 @@ class InputBlock(Block):
     """The bytes of a value of each column."""
     cells: Cells = NONE
     """The cell of each column, which holds the address of its values in the current slice."""
+    first: int = 0
+    """The first row of the superstep."""
+    own: int = 0
+    own_size: int = 0
+    """The slice of this worker: its first row, and its number of rows. The cells have the rows of the superstep."""
 
 
 class ProgramBlock(Block):
@@ -44,9 +49,7 @@ class ProgramBlock(Block):
     more: int = 0
     """Whether rows are left after this slice."""
     workers: int
-    """Workers run the same program over the same feed; each takes every `workers`-th slice. Together such slices are a
-    superstep.
-    """
+    """Workers run the same program over the same feed. A superstep has a slice for each worker."""
     worker: Cell
     fan_out: Cell
     """The most rows that an operator has made of the slice, where it may make many of one."""
@@ -79,6 +82,16 @@ class RoomBlock(Operator):
 
     keys: KeyMap
     coming: Cell
+
+
+class SliceBlock(Operator):
+    """Binds other cells to this worker's slice of an input."""
+
+    input: int
+    size: Cell
+    time: Cell
+    diff: Cell
+    cells: Cells
 
 
 class LateBlock(Operator):
@@ -114,10 +127,22 @@ def adapt_slice(program: ProgramBlock) -> None:
 
 @kernel
 def cut(program: ProgramBlock) -> None:
-    """Take the next superstep: a slice for each worker, of which this worker runs its own."""
-    limit = program.slice_rows if program.workers == 1 else _rows_per_worker(program)
+    """Take the next superstep, which has a slice for each worker."""
+    if program.workers == 1:
+        _cut_slice(program, program.slice_rows, program.worker == 0)
+        for index in range(program.inputs):
+            block = InputBlock(program.input_blocks[index])
+            _bind(block, block.own, block.own_size)
+        return
+    limit = _rows_per_worker(program)
+    for index in range(program.inputs):
+        block = InputBlock(program.input_blocks[index])
+        block.first = block.position
     for turn in range(program.workers):
         _cut_slice(program, limit, turn == program.worker)
+    for index in range(program.inputs):
+        block = InputBlock(program.input_blocks[index])
+        _bind(block, block.first, block.position - block.first)
 
 
 @kernel
@@ -132,7 +157,7 @@ def _rows_per_worker(program: ProgramBlock) -> int:
 
 @kernel
 def _cut_slice(program: ProgramBlock, limit: int, mine: bool) -> None:
-    """Take or pass the next slice: the rows of all inputs before a horizon that keeps each to `limit` rows."""
+    """Take the next slice of some worker: the rows of all inputs before a horizon that keeps each to `limit` rows."""
     horizon = first = FOREVER
     for index in range(program.inputs):
         block = InputBlock(program.input_blocks[index])
@@ -148,7 +173,7 @@ def _cut_slice(program: ProgramBlock, limit: int, mine: bool) -> None:
         position, rows = block.position, block.rows
         size = min(_count_before(block.times, position, rows, horizon) - position, limit)
         if mine:
-            _bind(block, position, size)
+            block.own, block.own_size = position, size
         block.position = position + size
         more |= position + size < rows
     program.frontier = frontier if more != 0 else FOREVER
@@ -175,6 +200,18 @@ def _bind(block: InputBlock, position: int, size: int) -> None:
     block.diff = block.diffs[position:].address
     for column in range(block.columns):
         block.cells[column] = block.bases[column] + block.widths[column] * position
+
+
+@kernel
+def take_slice(op: SliceBlock) -> None:
+    """Bind cells to this worker's slice of an input, whose own cells have the rows of all workers."""
+    block = InputBlock(op.input)
+    first = block.own
+    op.size = block.own_size
+    op.time = block.times[first:].address
+    op.diff = block.diffs[first:].address
+    for column in range(block.columns):
+        op.cells[column] = block.bases[column] + block.widths[column] * first
 
 
 @kernel

@@ -1,18 +1,19 @@
-"""Exchange: moves the rows of a stream to the workers that need them."""
+"""Exchange: moves the rows of a stream to the workers that need them, or deals rows that all workers have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltamark.dataflow.builder.program import Program
-from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.texts import TextCells, hashes, numbers_of, texts_of_numbers
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange as kernel
 from deltamark.dataflow.kernels.parallel.key_partition import reciprocal
 from deltamark.dataflow.kernels.program import LateBlock
+from deltamark.dataflow.operators.linear import selected_rows
 from deltamark.dataflow.plan.passes.distribution import Distribution, Exchange
 from deltamark.dataflow.types import Type
 
@@ -47,6 +48,29 @@ def exchange(
         text = TextCells(next(cells), next(cells)) if is_text else None
         received.computed[name] = next(cells) if text is None else numbers_of(program, received.size, text)
     return received, mailboxes
+
+
+def deal(stream: Stream, delivery: Exchange, types: Mapping[str, Type]) -> Stream:
+    """Append the selection of the rows that this worker owns, from a stream that all workers have."""
+    program, selected, size = stream.program, stream.program.vector(), stream.program.cell()
+    names = delivery.by if delivery.to == "owner" else ()
+    in_blocks = delivery.low is not None
+    keys = [stream.stored(name) if in_blocks else (_hashable(stream, name, types[name]), 8) for name in names]
+    program.add(
+        Opcode.DEAL, kernel.DealBlock, size=stream.size, keys=len(keys),
+        key_columns=program.table([cell for cell, _ in keys] or [program.zeros]), width=keys[0][1] if keys else 8,
+        low=delivery.low or 0, reciprocal=reciprocal(program.workers) if in_blocks else 0, worker=program.worker,
+        workers=program.workers, owners=program.vector(), out=selected, out_size=size,
+    )  # fmt: skip
+    rows = Selection(stream, selected, size)
+    return replace(selected_rows(rows), dealt=rows)
+
+
+def _hashable(stream: Stream, name: str, type_: Type) -> int:
+    """Return the cell of a column by which workers can agree on owners: texts have other numbers at each."""
+    if type_.kind != "text":
+        return stream.column(name)
+    return hashes(stream.program, stream.size, texts_of_numbers(stream.program, stream.size, stream.column(name)))
 
 
 def _is_text(columns: Mapping[str, Type], name: str) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from deltamark.dataflow.batch import BYTES, MISSING
 from deltamark.dataflow.builder.program import Program
-from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.builder.texts import InputText, numbers_of
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.program import InputBlock
+from deltamark.dataflow.kernels.program import InputBlock, SliceBlock
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
 from deltamark.dataflow.plan.terms import Term, conjuncts
@@ -39,12 +39,23 @@ class InputReader:
     def stream(self, names: Iterable[str]) -> Stream:
         """Return a stream of columns. Their cells point at the slice, so reading them costs nothing."""
         self._read([name for name in names if name not in self.names])
-        texts = {name: self._text(name) for name in self.names if self.node.schema[name].kind == "text"}
-        raw = {name: self.arrays[name] for name in self.names if name not in texts}
+        return self._stream(self._size, self._time, self._diff, self.arrays)
+
+    def slice(self) -> Stream:
+        """Append the binding of other cells to this worker's slice; return its stream of the columns read so far."""
+        program = self._program
+        arrays = {name: (program.cell(), width) for name, (_, width) in self.arrays.items()}
+        size, time, diff = program.cell(), program.cell(), program.cell()
+        cells = program.table([cell for cell, _ in arrays.values()])
+        program.add(Opcode.TAKE_SLICE, SliceBlock, input=self.block, size=size, time=time, diff=diff, cells=cells)
+        return self._stream(size, time, diff, arrays)
+
+    def _stream(self, size: int, time: int, diff: int, arrays: Mapping[str, tuple[int, int]]) -> Stream:
+        texts = {name: _text(arrays, name) for name in self.names if self.node.schema[name].kind == "text"}
+        raw = {name: arrays[name] for name in self.names if name not in texts}
         stream = Stream(
-            self._program, self._size, self._time, self._diff, lambda name: _column(stream, name), raw=raw,
-            input_text=texts.get,
-        )  # fmt: skip
+            self._program, size, time, diff, lambda name: _column(stream, name), raw=raw, input_text=texts.get
+        )
         return stream
 
     def _read(self, names: Sequence[str]) -> None:
@@ -60,8 +71,9 @@ class InputReader:
         words.columns, words.bases = len(self.arrays), self.bases
         words.widths, words.cells = program.table(widths), program.table(cells)
 
-    def _text(self, name: str) -> InputText:
-        return InputText(*(self.arrays.get(f"{name}{suffix}", NO_ARRAY)[0] for suffix in ("", BYTES, MISSING)))
+
+def _text(arrays: Mapping[str, tuple[int, int]], name: str) -> InputText:
+    return InputText(*(arrays.get(f"{name}{suffix}", NO_ARRAY)[0] for suffix in ("", BYTES, MISSING)))
 
 
 def _arrays(name: str, type_: Type) -> list[tuple[str, int]]:
@@ -85,8 +97,7 @@ def _column(stream: Stream, name: str) -> int:
 
 def where(stream: Stream, node: nodes.Filter) -> Stream:
     """Append the selection of the rows that satisfy a condition; columns are taken when they are first read."""
-    selected, size = _selection(stream, node.condition)
-    return _selected(stream, size, selected)
+    return selected_rows(_narrowed(Selection.of(stream), node.condition))
 
 
 def filter_bits(stream: Stream, conditions: Sequence[Term]) -> int:
@@ -94,38 +105,41 @@ def filter_bits(stream: Stream, conditions: Sequence[Term]) -> int:
     program, result = stream.program, stream.program.vector()
     program.add(Opcode.FILL, expressions.FillBlock, size=stream.size, value=0, result=result)
     for bit, condition in enumerate(conditions):
-        selected, size = _selection(stream, condition)
+        narrowed = _narrowed(Selection(stream, 0, stream.size), condition)
+        selected, size = narrowed.selected, narrowed.size
         program.add(Opcode.SET_BIT, expressions.SetBitBlock, size=size, selected=selected, bit=bit, result=result)
     return result
 
 
-def _selection(stream: Stream, condition: Term) -> tuple[int, int]:
-    """Narrow a selection, one conjunct after another; return its cell, and the cell of its size."""
-    program, selected, size = stream.program, 0, stream.size
+def _narrowed(rows: Selection, condition: Term) -> Selection:
+    """Append the narrowing of a selection, one conjunct after another."""
+    program, stream = rows.stream.program, rows.stream
     for column, low, high in column_ranges(conjuncts(condition)):
         (values, width), out, out_size = stream.stored(column), program.vector(), program.cell()
         program.add(
-            Opcode.FILTER_RANGE, expressions.FilterRangeBlock, size=size, values=values, width=width, low=low,
-            high=high, selected=selected, out=out, out_size=out_size,
+            Opcode.FILTER_RANGE, expressions.FilterRangeBlock, size=rows.size, values=values, width=width, low=low,
+            high=high, selected=rows.selected, out=out, out_size=out_size,
         )  # fmt: skip
-        selected, size = out, out_size
+        rows = Selection(stream, out, out_size)
     for term in other_conditions(conjuncts(condition)):
-        narrowed = _selected(stream, size, selected) if selected else stream
-        satisfied, out, out_size = evaluate(narrowed, term), program.vector(), program.cell()
+        satisfied = evaluate(selected_rows(rows) if rows.selected else stream, term)
+        out, out_size = program.vector(), program.cell()
         program.add(
-            Opcode.FILTER_TRUE, expressions.FilterTrueBlock, size=size, condition=satisfied, selected=selected, out=out,
-            out_size=out_size,
+            Opcode.FILTER_TRUE, expressions.FilterTrueBlock, size=rows.size, condition=satisfied,
+            selected=rows.selected, out=out, out_size=out_size,
         )  # fmt: skip
-        selected, size = out, out_size
-    return selected, size
+        rows = Selection(stream, out, out_size)
+    return rows
 
 
-def _selected(stream: Stream, size: int, selected: int) -> Stream:
+def selected_rows(rows: Selection) -> Stream:
     """Return the stream of the rows at a selection."""
-    narrowed = Stream(stream.program, size, 0, 0, lambda name: _take(stream, narrowed, selected, name))
+    stream, selected = rows.stream, rows.selected
+    narrowed = Stream(
+        stream.program, rows.size, lambda: narrowed.take(stream.time, selected),
+        lambda: narrowed.take(stream.diff, selected), lambda name: _take(stream, narrowed, selected, name),
+    )  # fmt: skip
     narrowed.input_text = lambda name: _selected_text(stream, narrowed, selected, name)
-    narrowed.time = narrowed.take(stream.time, selected)
-    narrowed.diff = narrowed.take(stream.diff, selected)
     return narrowed
 
 
@@ -134,6 +148,8 @@ def _take(stream: Stream, narrowed: Stream, selected: int, name: str) -> int:
     text = _selected_text(stream, narrowed, selected, name)
     if text is not None:
         return numbers_of(stream.program, narrowed.size, text.cells(stream.program, narrowed.size))
+    if name in stream.late and name not in stream.computed:
+        return stream.late[name](narrowed, selected)
     cell, width = stream.stored(name)
     return narrowed.take(cell, selected, width)
 

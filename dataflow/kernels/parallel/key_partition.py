@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 
-BLOCK_BITS, MIN_RANGE = 4, 1 << 14
+BLOCK_BITS, MIN_RANGE = 8, 1 << 14
 """Blocks have 2**BLOCK_BITS keys; ranges of at least MIN_RANGE keys are partitioned in blocks."""
+
+LOW_HALF = (1 << 32) - 1
+GOLDEN_HALF = 0x9E3779B1
+"""The golden ratio as a fraction of 2**32: a product of two halves is computed for several keys at once."""
 
 PRECISION_BITS, MAX_WORKERS, MAX_KEYS = 34, 64, 1 << 32
 """A block is divided by the number of workers as a multiplication with their reciprocal, which is exact up to this."""
@@ -52,11 +55,17 @@ def scaled(mixed: int, workers: int) -> int:
 
 
 @inline
+def turn_of(group: int, workers: int) -> int:
+    """Return by how many places the blocks of a group are rotated: a number below `workers`."""
+    return ((group & LOW_HALF) * GOLDEN_HALF & LOW_HALF) * workers >> 32
+
+
+@inline
 def owner_of(key: int, low: int, workers: int, inverse: int) -> int:
     """Return the worker that owns a key."""
     block = (key - low) >> BLOCK_BITS
     group = block * inverse >> PRECISION_BITS
-    owner = block - group * workers + scaled(group * GOLDEN, workers)
+    owner = block - group * workers + turn_of(group, workers)
     return owner - workers if owner >= workers else owner
 
 
@@ -82,6 +91,6 @@ def expand(op: ExpandBlock) -> None:
 def key_at(place: int, low: int, workers: int, worker: int) -> int:
     """Return the key of a worker's place."""
     group = place >> BLOCK_BITS
-    turn = worker - scaled(group * GOLDEN, workers)
+    turn = worker - turn_of(group, workers)
     turn = turn + workers if turn < 0 else turn
     return low + ((group * workers + turn) << BLOCK_BITS | place & ((1 << BLOCK_BITS) - 1))

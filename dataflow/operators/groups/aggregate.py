@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -105,4 +105,9 @@ def _with_keys(stream: Stream, cell: int, key: Key, names: Sequence[str], types:
     """Let a stream compute its key columns from a cell of keys."""
     columns = key_columns(stream, cell, key, names, types) if names else {}
     stream.compute = lambda name: columns[name]()
+
+    def late(name: str) -> Callable[[Stream, int], int]:
+        return lambda rows, selected: key_columns(rows, rows.take(cell, selected), key, names, types)[name]()
+
+    stream.late = {name: late(name) for name in names}
     return stream

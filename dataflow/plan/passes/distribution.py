@@ -10,6 +10,7 @@ from typing import Literal
 class Distribution:
     """How the rows of a stream are distributed over the workers.
 
+    whole     every worker has all rows
     sliced    each worker has a slice of each superstep, and its times follow those of the worker before
     anywhere  equal rows may be at different workers
     scanned   ordered over the workers as `sliced`, but divided at times that are peculiar to one aggregate, with the
@@ -19,7 +20,7 @@ class Distribution:
     first     at the first worker
     """
 
-    kind: Literal["sliced", "anywhere", "scanned", "owned", "first"]
+    kind: Literal["whole", "sliced", "anywhere", "scanned", "owned", "first"]
     by: tuple[str, ...] = ()
     low: int | None = None
     aggregate: str = ""
@@ -35,25 +36,32 @@ class Distribution:
         return self.kind in ("sliced", "scanned")
 
 
-SLICED, ANYWHERE, FIRST = Distribution("sliced"), Distribution("anywhere"), Distribution("first")
+WHOLE, SLICED = Distribution("whole"), Distribution("sliced")
+ANYWHERE, FIRST = Distribution("anywhere"), Distribution("first")
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A movement of rows: to the owners of the values of columns, to the first worker, or to every worker."""
+    """A movement of rows: to the owners of the values of columns, to the first worker, or to every worker.
 
-    to: Literal["owner", "first", "all"]
+    dealt: every worker has all rows, and takes its own; so nothing moves. It may also take its slice of an input.
+    """
+
+    to: Literal["owner", "slice", "first", "all"]
     by: tuple[str, ...] = ()
     low: int | None = None
+    dealt: bool = False
 
     def __str__(self) -> str:
-        return f"by {', '.join(self.by)}" if self.to == "owner" else f"to {self.to.replace('first', 'one worker')}"
+        places = {"first": "one worker", "slice": "slices", "all": "all workers"}
+        movement = "deal" if self.dealt else "exchange"
+        return f"{movement} by {', '.join(self.by)}" if self.to == "owner" else f"{movement} to {places[self.to]}"
 
     def applied(self) -> Distribution:
         """Return the distribution of rows after the exchange."""
         if self.to == "owner":
             return Distribution("owned", self.by, self.low)
-        return FIRST if self.to == "first" else ANYWHERE
+        return {"first": FIRST, "slice": SLICED, "all": WHOLE}[self.to]
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,20 @@
 """Partitioning: the fourth pass chooses the distribution of the rows of each node over the workers, and the exchanges.
 
-Operators with state need all rows of a key, or all copies of a row, at one worker. Rows that are already partitioned by
-some of those columns stay where they are. With one worker nothing moves. The pass takes `Pruned` and a number of
-workers and returns `Partitioned`; it visits each node once, inputs first.
+Every worker reads the whole feed, so rows that are computed from inputs alone need not move: each worker takes its own
+rows of an input where it reads them (they are dealt), and computes the rest from these. Where an operator with state
+needs rows of one key together, the inputs below it are dealt by that key. Nodes over few rows are computed by every
+worker, so that the rows joined with them stay where a later operator needs them. All other rows are exchanged.
+
+The pass takes `Pruned` and a number of workers and returns `Partitioned`; it visits each node once, inputs first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import assert_never
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 
-from deltamark.dataflow.kernels.parallel.key_partition import MAX_KEYS, MIN_RANGE
+from deltamark.dataflow.plan.cardinality import expected_rows
 from deltamark.dataflow.plan.nodes import (
     Aggregate,
     Concat,
@@ -26,31 +29,45 @@ from deltamark.dataflow.plan.nodes import (
     MovingThreshold,
     Negate,
     Node,
-    NullRow,
     Project,
     Seek,
     Threshold,
     TopK,
     Variable,
 )
+from deltamark.dataflow.plan.passes.distributing import (
+    MAX_REPLICATED_GROUPS,
+    distribute,
+    exchange_to_owner,
+    fits,
+    in_ranges,
+    to_owner,
+)
 from deltamark.dataflow.plan.passes.distribution import (
     ANYWHERE,
     FIRST,
     SLICED,
+    WHOLE,
     Distribution,
     Exchange,
     OperatorDistribution,
 )
+from deltamark.dataflow.plan.passes.preferred_keys import has_many_keys, preferred_keys
 from deltamark.dataflow.plan.passes.pruning import Pruned
-from deltamark.dataflow.plan.traversal import is_consolidated
+from deltamark.dataflow.plan.traversal import base_inputs, base_rows, is_consolidated
 from deltamark.dataflow.types import Type, key_count
-from deltamark.errors import DeltamarkError
 
-Columns = Mapping[Node, Iterable[str]]
-"""The required columns of each node, which are all that its rows consist of."""
+MIN_REPLICATED_SHARE = 8
+"""The least ratio of the work for all inputs of a plan to the work of all workers for a replicated node."""
 
-MAX_REPLICATED_GROUPS = 4096
-"""The most groups of an aggregate whose state every worker has a copy of; not measured."""
+MIN_DEALT_SHARE = 16
+"""The least ratio of an input's rows to those of a node below which the node's rows are dealt, not exchanged."""
+
+TEXT_COLUMNS = 32
+"""The work for a column of text, as a number of other columns."""
+
+ROW_COLUMNS = 2
+"""The work for a row, besides that for its columns, as a number of columns."""
 
 
 @dataclass(frozen=True)
@@ -66,183 +83,239 @@ class Partitioned:
 
 def partition(pruned: Pruned, workers: int) -> Partitioned:
     """Distribute all required nodes over some workers."""
-    operators: dict[Node, OperatorDistribution] = {}
-    for node in pruned.nodes:
-        if workers == 1:
-            operators[node] = OperatorDistribution((None,) * len(node.inputs), FIRST)
-        else:
-            inputs = [operators[each].distribution for each in node.inputs]
-            operators[node] = distribute(node, inputs, pruned.columns)
-    answers = {
-        name: None if is_consolidated(plan) else exchange_to_owner(plan, operators[plan].distribution, pruned.columns)
-        for name, plan in pruned.plans.items()
-    }
-    return Partitioned(operators, answers)
+    if workers == 1:
+        operators = {node: OperatorDistribution((None,) * len(node.inputs), FIRST) for node in pruned.nodes}
+        return Partitioned(operators, dict.fromkeys(pruned.plans))
+    return _Partitioner(pruned, workers).partition()
 
 
-def distribute(node: Node, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-    """Distribute a node over several workers, given the distributions of its inputs."""
-    match node:
-        case Input():
-            return OperatorDistribution((), SLICED)
-        case Filter() | Negate():
-            return OperatorDistribution((None,), inputs[0])
-        case Project():
-            return OperatorDistribution((None,), _renamed(inputs[0], node))
-        case Concat():
-            return _concat(node, inputs, set(columns[node]))
-        case TopK():
-            return _two_phases(node, inputs[0], columns)
-        case Extreme():
-            return _by_group(node, inputs[0]) if node.keys else _two_phases(node, inputs[0], columns)
-        case Aggregate():
-            return _aggregate(node, inputs[0])
-        case Threshold() | Consolidate():
-            names = tuple(columns[node.rows])
-            return _gather(inputs[0], names, [node.schema[name] for name in names])
-        case NullRow():
-            return _gather(inputs[0], (), ())
-        case Join() | MovingThreshold():
-            return _join(node, inputs, columns)
-        case Extend():
-            return _extend(inputs)
-        case Seek() | Measure():
-            index = node.index
-            types = index.key_types(node.rows)
-            return _co_partition(index.row_keys, index.keys, inputs, types) if index.row_keys else _extend(inputs)
-        case Iterate() | Variable():
-            raise DeltamarkError("a loop runs on one worker", "several workers", "give one worker")
-        case _:
-            assert_never(node)
+@dataclass
+class _Partitioner:
+    """Distributes nodes. An open node is computed from inputs and whole nodes; its first reader distributes it."""
 
+    pruned: Pruned
+    workers: int
+    _operators: dict[Node, OperatorDistribution] = field(default_factory=dict)
+    _open: set[Node] = field(default_factory=set)
 
-def exchange_to_owner(node: Node, distribution: Distribution, columns: Columns) -> Exchange | None:
-    """Return the exchange that brings equal rows of a node to their owner, if they are at several workers."""
-    if distribution.equal_rows_meet:
+    def __post_init__(self) -> None:
+        self._preferred = preferred_keys(self.pruned.nodes)
+        self._inputs = cache(base_inputs)
+        self._total = sum(self._work(each) for each in self.pruned.nodes if isinstance(each, Input))
+        self._readers: dict[Node, int] = {}
+        for node in self.pruned.nodes:
+            for below in node.inputs:
+                self._readers[below] = self._readers.get(below, 0) + 1
+
+    def partition(self) -> Partitioned:
+        for node in self.pruned.nodes:
+            if self._is_open(node):
+                self._open.add(node)
+            else:
+                self._place(node)
+        answers = {name: self._answer(plan) for name, plan in self.pruned.plans.items()}
+        for node in self.pruned.nodes:  # those that only other plans' arrangements stand for
+            self._settle(node, self._default(node))
+        return Partitioned(self._operators, answers)
+
+    def _answer(self, plan: Node) -> Exchange | None:
+        distribution = self._settle(plan, self._default(plan))
+        exchange = Exchange("first") if self._operators[plan].distribution == WHOLE else None
+        if exchange is None and not is_consolidated(plan):
+            exchange = exchange_to_owner(plan, distribution, self.pruned.columns)
+        return exchange and self._dealt(plan, exchange)
+
+    # The work for rows, and the columns by which they can be dealt
+
+    def _work(self, node: Input) -> int:
+        columns = self.pruned.columns[node]
+        texts = sum(node.schema[name].kind == "text" for name in columns)
+        return node.schema.rows * (ROW_COLUMNS + len(columns) + (TEXT_COLUMNS - 1) * texts)
+
+    def _is_small(self, node: Node) -> bool:
+        """Return whether every worker may compute a node."""
+        work = sum(self._work(each) for each in self._inputs(node) if each in self.pruned.columns)
+        return MIN_REPLICATED_SHARE * self.workers * work <= self._total
+
+    def _is_selective(self, node: Node) -> bool:
+        """Return whether an exchange of a node's rows costs less than a look at the key of each row by every worker."""
+        few = MIN_DEALT_SHARE * expected_rows(node) <= base_rows(node)
+        return few and not self._is_small(node) and self._can_have(node, SLICED)
+
+    def _is_free(self, node: Node) -> bool:
+        """Return whether any worker can have any rows of a node without an exchange."""
+        return isinstance(node, Input) or node in self._open or self._is_whole(node)
+
+    def _is_whole(self, node: Node) -> bool:
+        return node in self._operators and self._operators[node].distribution == WHOLE
+
+    def _is_open(self, node: Node) -> bool:
+        match node:
+            case Filter() | Project() | Negate() | Concat():
+                return all(map(self._is_free, node.inputs))
+            case Join():
+                return all(map(self._is_free, node.inputs)) and any(map(self._is_small, node.inputs))
+            case _:
+                return False
+
+    def _below(self, node: Node, wish: Distribution) -> list[Distribution] | None:
+        """Return the distributions of the inputs of an open node that give it a distribution without an exchange."""
+        if wish == ANYWHERE:
+            return None
+        if wish == WHOLE:
+            return [WHOLE] * len(node.inputs)
+        match node:
+            case Join():
+                wishes = self._below_join(node, wish)
+            case Project() if wish.kind == "owned":
+                by = tuple(node.copied[name] for name in wish.by if name in node.copied)
+                wishes = [replace(wish, by=by)] if len(by) == len(wish.by) else None
+            case _:
+                wishes = [wish] * len(node.inputs)
+        if wishes and all(map(self._can_have, node.inputs, wishes)):
+            return wishes
         return None
-    names = tuple(columns[node])
-    return _to_owner(names, [node.schema[name] for name in names])
 
+    def _below_join(self, node: Join, wish: Distribution) -> list[Distribution] | None:
+        """Deal both sides by keys, or one side, and have the other one whole."""
+        if wish.kind != "owned":
+            return None
+        left_keys, right_keys = node.keys
+        if set(wish.by) <= set(left_keys):
+            names = dict(zip(left_keys, right_keys, strict=True))
+            types = dict(zip(left_keys, node.key_types, strict=True))
+            if fits(wish, [types[name] for name in wish.by]):
+                return [wish, replace(wish, by=tuple(names[name] for name in wish.by))]
+        if set(wish.by) <= set(node.left.schema.names) and self._is_small(node.right):
+            return [wish, WHOLE]
+        by = tuple(dict(zip(left_keys, right_keys, strict=True)).get(name, name) for name in wish.by)
+        if set(by) <= set(node.right.schema.names) and self._is_small(node.left):
+            return [WHOLE, replace(wish, by=by)]
+        return None
 
-def _to_owner(names: Sequence[str], types: Sequence[Type]) -> Exchange:
-    if not names:
-        return Exchange("first")
-    low = types[0].low if len(types) == 1 and _in_ranges(types[0]) else None
-    return Exchange("owner", tuple(names), low)
+    def _can_have(self, node: Node, wish: Distribution) -> bool:
+        """Return whether a node can have a distribution without an exchange."""
+        if isinstance(node, Input) or wish == WHOLE:
+            return wish != ANYWHERE
+        if node not in self._open:
+            return self._is_whole(node) and wish != SLICED
+        return self._below(node, wish) is not None
 
+    # The distribution of each node
 
-def _in_ranges(type_: Type) -> bool:
-    """Return whether keys of a type are owned in ranges; texts are hashed, as their numbers differ between workers."""
-    return type_.kind != "text" and not type_.nullable and MIN_RANGE <= type_.high - type_.low < MAX_KEYS
+    def _settle(self, node: Node, wish: Distribution) -> Distribution:
+        """Return the distribution of a node for a reader, after that of an open node is chosen."""
+        if isinstance(node, Input):
+            return SLICED if wish == ANYWHERE else wish
+        if node not in self._operators:
+            wish = SLICED if wish.kind == "owned" and self._is_selective(node) else wish
+            wishes = self._below(node, wish) or self._below(node, self._default(node)) or self._wishes(node)
+            self._distribute(node, wishes)
+        return self._operators[node].distribution
 
+    def _distribute(self, node: Node, wishes: Sequence[Distribution]) -> None:
+        """Distribute a node over inputs with some distributions, or those that they have already."""
+        inputs = [self._settle(each, wish) for each, wish in zip(node.inputs, wishes, strict=True)]
+        found = distribute(node, inputs, self.pruned.columns)
+        edges = zip(node.inputs, inputs, found.exchanges, strict=True)
+        self._operators[node] = replace(found, exchanges=tuple(self._edge(*edge) for edge in edges))
 
-def _gather(distribution: Distribution, names: Sequence[str], types: Sequence[Type]) -> OperatorDistribution:
-    """Bring rows with equal values in some columns to one worker; without columns, all rows."""
-    if distribution == FIRST or (distribution.kind == "owned" and set(distribution.by) <= set(names)):
-        return OperatorDistribution((None,), distribution)
-    exchange = _to_owner(names, types)
-    return OperatorDistribution((exchange,), exchange.applied())
+    def _edge(self, node: Node, wanted: Distribution, exchange: Exchange | None) -> Exchange | None:
+        if exchange is None and isinstance(node, Input) and wanted != WHOLE:
+            exchange = Exchange("slice") if wanted == SLICED else Exchange("owner", wanted.by, wanted.low)
+            exchange = Exchange("first") if wanted == FIRST else exchange
+        return exchange and self._dealt(node, exchange)
 
+    def _dealt(self, node: Node, exchange: Exchange) -> Exchange | None:
+        if not self._is_whole(node):
+            return exchange
+        return None if exchange.to == "all" else replace(exchange, dealt=True)
 
-def _aggregate(node: Aggregate, distribution: Distribution) -> OperatorDistribution:
-    """Replicate an aggregate with few groups over rows in order: its workers exchange sums instead of rows."""
-    groups = key_count(node.schema[name] for name in node.keys)
-    if distribution.in_order and groups <= MAX_REPLICATED_GROUPS:
-        return OperatorDistribution((None,), Distribution("scanned", aggregate=node.digest.hex()))
-    return _by_group(node, distribution)
+    def _place(self, node: Node) -> None:
+        """Distribute a node that is not open."""
+        if isinstance(node, Input):
+            self._operators[node] = OperatorDistribution((), WHOLE)
+        elif all(map(self._is_free, node.inputs)) and self._is_small(node) and not isinstance(node, Iterate | Variable):
+            self._distribute(node, [WHOLE] * len(node.inputs))
+        else:
+            self._distribute(node, self._wishes(node))
 
+    def _wishes(self, node: Node) -> list[Distribution]:
+        """Return the distributions of the inputs with which a node with state needs few exchanges."""
+        match node:
+            case Join() | MovingThreshold() if node.keys[0]:
+                return self._co_partition(node.inputs, node.keys, node.key_types)
+            case MovingThreshold():
+                return [self._default(node.rows), WHOLE]
+            case Join():
+                small = 0 if self._is_small(node.left) else 1
+                wishes = [self._default(each) for each in node.inputs]
+                wishes[small] = WHOLE
+                return wishes
+            case Aggregate() if self._sums_slices(node):
+                return [SLICED]
+            case Aggregate() | Extreme() if node.keys:
+                return [self._owned(node.rows, node.keys)]
+            case Threshold() | Consolidate():
+                return [self._owned(node.rows, self.pruned.columns[node.rows])]
+            case TopK() | Extreme():
+                return [self._default(node.rows)]
+            case Seek() | Measure() if node.index.row_keys:
+                index = node.index
+                return self._co_partition(node.inputs, (index.row_keys, index.keys), index.key_types(node.rows))
+            case Extend() | Seek() | Measure():
+                return [self._default(node.rows), *[WHOLE] * (len(node.inputs) - 1)]
+            case _:
+                return [self._default(each) for each in node.inputs]
 
-def _by_group(node: Aggregate | Extreme, distribution: Distribution) -> OperatorDistribution:
-    return _gather(distribution, node.keys, [node.rows.schema[name] for name in node.keys])
+    def _sums_slices(self, node: Aggregate) -> bool:
+        """Return whether workers should exchange the sums of their slices instead of rows."""
+        few = key_count(node.schema[name] for name in node.keys) <= MAX_REPLICATED_GROUPS
+        below: Node = node.rows
+        while isinstance(below, Filter | Project | Negate) and self._readers[below] == 1:
+            below = below.rows
+        return few and isinstance(below, Input)
 
+    def _co_partition(
+        self, inputs: Sequence[Node], keys: tuple[Sequence[str], Sequence[str]], types: Sequence[Type]
+    ) -> list[Distribution]:
+        """Deal both inputs by one key, or one of them as the other one is distributed."""
+        names = dict(zip(*keys, strict=True)), dict(zip(*keys[::-1], strict=True))
+        for side in (0, 1):
+            if not self._is_free(inputs[side]) or self._is_decided(inputs[side]):
+                placed = self._operators[inputs[side]].distribution
+                wish = WHOLE if self._is_small(inputs[1 - side]) else _owned_by(keys[1 - side], types)
+                if placed.kind == "owned" and set(placed.by) <= set(keys[side]):
+                    wish = replace(placed, by=tuple(names[side][name] for name in placed.by))
+                return [placed, wish] if side == 0 else [wish, placed]
+        left = _owned_by(keys[0], types)
+        return [left, replace(left, by=tuple(names[0][name] for name in left.by))]
 
-def _two_phases(node: TopK | Extreme, distribution: Distribution, columns: Columns) -> OperatorDistribution:
-    if distribution == FIRST:
-        return OperatorDistribution((None,), FIRST)
-    return OperatorDistribution((exchange_to_owner(node.rows, distribution, columns),), FIRST, Exchange("first"))
+    def _is_decided(self, node: Node) -> bool:
+        return node in self._operators and not isinstance(node, Input) and not self._is_whole(node)
 
+    def _owned(self, node: Node, names: Sequence[str]) -> Distribution:
+        """Return a distribution of a node by some of its columns: by the preferred ones of them if it has any."""
+        preferred = self._preferred.get(node, ())
+        if not (has_many_keys(node, preferred) and set(preferred) <= set(names)):
+            preferred = tuple(names)
+        return _owned_by(preferred, [node.schema[name] for name in preferred])
 
-def _renamed(distribution: Distribution, node: Project) -> Distribution:
-    """Follow the columns by which rows are owned through a projection; if one is dropped, their owner is unknown."""
-    if distribution.kind != "owned":
-        return distribution
-    new = {old: name for name, old in reversed(list(node.copied.items()))}
-    if not set(distribution.by) <= new.keys():
+    def _default(self, node: Node) -> Distribution:
+        """Return a distribution of a node for a reader that has no wish: by keys that other readers need."""
+        preferred = self._preferred.get(node, ())
+        if has_many_keys(node, preferred):
+            wish = _owned_by(preferred, [node.schema[name] for name in preferred])
+            if self._can_have(node, wish):
+                return wish
+        if self._can_have(node, SLICED):
+            return SLICED
         return ANYWHERE
-    return replace(distribution, by=tuple(new[name] for name in distribution.by))
 
 
-def _concat(node: Concat, inputs: Sequence[Distribution], names: set[str]) -> OperatorDistribution:
-    """Move the parts to the rows of one of them, if these are owned by columns that all parts have.
-
-    The last such part is chosen: in an antijoin it is the result of a join, whose rows have been moved already.
-    """
-    if len(set(inputs)) == 1 and inputs[0].kind != "scanned":
-        return OperatorDistribution((None,) * len(inputs), inputs[0])
-    target = next((each for each in reversed(inputs) if _accepts(each, names, node)), None)
-    if target is None:
-        return OperatorDistribution((None,) * len(inputs), ANYWHERE)
-    exchange = Exchange("owner", target.by, target.low)
-    return OperatorDistribution(tuple(None if each == target else exchange for each in inputs), target)
-
-
-def _accepts(distribution: Distribution, names: set[str], node: Node) -> bool:
-    """Return whether rows of a node can be moved to the owners of others, by columns `names` that both have."""
-    if distribution.kind != "owned" or not set(distribution.by) <= names:
-        return False
-    return _fits(distribution, [node.schema[name] for name in distribution.by])
-
-
-def _fits(distribution: Distribution, types: Sequence[Type]) -> bool:
-    """Return whether keys of some types have the owners of a distribution, if that is in ranges."""
-    if distribution.low is None:
-        return True
-    (type_,) = types
-    return _in_ranges(type_) and type_.low >= distribution.low and type_.high - distribution.low < MAX_KEYS
-
-
-def _join(node: Join | MovingThreshold, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-    """Bring rows of equal keys together; without keys, send one side to all workers."""
-    left_keys, right_keys = node.keys
-    if inputs[0] == inputs[1] == FIRST:
-        return OperatorDistribution((None, None), FIRST)
-    if not left_keys:
-        return _cross(node, inputs, columns)
-    return _co_partition(left_keys, right_keys, inputs, node.key_types)
-
-
-def _co_partition(
-    left_keys: Sequence[str], right_keys: Sequence[str], inputs: Sequence[Distribution], key_types: Sequence[Type]
-) -> OperatorDistribution:
-    """Bring two inputs together by key; if one is owned by some of its keys, the other is moved to it."""
-    pairs = tuple(zip(left_keys, right_keys, strict=True))
-    names = dict(pairs), {right: left for left, right in pairs}
-    types = dict(zip(left_keys, key_types, strict=True)), dict(zip(right_keys, key_types, strict=True))
-    for side, other in ((0, 1), (1, 0)):
-        kept = inputs[side]
-        owned = kept.kind == "owned" and set(kept.by) <= names[side].keys()
-        if owned and _fits(kept, [types[side][name] for name in kept.by]):
-            moved = Distribution("owned", tuple(names[side][name] for name in kept.by), kept.low)
-            exchange = None if inputs[other] == moved else Exchange("owner", moved.by, moved.low)
-            exchanges = (None, exchange) if side == 0 else (exchange, None)
-            return OperatorDistribution(exchanges, kept if side == 0 else moved)
-    left = _to_owner(left_keys, key_types)
-    return OperatorDistribution((left, _to_owner(right_keys, key_types)), left.applied())
-
-
-def _extend(inputs: Sequence[Distribution]) -> OperatorDistribution:
-    """Leave the extended rows where they are, and have the indexes at every worker that has rows."""
-    rows, *indexes = inputs
-    if rows == FIRST:
-        to_first = (None if each == FIRST else Exchange("first") for each in indexes)
-        return OperatorDistribution((None, *to_first), FIRST)
-    return OperatorDistribution((None, *(Exchange("all") for _ in indexes)), rows)
-
-
-def _cross(node: Join | MovingThreshold, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-    """Send the smaller side, which often is one row, to all workers. Limits are always sent."""
-    small = 0 if isinstance(node, Join) and node.left.schema.rows < node.right.schema.rows else 1
-    large = 1 - small
-    moved = exchange_to_owner(node.inputs[large], inputs[large], columns)
-    exchanges = (moved, Exchange("all")) if small else (Exchange("all"), moved)
-    return OperatorDistribution(exchanges, inputs[large] if moved is None else moved.applied())
+def _owned_by(names: Sequence[str], types: Sequence[Type]) -> Distribution:
+    """Return the distribution by the first column whose keys are owned in ranges, or else by all columns."""
+    for name, type_ in zip(names, types, strict=True):
+        if in_ranges(type_):
+            return Distribution("owned", (name,), type_.low)
+    return to_owner(names, types).applied()

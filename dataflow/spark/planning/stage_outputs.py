@@ -11,7 +11,7 @@ from deltamark.dataflow.plan.terms import column
 from deltamark.dataflow.plan.traversal import base_rows
 from deltamark.dataflow.spark.planning.locations import BY_ROW, Location
 from deltamark.dataflow.spark.planning.shard_partitioning import widest
-from deltamark.dataflow.spark.planning.staged_plan import ANSWER, ROW, Edge, StageOutput
+from deltamark.dataflow.spark.planning.staged_plan import ANSWER, ROW, Edge, Place, StageOutput
 from deltamark.dataflow.types import Field, Schema, integer
 
 ROW_NUMBERS = Field(ROW, integer(0, 1 << 31))
@@ -30,8 +30,11 @@ class StageOutputs:
         key = (at.local or node, stage, exchange)
         if key not in self._inputs:
             fields = tuple(Field(name, node.schema[name]) for name in self._columns[node])
-            to = exchange.to if exchange else "first" if at.distribution == FIRST else "here"
-            by = exchange.by if exchange else ()
+            to: Place = "first" if at.distribution == FIRST else "here"
+            by: tuple[str, ...] = ()
+            if exchange is not None:
+                assert exchange.to != "slice"  # shards do not share a feed
+                to, by = exchange.to, exchange.by
             if exchange == BY_ROW:
                 by = widest(fields)
             name = f"{len(self._inputs)}-{node.digest.hex()[:8]}"

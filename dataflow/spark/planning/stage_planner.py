@@ -32,8 +32,9 @@ from deltamark.dataflow.plan.nodes import (
     Sum,
     walk,
 )
+from deltamark.dataflow.plan.passes.distributing import distribute
 from deltamark.dataflow.plan.passes.distribution import ANYWHERE, FIRST, Distribution, Exchange, OperatorDistribution
-from deltamark.dataflow.plan.passes.partitioning import distribute
+from deltamark.dataflow.plan.passes.preferred_keys import has_many_keys, preferred_keys
 from deltamark.dataflow.plan.passes.pruning import required_columns
 from deltamark.dataflow.plan.passes.rewriting import rewrite
 from deltamark.dataflow.plan.terms import column
@@ -47,11 +48,7 @@ from deltamark.dataflow.spark.planning.locations import (
     is_chain,
     may_cancel,
 )
-from deltamark.dataflow.spark.planning.shard_partitioning import (
-    distribute_over_shards,
-    has_many_keys,
-    preferred_keys,
-)
+from deltamark.dataflow.spark.planning.shard_partitioning import distribute_over_shards
 from deltamark.dataflow.spark.planning.stage_outputs import StageOutputs
 from deltamark.dataflow.spark.planning.staged_plan import SUM, StagedPlan
 from deltamark.dataflow.types import Field, Schema

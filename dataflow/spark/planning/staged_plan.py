@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.traversal import base_inputs
@@ -30,6 +30,10 @@ Inputs of later stages enter the chain at the last of these stages and pass thro
 """
 
 
+Place: TypeAlias = Literal["owner", "first", "all", "here"]
+"""The shards to which rows are sent: to the owners of their keys, to one, to all, or to none but their own."""
+
+
 @dataclass(frozen=True)
 class Edge:
     """Rows that travel from one stage to a later one, where they are the input `name`.
@@ -40,7 +44,7 @@ class Edge:
 
     name: str
     stage: int
-    to: Literal["owner", "first", "all", "here"]
+    to: Place
     by: tuple[str, ...]
     fields: tuple[Field, ...]
     is_summed: bool = False

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from support.engines.kernel_blocks import Blocks, Updates
 
 from deltamark.dataflow.kernels.parallel import key_partition
-from deltamark.dataflow.kernels.parallel.exchange import LINE, SLOTS, ExchangeBlock, receive, send
+from deltamark.dataflow.kernels.parallel.exchange import (
+    LINE,
+    SLOTS,
+    DealBlock,
+    ExchangeBlock,
+    deal,
+    receive,
+    send,
+)
 from deltamark.dataflow.kernels.parallel.key_partition import (
     BLOCK_BITS,
     MAX_KEYS,
@@ -77,7 +85,7 @@ def random_parts(rng, workers, first, *, in_order=False):
     numbers = iter(range(first, first + int(sizes.sum())))
     return [
         [
-            (time, int(rng.integers(-2, 3)), int(rng.integers(LOW, LOW + 600)), int(rng.integers(3)), next(numbers))
+            (time, int(rng.integers(-2, 3)), LOW + 20 * int(rng.integers(600)), int(rng.integers(3)), next(numbers))
             for time in part
         ]
         for part in times
@@ -156,6 +164,45 @@ def test_a_sender_waits_until_its_message_has_been_read():
     assert [op.receive(1) for _ in range(SLOTS + 1)] == [*rows[1:], None]
 
 
+@numbers_of_workers
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize(("keys", "in_blocks"), KEYED.values(), ids=KEYED)
+def test_each_row_is_dealt_to_the_worker_to_which_it_would_be_sent(workers, keys, in_blocks, width):
+    rng, blocks = np.random.default_rng(workers), Blocks()
+    rows = random_parts(rng, workers, 0)[0] or [(0, 1, LOW, 2, 0)]
+    sent = Exchange(workers, keys=keys, in_blocks=in_blocks, senders=1).run([rows] + [[]] * (workers - 1))
+    narrow = in_blocks and width == 4
+    if narrow:
+        packed = np.zeros(len(rows) + len(rows) % 2, np.int32)
+        packed[: len(rows)] = [row[2] for row in rows]
+        columns = [blocks.cell(blocks.words(packed.view(np.int64).tolist()))]
+    else:
+        columns = [blocks.cell(blocks.words([row[at] for row in rows])) for at in (2, 3)]
+    for worker in range(workers):
+        out, out_size = blocks.vector(), blocks.cell()
+        op = blocks.block(
+            DealBlock, opcode=0, size=blocks.cell(len(rows)), keys=keys, key_columns=blocks.words(columns),
+            width=4 if narrow else 8, low=LOW, reciprocal=reciprocal(workers) if in_blocks else 0,
+            worker=blocks.cell(worker), workers=workers, owners=blocks.vector(), out=out, out_size=out_size,
+        )  # fmt: skip
+        deal(op)
+        assert [rows[at] for at in blocks.vector_values(out, op.out_size)] == sent[worker]
+
+
+@numbers_of_workers
+def test_rows_without_keys_are_dealt_to_the_first_worker(workers):
+    blocks = Blocks()
+    for worker in range(workers):
+        out = blocks.vector()
+        op = blocks.block(
+            DealBlock, opcode=0, size=blocks.cell(5), keys=0, key_columns=blocks.words([out]), width=8, low=0,
+            reciprocal=0, worker=blocks.cell(worker), workers=workers, owners=blocks.vector(), out=out,
+            out_size=blocks.cell(),
+        )  # fmt: skip
+        deal(op)
+        assert blocks.vector_values(out, op.out_size) == (list(range(5)) if worker == 0 else [])
+
+
 WORKERS = st.integers(1, MAX_WORKERS)
 KEYS = st.lists(st.integers(0, 2000) | st.integers(0, MAX_KEYS - 1), max_size=60)
 
@@ -163,8 +210,8 @@ KEYS = st.lists(st.integers(0, 2000) | st.integers(0, MAX_KEYS - 1), max_size=60
 def owner(offset, workers):
     """Return the owner of a key by the formula: the blocks of a group are rotated by a hash of the group."""
     group, place = divmod(offset >> BLOCK_BITS, workers)
-    mixed = group * key_partition.GOLDEN % 2**64
-    return (place + ((mixed >> 33) * workers >> 31)) % workers
+    mixed = group * key_partition.GOLDEN_HALF % 2**32
+    return (place + (mixed * workers >> 32)) % workers
 
 
 @given(KEYS, WORKERS, st.integers(-(2**40), 2**40))

@@ -79,13 +79,13 @@ def test_all_hops_use_one_index_of_the_edges(count):
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_several_workers_exchange_the_edges_once(count):
+def test_several_workers_deal_the_edges_once(count):
     with closing(Dataflow(hops(count), workers=2)) as engine:
         out = engine.feed(
             {"edges": arrays(edges.schema, [((1, 2), 0, 1)]), "queries": arrays(queries.schema, [((1, 1), 0, 1)])}
         )
         plan = engine.explain()
-    assert len(parts(plan, "exchange by src")) == 1
+    assert len(parts(plan, "deal by src")) == 1
     assert len(parts(plan, "arrangement by src")) == 1
     assert len(out.time) == (count == 1)
 

@@ -10,8 +10,18 @@ from support.reference.required import columns_read
 from support.written_plans.relations import items, others
 
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.nodes import Aggregate, Consolidate, Join, MovingThreshold, NullRow, Threshold, TopK, walk
-from deltamark.dataflow.plan.passes.distribution import FIRST
+from deltamark.dataflow.plan.nodes import (
+    Aggregate,
+    Consolidate,
+    Input,
+    Join,
+    MovingThreshold,
+    NullRow,
+    Threshold,
+    TopK,
+    walk,
+)
+from deltamark.dataflow.plan.passes.distribution import FIRST, WHOLE
 from deltamark.dataflow.plan.passes.partitioning import partition
 from deltamark.dataflow.plan.passes.pruning import prune, required_columns
 from deltamark.dataflow.plan.passes.sharing import share
@@ -75,18 +85,37 @@ def test_an_operator_with_state_has_equal_rows_at_one_worker(case, workers):
     pruned = prune({"answer": case.collection.node})
     partitioned = partition(pruned, workers)
     for node, each in partitioned.operators.items():
+        if isinstance(node, Input):
+            continue
         after = [
             partitioned.operators[below].distribution if exchange is None else exchange.applied()
             for below, exchange in zip(node.inputs, each.exchanges, strict=True)
         ]
+        if set(after) <= {WHOLE}:
+            assert each.distribution == WHOLE
+            continue
         match node:
             case Threshold() | Consolidate() | NullRow() | TopK():
                 assert all(place.equal_rows_meet for place in after)
             case Aggregate():
                 assert after[0].equal_rows_meet or each.distribution.kind == "scanned"
             case Join() | MovingThreshold() if node.keys[0]:
-                assert {place.kind for place in after} <= {"owned", "first"}
-                assert len({place.kind for place in after}) == 1
+                apart = [place for place in after if place != WHOLE]
+                assert all(place.equal_rows_meet for place in apart)
+                assert len({place.kind for place in apart}) == 1
+
+
+@given(cases(), st.integers(2, 4))
+def test_only_rows_that_every_worker_has_are_dealt(case, workers):
+    pruned = prune({"answer": case.collection.node})
+    partitioned = partition(pruned, workers)
+    dealt = {
+        below: exchange.dealt
+        for node, each in partitioned.operators.items()
+        for below, exchange in zip(node.inputs, each.exchanges, strict=True)
+        if exchange is not None
+    }
+    assert all(flag == (partitioned.operators[below].distribution == WHOLE) for below, flag in dealt.items())
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -33,7 +33,7 @@ q13 = Query(
 
 def distribution(tpch: Tables, word1: str, word2: str, spread: int) -> Collection:
     """Count customers and orders by one key in one aggregate, which needs no outer join."""
-    key = col.custkey * spread
+    key = col.custkey * spread if spread > 1 else col.custkey
     customers = tpch.customer.select(custkey=key, customers=1, orders=0)
     orders = tpch.orders.where(~col.comment.like(f"%{word1}%{word2}%")).select(custkey=key, customers=0, orders=1)
     counted = customers.concat(orders).aggregate(by="custkey", customers=col.customers.sum(), orders=col.orders.sum())

@@ -13,9 +13,10 @@ from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import Answers
 from deltamark.harness.check.run_check import RunCheck, open_check
 from deltamark.harness.engines.base import RefusedError
+from deltamark.harness.engines.embedded import measured_workers
 from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
 from deltamark.harness.measure import control_work, resources, timing
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.harness.measure.child import Phases
 from deltamark.harness.measure.messages import CellReply
 from deltamark.harness.measure.stats import percentile
@@ -102,8 +103,10 @@ def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> RunOutput | None
 
 
 def _run(job: CellJob, dataset: Dataset, work: Workload, check: RunCheck | None) -> TimedRun:
-    sink = None if check is None else check.add
-    run = timing.run(job.cell, job.sample, work, lambda: open_engine(job.cell, dataset, work, sink), check)
+    sink, cell = None if check is None else check.add, job.cell
+    if cell.engine == DEFAULT_ENGINE:
+        cell = cell.but(workers=measured_workers(cell))
+    run = timing.run(cell, job.sample, work, lambda: open_engine(cell, dataset, work, sink), check)
     if check is not None and check.problem:
         raise WrongError(check.problem)
     return run

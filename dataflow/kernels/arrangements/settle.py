@@ -5,7 +5,6 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.arrangements import row_lookup
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
-from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit, id_of, remove
 from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
@@ -32,7 +31,7 @@ def settle(op: ArrangementBlock) -> int:
     if op.unit_inserts == 1 and op.free == 0 and op.negative_rows == 0:
         _settle_inserts(op, size)
         return DONE
-    keys, lists, holes = op.keys, Array(op.lists), op.holes
+    keys, holes, hashed = op.keys, op.holes, op.keys.hashed != 0
     holes[0] = 0
     op.stamp += 1
     end = mark
@@ -43,7 +42,7 @@ def settle(op: ArrangementBlock) -> int:
         end = max(end, _settle_key(op, key_id))
         if end > mark + size:
             return FAILED
-        if lists[key_id] == 0:
+        if hashed and op.lists[2 * key_id] == 0 and op.lists[2 * key_id + 1] == 0:
             remove(keys, op.key[at])
     op.mark = end
     for index in range(1, holes[0] + 1):

@@ -35,6 +35,7 @@ from deltamark.dataflow.operators.join import join
 from deltamark.dataflow.operators.motifs.extend import extend, is_counted
 from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settle
 from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.cardinality import expected_rows
 from deltamark.dataflow.plan.loops import inside
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.passes.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
@@ -249,7 +250,7 @@ class _Emitter:
             keys = key_ids(program, number, base_rows(key.node), stream.size)
             conditions = self.shared.filters.get(at)
             terms = [*self.shared.stored[at], *([filter_bitmap(conditions)] if conditions else [])]
-            arrangement = arrange(stream, number.cell, keys, terms)
+            arrangement = arrange(stream, number.cell, keys, terms, expected_rows(key.node))
             program.add_late(Opcode.SETTLE, LateBlock, block=arrangement.block)
             program.add_state(arrangement)
         self.compiled.node_parts.append(part)

@@ -17,12 +17,16 @@ from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.blocks import Array8, vector_at
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.errors import negative_multiplicity
 from deltamark.dataflow.operators.linear import filter_bits
 from deltamark.dataflow.plan.terms import Term
 from deltamark.errors import DeltamarkError
+
+MIN_KEYS_PER_ROW = 8
+"""The least number of possible keys for a row with which a bitmap says which keys have rows."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +65,23 @@ class Arrangement:
         return negative_multiplicity(row, block.negative_time)
 
 
-def arrange(stream: Stream, key: int, keys: KeyIds, terms: Sequence[Term]) -> Arrangement:
-    """Append the insertion of a stream into an arrangement that stores some terms. key: the cell of the keys."""
+def arrange(stream: Stream, key: int, keys: KeyIds, terms: Sequence[Term], rows: float) -> Arrangement:
+    """Append the insertion of a stream into an arrangement that stores some terms.
+
+    key: the cell of the keys; rows: the expected rows.
+    """
     program, reserve = stream.program, stream.program.memory.reserve
     inputs = [filter_bits(stream, term.args) if term.op == "passes" else evaluate(stream, term) for term in terms]
     stored = {term: program.cell(reserve(UNBOUNDED_WORDS)) for term in terms}
+    is_sparse = KeyMap(keys.block).hashed == 0 and MIN_KEYS_PER_ROW * rows <= keys.capacity
+    present = reserve(-(-keys.capacity // 64)) if is_sparse else 0
     block = program.add(
         Opcode.INSERT, ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key,
-        keys=keys.block, frontier=program.frontier, lists=reserve(keys.capacity), next=reserve(UNBOUNDED_WORDS),
-        weight=reserve(UNBOUNDED_WORDS), scratch=reserve(UNBOUNDED_WORDS), holes=reserve(UNBOUNDED_WORDS),
-        settled=reserve(UNBOUNDED_WORDS), columns=len(terms), inputs=program.table(inputs),
-        stored=program.table([program.address(cell) for cell in stored.values()]), visible_time=stream.time,
-        visible_diff=stream.diff,
+        keys=keys.block, frontier=program.frontier, lists=reserve(keys.capacity), present=present,
+        next=reserve(UNBOUNDED_WORDS), weight=reserve(UNBOUNDED_WORDS), scratch=reserve(UNBOUNDED_WORDS),
+        holes=reserve(UNBOUNDED_WORDS), settled=reserve(UNBOUNDED_WORDS), columns=len(terms),
+        inputs=program.table(inputs), stored=program.table([program.address(cell) for cell in stored.values()]),
+        visible_time=stream.time, visible_diff=stream.diff,
     )  # fmt: skip
     arrangement = Arrangement(block, stored)
     program.add_state(arrangement)

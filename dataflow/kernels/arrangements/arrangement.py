@@ -37,6 +37,8 @@ class ArrangementBlock(Operator):
     frontier: Cell
     lists: Array32
     """A pair for each key id: the first slot of NEW and of OLD, plus 1."""
+    present: Array = NONE
+    """A bit for each key id, set once the key has had rows; none unless few keys have rows and many are looked up."""
     next: Array32
     """For each slot the next one of its list, plus 1; the free slots form a list of their own."""
     mark: int = 0
@@ -90,6 +92,11 @@ def insert(op: ArrangementBlock) -> None:
         lists[2 * key_id] = slot + 1
         unit_inserts &= diff[at] == 1
     op.unit_inserts = unit_inserts
+    if op.present.address != 0:
+        present = op.present
+        for at in range(size):
+            key_id = key[at] - low
+            present[key_id >> 6] |= 1 << (key_id & 63)
     if op.log_time.address != 0:
         _log(op, size)
 

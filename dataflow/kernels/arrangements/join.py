@@ -89,8 +89,14 @@ def _collect_hits(side: JoinSide, other: ArrangementBlock) -> int:
     """Collect the updates of a side whose key has rows on the other side; return their number."""
     mine, hits, count = side.rows, side.hits, 0
     size, key, keys, lists = mine.size, mine.key, other.keys, Array(other.lists)
-    if keys.hashed == 0:
-        low = keys.low
+    low, present = keys.low, other.present
+    if present.address != 0:
+        for at in range(size):
+            key_id = key[at] - low
+            hits[2 * count] = at
+            hits[2 * count + 1] = key_id
+            count += present[key_id >> 6] >> (key_id & 63) & 1
+    elif keys.hashed == 0:
         for at in range(size):
             key_id = key[at] - low
             hits[2 * count] = at

@@ -52,19 +52,23 @@ def passes(value, bit):
 
 
 class Side:
-    """A side of a join: an arrangement that stores the key, a value and the bits of each row."""
+    """A side of a join: an arrangement that stores the key, a value and the bits of each row.
 
-    def __init__(self, blocks, *, hashed, bit=None):
+    sparse: whether a bitmap says which keys have rows, if they are not hashed.
+    """
+
+    def __init__(self, blocks, *, hashed, bit=None, sparse=False):
         self._blocks = blocks
         self.updates, self.slots = Updates(blocks, COLUMNS), blocks.vector()
         updates, self.stored = self.updates, [blocks.room() for _ in range(COLUMNS)]
         keys = blocks.keys(hashed=hashed, low=KEYS[0], high=KEYS[-1])
         self.rows = blocks.block(
             ArrangementBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
-            keys=keys.address, frontier=updates.frontier, lists=blocks.room(), next=blocks.room(),
-            weight=blocks.room(), scratch=blocks.room(), holes=blocks.room(), columns=COLUMNS,
-            inputs=blocks.words(updates.columns), stored=blocks.words(self.stored), settled=blocks.room(),
-            visible_time=updates.time, visible_diff=updates.diff,
+            keys=keys.address, frontier=updates.frontier, lists=blocks.room(),
+            present=blocks.room() if sparse and not hashed else 0, next=blocks.room(), weight=blocks.room(),
+            scratch=blocks.room(), holes=blocks.room(), columns=COLUMNS, inputs=blocks.words(updates.columns),
+            stored=blocks.words(self.stored), settled=blocks.room(), visible_time=updates.time,
+            visible_diff=updates.diff,
         )  # fmt: skip
         self.block = blocks.block(
             JoinSide, rows=self.rows.address, slots=self.slots, hits=blocks.room(),
@@ -133,7 +137,8 @@ class Join:
 
     def __init__(self, hashed, bits=(None, None)):
         self.blocks = blocks = Blocks()
-        self.sides = [Side(blocks, hashed=one, bit=bit) for one, bit in zip(hashed, bits, strict=True)]
+        settings = zip(hashed, bits, (False, True), strict=True)
+        self.sides = [Side(blocks, hashed=one, bit=bit, sparse=sparse) for one, bit, sparse in settings]
         left, right = (side.block.address for side in self.sides)
         self.block = blocks.block(
             JoinBlock, opcode=0, left=left, right=right, size=blocks.cell(), time=blocks.vector(), diff=blocks.vector()

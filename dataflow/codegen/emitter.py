@@ -38,7 +38,7 @@ from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.cardinality import expected_rows
 from deltamark.dataflow.plan.loops import inside
 from deltamark.dataflow.plan.nodes import Node
-from deltamark.dataflow.plan.passes.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.plan.passes.distribution import ANYWHERE, WHOLE, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.passes.partitioning import Partitioned
 from deltamark.dataflow.plan.passes.sharing import ArrangementKey, Shared
 from deltamark.dataflow.plan.terms import Term, filter_bitmap
@@ -146,7 +146,7 @@ class _Emitter:
             case nodes.MovingThreshold():
                 return moving_threshold(streams[0], streams[1], node, self._columns(node))
             case nodes.NullRow():
-                return null_row(streams[0], node)
+                return null_row(streams[0], node, everywhere=self._distribution(node).distribution == WHOLE)
             case nodes.Consolidate():
                 return consolidate(streams[0], self._columns(node))
             case nodes.Iterate():

@@ -13,8 +13,11 @@ from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.types import NULL
 
 
-def null_row(stream: Stream, node: nodes.NullRow) -> Stream:
-    """Append the operator with its group marked as touched by time 0, so that the row of NULLs precedes any input."""
+def null_row(stream: Stream, node: nodes.NullRow, *, everywhere: bool) -> Stream:
+    """Append the operator with its group marked as touched by time 0, so that the row of NULLs precedes any input.
+
+    everywhere: whether every worker has the rows, not only the first one.
+    """
     program = stream.program
     key = key_of(stream, (), ())
     keys = key_ids(program, key, 1, stream.size)
@@ -27,5 +30,5 @@ def null_row(stream: Stream, node: nodes.NullRow) -> Stream:
     block.touched_count = 1
     RowGroup(block.groups.address).is_touched = 1
     touched_count = block.address + NullRowBlock.fields["touched_count"].offset
-    program.set_per_worker(touched_count, [1] + [0] * (program.workers - 1))
+    program.set_per_worker(touched_count, [1] + [int(everywhere)] * (program.workers - 1))
     return result

@@ -86,11 +86,11 @@ def partition(pruned: Pruned, workers: int) -> Partitioned:
     if workers == 1:
         operators = {node: OperatorDistribution((None,) * len(node.inputs), FIRST) for node in pruned.nodes}
         return Partitioned(operators, dict.fromkeys(pruned.plans))
-    return _Partitioner(pruned, workers).partition()
+    return Partitioner(pruned, workers).partition()
 
 
 @dataclass
-class _Partitioner:
+class Partitioner:
     """Distributes nodes. An open node is computed from inputs and whole nodes; its first reader distributes it."""
 
     pruned: Pruned
@@ -132,15 +132,15 @@ class _Partitioner:
         texts = sum(node.schema[name].kind == "text" for name in columns)
         return node.schema.rows * (ROW_COLUMNS + len(columns) + (TEXT_COLUMNS - 1) * texts)
 
-    def _is_small(self, node: Node) -> bool:
+    def is_small(self, node: Node) -> bool:
         """Return whether every worker may compute a node."""
         work = sum(self._work(each) for each in self._inputs(node) if each in self.pruned.columns)
         return MIN_REPLICATED_SHARE * self.workers * work <= self._total
 
-    def _is_selective(self, node: Node) -> bool:
+    def is_selective(self, node: Node) -> bool:
         """Return whether an exchange of a node's rows costs less than a look at the key of each row by every worker."""
         few = MIN_DEALT_SHARE * expected_rows(node) <= base_rows(node)
-        return few and not self._is_small(node) and self._can_have(node, SLICED)
+        return few and not self.is_small(node) and self.can_have(node, SLICED)
 
     def _is_free(self, node: Node) -> bool:
         """Return whether any worker can have any rows of a node without an exchange."""
@@ -154,7 +154,7 @@ class _Partitioner:
             case Filter() | Project() | Negate() | Concat():
                 return all(map(self._is_free, node.inputs))
             case Join():
-                return all(map(self._is_free, node.inputs)) and any(map(self._is_small, node.inputs))
+                return all(map(self._is_free, node.inputs)) and any(map(self.is_small, node.inputs))
             case _:
                 return False
 
@@ -172,7 +172,7 @@ class _Partitioner:
                 wishes = [replace(wish, by=by)] if len(by) == len(wish.by) else None
             case _:
                 wishes = [wish] * len(node.inputs)
-        if wishes and all(map(self._can_have, node.inputs, wishes)):
+        if wishes and all(map(self.can_have, node.inputs, wishes)):
             return wishes
         return None
 
@@ -186,14 +186,14 @@ class _Partitioner:
             types = dict(zip(left_keys, node.key_types, strict=True))
             if fits(wish, [types[name] for name in wish.by]):
                 return [wish, replace(wish, by=tuple(names[name] for name in wish.by))]
-        if set(wish.by) <= set(node.left.schema.names) and self._is_small(node.right):
+        if set(wish.by) <= set(node.left.schema.names) and self.is_small(node.right):
             return [wish, WHOLE]
         by = tuple(dict(zip(left_keys, right_keys, strict=True)).get(name, name) for name in wish.by)
-        if set(by) <= set(node.right.schema.names) and self._is_small(node.left):
+        if set(by) <= set(node.right.schema.names) and self.is_small(node.left):
             return [WHOLE, replace(wish, by=by)]
         return None
 
-    def _can_have(self, node: Node, wish: Distribution) -> bool:
+    def can_have(self, node: Node, wish: Distribution) -> bool:
         """Return whether a node can have a distribution without an exchange."""
         if isinstance(node, Input) or wish == WHOLE:
             return wish != ANYWHERE
@@ -208,7 +208,7 @@ class _Partitioner:
         if isinstance(node, Input):
             return SLICED if wish == ANYWHERE else wish
         if node not in self._operators:
-            wish = SLICED if wish.kind == "owned" and self._is_selective(node) else wish
+            wish = SLICED if wish.kind == "owned" and self.is_selective(node) else wish
             wishes = self._below(node, wish) or self._below(node, self._default(node)) or self._wishes(node)
             self._distribute(node, wishes)
         return self._operators[node].distribution
@@ -235,7 +235,7 @@ class _Partitioner:
         """Distribute a node that is not open."""
         if isinstance(node, Input):
             self._operators[node] = OperatorDistribution((), WHOLE)
-        elif all(map(self._is_free, node.inputs)) and self._is_small(node) and not isinstance(node, Iterate | Variable):
+        elif all(map(self._is_free, node.inputs)) and self.is_small(node) and not isinstance(node, Iterate | Variable):
             self._distribute(node, [WHOLE] * len(node.inputs))
         else:
             self._distribute(node, self._wishes(node))
@@ -248,7 +248,7 @@ class _Partitioner:
             case MovingThreshold():
                 return [self._default(node.rows), WHOLE]
             case Join():
-                small = 0 if self._is_small(node.left) else 1
+                small = 0 if self.is_small(node.left) else 1
                 wishes = [self._default(each) for each in node.inputs]
                 wishes[small] = WHOLE
                 return wishes
@@ -284,7 +284,7 @@ class _Partitioner:
         for side in (0, 1):
             if not self._is_free(inputs[side]) or self._is_decided(inputs[side]):
                 placed = self._operators[inputs[side]].distribution
-                wish = WHOLE if self._is_small(inputs[1 - side]) else _owned_by(keys[1 - side], types)
+                wish = WHOLE if self.is_small(inputs[1 - side]) else _owned_by(keys[1 - side], types)
                 if placed.kind == "owned" and set(placed.by) <= set(keys[side]):
                     wish = replace(placed, by=tuple(names[side][name] for name in placed.by))
                 return [placed, wish] if side == 0 else [wish, placed]
@@ -306,9 +306,9 @@ class _Partitioner:
         preferred = self._preferred.get(node, ())
         if has_many_keys(node, preferred):
             wish = _owned_by(preferred, [node.schema[name] for name in preferred])
-            if self._can_have(node, wish):
+            if self.can_have(node, wish):
                 return wish
-        if self._can_have(node, SLICED):
+        if self.can_have(node, SLICED):
             return SLICED
         return ANYWHERE
 

@@ -20,6 +20,8 @@ from support.written_plans.thresholds import below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.plan.passes.distribution import SLICED
+from deltamark.dataflow.plan.passes.partitioning import Partitioner
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.dataflow.types import TEXT, integer
@@ -55,6 +57,39 @@ def test_a_feed_may_have_many_rounds(name, workers):
 def test_plans_equal_their_recomputation(workers, case, data):
     feeds = data.draw(cuts(case.streams))
     assert sharded(case.collection, case.streams, feeds, workers) == changes(case.collection.node, case.streams)
+
+
+def choose_at_random(patch, seed):
+    """Choose by lot which nodes every worker computes, and which rows are exchanged although they could be dealt."""
+
+    def lot(node, question):
+        return random.Random(f"{seed} {question} {node.digest.hex()}").random() < 0.5
+
+    patch.setattr(Partitioner, "is_small", lambda _, node: lot(node, "small"))
+    patch.setattr(
+        Partitioner, "is_selective", lambda self, node: lot(node, "selective") and self.can_have(node, SLICED)
+    )
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@settings(max_examples=60)
+@given(cases(), st.data(), st.integers(0, 2**16))
+def test_the_changes_do_not_depend_on_the_nodes_that_every_worker_computes(workers, case, data, seed):
+    feeds = data.draw(cuts(case.streams))
+    with pytest.MonkeyPatch.context() as patch:
+        choose_at_random(patch, seed)
+        found = sharded(case.collection, case.streams, feeds, workers)
+    assert found == changes(case.collection.node, case.streams)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_do_not_depend_on_the_nodes_that_every_worker_computes(name, seed, monkeypatch):
+    collection = OPERATORS[name]
+    streams = undone({each: long_stream(schema, len(each), 20) for each, schema in inputs_of(collection).items()})
+    times = times_of(streams)
+    choose_at_random(monkeypatch, seed)
+    assert sharded(collection, streams, [times[:9], times[9:]], 2) == changes(collection.node, streams)
 
 
 @pytest.mark.parametrize("workers", [2, 5])

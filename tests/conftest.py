@@ -15,6 +15,7 @@ from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
+from deltamark.harness.console.compilation import ensure_compiled
 
 settings.register_profile("deltamark", deadline=None, max_examples=60)
 settings.load_profile("deltamark")
@@ -23,6 +24,12 @@ settings.load_profile("deltamark")
 def pytest_configure() -> None:
     """Obey Ctrl-C, which tests send: a process that a shell has started in the background ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the kernels once, before several processes need them and each compiles them all."""
+    if not hasattr(session.config, "workerinput"):
+        ensure_compiled()
 
 
 def pytest_xdist_auto_num_workers() -> int:

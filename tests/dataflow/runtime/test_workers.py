@@ -71,10 +71,9 @@ def choose_at_random(patch, seed):
     )
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-@settings(max_examples=60)
-@given(cases(), st.data(), st.integers(0, 2**16))
-def test_the_changes_do_not_depend_on_the_nodes_that_every_worker_computes(workers, case, data, seed):
+@settings(max_examples=30)
+@given(cases(), st.data(), st.sampled_from([2, 3]), st.integers(0, 2**16))
+def test_the_changes_do_not_depend_on_the_nodes_that_every_worker_computes(case, data, workers, seed):
     feeds = data.draw(cuts(case.streams))
     with pytest.MonkeyPatch.context() as patch:
         choose_at_random(patch, seed)
@@ -82,13 +81,12 @@ def test_the_changes_do_not_depend_on_the_nodes_that_every_worker_computes(worke
     assert found == changes(case.collection.node, case.streams)
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", OPERATORS)
-def test_operators_do_not_depend_on_the_nodes_that_every_worker_computes(name, seed, monkeypatch):
+def test_operators_do_not_depend_on_the_nodes_that_every_worker_computes(name, monkeypatch):
     collection = OPERATORS[name]
     streams = undone({each: long_stream(schema, len(each), 20) for each, schema in inputs_of(collection).items()})
     times = times_of(streams)
-    choose_at_random(monkeypatch, seed)
+    choose_at_random(monkeypatch, name)
     assert sharded(collection, streams, [times[:9], times[9:]], 2) == changes(collection.node, streams)
 
 

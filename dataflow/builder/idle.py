@@ -19,7 +19,7 @@ from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.parallel.exchange import DealBlock
+from deltamark.dataflow.kernels.parallel.deal import DealBlock
 from deltamark.dataflow.kernels.program import IDLE_WORDS, CollectBlock, LateBlock, RoomBlock
 
 SIZED = (

@@ -27,7 +27,7 @@ SLICE_ROWS = 4096
 
 WORKERS_SLICE_FACTOR = 2
 """Slices of several workers are longer by this factor, because workers wait for each other where rows are exchanged.
-With two workers, at SF 1, the factors 1 and 4 take 1.06 and 1.01 times as long (seven queries).
+With two workers, at SF 1, the factors 1, 4 and 8 take 1.07, 1.03 and 1.06 times as long (seven queries).
 """
 
 GAP_BYTES = 8 if CHECKED else 0

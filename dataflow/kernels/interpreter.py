@@ -47,7 +47,8 @@ from deltamark.dataflow.kernels.motifs.extend import extend
 from deltamark.dataflow.kernels.motifs.extension import ExtendBlock
 from deltamark.dataflow.kernels.motifs.index import IndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.parallel.exchange import DealBlock, ExchangeBlock, deal, receive, send
+from deltamark.dataflow.kernels.parallel.deal import DealBlock, deal
+from deltamark.dataflow.kernels.parallel.exchange import ExchangeBlock, receive, send
 from deltamark.dataflow.kernels.parallel.key_partition import CompactBlock, ExpandBlock, compact, expand
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock, prefix_aggregate
 from deltamark.dataflow.kernels.program import (

@@ -26,7 +26,7 @@ from deltamark.dataflow.plan.terms import Term
 from deltamark.errors import DeltamarkError
 
 MIN_KEYS_PER_ROW = 8
-"""The least number of possible keys for a row with which a bitmap says which keys have rows."""
+"""The least number of possible keys for a row with which a bitmap says which keys have rows; not measured."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from deltamark.dataflow.builder.texts import TextCells, hashes, numbers_of, text
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange as kernel
+from deltamark.dataflow.kernels.parallel.deal import DealBlock
 from deltamark.dataflow.kernels.parallel.key_partition import reciprocal
 from deltamark.dataflow.kernels.program import LateBlock
 from deltamark.dataflow.operators.linear import selected_rows
@@ -57,7 +58,7 @@ def deal(stream: Stream, delivery: Exchange, types: Mapping[str, Type]) -> Strea
     in_blocks = delivery.low is not None
     keys = [stream.stored(name) if in_blocks else (_hashable(stream, name, types[name]), 8) for name in names]
     program.add(
-        Opcode.DEAL, kernel.DealBlock, size=stream.size, keys=len(keys),
+        Opcode.DEAL, DealBlock, size=stream.size, keys=len(keys),
         key_columns=program.table([cell for cell, _ in keys] or [program.zeros]), width=keys[0][1] if keys else 8,
         low=delivery.low or 0, reciprocal=reciprocal(program.workers) if in_blocks else 0, worker=program.worker,
         workers=program.workers, owners=program.vector(), out=selected, out_size=size,

@@ -1,7 +1,5 @@
 """Exchange: the rows of a stream go to the worker that owns their key, to one worker, or to every worker.
 
-If every worker has all rows, nothing moves: each takes the rows that it owns.
-
 All workers run the same program over the same supersteps. In each superstep a sender writes one message, with a part
 for each receiver, into shared memory, and then publishes the number of the superstep; a receiver waits for the messages
 of all senders and merges their parts by time. A sender has SLOTS messages, and reuses one when all receivers are done
@@ -11,7 +9,7 @@ and the caller checks the other workers before it runs the kernel again.
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, Operator, SizedOperator, Vector, Vectors
+from deltamark.dataflow.kernels.core.blocks import Array, Cell, Operator, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import load_acquire, store_release
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
@@ -63,55 +61,6 @@ class ExchangeBlock(Operator):
     spins: Cell
     largest: int = 0
     """Bytes of the largest message so far."""
-
-
-class DealBlock(SizedOperator):
-    """Selects the rows that this worker owns."""
-
-    keys: int
-    """The number of key columns by which rows are partitioned; 0 if the first worker owns all rows."""
-    key_columns: Vectors
-    width: int
-    """Bytes of a value of the only key column: 8 or 4."""
-    low: int
-    reciprocal: int
-    """Not 0 if the keys from `low` up are partitioned in blocks: see `key_partition`."""
-    worker: Cell
-    workers: int
-    owners: Vector
-    """Scratch."""
-    out: Vector
-    out_size: Cell
-
-
-@kernel
-def deal(op: DealBlock) -> None:
-    """Select the rows whose owner is this worker, by loops without branches that process several rows at once."""
-    size, worker, workers, out, kept = op.size, op.worker, op.workers, op.out, 0
-    inverse, low, values = op.reciprocal, op.low, op.key_columns[0]
-    narrow = Array32(values)
-    if op.keys == 0:
-        kept = size if worker == 0 else 0
-        for at in range(kept):
-            out[at] = at
-    elif inverse == 0:
-        hash_owners(op.key_columns, op.keys, workers, op.owners, size)
-        owners = op.owners
-        for at in range(size):
-            out[kept] = at
-            kept += owners[at] == worker
-    else:
-        owners = op.owners
-        if op.width == 8:
-            for at in range(size):
-                owners[at] = owner_of(values[at], low, workers, inverse)
-        else:
-            for at in range(size):
-                owners[at] = owner_of(narrow[at], low, workers, inverse)
-        for at in range(size):
-            out[kept] = at
-            kept += owners[at] == worker
-    op.out_size = kept
 
 
 @kernel

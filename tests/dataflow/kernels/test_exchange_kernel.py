@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from support.engines.kernel_blocks import Blocks, Updates
 
 from deltamark.dataflow.kernels.parallel import key_partition
+from deltamark.dataflow.kernels.parallel.deal import DealBlock, deal
 from deltamark.dataflow.kernels.parallel.exchange import (
     LINE,
     SLOTS,
-    DealBlock,
     ExchangeBlock,
-    deal,
     receive,
     send,
 )

@@ -23,10 +23,11 @@ from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import folded, markdown
 from deltamark.harness.report.crossover_figure import crossover_figure
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.record import TPCH, Record, latest, of_queries
+from deltamark.harness.results.record import TPCH, QueryRecord, Record, latest, of_queries
 from deltamark.harness.results.session import Header
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.tables import tables
+from deltamark.harness.tables.growth import growth
 
 ROOT = machine.ROOT
 PAGE, REFERENCE = ROOT / "docs" / "results.md", "reference"
@@ -119,7 +120,8 @@ def _tpch_tables(of_suite: Sequence[Record]) -> list[str]:
         parts.append(f"Scale factor {sf}:\n")
         of_sf = tables(of_queries(of_suite, sf), sf)
         parts += [markdown(table) if table.name in UNFOLDED else folded(table) for table in of_sf]
-    return parts
+    by_sf = growth(record for record in of_suite if isinstance(record, QueryRecord))
+    return [*parts, folded(by_sf)] if by_sf.rows else parts
 
 
 def figure(reference: Path) -> str:

@@ -1,6 +1,6 @@
 """Print the tables of a suite.
 
-They are made from records alone.
+They are made from records alone. The table `growth` has a column for each scale factor with records, whatever SF is.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.sweep_options import add_results, add_suite
 from deltamark.harness.console.console import OUT, warn
-from deltamark.harness.console.table import FORMATS
+from deltamark.harness.console.table import FORMATS, Table
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.record import TPCH, Record, of_queries
+from deltamark.harness.results.record import TPCH, QueryRecord, Record, of_queries
 from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.tables.growth import GROWTH, bench_command, growth
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +25,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
     add_machine(parser)
     parser.add_argument("--format", choices=FORMATS, default="text", help="output format")
-    parser.add_argument("--table", default="", metavar="NAME", help="table to print (default: all)")
+    parser.add_argument("--table", default="", metavar="NAME", help="table to print (default: all but growth)")
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +34,32 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    tables = {table.name: table for table in SUITES[args.suite].tables(records(args))}
+    tables = {table.name: table for table in _tables(args)}
     selected = [table for name, table in tables.items() if args.table in ("", name, name.partition("-")[0])]
     if not selected:
         raise unknown("table", args.table, tables)
     OUT.out("\n".join(FORMATS[args.format](table) for table in selected), highlight=False, end="")
     return 0
+
+
+def _tables(args: argparse.Namespace) -> list[Table]:
+    if (args.suite, args.table) == (TPCH, GROWTH):
+        return [_growth_table(args)]
+    return SUITES[args.suite].tables(records(args))
+
+
+def _growth_table(args: argparse.Namespace) -> Table:
+    """Make the table of growth; raise an error unless two scale factors have records."""
+    path = directory(args)
+    stored = store.read(path)
+    warn_of_foreign(stored, path)
+    queries = [record for record in stored.records if isinstance(record, QueryRecord)]
+    table = growth(queries)
+    if not table.rows:
+        found = ", ".join(f"SF {sf}" for sf in sorted({record.sf for record in queries})) or "no records"
+        remedy = f"{bench_command('1')}, and the same with SF=10"
+        raise DeltamarkError("growth needs records of two scale factors", f"{path}, {found}", remedy)
+    return table
 
 
 def directory(args: argparse.Namespace) -> Path:

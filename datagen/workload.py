@@ -81,19 +81,31 @@ class Insert(Workload):
 
 
 class Window(Workload):
-    def __init__(self, dataset: Dataset, size: int) -> None:
+    """A sliding window over the orders.
+
+    In several cycles the first order arrives again after the last one, and rounds and times go on. An order has left
+    before it arrives again, so its key is never live twice. The live rows are not consecutive where a cycle ends, so
+    only engines that maintain can run several.
+    """
+
+    def __init__(self, dataset: Dataset, size: int, cycles: int = 1) -> None:
         self.name = f"window:{size}"
         self._size = size
         self._dataset = dataset
-        self.rounds = dataset.rows("orders") + 1
+        self._orders = dataset.rows("orders")
+        self.rounds = cycles * self._orders + 1
+        if cycles > 1 and size >= self._orders:
+            remedy = f"at this scale at most window:{self._orders - 1}"
+            raise DeltamarkError("an order would arrive again before it leaves", self.name, remedy)
 
     def most_live(self, name: RelationName) -> int:
-        orders = self._dataset.rows("orders")
-        size = min(self._size, orders)
+        size = min(self._size, self._orders)
         if name == "orders":
             return size
         if name == "lineitem":
-            first = self._dataset.first_lines(0, orders + 1)
+            first = self._dataset.first_lines(0, self._orders + 1)
+            if self.rounds > self._orders + 1:
+                first = np.concatenate([first, first[-1] + first[1 : size + 1]])
             return int((first[size:] - first[: len(first) - size]).max())
         return self._dataset.rows(name)
 
@@ -104,11 +116,14 @@ class Window(Workload):
         pieces = []
         for diff, age in ((1, 1), (-1, 1 + self._size)):  # order o is inserted in round o+1, retracted in o+1+size
             first, last = max(start, age), max(min(stop, self.rounds), age)
-            if first < last:
-                pieces.append(self._orders(name, first - age, last - age, diff, first))
+            while first < last:
+                low = (first - age) % self._orders
+                high = min(low + last - first, self._orders)
+                pieces.append(self._piece(name, low, high, diff, first))
+                first += high - low
         return pieces
 
-    def _orders(self, name: RelationName, low: int, high: int, diff: int, round_: int) -> ChangedRows:
+    def _piece(self, name: RelationName, low: int, high: int, diff: int, round_: int) -> ChangedRows:
         if name == "orders":
             return ChangedRows(low, high, diff, round_)
         lines = self._dataset.first_lines(low, high + 1)

@@ -16,7 +16,7 @@ from support.harness.tiny_data import tiny
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.schema import RELATION_NAMES, RELATIONS, relation
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workload import Window, workload
 from deltamark.errors import DeltamarkError
 
 Change = tuple[int, str, int, int]  # round, relation, row, diff
@@ -108,6 +108,37 @@ def test_the_batches_of_all_workers_are_the_workload(shape, kind, size, logical,
         assert work.rounds == 1 + max(change[0] for change in reference(dataset, name))
 
 
+@given(tiny_data(), st.integers(1, 11), st.integers(2, 4), st.integers(1, 9), st.integers(1, 9), st.integers(1, 2))
+def test_a_window_of_several_cycles_is_the_window_over_the_orders_again_and_again(
+    shape, size, cycles, logical, physical, workers
+):
+    lines, others, chunk_rows = shape
+    lines = [*lines, 1]
+    size = min(size, len(lines) - 1)
+    with tempfile.TemporaryDirectory() as directory:
+        dataset = tiny(Path(directory), lines, others, chunk_rows)
+        again = tiny(Path(directory, "again"), lines * cycles, others, chunk_rows)
+        wanted = Counter()
+        for (name, row, time, diff), count in timed(reference(again, f"window:{size}"), logical).items():
+            in_cycle = row % dataset.rows(name) if name in ("orders", "lineitem") else row
+            wanted[name, in_cycle, time, diff] += count
+        work = Window(dataset, size, cycles)
+        found: Counter[tuple[str, int, int, int]] = Counter()
+        for worker in range(workers):
+            columns = {name: ["comment"] for name in RELATION_NAMES}
+            feed = Feed(dataset, work, columns, logical=logical, worker=worker, workers=workers)
+            for batch in feed.batches(physical):
+                for delta in batch:
+                    rows = dataset.table(delta.relation).column("comment").take(list(delta.rows))
+                    assert delta.columns["comment"].tolist() == rows.to_pylist()
+                    assert (np.diff(delta.time) >= 0).all()
+                found += seen(batch)
+        assert found == wanted
+        assert {each: work.most_live(each) for each in RELATION_NAMES} == {
+            each: workload(again, f"window:{size}").most_live(each) for each in RELATION_NAMES
+        }
+
+
 def most_live(changes: list[Change], kind: str) -> dict[str, int]:
     """Count the rows at the end of each round; for `refresh` the bound is the number of all rows."""
     live, most = Counter(), dict.fromkeys(RELATION_NAMES, 0)
@@ -171,6 +202,10 @@ def test_only_the_listed_columns_are_read(sf001):
             "not enough orders to hold back: refresh:2000; at this scale at most refresh:1500",
         ),
         (
+            lambda d: Window(d, 1500, cycles=2),
+            "an order would arrive again before it leaves: window:1500; at this scale at most window:1499",
+        ),
+        (
             lambda d: workload(d, "insert").check_end(15, 10),
             "no boundary of logical batches of 10: 15 rounds; give 10 or 20",
         ),
@@ -196,6 +231,7 @@ def test_only_the_listed_columns_are_read(sf001):
         "window-0",
         "refresh-without-steps",
         "refresh-beyond-the-orders",
+        "window-of-all-orders-in-cycles",
         "between-batches",
         "beyond-the-end",
         "logical-0",

@@ -98,6 +98,11 @@ MAX_SEVERAL = 1000
 """The rounds and batches that an engine takes at a time, at most, if it takes several. Neither number is tuned."""
 
 
+def batches_at_a_time(rounds: int) -> int:
+    """Return the number of batches of some rounds that are taken at a time."""
+    return max(min(MAX_SEVERAL, SEVERAL_ROUNDS // rounds), 1)
+
+
 class Engine(ABC):
     """An engine that has opened the query of a cell, at a position in the cell's workload.
 

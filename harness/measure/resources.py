@@ -43,8 +43,17 @@ def _cpu(process: int) -> float:
 
 def memory(process: int | None = None) -> int:
     """Return the bytes of a process, by default this one, and its descendants, without mapped files."""
+    return _with_descendants(process, "Pss_Anon", "Pss_Shmem")
+
+
+def swapped(process: int | None = None) -> int:
+    """Return the bytes of a process, by default this one, and its descendants that are in swap space."""
+    return _with_descendants(process, "SwapPss")
+
+
+def _with_descendants(process: int | None, *names: str) -> int:
     processes = (process or os.getpid(), *(each.pid for each in descendants(process)))
-    return sum(_field(each, "smaps_rollup", "Pss_Anon", "Pss_Shmem") for each in processes)
+    return sum(_field(each, "smaps_rollup", *names) for each in processes)
 
 
 def peak(process: int | None = None) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from deltamark.datagen.workload import Workload
 from deltamark.harness.check.run_check import RunCheck
-from deltamark.harness.engines.base import MAX_SEVERAL, SEVERAL_ROUNDS, Engine
+from deltamark.harness.engines.base import Engine, batches_at_a_time
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.windows import Span, spans
@@ -105,9 +105,9 @@ def _time_several(engine: Engine, check: RunCheck | None, window: Span, physical
     while not feed.done and feed.round < window[1]:
         if check is not None:
             check.before_batch(engine)
-        most = max(min(MAX_SEVERAL, SEVERAL_ROUNDS // rounds), 1)
+        left = -(-(window[1] - feed.round) // rounds)
         started = clock()
-        rows = engine.take_several(physical, min(most, -(-(window[1] - feed.round) // rounds)))
+        rows = engine.take_several(physical, min(batches_at_a_time(rounds), left))
         used, taken = processor(), clock()
         figures.cut += taken - started
         if not rows:

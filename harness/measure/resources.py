@@ -84,6 +84,23 @@ RELEASED_AHEAD_BYTES = 256 << 20
 """The memory that is free for allocations between two calls of `PretouchedMemory.release`. Not tuned."""
 
 
+def touch(size: int) -> None:
+    """Touch memory and free it, so that the next allocations need not wait for the host of a virtual machine.
+
+    It raises the peak of this process, so `reset_peak` belongs after it.
+    """
+    if size:
+        _touched(size).close()
+
+
+def _touched(size: int) -> mmap.mmap:
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    np.frombuffer(memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
+    return memory
+
+
 class PretouchedMemory:
     """Memory that was touched before a timed run, and is released as the run needs memory.
 
@@ -93,10 +110,7 @@ class PretouchedMemory:
 
     def __init__(self, size: int) -> None:
         self._left = max(size // HUGE_PAGE_BYTES, 1) * HUGE_PAGE_BYTES
-        self._memory = mmap.mmap(-1, self._left, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            self._memory.madvise(mmap.MADV_HUGEPAGE)
-        np.frombuffer(self._memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
+        self._memory = _touched(self._left)
         self._before = self._resident()
 
     def release(self) -> None:

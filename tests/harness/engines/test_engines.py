@@ -17,7 +17,7 @@ from deltamark.harness.engines.base import AnswerEngine, StreamEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.plans import columns_read
 from deltamark.harness.engines.registry import BUILT_IN, engine_class, known_engine, open_engine
-from deltamark.harness.measure import timing
+from deltamark.harness.measure import resources, timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, measured
 from deltamark.harness.measure.windows import checkpoints, spans
@@ -82,6 +82,25 @@ def test_a_stream_is_digested_and_compared(chunked, variant, compared):
     assert found.changes == int(found.digest.split()[0])
     assert found.tuples == chunked.rows("lineitem")
     assert found.verified == ("oracle" if compared else "")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_part_of_the_peak(
+    chunked, monkeypatch, workers
+):
+    cell, touched = Cell("q04", "0.001", physical=500, workers=workers), []
+    alone = measured(job(chunked, cell, compared={}), chunked, Mock())
+    touch = resources.touch
+
+    def recorded(size):
+        touched.append(size)
+        touch(1 << 30)
+
+    monkeypatch.setattr(resources, "touch", recorded)
+    found = measured(job(chunked, cell, compared={}), chunked, Mock())
+    assert len(found.seconds) == len(touched) == 2
+    assert min(touched) > 0
+    assert found.peak_bytes < alone.peak_bytes + (1 << 28)
 
 
 def test_a_sampled_run_ends_in_the_state_of_a_full_run(chunked):

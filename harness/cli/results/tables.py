@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     tables = {table.name: table for table in _tables(args)}
     selected = [table for name, table in tables.items() if args.table in ("", name, name.partition("-")[0])]
     if not selected:
-        raise unknown("table", args.table, tables)
+        raise unknown("table", args.table, [*tables, *([GROWTH] if args.suite == TPCH else [])])
     OUT.out("\n".join(FORMATS[args.format](table) for table in selected), highlight=False, end="")
     return 0
 

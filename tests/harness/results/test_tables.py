@@ -311,5 +311,7 @@ def test_growth_needs_two_scale_factors(tmp_path, capsys):
             "make bench SF=1 ENGINES=embedded PHYSICAL=100000, and the same with SF=10\n"
         )
         writer.add(at_sf("10", 1.2))
+    assert main([*words[:-1], "SF=1", "TABLE=growht"]) == 2
+    assert capsys.readouterr().err == "error: unknown table: growht; did you mean growth\n"
     assert main(words) == 0
     assert "SF 10 / SF 1" in capsys.readouterr().out

@@ -3,8 +3,8 @@
 Before each timed run the process touches as much memory as the checked run needed, and frees it. Otherwise a run in a
 virtual machine that has returned free memory to its host waits for it. For eight queries with much state (SF 1,
 1 x 100000, 40 pairs of cells each) the first run with touched memory took 0.93 times as long on one worker, 0.84 times
-if two seconds had passed since the check, and 0.88 times on two workers (geometric means); single runs took up to 16
-times as long without. The fastest of three runs hardly changes.
+if two seconds had passed since the check, and 0.88 times on two workers (geometric means). The fastest of three runs
+of q05 hardly changed.
 """
 
 from __future__ import annotations

@@ -8,37 +8,21 @@ from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
+from support.harness.table_records import record, texts
 
-from deltamark.harness.cli.main import main
 from deltamark.harness.console.formatting import brief, rate, seconds
 from deltamark.harness.console.table import FORMATS
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.results import published, store
-from deltamark.harness.results.record import EngineInfo, Origin, blank_query_record, latest
+from deltamark.harness.results import published
+from deltamark.harness.results.record import EngineInfo, latest
 from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
 from deltamark.harness.tables import tables
 from deltamark.harness.tables.against import crossover_size
-from deltamark.harness.tables.growth import growth
 from deltamark.harness.tables.lookup import Lookup
-
-ORIGIN = Origin("code", "versions")
-
-
-def record(name, logical, physical, took=0.5, **changes):
-    cell = {key: changes.pop(key) for key in ("workers", "engine", "workload", "variant") if key in changes}
-    of = Cell(name, "1", logical=logical, physical=physical, **cell)
-    made = blank_query_record(of, 0, data="data", origin=ORIGIN)
-    latency = dict.fromkeys(("p50", "p95", "p99", "max"), took)
-    return replace(made, **{"seconds": [took], "tuples": 6_000_000, "batches": 60, "latency": latency, **changes})
 
 
 def table(records, name):
     (found,) = [each for each in tables(records, "1") if each.name == name]
     return found
-
-
-def texts(row):
-    return [entry.text for entry in row]
 
 
 def test_the_table_of_physical_batches_has_the_columns_of_the_post():
@@ -263,55 +247,3 @@ def test_numbers_are_written_with_three_digits():
     assert [brief(each).text for each in (1.5, 0.0123, 4.5e-6, 2e-9)] == ["1.5 s", "12.3 ms", "4.5 us", "2 ns"]
     assert [rate(each).text for each in (17, 768_000, 36.5e6)] == ["17/s", "768.00K/s", "36.50M/s"]
     assert rate(math.nan).text == "-"
-
-
-def at_sf(sf, took, tuples=6_000_000, name="q01", **changes):
-    made = record(name, 1, 100_000, took, **changes)
-    return replace(made, sf=sf, tuples=tuples, cell=made.cell.replace("sf1 ", f"sf{sf} "))
-
-
-def test_growth_is_that_of_the_time_of_a_tuple_from_the_second_largest_scale_factor_to_the_largest():
-    small = at_sf("0.1", 0.003, 600_000), at_sf("0.1", 0.03, 600_000, "q02")
-    large = at_sf("1", 0.06, peak_bytes=1), at_sf("1", 0.6, name="q02")
-    largest = (
-        at_sf("10", 1.2, 60_000_000, peak_bytes=2_500_000_000),
-        at_sf("10", 6, 60_000_000, "q02", peak_bytes=10**8),
-    )
-    made = growth([*largest, *small, *large])
-    assert made.headers == ["query", "SF 0.1", "SF 1", "SF 10", "SF 10 / SF 1", "peak MB SF 10"]
-    assert texts(made.rows[0]) == ["q01", "5 ms", "10 ms", "20 ms", "2.00x", "2,500.0"]
-    assert texts(made.foot) == ["geomean", "15.8 ms", "31.6 ms", "44.7 ms", "1.41x", "500.0"]
-    assert not [note for note in made.notes if note.startswith("no records")]
-
-
-def test_growth_shows_no_number_of_a_bad_cell_and_no_ratio_to_it():
-    wrong, failed = at_sf("10", 1.2, status="wrong"), at_sf("1", 0.6, name="q02", status="failed")
-    made = growth([at_sf("1", 0.06), wrong, failed, at_sf("10", 6.0, name="q02"), at_sf("1", 1.0, name="q03")])
-    assert [texts(row)[1:4] for row in made.rows] == [
-        ["10 ms", "WRONG", "-"], ["failed", "1 s", "-"], ["167 ms", "-", "-"],
-    ]  # fmt: skip
-    assert [row[4].text for row in made.rows] == ["WRONG", "0.0", "-"]
-    assert texts(made.foot) == ["geomean", "", "", "", ""]
-
-
-def test_growth_names_the_command_of_a_scale_factor_without_records():
-    others = [at_sf("10", 1.0, workers=2), at_sf("10", 1.0, engine="duckdb"), at_sf("10", 1.0, workload="window:9")]
-    made = growth([at_sf("0.1", 1.0), at_sf("1", 1.0), *others, replace(record("q01", 1, 1000), sf="10")])
-    assert made.headers[1:4] == ["SF 0.1", "SF 1", "SF 1 / SF 0.1"]
-    assert made.notes[1:] == ["no records of SF 10: make bench SF=10 ENGINES=embedded PHYSICAL=100000"]
-
-
-def test_growth_needs_two_scale_factors(tmp_path, capsys):
-    words = ["tables", f"RESULTS={tmp_path}", "MACHINE=m", "TABLE=growth"]
-    with store.writing(tmp_path / "m") as writer:
-        writer.add(at_sf("1", 0.06))
-        assert main(words) == 2
-        assert capsys.readouterr().err == (
-            f"error: growth needs records of two scale factors: {tmp_path / 'm'}, SF 1; "
-            "make bench SF=1 ENGINES=embedded PHYSICAL=100000, and the same with SF=10\n"
-        )
-        writer.add(at_sf("10", 1.2))
-    assert main([*words[:-1], "SF=1", "TABLE=growht"]) == 2
-    assert capsys.readouterr().err == "error: unknown table: growht; did you mean growth\n"
-    assert main(words) == 0
-    assert "SF 10 / SF 1" in capsys.readouterr().out

@@ -1,0 +1,22 @@
+"""Records for tests of tables, and the texts of a table's rows."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.results.record import Origin, blank_query_record
+
+ORIGIN = Origin("code", "versions")
+
+
+def record(name, logical, physical, took=0.5, **changes):
+    cell = {key: changes.pop(key) for key in ("workers", "engine", "workload", "variant") if key in changes}
+    of = Cell(name, "1", logical=logical, physical=physical, **cell)
+    made = blank_query_record(of, 0, data="data", origin=ORIGIN)
+    latency = dict.fromkeys(("p50", "p95", "p99", "max"), took)
+    return replace(made, **{"seconds": [took], "tuples": 6_000_000, "batches": 60, "latency": latency, **changes})
+
+
+def texts(row):
+    return [entry.text for entry in row]

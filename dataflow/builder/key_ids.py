@@ -14,7 +14,7 @@ from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import RoomBlock
 from deltamark.dataflow.kernels.text.pool import TextPool
-from deltamark.dataflow.plan.direct_keys import is_direct
+from deltamark.dataflow.plan.direct_keys import is_direct, is_paged
 
 HASHED_ENTRIES = 1024
 """Entries of a new hashed map. Not measured."""
@@ -34,6 +34,13 @@ def key_ids(program: Program, key: Key, rows: int, incoming: int) -> KeyIds:
         block = program.block(KeyMap, hashed=0, low=key.low, high=key.high, interned=key.next_id_address)
         return KeyIds(block, key.high - key.low + 1)
     reserve = program.memory.reserve
+    keys = key.high - key.low + 1
+    if is_paged(keys - 1, rows) and not key.text_digits:
+        block = program.block(
+            KeyMap, hashed=1, low=key.low, high=key.high, free=reserve(keys), keys=reserve(keys), pages=reserve(keys),
+            members=reserve(keys),
+        )  # fmt: skip
+        return KeyIds(block, keys + 64)
     block = program.block(
         KeyMap, hashed=1, low=key.low, high=key.high, mask=HASHED_ENTRIES - 1, table=reserve(2 * HASHED_ENTRIES),
         free=reserve(UNBOUNDED_WORDS), keys=reserve(UNBOUNDED_WORDS),

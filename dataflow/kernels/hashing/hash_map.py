@@ -1,17 +1,19 @@
 """The map of keys to ids, which every keyed operator uses. Ids are small and dense, and state is arrays over them.
 
 direct   the id is `key - low`: for keys of a range that is small enough for an array
+paged    the keys are divided into runs of 64; a run that has keys has a page of 64 ids, which are used again by another
+         run once it has none: for keys that are near each other, as those of a window are
 hashed   open addressing with linear probing at a load of at most 1/2, entries (key, id + 1); a removed key leaves no
          tombstone, because the entries behind it move up, and its id is used again
 
-Loops over direct keys subtract `low` themselves and call `find` or `add` only if the map is hashed.
+Loops over direct keys subtract `low` themselves and call `find` or `add` only if the map is not direct.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block
+from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Block
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at
+from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at, prefetch
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 
 
@@ -19,6 +21,7 @@ class KeyMap(Block):
     """A map of the keys from `low` to `high`."""
 
     hashed: int
+    """Whether the map is not direct."""
     low: int
     high: int
     mask: int = 0
@@ -33,19 +36,29 @@ class KeyMap(Block):
     """A stack of the `freed` ids, which are given again."""
     freed: int = 0
     keys: Array = NONE
-    """The key of each id."""
+    """The key of each id; in a paged map the number of the run of each page."""
+    pages: Array32 = NONE
+    """The page of each run, plus 1; none unless the map is paged."""
+    members: Array = NONE
+    """For each page a bit for each key."""
 
 
 @inline
 def _home(key: int, mask: int) -> int:
-    """Mix a key, but keep runs of 8 neighbouring keys in one cache line."""
-    mixed = (key >> 3) * GOLDEN
-    return (((mixed ^ (mixed >> 32)) << 3) | (key & 7)) & mask
+    """Return the slot at which the search for a key begins: neighbours for the keys of a run of 8.
+
+    The upper bits of a multiple of the golden ratio spread runs at equal distances evenly over the table.
+    """
+    run = key >> 3
+    upper = ((run ^ (run >> 32)) * GOLDEN >> 32) & 0xFFFFFFFF
+    return (upper * ((mask + 1) >> 3) >> 32 << 3 | (key & 7)) & mask
 
 
 @kernel
 def find(keys: KeyMap, key: int) -> int:
-    """Return the id of a key in a hashed map, -1 if it has none."""
+    """Return the id of a key in a map that is not direct, -1 if it has none."""
+    if keys.pages.address != 0:
+        return _find_in_page(keys, key)
     table, mask = keys.table, keys.mask
     slot = _home(key, mask)
     while True:
@@ -55,9 +68,22 @@ def find(keys: KeyMap, key: int) -> int:
         slot = (slot + 1) & mask
 
 
+@inline
+def _find_in_page(keys: KeyMap, key: int) -> int:
+    if not keys.low <= key <= keys.high:
+        return -1
+    place = key - keys.low
+    page = keys.pages[place >> 6] - 1
+    if page < 0 or keys.members[page] >> (place & 63) & 1 == 0:
+        return -1
+    return page << 6 | (place & 63)
+
+
 @kernel
 def add(keys: KeyMap, key: int) -> int:
-    """Return the id of a key in a hashed map, which has room for a new one: see `needs_rehash`."""
+    """Return the id of a key in a map that is not direct, and has room for a new one: see `needs_rehash`."""
+    if keys.pages.address != 0:
+        return _add_to_page(keys, key - keys.low)
     table, mask = keys.table, keys.mask
     slot = _home(key, mask)
     while True:
@@ -81,14 +107,58 @@ def add(keys: KeyMap, key: int) -> int:
 
 
 @inline
+def _add_to_page(keys: KeyMap, place: int) -> int:
+    page = keys.pages[place >> 6] - 1
+    if page < 0:
+        page = _new_page(keys, place >> 6)
+    bit = 1 << (place & 63)
+    members = keys.members[page]
+    keys.used += members & bit == 0
+    keys.members[page] = members | bit
+    return page << 6 | (place & 63)
+
+
+@kernel
+def _new_page(keys: KeyMap, run: int) -> int:
+    """Give a page to a run of keys; return it."""
+    if keys.freed > 0:
+        keys.freed -= 1
+        page = keys.free[keys.freed]
+    else:
+        page = keys.next_id >> 6
+        keys.next_id += 64
+    keys.pages[run] = page + 1
+    keys.keys[page] = run
+    return page
+
+
+@kernel
+def _remove_from_page(keys: KeyMap, place: int) -> None:
+    page = keys.pages[place >> 6] - 1
+    keys.used -= 1
+    keys.members[page] &= ~(1 << (place & 63))
+    if keys.members[page] == 0:
+        keys.pages[place >> 6] = 0
+        keys.free[keys.freed] = page
+        keys.freed += 1
+
+
+@inline
+def prefetch_entry(keys: KeyMap, key: int) -> None:
+    """Prefetch the entry of a key in a map that is not direct."""
+    if keys.pages.address == 0:
+        prefetch(keys.table[2 * _home(key, keys.mask) :].address)
+
+
+@inline
 def id_of(keys: KeyMap, key: int) -> int:
-    """Return the id of a key in either kind of map; in a hashed one -1 if the key has none."""
+    """Return the id of a key in any kind of map; -1 if the map is not direct and the key has none."""
     return find(keys, key) if keys.hashed != 0 else key - keys.low
 
 
 @inline
 def id_for(keys: KeyMap, key: int) -> int:
-    """Return the id of a key in either kind of map, giving it one if it has none."""
+    """Return the id of a key in any kind of map, giving it one if it has none."""
     return add(keys, key) if keys.hashed != 0 else key - keys.low
 
 
@@ -96,6 +166,9 @@ def id_for(keys: KeyMap, key: int) -> int:
 def remove(keys: KeyMap, key: int) -> None:
     """Forget a key that has an id. A direct map has nothing to forget."""
     if keys.hashed == 0:
+        return
+    if keys.pages.address != 0:
+        _remove_from_page(keys, key - keys.low)
         return
     table, mask = keys.table, keys.mask
     slot = _home(key, mask)
@@ -126,13 +199,15 @@ def id_limit(keys: KeyMap) -> int:
 @kernel
 def key_of(keys: KeyMap, key_id: int) -> int:
     """Return the key of an id."""
+    if keys.pages.address != 0:
+        return keys.low + (keys.keys[key_id >> 6] << 6 | (key_id & 63))
     return keys.keys[key_id] if keys.hashed != 0 else key_id + keys.low
 
 
 @kernel
 def needs_rehash(keys: KeyMap, more: int) -> bool:
-    """Return whether the table is too small for that many more keys."""
-    return keys.hashed != 0 and 2 * (keys.used + more) > keys.mask + 1
+    """Return whether the table of a hashed map is too small for that many more keys."""
+    return keys.table.address != 0 and 2 * (keys.used + more) > keys.mask + 1
 
 
 @kernel

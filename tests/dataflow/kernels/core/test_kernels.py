@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,14 +32,15 @@ def hashed(memory: Memory, mask: int) -> KeyMap:
     return KeyMap(made(memory, KeyMap, hashed=1, low=0, high=0, mask=mask, table=table, free=free, keys=keys))
 
 
-@given(st.lists(st.tuples(st.booleans(), st.one_of(st.integers(0, 40), WORDS)), max_size=200))
-def test_a_key_map_is_a_dict_that_uses_ids_again(steps):
-    memory, known, mask = Memory(), {}, 31
-    keys = hashed(memory, mask)
+def paged(memory: Memory, low: int, high: int) -> KeyMap:
+    arrays = {name: memory.reserve(4096) for name in ("free", "keys", "pages", "members")}
+    return KeyMap(made(memory, KeyMap, hashed=1, low=low, high=high, **arrays))
+
+
+def check_as_dict(keys: KeyMap, steps: Iterable[tuple[bool, int]]) -> None:
+    """Compare a map with a dict, while steps add or remove a key."""
+    known = {}
     for adds, key in steps:
-        if adds and hash_map.needs_rehash(keys, 1):
-            mask = 2 * mask + 1
-            hash_map.rehash(keys, Array(memory.reserve(2 * (mask + 1))), mask)
         if adds:
             known.setdefault(key, hash_map.add(keys, key))
         elif key in known:
@@ -46,11 +49,47 @@ def test_a_key_map_is_a_dict_that_uses_ids_again(steps):
         assert {each: hash_map.find(keys, each) for each in known} == known
         assert len(set(known.values())) == len(known)
         assert all(hash_map.key_of(keys, known[each]) == each for each in known)
-    assert keys.next_id <= len(steps)
+        assert all(each < hash_map.id_limit(keys) for each in known.values())
+        assert keys.used == len(known)
     for key in list(known):
         hash_map.remove(keys, key)
     assert keys.used == 0
+
+
+@given(st.lists(st.tuples(st.booleans(), st.one_of(st.integers(0, 40), WORDS)), max_size=200))
+def test_a_hashed_key_map_is_a_dict_that_uses_ids_again(steps):
+    memory, mask = Memory(), 31
+    keys = hashed(memory, mask)
+
+    def with_room() -> Iterator[tuple[bool, int]]:
+        nonlocal mask
+        for step in steps:
+            if hash_map.needs_rehash(keys, 1):
+                mask = 2 * mask + 1
+                hash_map.rehash(keys, Array(memory.reserve(2 * (mask + 1))), mask)
+            yield step
+
+    check_as_dict(keys, with_room())
+    assert keys.next_id <= len(steps)
     assert hash_map.find(keys, 0) == -1
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(-70, 200)), max_size=200), WORDS)
+def test_a_paged_key_map_is_a_dict(steps, other):
+    memory = Memory()
+    keys = paged(memory, -70, 200)
+    check_as_dict(keys, steps)
+    assert hash_map.find(keys, other) == -1
+
+
+def test_a_paged_key_map_uses_the_pages_of_runs_without_keys_again():
+    memory = Memory()
+    keys = paged(memory, 1, 10**5)
+    for key in range(1, 10**4):
+        hash_map.add(keys, key)
+        if key > 100:
+            hash_map.remove(keys, key - 100)
+    assert hash_map.id_limit(keys) <= 4 * 64
 
 
 @njit

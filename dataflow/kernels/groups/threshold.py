@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import wraps
-from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, remove
+from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, prefetch_entry, remove
 from deltamark.dataflow.kernels.status import DONE, FAILED
+
+AHEAD = 16
+"""The number of updates ahead at which the count of a key is prefetched. Not measured."""
 
 
 class KeyCount(Block):
@@ -63,6 +66,11 @@ def threshold(op: ThresholdBlock) -> int:
     opened, now, rows, wrapped = op.touched_count, op.open_time, 0, 0
     hashed, low = keys.hashed != 0, keys.low
     for at in range(size):
+        ahead = key[min(at + AHEAD, size - 1)]
+        if hashed:
+            prefetch_entry(keys, ahead)
+        else:
+            prefetch(_count_of(state, ahead - low).address)
         time = times[at]
         if time != now:
             if opened > 0:
@@ -110,7 +118,7 @@ def _end_time(op: ThresholdBlock, rows: int, opened: int) -> int:
         out_key[rows] = key_of(keys, key_id)
         rows += (new >= minimum) != (old >= minimum)
         live += (new != 0) - (old != 0)
-        if new == 0:
+        if new == 0 and keys.hashed != 0:
             remove(keys, key_of(keys, key_id))
     op.live = live
     return rows

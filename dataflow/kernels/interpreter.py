@@ -8,8 +8,9 @@ time wait until the frontier has passed it.
 from __future__ import annotations
 
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock, consolidate
+from deltamark.dataflow.kernels.arrangements.insert import insert
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, join
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, merge
 from deltamark.dataflow.kernels.arrangements.settle import settle

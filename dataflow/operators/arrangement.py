@@ -14,7 +14,7 @@ from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
-from deltamark.dataflow.kernels.core.blocks import Array8, vector_at
+from deltamark.dataflow.kernels.core.blocks import vector_at
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
@@ -27,6 +27,9 @@ from deltamark.errors import DeltamarkError
 
 MIN_KEYS_PER_ROW = 8
 """The least number of possible keys for a row with which a bitmap says which keys have rows; not measured."""
+
+GROWING = ("next", "taken_by", "used", "unused", "weight", "scratch", "ids", "places", "numbers")
+"""The arrays of an arrangement whose size is not known."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Arrangement:
     def slots(self) -> int:
         """Count the slots that may hold a row."""
         block = ArrangementBlock(self.block)
-        return block.mark + block.first
+        return block.top
 
     def has_bitmap(self, condition: Term) -> bool:
         """Return whether the arrangement stores a bitmap of the rows that satisfy a condition."""
@@ -78,8 +81,7 @@ def arrange(stream: Stream, key: int, keys: KeyIds, terms: Sequence[Term], rows:
     block = program.add(
         Opcode.INSERT, ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key,
         keys=keys.block, frontier=program.frontier, lists=reserve(keys.capacity), present=present,
-        next=reserve(UNBOUNDED_WORDS), weight=reserve(UNBOUNDED_WORDS), scratch=reserve(UNBOUNDED_WORDS),
-        holes=reserve(UNBOUNDED_WORDS), settled=reserve(UNBOUNDED_WORDS), columns=len(terms),
+        pending=reserve(keys.capacity), columns=len(terms), **{each: reserve(UNBOUNDED_WORDS) for each in GROWING},
         inputs=program.table(inputs), stored=program.table([program.address(cell) for cell in stored.values()]),
         visible_time=stream.time, visible_diff=stream.diff,
     )  # fmt: skip
@@ -92,4 +94,4 @@ def arrange(stream: Stream, key: int, keys: KeyIds, terms: Sequence[Term], rows:
 
 
 def _mark(block: int, column: int, texts: TextStore) -> None:
-    garbage.mark_arranged(TextPool(texts.block), ArrangementBlock(block), column, Array8(texts.scratch))
+    garbage.mark_arranged(TextPool(texts.block), ArrangementBlock(block), column)

@@ -58,7 +58,7 @@ class UpdateLog:
     def compact(self, time: int) -> None:
         """Compact the updates up to a time."""
         self.since = max(self.since, time)
-        count, mark = self._count(time), self._block.mark
+        count = self._count(time)
         if count == 0:
             return
         log_kernel.unlink(self._block, count)
@@ -67,14 +67,11 @@ class UpdateLog:
         view(self._own, 1)[0] = count
         with self._reading_log():
             self._block.first = self._block.as_words.log_time = 0
-            self._block.unit_inserts = int((view(self._logs[1], count) == 1).all())
+            self._block.kind = kernel.PENDING
             self._settle(time + 1)
         self._block.first, self._block.as_words.log_time = left, self._logs[0]
         for address in self._logs:
             view(address, left)[:] = view(address + 8 * count, left).copy()
-        for cell in self._state.stored.values():
-            stored, end = int(view(cell, 1)[0]), self._block.mark
-            view(stored + 8 * end, left)[:] = view(stored + 8 * (mark + count), left).copy()
         log_kernel.link(self._block)
 
     def _count(self, time: int) -> int:

@@ -14,6 +14,7 @@ from support.random_plans.streams import Streams, cut, inputs_of, spoiled, strea
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.slots import is_dead
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.plan.nodes import NullRow, walk
@@ -110,13 +111,9 @@ def kept(worker: Dataflow[Batch]) -> int:
 def weights(worker: Dataflow[Batch]) -> Iterator[int]:
     """Yield the weights of the rows of all arrangements that store weights."""
     for each in worker.states(Arrangement):
-        rows, free = ArrangementBlock(each.block), set[int]()
-        link = rows.free
-        while link:
-            free.add(link)
-            link = rows.next[link - 1]
+        rows = ArrangementBlock(each.block)
         if rows.weighted:
-            yield from (rows.weight[slot] for slot in range(rows.mark) if slot + 1 not in free)
+            yield from (rows.weight[slot] for slot in range(rows.top) if not is_dead(rows, slot))
 
 
 def untouched(collection: Collection) -> int:

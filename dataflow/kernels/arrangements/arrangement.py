@@ -1,18 +1,26 @@
 """Arrangements: rows by key, shared by every operator that joins on that key.
 
-A settled row lies in a slot; the slots of a key form two lists, NEW (newest first, to which rows are added) and OLD
-(oldest first, in which retractions look). A search that reaches the end of OLD reverses NEW and appends it, so each row
-is moved at most once, and rows that leave in the order of their arrival are found at once. If a search nevertheless
-passes more than MAX_PASSED rows, rows are found by a hash of their values from the next slice on: see `row_lookup`.
+A row lies in a slot, and the slots of a key form a list. As long as nothing was retracted the newest row is the first,
+so an insertion touches no other row. From then on the list of each key that is touched has the oldest row first, so
+rows that leave in the order of their arrival are found at once; an insertion follows the last row. If a search
+nevertheless passes more than MAX_PASSED rows, rows are found by a hash of their values from the next slice on: see
+`row_lookup`.
 
-The updates of the current slice lie behind the settled rows, from slot `mark` on, in the order of their arrival: update
-i in slot `mark + i`, linked into NEW like a row, with its time and diff in the vectors of the slice. So readers need no
-time for settled rows, and an insertion costs three stores a row. After the last reader, `settle` turns insertions into
-rows and cancels retractions against equal rows, the oldest first. Freed slots are reused.
+The updates of a slice are added before the operators that read them run, and settled after all of them. Between the
+two, readers need the time of an update. `kind` says how a slice was added:
 
-While a past time is held, later updates are not settled: the updates of each slice are appended to those of the slice
-before, with their times, diffs and keys in a log, and readers see all of them. They are settled up to the oldest held
-time as if they were the updates of one slice.
+INSERTIONS   every update is a row: update i lies in slot `mark + i`
+UNITS        an insertion is a row. A retraction takes a row that is equal, the oldest, which remains in its list: it is
+             visible before the time of the retraction. A retraction that finds no row of weight 1 is pending.
+PENDING      all updates are pending, update i in slot `mark + i`
+
+Pending updates are in lists of their own, the newest first. Settling cancels them against rows and makes rows of the
+rest, and removes the rows that were taken. `slots` says where a slice lies, and what becomes of the slots of rows that
+have left.
+
+While a past time is held, later updates are not settled: those of each slice are appended to those of the slice before,
+with their times, diffs and keys in a log, and readers see all of them. All are pending, and settled up to the oldest
+held time as if they were the updates of one slice.
 
 The weight of a row is 1 unless `weighted` is set. A retraction that precedes its insertion within a logical time is a
 row of negative weight until the time ends; one that is left then is an error.
@@ -22,8 +30,14 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Arrays, Cell, Operator, Vector, Vectors
-from deltamark.dataflow.kernels.core.dispatcher import kernel
-from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
+from deltamark.dataflow.kernels.core.dispatcher import inline
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
+
+INSERTIONS, UNITS, PENDING = range(3)
+"""Kinds of slices."""
+
+DEAD = -(1 << 31)
+"""The value of `next` for a slot that has neither a row nor an update."""
 
 
 class ArrangementBlock(Operator):
@@ -36,38 +50,61 @@ class ArrangementBlock(Operator):
     keys: KeyMap
     frontier: Cell
     lists: Array32
-    """A pair for each key id: the first slot of NEW and of OLD, plus 1."""
+    """A pair for each key id, the first and the last slot of its list, plus 1. The last is 0 if the newest row is the
+    first."""
+    ordered: int = 0
+    """Whether new rows follow the last one."""
+    pending: Array32
+    """For each key id the newest pending update: its slot, plus 1."""
+    has_pending: int = 0
     present: Array = NONE
     """A bit for each key id, set once the key has had rows; none unless few keys have rows and many are looked up."""
     next: Array32
-    """For each slot the next one of its list, plus 1; the free slots form a list of their own."""
+    """For each slot the next one of its list, plus 1; inverted if the row was taken."""
+    taken_by: Array32
+    """For each row that was taken, the number of the update."""
     mark: int = 0
-    """The first slot behind the settled rows."""
-    free: int = 0
-    """The first free slot, plus 1."""
+    """The first slot of the updates that are not settled."""
+    limit: int = 0
+    """The first slot behind them, which is the next one to be used."""
+    room: int = 0
+    """The end of the unused slots that begin at `limit`."""
+    top: int = 0
+    """The end of all slots that were ever used."""
+    used: Array32
+    """For each block of slots, how many are in use."""
+    unused: Array32
+    """A stack of blocks of which no slot is in use."""
+    unused_count: int = 0
+    dead: int = 0
+    """The number of dead slots."""
     live: int = 0
+    """The number of rows."""
     weighted: int = 0
     weight: Array
-    unit_inserts: int = 0
-    """Whether all updates of the slice have the diff 1."""
     negative_rows: int = 0
     negative_time: int = 0
     negative_slot: int = 0
     """The last row of negative weight, and the time since which there is one."""
+    kind: int = INSERTIONS
+    retractions: int = 0
+    """The number of retractions of the slice, if it is one of UNITS."""
     scratch: Array
-    holes: Array
-    """The slots behind `mark` that were freed while the slice was settled: their number, then the slots."""
+    """The numbers of these retractions; a link for each slot while rows move."""
+    ids: Array
+    """For each update of the slice the id of its key."""
+    places: Array32
+    """The slot of each update of the slice: that of the row it takes, or its own."""
+    numbers: Array32
+    """The number of the update in each slot from `mark` on."""
     columns: int
     inputs: Vectors
     stored: Arrays
-    settled: Array
-    """For each update of the slice: `stamp`, once it is settled."""
-    stamp: int = 0
     lookup: RowLookup = NONE
     wants_lookup: int = 0
     visible_time: Vector
     visible_diff: Vector
-    """The times and diffs of all updates from `mark` on; those of the slice begin at number `first`."""
+    """The times and diffs of all updates that are not settled; those of the slice begin at number `first`."""
     first: int = 0
     log_time: Array = NONE
     log_diff: Array = NONE
@@ -75,37 +112,19 @@ class ArrangementBlock(Operator):
     """The updates that are kept rather than settled, while a past time is held."""
 
 
-@kernel
-def insert(op: ArrangementBlock) -> None:
-    """Append the updates of the slice."""
-    size, first = op.size, op.mark + op.first
-    for column in range(op.columns):
-        source, target = op.inputs[column], op.stored[column][first:]
-        for at in range(size):
-            target[at] = source[at]
-    key, diff, keys, lists, following = op.key, op.diff, op.keys, op.lists, op.next
-    unit_inserts, hashed, low = 1, keys.hashed != 0, keys.low
-    for at in range(size):
-        key_id = add(keys, key[at]) if hashed else key[at] - low
-        slot = first + at
-        following[slot] = lists[2 * key_id]
-        lists[2 * key_id] = slot + 1
-        unit_inserts &= diff[at] == 1
-    op.unit_inserts = unit_inserts
-    if op.present.address != 0:
-        present = op.present
-        for at in range(size):
-            key_id = key[at] - low
-            present[key_id >> 6] |= 1 << (key_id & 63)
-    if op.log_time.address != 0:
-        _log(op, size)
+@inline
+def slot_of(op: ArrangementBlock, update: int) -> int:
+    """Return the slot with the row of an update of the slice."""
+    return op.places[update] if op.kind == UNITS else op.mark + op.first + update
 
 
-@kernel
-def _log(op: ArrangementBlock, size: int) -> None:
-    """Keep the times, diffs and keys of the slice."""
-    first, time, diff, key = op.first, op.time, op.diff, op.key
-    for at in range(size):
-        op.log_time[first + at] = time[at]
-        op.log_diff[first + at] = diff[at]
-        op.log_key[first + at] = key[at]
+@inline
+def number_of(op: ArrangementBlock, slot: int) -> int:
+    """Return the number of the update in a slot between `mark` and `limit`."""
+    return op.numbers[slot - op.mark] if op.kind == UNITS else slot - op.mark
+
+
+@inline
+def has_rows(op: ArrangementBlock, key_id: int) -> bool:
+    """Return whether a key has rows or pending updates."""
+    return op.lists[2 * key_id] != 0 or (op.has_pending != 0 and op.pending[key_id] != 0)

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, has_rows, number_of, slot_of
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, too_wide
+from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, prefetch, too_wide
 from deltamark.dataflow.kernels.hashing.hash_map import find
 from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.types import FOREVER
+
+FAR, NEAR = 16, 8
+"""The numbers of hits ahead at which the list of a key and its first row are prefetched. Not measured."""
 
 
 class JoinSide(Block):
@@ -61,13 +64,23 @@ def join(op: JoinBlock) -> int:
         left_time = left.rows.time[left.hits[2 * i]] if i < left_count else FOREVER
         right_time = right.rows.time[right.hits[2 * j]] if j < right_count else FOREVER
         if left_time <= right_time:
+            _prefetch(left, right.rows, i, left_count)
             size = _pair(op, left, right, i, left_time + 1, size)
             i += 1
         else:
+            _prefetch(right, left.rows, j, right_count)
             size = _pair(op, right, left, j, right_time, size)
             j += 1
     op.size = size
     return FAILED if op.overflow != 0 else DONE
+
+
+@inline
+def _prefetch(mine: JoinSide, rows: ArrangementBlock, hit: int, count: int) -> None:
+    """Prefetch the lists that later hits meet, and the first rows of nearer ones."""
+    prefetch(rows.lists[2 * mine.hits[2 * min(hit + FAR, count - 1) + 1] :].address)
+    first = rows.lists[2 * mine.hits[2 * min(hit + NEAR, count - 1) + 1]] - 1
+    prefetch(rows.next[first:].address)
 
 
 class Multiplying(Protocol):
@@ -96,6 +109,12 @@ def _collect_hits(side: JoinSide, other: ArrangementBlock) -> int:
             hits[2 * count] = at
             hits[2 * count + 1] = key_id
             count += present[key_id >> 6] >> (key_id & 63) & 1
+    elif keys.hashed == 0 and other.has_pending != 0:
+        for at in range(size):
+            key_id = key[at] - low
+            hits[2 * count] = at
+            hits[2 * count + 1] = key_id
+            count += has_rows(other, key_id)
     elif keys.hashed == 0:
         for at in range(size):
             key_id = key[at] - low
@@ -103,8 +122,10 @@ def _collect_hits(side: JoinSide, other: ArrangementBlock) -> int:
             hits[2 * count + 1] = key_id
             count += lists[key_id] != 0
     else:
+        key_id = -1
         for at in range(size):
-            key_id = find(keys, key[at])
+            if at == 0 or key[at] != key[at - 1]:
+                key_id = find(keys, key[at])
             hits[2 * count] = at
             hits[2 * count + 1] = key_id
             count += key_id >= 0
@@ -114,12 +135,12 @@ def _collect_hits(side: JoinSide, other: ArrangementBlock) -> int:
 @kernel
 def _keep_filtered(side: JoinSide, count: int) -> int:
     """Keep the hits whose rows pass the filter; return their number."""
-    hits, first, kept = side.hits, side.rows.mark + side.rows.first, 0
+    hits, kept = side.hits, 0
     for index in range(count):
         at = hits[2 * index]
         hits[2 * kept] = at
         hits[2 * kept + 1] = hits[2 * index + 1]
-        kept += side.filter[first + at] >> side.filter_bit & 1
+        kept += side.filter[slot_of(side.rows, at)] >> side.filter_bit & 1
     return kept
 
 
@@ -128,24 +149,29 @@ def _pair(op: JoinBlock, mine: JoinSide, theirs: JoinSide, hit: int, end_time: i
     """Pair an update with the rows of the other side, those of the slice up to `end_time`; return the output's size."""
     update, key_id = mine.hits[2 * hit], mine.hits[2 * hit + 1]
     time, diff = mine.rows.time[update], mine.rows.diff[update]
-    slot = mine.rows.mark + mine.rows.first + update
+    slot = slot_of(mine.rows, update)
     out_time, out_diff, out_mine, out_theirs = op.time, op.diff, mine.slots, theirs.slots
     rows = theirs.rows
-    mark, following, weights, weighted = rows.mark, rows.next, rows.weight, rows.weighted != 0
-    times, diffs, first = rows.visible_time, rows.visible_diff, rows.first
+    mark, limit = rows.mark, rows.limit
+    following, weights, weighted = rows.next, rows.weight, rows.weighted != 0
+    taken_by, times, diffs, first = rows.taken_by, rows.visible_time, rows.visible_diff, rows.first
     end = first + rows.size
     passes, bit = theirs.filter, theirs.filter_bit
     filtered = passes.address != 0
-    for which in range(2):
-        link = rows.lists[2 * key_id + which]
+    for which in range(1 + (rows.has_pending != 0)):
+        link = rows.lists[2 * key_id] if which == 0 else rows.pending[key_id]
         while link != 0:
             row = link - 1
             link = following[row]
+            if link < 0:
+                link = ~link
+                if times[taken_by[row]] < end_time:
+                    continue
             if filtered and passes[row] >> bit & 1 == 0:
                 continue
             weight = diff
-            if row >= mark:  # skip updates of this slice at or after `end_time`, and those of later slices
-                other = row - mark
+            if mark <= row < limit:  # skip updates of this slice at or after `end_time`, and those of later slices
+                other = number_of(rows, row)
                 if other >= first and (other >= end or times[other] >= end_time):
                     continue
                 weight = product(op, diff, diffs[other])

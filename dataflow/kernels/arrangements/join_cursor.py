@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, has_rows
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, product
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
@@ -26,7 +26,8 @@ class CursorSide(Block):
     """The position within the rows of a key on one side."""
 
     rows: ArrangementBlock
-    which_list: int = 0
+    in_pending: int = 0
+    """Whether the row is a pending update."""
     link: int = 0
     """The current row: its slot, plus 1; 0 before the first row of a key and after the last."""
     filter: Array = NONE
@@ -71,7 +72,7 @@ def pairs(op: JoinBlock, cursor: Cursor, limit: int) -> bool:
     stop = min(last, key_id + max(KEYS_PER_PAIR * limit, MIN_KEYS))
     while key_id < stop and size < limit:
         other_id = _id_with_rows(other.rows, key_of(driver.rows.keys, key_id))
-        if Array(driver.rows.lists)[key_id] != 0 and other_id >= 0:
+        if has_rows(driver.rows, key_id) and other_id >= 0:
             if driver.link == 0:
                 _begin(driver, key_id, cursor.time)
                 _begin(other, other_id, cursor.time)
@@ -98,16 +99,15 @@ def _id_with_rows(rows: ArrangementBlock, key: int) -> int:
         return find(keys, key)
     if not keys.low <= key <= keys.high:
         return -1
-    return key - keys.low if Array(rows.lists)[key - keys.low] != 0 else -1
+    return key - keys.low if has_rows(rows, key - keys.low) else -1
 
 
 @kernel
 def _begin(side: CursorSide, key_id: int, time: int) -> None:
     """Go to the first visible row of a key that has rows, or to link 0."""
-    lists = side.rows.lists
-    first = lists[2 * key_id]
-    side.which_list = first == 0
-    side.link = first if first != 0 else lists[2 * key_id + 1]
+    first = side.rows.lists[2 * key_id]
+    side.in_pending = first == 0
+    side.link = first if first != 0 else side.rows.pending[key_id]
     if _is_hidden(side, side.link, time):
         _advance(side, key_id, time)
 
@@ -118,9 +118,9 @@ def _advance(side: CursorSide, key_id: int, time: int) -> None:
     link = side.link
     while True:
         link = side.rows.next[link - 1]
-        if link == 0 and side.which_list == 0:
-            side.which_list = 1
-            link = side.rows.lists[2 * key_id + 1]
+        if link == 0 and side.in_pending == 0:
+            side.in_pending = 1
+            link = side.rows.pending[key_id]
         if not _is_hidden(side, link, time):
             break
     side.link = link
@@ -130,14 +130,14 @@ def _advance(side: CursorSide, key_id: int, time: int) -> None:
 def _is_hidden(side: CursorSide, link: int, time: int) -> bool:
     """Return whether a row is an update after the time of the cursor, or fails the filter."""
     mark = side.rows.mark
-    if link > mark and side.rows.visible_time[link - 1 - mark] > time:
+    if mark < link <= side.rows.limit and side.rows.visible_time[link - 1 - mark] > time:
         return True
     return link != 0 and side.filter.address != 0 and side.filter[link - 1] >> side.filter_bit & 1 == 0
 
 
 @kernel
 def _weight(rows: ArrangementBlock, slot: int) -> int:
-    if slot >= rows.mark:
+    if rows.mark <= slot < rows.limit:
         return rows.visible_diff[slot - rows.mark]
     return rows.weight[slot] if rows.weighted != 0 else 1
 
@@ -160,7 +160,7 @@ def rows(cursor: Cursor, limit: int, slots: Array, keys: Array, weights: Array) 
     block, last = driver.rows, id_limit(driver.rows.keys)
     while cursor.key_id < last and size < limit:
         key_id = cursor.key_id
-        if driver.link == 0 and Array(block.lists)[key_id] != 0:
+        if driver.link == 0 and has_rows(block, key_id):
             _begin(driver, key_id, cursor.time)
         while driver.link != 0 and size < limit:
             slot = driver.link - 1

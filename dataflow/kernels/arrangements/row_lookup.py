@@ -1,8 +1,7 @@
 """Lookup of an arrangement's rows by value, used once a key has so many rows that walking its lists takes long.
 
 From then on all settled rows are in a table, by a hash of their key and stored columns, and each row knows its
-predecessor in its list. So a row is found and removed in constant time, in whatever order rows leave. All rows are then
-in the list NEW, and OLD stays empty.
+predecessor in its list. So a row is found and removed in constant time, in whatever order rows leave.
 """
 
 from __future__ import annotations
@@ -60,26 +59,34 @@ def key_id_of(lookup: RowLookup, slot: int) -> int:
     return lookup.links[2 * slot + 1]
 
 
-@kernel
-def prepend(lookup: RowLookup, slot: int, key_id: int, following: Array32) -> None:
-    """Record that a row is the first of its list."""
-    lookup.links[2 * slot] = 0
+@inline
+def predecessor_of(lookup: RowLookup, slot: int) -> int:
+    """Return the link of the row that precedes a row in its list, 0 for the first."""
+    return lookup.links[2 * slot]
+
+
+@inline
+def follow(lookup: RowLookup, slot: int, key_id: int, previous: int) -> None:
+    """Record the key of a row, and the link of the row that precedes it in its list, 0 for the first."""
+    lookup.links[2 * slot] = previous
     lookup.links[2 * slot + 1] = key_id
-    link = following[slot]
-    if link != 0:
-        set_predecessor(lookup, link - 1, slot + 1)
 
 
 @kernel
-def unlink(lookup: RowLookup, slot: int, lists: Array32, following: Array32) -> None:
-    """Remove a row from its list."""
-    previous, link = lookup.links[2 * slot], following[slot]
-    if previous == 0:
-        lists[2 * key_id_of(lookup, slot)] = link
-    else:
-        following[previous - 1] = link
-    if link != 0:
-        set_predecessor(lookup, link - 1, previous)
+def renumber(lookup: RowLookup, links: Array, slots: int) -> None:
+    """Follow rows to other slots, none of which is higher.
+
+    links: the new link for each old one, 0 if the slot is dead.
+    """
+    for slot in range(slots):
+        link = links[slot + 1]
+        if link != 0:
+            lookup.links[2 * link - 2] = links[lookup.links[2 * slot]]
+            lookup.links[2 * link - 1] = lookup.links[2 * slot + 1]
+    for place in range(lookup.mask + 1):
+        entry = lookup.table[place]
+        if entry != 0:
+            lookup.table[place] = entry & ~0xFFFFFFFF | links[entry & 0xFFFFFFFF]
 
 
 @kernel

@@ -8,6 +8,7 @@ a count cannot be right if rows of both signs share a text or a group, or if a w
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.slots import is_dead
 from deltamark.dataflow.kernels.core.blocks import Array, Array8
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import RowTable, record_at
@@ -46,16 +47,12 @@ def mark_interned(pool: TextPool, interner: InternerBlock, column: int) -> None:
 
 
 @kernel
-def mark_arranged(pool: TextPool, rows: ArrangementBlock, column: int, is_free: Array8) -> None:
-    """Mark the texts in a stored column of an arrangement. `is_free` has a byte for each slot, all zero."""
-    stored, following, link = rows.stored[column], rows.next, rows.free
-    while link != 0:
-        is_free[link - 1] = 1
-        link = following[link - 1]
-    for slot in range(rows.mark + rows.first):
-        if is_free[slot] == 0:
+def mark_arranged(pool: TextPool, rows: ArrangementBlock, column: int) -> None:
+    """Mark the texts in a stored column of an arrangement."""
+    stored = rows.stored[column]
+    for slot in range(rows.top):
+        if not is_dead(rows, slot):
             _mark(pool, stored[slot])
-        is_free[slot] = 0
 
 
 @kernel

@@ -8,7 +8,7 @@ memory overlap.
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, number_of, slot_of
 from deltamark.dataflow.kernels.arrangements.join import product
 from deltamark.dataflow.kernels.core.blocks import Array32, Cell, Operator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
@@ -68,7 +68,7 @@ def loop_join(op: LoopJoinBlock) -> int:
 def _join_updates(op: LoopJoinBlock, trace: Trace) -> int:
     """Pair updates of the arrangement with rows of the trace; return the number of pairs."""
     outer, keys, lists, columns, size = op.outer, trace.keys, trace.lists, trace.columns, 0
-    key, diffs, first = outer.key, outer.diff, outer.mark + outer.first
+    key, diffs = outer.key, outer.diff
     out_iteration, out_diff, out_slot, out_columns = op.iteration, op.diff, op.slot, op.columns
     for at in range(op.cursor, op.stop):
         key_id = _find_id(keys, key[at])
@@ -77,7 +77,7 @@ def _join_updates(op: LoopJoinBlock, trace: Trace) -> int:
             row = row_at(trace, slot)
             out_iteration[size] = row.iteration
             out_diff[size] = product(op, diffs[at], row.weight)
-            out_slot[size] = first + at
+            out_slot[size] = slot_of(outer, at)
             for column in range(columns):
                 out_columns[column][size] = row.values[column]
             size += 1
@@ -98,7 +98,8 @@ def _find_id(keys: KeyMap, key: int) -> int:
 def _join_slice(op: LoopJoinBlock, trace: Trace, size: int) -> int:
     """Pair the rows of the slice with rows of the arrangement; return the new number of pairs."""
     outer, hits = op.outer, op.hits
-    following, mark, weights, weighted = outer.next, outer.mark, outer.weight, outer.weighted != 0
+    following, weights, weighted = outer.next, outer.weight, outer.weighted != 0
+    mark, limit = outer.mark, outer.limit
     times, updates, end, now = outer.visible_time, outer.visible_diff, outer.first + outer.size, op.now
     iterations, diffs, columns = trace.iteration, trace.diff, trace.columns
     out_iteration, out_diff, out_slot = op.iteration, op.diff, op.slot
@@ -112,14 +113,19 @@ def _join_slice(op: LoopJoinBlock, trace: Trace, size: int) -> int:
             prefetch(following[hits[2 * (index + AHEAD) + 1] - 1 :].address)
             at, row = hits[2 * index], hits[2 * index + 1] - 1
             link = following[row]
+            is_taken = link < 0
+            link = ~link if is_taken else link
             hits[2 * left] = at
             hits[2 * left + 1] = link
             left += link != 0
+            if is_taken and times[outer.taken_by[row]] <= now:
+                continue
             diff = diffs[at]
-            if row >= mark:
-                if row - mark >= end or times[row - mark] > now:
+            if mark <= row < limit:
+                update = number_of(outer, row)
+                if update >= end or times[update] > now:
                     continue
-                diff = product(op, diff, updates[row - mark])
+                diff = product(op, diff, updates[update])
             elif weighted:
                 diff = product(op, diff, weights[row])
             out_iteration[size] = at
@@ -147,8 +153,8 @@ def _collect_hits(trace: Trace, outer: ArrangementBlock, hits: Array32) -> int:
         key_id = find(keys, key[at]) if hashed else key[at] - low
         if key_id < 0 or (not hashed and key_id > high - low):
             continue
-        for which in range(2):
-            link = lists[2 * key_id + which]
+        for which in range(1 + (outer.has_pending != 0)):
+            link = lists[2 * key_id] if which == 0 else outer.pending[key_id]
             hits[2 * count] = at
             hits[2 * count + 1] = link
             count += link != 0

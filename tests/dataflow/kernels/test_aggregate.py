@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from support.engines.kernel_blocks import Blocks, Updates, random_slices
+from support.engines.kernel_blocks import KEY_FORMS, Blocks, Updates, random_slices
 
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, aggregate, group_words
@@ -83,13 +83,13 @@ def new_aggregate(blocks, updates, keys, **fields):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "hashed"])
+@pytest.mark.parametrize("form", KEY_FORMS)
 @pytest.mark.parametrize("times", [1, 20, 400])
-def test_an_aggregate_emits_the_change_of_each_group_when_a_time_ends(times, hashed):
+def test_an_aggregate_emits_the_change_of_each_group_when_a_time_ends(times, form):
     rng = np.random.default_rng(times)
     for _ in range(10):
         blocks = Blocks()
-        updates, keys = Updates(blocks, 2), blocks.keys(hashed=hashed)
+        updates, keys = Updates(blocks, 2), blocks.keys(form=form)
         op, rows = new_aggregate(blocks, updates, keys), random_rows(rng, 200, times=times)
         output = []
         for part, frontier in random_slices(rng, rows):
@@ -101,7 +101,7 @@ def test_an_aggregate_emits_the_change_of_each_group_when_a_time_ends(times, has
             live[key] += diff
         assert consolidated(output) == changes(rows, count_and_sum)
         assert op.live == sum(size > 0 for size in live.values())
-        if hashed:
+        if form != "direct":
             words = int(group_words(2))
             state = view(op.state.address, words * KEYS).reshape(-1, words)
             assert keys.used == state.any(axis=1).sum()
@@ -111,19 +111,19 @@ def test_an_aggregate_emits_the_change_of_each_group_when_a_time_ends(times, has
 def test_a_negative_group_fails(rows):
     blocks = Blocks()
     updates = Updates(blocks, 2)
-    op = new_aggregate(blocks, updates, blocks.keys(hashed=False))
+    op = new_aggregate(blocks, updates, blocks.keys(form="direct"))
     updates.set(rows, 4)
     assert aggregate(op) == FAILED
     assert (op.error_group, op.open_time) == (5, 3)
 
 
 @pytest.mark.parametrize("minimum", [1, 3])
-@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "hashed"])
-def test_a_threshold_emits_the_crossings_of_its_minimum(minimum, hashed):
+@pytest.mark.parametrize("form", KEY_FORMS)
+def test_a_threshold_emits_the_crossings_of_its_minimum(minimum, form):
     rng = np.random.default_rng(minimum)
     for _ in range(10):
         blocks = Blocks()
-        updates, keys = Updates(blocks, 1), blocks.keys(hashed=hashed)
+        updates, keys = Updates(blocks, 1), blocks.keys(form=form)
         op = blocks.block(
             ThresholdBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
             keys=keys.address, frontier=updates.frontier, minimum=minimum, state=blocks.room(), saved=blocks.room(),
@@ -154,7 +154,7 @@ def test_prefix_aggregates_emit_together_what_an_aggregate_emits(workers, times)
         shards, updates = [], []
         for worker in range(workers):
             mine = Updates(blocks, 2)
-            own = new_aggregate(blocks, mine, blocks.keys(hashed=False))
+            own = new_aggregate(blocks, mine, blocks.keys(form="direct"))
             shards.append(
                 blocks.block(
                     PrefixAggregateBlock, opcode=0, aggregate=own.address, worker=blocks.cell(worker), workers=workers,

@@ -53,7 +53,7 @@ class Operator:
             fields["placed"] = blocks.room()
         if inputs == 2:
             fields["limits"] = tables[1].address
-        self.keys = blocks.keys(hashed=key is not None)
+        self.keys = blocks.keys(form="hashed" if key is not None else "direct")
         self.block = blocks.block(
             kind, opcode=0, operator=operator, rows=tables[0].address, keys=self.keys.address,
             groups=blocks.words([0] * GROUP_WORDS * 64), frontier=self.inputs[0].frontier, touched=blocks.room(),

@@ -20,23 +20,25 @@ from support.engines.join_blocks import (
     rows_of,
     updates_of,
 )
-from support.engines.kernel_blocks import Blocks, random_slices
+from support.engines.kernel_blocks import KEY_FORMS, Blocks, random_slices
 
 from deltamark.dataflow.kernels.arrangements import join_cursor, settle, update_log
 from deltamark.dataflow.kernels.arrangements.join import join
+from deltamark.dataflow.kernels.arrangements.slots import BLOCK_SLOTS
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.status import DONE, FAILED
 
 seeds = st.integers(0, 1000)
-kinds_of_keys = st.tuples(st.booleans(), st.booleans())
+forms = st.sampled_from(KEY_FORMS)
+kinds_of_keys = st.tuples(forms, forms)
 filters = st.tuples(*[st.sampled_from([None, 0, 1])] * 2)
 
 
 @pytest.mark.parametrize("diffs", [UNIT_DIFFS, ANY_DIFFS], ids=["unit weights", "any weights"])
 @settings(max_examples=150)
 @given(st.data(), kinds_of_keys, filters, seeds)
-def test_a_join_emits_each_pair_at_the_later_time_with_the_product_of_weights(diffs, data, hashed, bits, seed):
-    updates, op, pairs = data.draw(updates_of(diffs)), Join(hashed, bits), []
+def test_a_join_emits_each_pair_at_the_later_time_with_the_product_of_weights(diffs, data, kinds, bits, seed):
+    updates, op, pairs = data.draw(updates_of(diffs)), Join(kinds, bits), []
     for part, frontier in random_slices(np.random.default_rng(seed), updates):
         output = op.run(part, frontier)
         assert [time for time, *_ in output] == sorted(time for time, *_ in output)
@@ -47,8 +49,8 @@ def test_a_join_emits_each_pair_at_the_later_time_with_the_product_of_weights(di
 
 
 @given(updates_of(ANY_DIFFS), kinds_of_keys, seeds, st.integers(-1, LAST_TIME))
-def test_a_join_of_logged_arrangements_is_the_same(updates, hashed, seed, settled_time):
-    op, pairs = Join(hashed), []
+def test_a_join_of_logged_arrangements_is_the_same(updates, kinds, seed, settled_time):
+    op, pairs = Join(kinds), []
     for side in op.sides:
         side.keep_log()
     for part, frontier in random_slices(np.random.default_rng(seed), updates):
@@ -63,9 +65,9 @@ def test_a_join_of_logged_arrangements_is_the_same(updates, hashed, seed, settle
             assert side.weights(time) == rows_of(updates, number, time=time)
 
 
-@given(updates_of(ANY_DIFFS), st.integers(0, 60), st.booleans())
-def test_unlinked_updates_are_invisible_until_they_are_linked_again(updates, first, hashed):
-    side = Side(Blocks(), hashed=hashed)
+@given(updates_of(ANY_DIFFS), st.integers(0, 60), forms)
+def test_unlinked_updates_are_invisible_until_they_are_linked_again(updates, first, form):
+    side = Side(Blocks(), form=form)
     side.keep_log()
     left = [(time, *update) for time, of, *update in updates if of == LEFT]
     first = min(first, len(left))
@@ -81,9 +83,9 @@ def test_unlinked_updates_are_invisible_until_they_are_linked_again(updates, fir
 
 
 @pytest.mark.parametrize("limit", [1, 5, 1000])
-@given(updates=updates_of(ANY_DIFFS), seed=seeds, time=st.integers(0, LAST_TIME), hashed=st.booleans())
-def test_a_cursor_emits_the_pairs_as_of_a_time(limit, updates, seed, time, hashed):
-    op = Join((hashed, False), (0, None))
+@given(updates=updates_of(ANY_DIFFS), seed=seeds, time=st.integers(0, LAST_TIME), form=forms)
+def test_a_cursor_emits_the_pairs_as_of_a_time(limit, updates, seed, time, form):
+    op = Join((form, "direct"), (0, None))
     for part, frontier in random_slices(np.random.default_rng(seed), updates):
         if frontier > time and not hasattr(op.sides[LEFT], "log"):
             for side in op.sides:
@@ -100,11 +102,11 @@ def test_a_cursor_emits_the_pairs_as_of_a_time(limit, updates, seed, time, hashe
     assert consolidated(pairs) == expected
 
 
-@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "hashed"])
+@pytest.mark.parametrize("form", KEY_FORMS)
 @pytest.mark.parametrize("diff", [1, 2])
-def test_rows_under_a_key_of_many_leave_in_any_order(hashed, diff):
+def test_rows_under_a_key_of_many_leave_in_any_order(form, diff):
     rng, rows = np.random.default_rng(diff), list(range(1000))
-    op, updates = Join((hashed, hashed)), [(0, RIGHT, 1, KEYS[0], 0)]
+    op, updates = Join((form, form)), [(0, RIGHT, 1, KEYS[0], 0)]
     arriving = [(0, LEFT, diff, KEYS[0], value) for value in rows]
     rng.shuffle(rows)
     for time in range(LAST_TIME):
@@ -120,12 +122,31 @@ def test_rows_under_a_key_of_many_leave_in_any_order(hashed, diff):
     assert op.sides[LEFT].weights() == rows_of(updates, LEFT)
 
 
+@pytest.mark.parametrize("oldest_first", [True, False], ids=["oldest first", "any order"])
+@pytest.mark.parametrize("form", KEY_FORMS)
+def test_slots_of_rows_that_have_left_are_used_again(form, oldest_first):
+    rng, rows, keys, most = np.random.default_rng(1), [], 800, 0
+    side = Side(Blocks(), form=form, last_key=KEYS[0] + keys - 1)
+    for time in range(30):
+        arriving = [(KEYS[0] + int(key), time * 4000 + at) for at, key in enumerate(rng.integers(keys, size=4000))]
+        if not oldest_first:
+            rng.shuffle(rows)
+        leaving, rows = rows[: len(rows) // 3], rows[len(rows) // 3 :] + arriving
+        updates = [(time, 1, *row) for row in arriving] + [(time, -1, *map(int, row)) for row in leaving]
+        side.insert(updates, time + 1)
+        assert side.settle() == 0
+        most = max(most, side.rows.live)
+    assert side.rows.live == len(rows)
+    assert side.rows.top <= 2 * most + 4 * BLOCK_SLOTS
+    assert side.weights(30) == {tuple(map(int, row)): 1 for row in rows}
+
+
 @pytest.mark.parametrize("settles", [False, True], ids=["within a slice", "across slices"])
 @pytest.mark.parametrize(
     ("weights", "status"), [((2**32, 2**31), FAILED), ((2**32, -(2**31)), DONE), ((-(2**62), 3), FAILED)]
 )
 def test_a_product_of_more_than_64_bits_is_an_overflow(weights, status, settles):
-    op = Join((False, False))
+    op = Join(("direct", "direct"))
     left, right = ((1, side, weight, KEYS[0], 0) for side, weight in enumerate(weights))
     op.insert([left] if settles else [left, right], 1)
     if settles:
@@ -137,9 +158,9 @@ def test_a_product_of_more_than_64_bits_is_an_overflow(weights, status, settles)
         assert op.output() == [(1, weights[0] * weights[1], KEYS[0], 0, 0)]
 
 
-@pytest.mark.parametrize("hashed", [False, True], ids=["direct", "hashed"])
-def test_a_row_may_be_negative_until_its_time_ends(hashed):
-    side = Side(Blocks(), hashed=hashed)
+@pytest.mark.parametrize("form", KEY_FORMS)
+def test_a_row_may_be_negative_until_its_time_ends(form):
+    side = Side(Blocks(), form=form)
     side.insert([(3, 1, KEYS[0], 1), (4, -1, KEYS[1], 2)], 4)
     assert side.settle() == 0
     side.insert([(4, 1, KEYS[1], 2), (5, -2, KEYS[0], 1)], 5)

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from support.engines.kernel_blocks import Blocks, Updates
 
 from deltamark.dataflow.kernels.arrangements import join_cursor, row_lookup, settle, update_log
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert
+from deltamark.dataflow.kernels.arrangements.arrangement import PENDING, ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.insert import insert
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, join
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.operators.arrangement import GROWING
 
 LAST_TIME, KEYS, COLUMNS = 6, range(3, 8), 3
 LEFT, RIGHT = 0, 1
@@ -54,21 +56,20 @@ def passes(value, bit):
 class Side:
     """A side of a join: an arrangement that stores the key, a value and the bits of each row.
 
-    sparse: whether a bitmap says which keys have rows, if they are not hashed.
+    sparse: whether a bitmap says which keys have rows, if they are direct.
     """
 
-    def __init__(self, blocks, *, hashed, bit=None, sparse=False):
+    def __init__(self, blocks, *, form, bit=None, sparse=False, last_key=KEYS[-1]):
         self._blocks = blocks
         self.updates, self.slots = Updates(blocks, COLUMNS), blocks.vector()
         updates, self.stored = self.updates, [blocks.room() for _ in range(COLUMNS)]
-        keys = blocks.keys(hashed=hashed, low=KEYS[0], high=KEYS[-1])
+        keys = blocks.keys(form=form, low=KEYS[0], high=last_key)
         self.rows = blocks.block(
             ArrangementBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
             keys=keys.address, frontier=updates.frontier, lists=blocks.room(),
-            present=blocks.room() if sparse and not hashed else 0, next=blocks.room(), weight=blocks.room(),
-            scratch=blocks.room(), holes=blocks.room(), columns=COLUMNS, inputs=blocks.words(updates.columns),
-            stored=blocks.words(self.stored), settled=blocks.room(), visible_time=updates.time,
-            visible_diff=updates.diff,
+            present=blocks.room() if sparse and form == "direct" else 0, pending=blocks.room(), columns=COLUMNS,
+            inputs=blocks.words(updates.columns), stored=blocks.words(self.stored), visible_time=updates.time,
+            visible_diff=updates.diff, **{each: blocks.room() for each in GROWING},
         )  # fmt: skip
         self.block = blocks.block(
             JoinSide, rows=self.rows.address, slots=self.slots, hits=blocks.room(),
@@ -101,19 +102,18 @@ class Side:
 
     def settle_log(self, count, frontier):
         """Settle the first updates of the log as the updates of one slice."""
-        rows, words, left, mark = self.rows, self.rows.as_words, self.rows.first - count, self.rows.mark
+        rows, words, left = self.rows, self.rows.as_words, self.rows.first - count
         update_log.unlink(rows, count)
         own, log = (words.time, words.diff, words.key), words.log_time
         words.time, words.diff, words.key = self.log
         rows.size, rows.frontier, rows.first, words.log_time = count, frontier, 0, 0
-        rows.unit_inserts = int((view(rows.diff.address, count) == 1).all())
+        rows.kind = PENDING
         assert self.settle() == 0
         words.time, words.diff, words.key = own
         rows.first, words.log_time = left, log
-        moves = [(int(view(cell, 1)[0]), count, 0) for cell in self.log]
-        moves += [(address, mark + count, rows.mark) for address in self.stored]
-        for address, start, end in moves:
-            view(address + 8 * end, left)[:] = view(address + 8 * start, left).copy()
+        for cell in self.log:
+            address = int(view(cell, 1)[0])
+            view(address, left)[:] = view(address + 8 * count, left).copy()
         update_log.link(rows)
 
     def row(self, slot):
@@ -135,10 +135,10 @@ class Side:
 class Join:
     """A join and its sides."""
 
-    def __init__(self, hashed, bits=(None, None)):
+    def __init__(self, forms, bits=(None, None)):
         self.blocks = blocks = Blocks()
-        settings = zip(hashed, bits, (False, True), strict=True)
-        self.sides = [Side(blocks, hashed=one, bit=bit, sparse=sparse) for one, bit, sparse in settings]
+        settings = zip(forms, bits, (False, True), strict=True)
+        self.sides = [Side(blocks, form=one, bit=bit, sparse=sparse) for one, bit, sparse in settings]
         left, right = (side.block.address for side in self.sides)
         self.block = blocks.block(
             JoinBlock, opcode=0, left=left, right=right, size=blocks.cell(), time=blocks.vector(), diff=blocks.vector()

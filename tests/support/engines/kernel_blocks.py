@@ -11,7 +11,10 @@ from deltamark.dataflow.kernels.core.blocks import Block
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 
-ROOM_WORDS = 1 << 14
+ROOM_WORDS = 1 << 18
+
+
+KEY_FORMS = ["direct", "paged", "hashed"]
 
 
 class Blocks:
@@ -44,10 +47,13 @@ class Blocks:
     def block(self, kind: type[Block], **fields: int):
         return kind(self.words(kind.words(**fields)))
 
-    def keys(self, *, hashed: bool, low: int = 0, high: int = 1 << 10, mask: int = 2047) -> KeyMap:
-        """Return an empty map, with room for hundreds of keys unless the mask is smaller."""
-        if not hashed:
+    def keys(self, *, form: str, low: int = 0, high: int = 1 << 10, mask: int = 2047) -> KeyMap:
+        """Return an empty map of one of KEY_FORMS; a hashed one has room for hundreds unless the mask is smaller."""
+        if form == "direct":
             return self.block(KeyMap, hashed=0, low=low, high=high)
+        if form == "paged":
+            arrays = {name: self.room() for name in ("free", "keys", "pages", "members")}
+            return self.block(KeyMap, hashed=1, low=low, high=high, **arrays)
         return self.block(
             KeyMap, hashed=1, low=low, high=high, mask=mask, table=self.memory.reserve(2 * mask + 2), free=self.room(),
             keys=self.room(),

@@ -29,7 +29,7 @@ few = settings(max_examples=40)
 
 def key_map(blocks, *, hashed):
     """Return the address of an empty map of the keys, small enough for keys to collide."""
-    return blocks.keys(hashed=hashed, low=LOW_KEY, high=HIGH_KEY, mask=31).address
+    return blocks.keys(form="hashed" if hashed else "direct", low=LOW_KEY, high=HIGH_KEY, mask=31).address
 
 
 def read(cell, count):

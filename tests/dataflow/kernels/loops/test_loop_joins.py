@@ -22,7 +22,8 @@ from support.engines.loop_blocks import (
     values,
 )
 
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, insert
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.insert import insert
 from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock, LoopSourceBlock, enter, iterate
@@ -30,12 +31,12 @@ from deltamark.dataflow.kernels.loops.join import LoopJoinBlock, loop_join
 from deltamark.dataflow.kernels.loops.reduce import buffer_updates
 from deltamark.dataflow.kernels.loops.trace import TraceRow
 from deltamark.dataflow.kernels.status import FORWARD
+from deltamark.dataflow.operators.arrangement import GROWING
 
 
 def arrangement_of(blocks, rows, *, hashed):
     time, diff, key, value = rows.cells
-    names = ("lists", "next", "weight", "scratch", "holes", "settled")
-    arrays = {name: blocks.room() for name in names}
+    arrays = {name: blocks.room() for name in ("lists", "pending", *GROWING)}
     return blocks.block(
         ArrangementBlock, opcode=0, size=rows.size, time=time, diff=diff, key=key, keys=key_map(blocks, hashed=hashed),
         frontier=blocks.cell(), columns=1, inputs=blocks.words([value]), stored=blocks.words([blocks.room()]),

@@ -1,0 +1,220 @@
+"""Insertion: the updates of a slice become visible under their keys."""
+
+from __future__ import annotations
+
+from deltamark.dataflow.kernels.arrangements import row_lookup
+from deltamark.dataflow.kernels.arrangements.arrangement import INSERTIONS, PENDING, UNITS, ArrangementBlock, number_of
+from deltamark.dataflow.kernels.arrangements.lists import equal, link_row, next_of, order, weight_of
+from deltamark.dataflow.kernels.arrangements.slots import free_slot, take_slots, use_slots
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import prefetch
+from deltamark.dataflow.kernels.hashing.hash_map import add, prefetch_entry
+
+FAR, NEAR = 32, 16
+"""The numbers of updates ahead at which the list of a key and the rows in it are prefetched. Not measured."""
+
+MAX_PASSED = 64
+"""Rows that a search may pass before all rows are hashed. Not measured."""
+
+
+@kernel
+def insert(op: ArrangementBlock) -> None:
+    """Add the updates of the slice."""
+    size = op.size
+    op.kind = _kind(op, size)
+    first = take_slots(op, size)
+    _find_ids(op, size)
+    if op.kind == UNITS:
+        _insert_units(op, size, first)
+    else:
+        _copy(op, size, first)
+        if op.kind == PENDING:
+            _add_pending(op, size, first)
+        else:
+            _link_rows(op, size, first)
+        use_slots(op, size)
+    if op.present.address != 0:
+        key, low, present = op.key, op.keys.low, op.present
+        for at in range(size):
+            key_id = key[at] - low
+            present[key_id >> 6] |= 1 << (key_id & 63)
+    if op.log_time.address != 0:
+        _log(op, size)
+
+
+@kernel
+def _kind(op: ArrangementBlock, size: int) -> int:
+    """Return the kind of the slice."""
+    diff, insertions, units = op.diff, 0, 0
+    for at in range(size):
+        insertions += diff[at] == 1
+        units += diff[at] == 1 or diff[at] == -1
+    if op.log_time.address != 0 or op.negative_rows > 0 or units < size:
+        return PENDING
+    return INSERTIONS if insertions == size else UNITS
+
+
+@kernel
+def _copy(op: ArrangementBlock, size: int, first: int) -> None:
+    """Store the columns of all updates."""
+    for column in range(op.columns):
+        source, target = op.inputs[column], op.stored[column][first:]
+        for at in range(size):
+            target[at] = source[at]
+
+
+@kernel
+def _find_ids(op: ArrangementBlock, size: int) -> None:
+    """Find the ids of the keys of all updates; a key that has none gets one."""
+    key, keys, ids = op.key, op.keys, op.ids
+    if keys.hashed != 0:
+        for at in range(size):
+            prefetch_entry(keys, key[min(at + FAR, size - 1)])
+            ids[at] = ids[at - 1] if at > 0 and key[at] == key[at - 1] else add(keys, key[at])
+    else:
+        low = keys.low
+        for at in range(size):
+            ids[at] = key[at] - low
+
+
+@kernel
+def _link_rows(op: ArrangementBlock, size: int, first: int) -> None:
+    """Put insertions into the lists of their keys."""
+    ids, lists, following, ordered = op.ids, op.lists, op.next, op.ordered != 0
+    for at in range(size):
+        prefetch(lists[2 * ids[min(at + FAR, size - 1)] :].address)
+        if ordered:
+            link_row(op, ids[at], first + at)
+        else:
+            following[first + at] = lists[2 * ids[at]]
+            lists[2 * ids[at]] = first + at + 1
+
+
+@kernel
+def _add_pending(op: ArrangementBlock, size: int, first: int) -> None:
+    """Add all updates to the pending ones of their keys."""
+    op.ordered = op.has_pending = 1
+    for at in range(size):
+        op.next[first + at] = op.pending[op.ids[at]]
+        op.pending[op.ids[at]] = first + at + 1
+
+
+@kernel
+def _insert_units(op: ArrangementBlock, size: int, first: int) -> None:
+    """Add the insertions, then the retractions, whose slots lie behind them."""
+    op.ordered = 1
+    diff, numbers, places, retractions = op.diff, op.numbers, op.places, op.scratch
+    rows = count = 0
+    for at in range(size):
+        numbers[rows] = at
+        places[at] = first + rows
+        retractions[count] = at
+        rows += diff[at] > 0
+        count += diff[at] < 0
+    for index in range(count):
+        numbers[rows + index] = retractions[index]
+    for column in range(op.columns):
+        source, target = op.inputs[column], op.stored[column][first:]
+        for slot in range(size):
+            target[slot] = source[numbers[slot]]
+    op.retractions = count
+    _link_units(op, rows, first)
+    use_slots(op, rows)
+    if _take_rows(op, count, first + rows) > 0:
+        use_slots(op, count)
+        for index in range(count):
+            if op.places[retractions[index]] != first + rows + index:
+                free_slot(op, first + rows + index)
+
+
+@kernel
+def _link_units(op: ArrangementBlock, rows: int, first: int) -> None:
+    """Put the insertions of a slice of units into the lists of their keys."""
+    ids, lists, following, numbers = op.ids, op.lists, op.next, op.numbers
+    for row in range(rows):
+        prefetch(lists[2 * ids[numbers[min(row + FAR, rows - 1)]] :].address)
+        last = lists[2 * ids[numbers[min(row + NEAR, rows - 1)]] + 1]
+        prefetch(following[last - 1 :].address)
+        link_row(op, ids[numbers[row]], first + row)
+
+
+@kernel
+def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
+    """Let each retraction, from slot `first` on, take a row; return the number of those that are pending."""
+    retractions, ids, lists, pending = op.scratch, op.ids, op.lists, 0
+    for index in range(count):
+        at = retractions[index]
+        prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
+        _prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
+        key_id, slot = ids[at], first + index
+        row = _row_to_take(op, key_id, slot, at)
+        if row >= 0:
+            op.next[row] = ~op.next[row]
+            op.taken_by[row] = at
+            op.places[at] = row
+            continue
+        op.next[slot] = op.pending[key_id]
+        op.pending[key_id] = slot + 1
+        op.has_pending = 1
+        op.places[at] = slot
+        pending += 1
+    return pending
+
+
+@inline
+def _prefetch_row(op: ArrangementBlock, slot: int) -> None:
+    """Prefetch a row, and its link."""
+    prefetch(op.next[slot:].address)
+    for column in range(op.columns):
+        prefetch(op.stored[column][slot:].address)
+
+
+@kernel
+def _row_to_take(op: ArrangementBlock, key_id: int, slot: int, at: int) -> int:
+    """Return the oldest visible row that is equal to that of a retraction, in a slot; -1 if this must be pending."""
+    if op.lookup.address != 0:
+        return _found_in_lookup(op, key_id, slot)
+    link, passed, found = op.lists[2 * key_id], 0, -1
+    if link != 0 and op.lists[2 * key_id + 1] == 0:
+        order(op, key_id)
+        link = op.lists[2 * key_id]
+    while link != 0:
+        row = link - 1
+        if op.next[row] >= 0 and equal(op, row, slot):
+            is_new = op.mark <= row < op.limit
+            if op.time[number_of(op, row)] <= op.time[at] if is_new else weight_of(op, row) == 1:
+                found = row
+            break
+        link = next_of(op, row)
+        passed += 1
+    if passed > MAX_PASSED:
+        op.wants_lookup = 1
+    return found
+
+
+@kernel
+def _found_in_lookup(op: ArrangementBlock, key_id: int, slot: int) -> int:
+    """Return a row of an earlier slice that is equal to that of a retraction; -1 if this must be pending."""
+    lookup = op.lookup
+    row_hash = row_lookup.hash_of(key_id, slot, op.columns, op.stored)
+    place = row_hash & lookup.mask
+    while True:
+        entry = lookup.table[place]
+        if entry == 0:
+            return -1
+        row = (entry & 0xFFFFFFFF) - 1
+        place = (place + 1) & lookup.mask
+        if entry >> 32 != row_hash or row_lookup.key_id_of(lookup, row) != key_id or op.next[row] < 0:
+            continue
+        if equal(op, row, slot):
+            return row if weight_of(op, row) == 1 else -1
+
+
+@kernel
+def _log(op: ArrangementBlock, size: int) -> None:
+    """Keep the times, diffs and keys of the slice."""
+    first, time, diff, key = op.first, op.time, op.diff, op.key
+    for at in range(size):
+        op.log_time[first + at] = time[at]
+        op.log_diff[first + at] = diff[at]
+        op.log_key[first + at] = key[at]

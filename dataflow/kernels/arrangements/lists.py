@@ -1,0 +1,85 @@
+"""The lists of an arrangement's rows under their keys."""
+
+from __future__ import annotations
+
+from deltamark.dataflow.kernels.arrangements import row_lookup
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+
+
+@inline
+def link_row(op: ArrangementBlock, key_id: int, slot: int) -> None:
+    """Put a new row into the list of its key."""
+    lists, following = op.lists, op.next
+    first, last = lists[2 * key_id], lists[2 * key_id + 1]
+    if op.ordered == 0:
+        following[slot] = first
+        lists[2 * key_id] = slot + 1
+        return
+    if first != 0 and last == 0:
+        last = order(op, key_id)
+        first = lists[2 * key_id]
+    following[last - 1 if last != 0 else slot] = slot + 1
+    following[slot] = 0
+    lists[2 * key_id] = first if first != 0 else slot + 1
+    lists[2 * key_id + 1] = slot + 1
+    if op.lookup.address != 0:
+        row_lookup.follow(op.lookup, slot, key_id, last)
+
+
+@kernel
+def order(op: ArrangementBlock, key_id: int) -> int:
+    """Let the list of a key that has rows begin with the oldest one; return the link of the last."""
+    lists, following = op.lists, op.next
+    first, last = lists[2 * key_id], lists[2 * key_id + 1]
+    if last != 0:
+        return last
+    reversed_link, link = 0, first
+    while link != 0:
+        after = following[link - 1]
+        following[link - 1] = reversed_link
+        reversed_link, link = link, after
+    lists[2 * key_id] = reversed_link
+    lists[2 * key_id + 1] = first
+    return first
+
+
+@kernel
+def unlink(op: ArrangementBlock, key_id: int, previous: int, slot: int) -> None:
+    """Take a row out of the list of its key. previous: the link of the row before it, 0 for the first."""
+    lists, following = op.lists, op.next
+    link = following[slot]
+    if link < 0:
+        link = ~link
+    if previous == 0:
+        lists[2 * key_id] = link
+    else:
+        was_taken = following[previous - 1] < 0
+        following[previous - 1] = ~link if was_taken else link
+    if link == 0:
+        lists[2 * key_id + 1] = previous
+    elif op.lookup.address != 0:
+        row_lookup.set_predecessor(op.lookup, link - 1, previous)
+
+
+@inline
+def next_of(op: ArrangementBlock, slot: int) -> int:
+    """Return the link of the row behind a row."""
+    link = op.next[slot]
+    return ~link if link < 0 else link
+
+
+@kernel
+def equal(op: ArrangementBlock, a: int, b: int) -> bool:
+    """Return whether the rows of two slots are equal."""
+    for column in range(op.columns):
+        stored = op.stored[column]
+        if stored[a] != stored[b]:
+            return False
+    return True
+
+
+@inline
+def weight_of(op: ArrangementBlock, slot: int) -> int:
+    """Return the weight of a row."""
+    return op.weight[slot] if op.weighted != 0 else 1

@@ -35,7 +35,7 @@ filters = st.tuples(*[st.sampled_from([None, 0, 1])] * 2)
 
 
 @pytest.mark.parametrize("diffs", [UNIT_DIFFS, ANY_DIFFS], ids=["unit weights", "any weights"])
-@settings(max_examples=150)
+@settings(max_examples=90)
 @given(st.data(), kinds_of_keys, filters, seeds)
 def test_a_join_emits_each_pair_at_the_later_time_with_the_product_of_weights(diffs, data, kinds, bits, seed):
     updates, op, pairs = data.draw(updates_of(diffs)), Join(kinds, bits), []

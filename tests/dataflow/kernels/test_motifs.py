@@ -21,7 +21,7 @@ from deltamark.dataflow.kernels.motifs.extender import DeltaExtender
 from deltamark.dataflow.kernels.ordered import intersection, radix_sort, sorted_lists
 from deltamark.dataflow.kernels.status import FAILED
 
-few = settings(max_examples=40)
+few = settings(max_examples=25)
 ROOM = 1 << 12
 NUMBERS = st.lists(st.integers(0, 400), max_size=200, unique=True).map(sorted)
 SKEWED = st.integers(0, 5000).flatmap(lambda size: st.just(list(range(0, 3 * size, 3))))

@@ -22,7 +22,7 @@ from deltamark.dataflow.language.motif import Atom
 from deltamark.dataflow.motifs.static import StaticMotif
 from deltamark.dataflow.types import integer
 
-few = settings(max_examples=8)
+few = settings(max_examples=4)
 each_motif = pytest.mark.parametrize("name", MOTIFS)
 
 

@@ -29,7 +29,7 @@ from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.dataflow.types import integer
 
 pytestmark = pytest.mark.usefixtures("small_slices")
-few = settings(max_examples=5)
+few = settings(max_examples=3)
 each_motif = pytest.mark.parametrize("name", MOTIFS)
 
 
@@ -71,7 +71,7 @@ def test_deleted_rows_leave_no_state(name, data):
 
 
 @each_motif
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(data=st.data(), workers=st.sampled_from([2, 3]))
 def test_any_number_of_workers_makes_the_changes_of_one(name, data, workers):
     case = drawn(data, name)
@@ -82,7 +82,7 @@ def test_any_number_of_workers_makes_the_changes_of_one(name, data, workers):
 
 
 @each_motif
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(data=st.data(), shards=st.sampled_from([1, 3]))
 def test_a_motif_that_is_cut_into_stages_makes_the_changes_of_the_whole(name, data, shards):
     case = drawn(data, name)
@@ -105,7 +105,7 @@ def test_shards_that_have_indexes_by_key_make_the_changes_of_the_whole(name, var
 
 
 @pytest.mark.parametrize("name", ["triangle", "4-clique", "with-nodes", "loop", "path"])
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(data=st.data())
 def test_workers_that_have_indexes_by_key_make_the_changes_of_one(name, data):
     case = drawn(data, name)

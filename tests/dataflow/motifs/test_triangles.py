@@ -25,7 +25,7 @@ from deltamark.queries.graph.pattern import read
 from deltamark.queries.graph.triangles import by_triangles
 
 pytestmark = pytest.mark.usefixtures("small_slices")
-few = settings(max_examples=8)
+few = settings(max_examples=5)
 PATTERNS = {
     "triangle": MOTIFS["triangle"],
     "4-clique": MOTIFS["4-clique"],

@@ -30,7 +30,7 @@ from deltamark.dataflow.types import Schema, integer
 from deltamark.errors import DeltamarkError
 
 few = settings(max_examples=5)
-many = settings(max_examples=60)
+many = settings(max_examples=40)
 
 
 def drawn(data: st.DataObject, name: str) -> Case:

@@ -29,7 +29,7 @@ from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 
-few = settings(max_examples=8)
+few = settings(max_examples=5)
 
 
 @each_loop
@@ -104,7 +104,7 @@ def remembered(worker: Dataflow) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ["distances", "components", "reach-by-two-steps"])
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_the_state_of_a_loop_follows_the_live_rows(name, data):
     """After many epochs a loop keeps as many rows as one that begins with the live rows."""
@@ -194,7 +194,7 @@ def summed(monkeypatch):
 
 
 @each_loop
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_loop_that_adds_up_its_keys_equals_its_recomputation(name, summed, data):  # noqa: ARG001
     case = drawn(data, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.driving import at_once
 from support.random_plans.strategies import streams_of
@@ -90,6 +90,7 @@ def test_a_term_stays_where_its_columns_are_stored_anyway():
 
 
 @pytest.mark.parametrize("plan", [*COMPARED.values(), *KEPT.values(), *EARLY.values()])
+@settings(max_examples=30)
 @given(st.data())
 def test_a_rewritten_plan_has_the_changes_of_the_plan_as_written(plan, data):
     streams = data.draw(streams_of(plan))

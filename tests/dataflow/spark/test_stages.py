@@ -61,7 +61,7 @@ def test_a_feed_may_have_many_times(name, shards):
 
 
 @pytest.mark.parametrize("shards", SHARDS)
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(cases(), st.data())
 def test_plans_equal_their_recomputation(shards, case, data):
     feeds = data.draw(cuts(case.streams))

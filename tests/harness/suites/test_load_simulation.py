@@ -63,7 +63,7 @@ def check_shape(run, shards: int, batch: int) -> None:
 
 @pytest.mark.parametrize("name", MOTIFS)
 @each_algorithm
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_a_sharded_motif_is_the_join_of_whole_collections(name, algorithm, data):
     streams = {

@@ -8,7 +8,8 @@ MIN_DIRECT_KEYS. Larger ranges are hashed. TPC-H uses a quarter of the range of 
 follows the rows of a window. Measured: 1 to 3 ns a row direct, 7 to 22 ns hashed."""
 
 PAGED_KEYS_PER_ROW = 64
-"""Keys of a larger range, up to PAGED_KEYS_PER_ROW times the rows, have ids in pages for runs of keys."""
+"""Keys of a larger range, up to PAGED_KEYS_PER_ROW times the rows, have ids in pages for runs of keys.
+Measured on seven queries in a window: 0.77 times as long as hashed. The number itself is not measured."""
 
 MAX_DIRECT_KEYS = 1 << 33
 """A larger range is hashed, however many rows there are: address space is limited, too."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from deltamark.dataflow.batch import BYTES, Batch, EachBatch, Pointers
-from deltamark.dataflow.builder.program import Op, wait_alone
+from deltamark.dataflow.builder.program import Op, OperatorState, wait_alone
 from deltamark.dataflow.builder.texts import read_texts
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.kernels.batches import BatchesBlock
@@ -218,15 +218,18 @@ class Worker:
         return profile
 
     def states(self, kind: type[StateT]) -> list[StateT]:
-        """Return the operators' states of one type."""
-        return [each for each in self._program.states.values() if isinstance(each, kind)]
+        """Return the states of one type, one that operators share once."""
+        return [each for each in self._states() if isinstance(each, kind)]
+
+    def _states(self) -> Iterable[OperatorState]:
+        """Return the states of the program; operators may share one."""
+        return {id(state): state for state in self._program.states.values()}.values()
 
     def state_rows(self) -> int:
         """Count the rows, groups, keys and texts that are kept between feeds."""
         sweeper = self._program.sweeper
         sweeper.sweep()
-        states = {id(state): state for state in self._program.states.values()}.values()
-        return sum(state.rows() for state in states) + (sweeper.texts.used() if sweeper.texts else 0)
+        return sum(state.rows() for state in self._states()) + (sweeper.texts.used() if sweeper.texts else 0)
 
     def state_bytes(self) -> int:
         """Count the bytes of the memory that is kept between feeds."""

@@ -30,6 +30,7 @@ SLICED = (
 CAUSES = {each.cause for each in PlanError.__subclasses__()}
 WIDE_WEIGHT = "a weight needs more than 64 bits"
 NEGATIVE = "a negative multiplicity"
+OUT_OF_BOUNDS = "a sum is out of bounds"
 
 
 class WrongError(Exception):
@@ -112,7 +113,7 @@ def expected(collection: Collection, streams: Streams) -> Expected:
     except PlanError as error:
         found.error, found.must_fail = error, is_whole(collection.node)
     if (negative := first_negative(streams)) is not None:
-        found.excuses[NEGATIVE] = negative
+        found.excuses[NEGATIVE] = found.excuses[OUT_OF_BOUNDS] = negative
     if degree(collection.node) > 1 and is_heavy(collection):
         found.excuses[WIDE_WEIGHT] = 0
     return found

@@ -14,7 +14,6 @@ from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import add_product, prefetch
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, prefetch_entry, remove
 from deltamark.dataflow.kernels.status import FAILED
-from deltamark.dataflow.types import NULL
 
 AHEAD = 16
 """The number of updates ahead at which the state of a group is prefetched. Not measured."""
@@ -57,14 +56,16 @@ class AggregateBlock(Operator):
     out_diff: Vector
     out_key: Vector
     out: Vectors
-    """For each sum the columns of its low and its high words; the second has no address if 64 bits must suffice."""
+    """For each sum its column."""
+    bounds: Array
+    """For each sum the least and the largest value of its column."""
     slice_values: Arrays
     slice_out: Arrays
     """Scratch: the arrays of `values` and `out` during a slice."""
     live: int = 0
     """The number of groups that have a row."""
     error_group: int = 0
-    """The key id whose number of rows is negative, or one of whose numbers needs more than 64 bits, after a failure."""
+    """The key id whose number of rows is negative, or one of whose sums is out of bounds, after a failure."""
 
 
 @inline
@@ -131,8 +132,7 @@ def resolve(op: AggregateBlock) -> None:
     slice_values, slice_out = op.slice_values, op.slice_out
     for index in range(op.sums):
         slice_values[index] = _array_of(values[index])
-    for index in range(2 * op.sums):
-        slice_out[index] = _array_of(out[index])
+        slice_out[index] = Array(Array(out[index])[0])
 
 
 @inline
@@ -237,21 +237,17 @@ def _differ(values: Array, sums: int, old: Group, new: Group) -> bool:
 
 @inline
 def _emit(op: AggregateBlock, out: Arrays, at: int, key: int, group: Group, time: int, diff: int) -> bool:
-    """Write an output row; return whether a sum does not fit into its columns."""
+    """Write an output row; return whether a sum is out of bounds."""
     op.out_time[at] = time
     op.out_diff[at] = diff
     op.out_key[at] = key
-    values, wide, least = Array(op.values.address), 0, 0
+    values, bounds, outside = Array(op.values.address), op.bounds, False
     for index in range(op.sums):
         number = _number(values, group, index)
-        low, high = number[0], number[1]
-        out[2 * index][at] = low
-        if out[2 * index + 1].address != 0:
-            out[2 * index + 1][at] = high
-        else:
-            wide |= high ^ (low >> 63)
-            least = min(least, low)
-    return wide != 0 or least == NULL
+        low = number[0]
+        out[index][at] = low
+        outside |= number[1] != low >> 63 or low < bounds[2 * index] or low > bounds[2 * index + 1]
+    return outside
 
 
 @kernel

@@ -11,14 +11,14 @@ from deltamark.dataflow.builder.keys import Key, key_columns, key_of, key_values
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, Group, group_words
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock
 from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.errors import described, negative_multiplicity, wide_weight
 from deltamark.dataflow.plan import nodes
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.types import LARGEST, Type
 from deltamark.errors import DeltamarkError
 
 
@@ -47,16 +47,28 @@ class Groups:
             return wide_weight()
         number = int(hash_map.key_of(self.block.keys, self.block.error_group))
         row, time = key_values(self.key, number, self.names, self.types), self.block.open_time
-        if isinstance(self.block, AggregateBlock) and _has_wide_sum(self.block):
+        if isinstance(self.block, AggregateBlock) and (total := _sum_out_of_bounds(self.block)) is not None:
             actual = described(row, time, unnamed="the only group")
-            return DeltamarkError("a sum needs more than 64 bits", actual, "narrow the bounds of what is summed")
+            if abs(total) > LARGEST:
+                return DeltamarkError("a sum needs more than 64 bits", actual, "narrow the bounds of what is summed")
+            remedy = "retract only what was inserted before, and keep to the declared number of rows"
+            return DeltamarkError("a sum is out of bounds", f"{total} for {actual}", remedy)
         return negative_multiplicity(row, time)
 
 
-def _has_wide_sum(block: AggregateBlock) -> bool:
-    """Return whether an aggregate has failed because of a sum, rather than a negative number of rows."""
-    group = Group(block.state[group_words(block.sums) * block.error_group :].address)
-    return group.numbers[1] >= 0
+def _sum_out_of_bounds(block: AggregateBlock) -> int | None:
+    """Return the sum that has made an aggregate fail; None if a negative number of rows has."""
+    sums, values = block.sums, view(block.values.address, block.sums)
+    group = Group(block.state[group_words(sums) * block.error_group :].address)
+    numbers, bounds = view(group.numbers.address, 2 * sums + 2), view(block.bounds.address, 2 * sums)
+    if numbers[1] < 0:
+        return None
+    for index in range(sums):
+        at = 2 * index + 2 if values[index] else 0
+        total = (int(numbers[at + 1]) << 64) + (int(numbers[at]) & 2**64 - 1)
+        if not bounds[2 * index] <= total <= bounds[2 * index + 1]:
+            return total
+    return None
 
 
 def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: AppendOperator) -> Stream:
@@ -69,14 +81,15 @@ def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: AppendOp
     keys = key_ids(program, key, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     columns = {each.name: program.vector() for each in sums}
-    words = int(group_words(len(sums)))
+    words, bounds = int(group_words(len(sums))), [node.schema[each.name] for each in sums]
     state = reserve(keys.capacity * words)
     block = append(
         Opcode.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
         keys=keys.block, frontier=program.frontier, sums=len(sums), values=values, state=state,
         saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
-        out_key=out_key, out=program.table([cell for column in columns.values() for cell in (column, 0)]),
-        slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(2 * len(sums), 1)),
+        out_key=out_key, out=program.table(list(columns.values())),
+        bounds=program.table([bound for type_ in bounds for bound in (type_.low, type_.high)]),
+        slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(len(sums), 1)),
     )  # fmt: skip
     program.add_state(Groups(AggregateBlock(block), tuple(names), types, key))
     if key.interner is not None:

@@ -14,9 +14,11 @@ from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock, threshol
 from deltamark.dataflow.kernels.parallel import exchange
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock, prefix_aggregate
 from deltamark.dataflow.kernels.status import FAILED, WAITING
+from deltamark.dataflow.types import LARGEST
 
 KEYS = 8
-WIDE = 2**62
+LARGE = 2**54
+"""A value that is large, though the sum of all rows of a test fits into 64 bits."""
 
 
 def random_rows(rng, size, *, times):
@@ -27,7 +29,7 @@ def random_rows(rng, size, *, times):
         if live and rng.random() < 0.45:
             rows.append((time, -1, *live.pop(int(rng.integers(len(live))))))
         else:
-            row = int(rng.integers(KEYS)), int(rng.integers(-2, 3)) * WIDE // 4
+            row = int(rng.integers(KEYS)), int(rng.integers(-2, 3)) * LARGE
             live.append(row)
             rows.append((time, 1, *row))
     return rows
@@ -36,7 +38,7 @@ def random_rows(rng, size, *, times):
 def output_of(blocks, op):
     size, cells = op.out_size, [op.as_words.out_time, op.as_words.out_diff, op.as_words.out_key]
     if isinstance(op, AggregateBlock):
-        cells += [cell for cell in view(op.out.address, 2 * op.sums).tolist() if cell]
+        cells += view(op.out.address, op.sums).tolist()
     return list(zip(*(blocks.vector_values(cell, size) for cell in cells), strict=True))
 
 
@@ -68,18 +70,19 @@ def consolidated(output):
 
 def count_and_sum(rows):
     size, total = rows.total(), sum(value * weight for value, weight in rows.items())
-    return (size, (total + 2**63) % 2**64 - 2**63, total >> 64) if size else None
+    return (size, total) if size else None
 
 
-def new_aggregate(blocks, updates, keys, **fields):
-    sums = 2  # a count, and a sum in two words
-    out = [blocks.vector(), 0, blocks.vector(), blocks.vector()]
+def new_aggregate(blocks, updates, keys, least=-LARGEST, most=LARGEST):
+    """Make an aggregate that counts rows, and sums a column between bounds."""
+    sums, out = 2, [blocks.vector(), blocks.vector()]
     return blocks.block(
         AggregateBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
         keys=keys.address, frontier=updates.frontier, sums=sums, values=blocks.words([0, updates.columns[1]]),
         state=blocks.room(), saved=blocks.room(), touched=blocks.room(), out_size=blocks.cell(),
         out_time=blocks.vector(), out_diff=blocks.vector(), out_key=blocks.vector(), out=blocks.words(out),
-        slice_values=blocks.words([0] * sums), slice_out=blocks.words([0] * 2 * sums), **fields,
+        bounds=blocks.words([0, LARGEST, least, most]), slice_values=blocks.words([0] * sums),
+        slice_out=blocks.words([0] * sums),
     )  # fmt: skip
 
 
@@ -115,6 +118,19 @@ def test_a_negative_group_fails(rows):
     updates.set(rows, 4)
     assert aggregate(op) == FAILED
     assert (op.error_group, op.open_time) == (5, 3)
+
+
+@pytest.mark.parametrize("value", [-1, 3, LARGEST])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_sum_out_of_bounds_fails(rows, value):
+    blocks = Blocks()
+    updates = Updates(blocks, 2)
+    op = new_aggregate(blocks, updates, blocks.keys(form="direct"), least=0, most=2)
+    updates.set([(3, 1, 5, 2), (3, 1, 6, 1)], 4)
+    assert aggregate(op) == 0
+    updates.set([(5, 1, 5, value - 2), (5, -1, 6, 1)][:rows], 6)
+    assert aggregate(op) == FAILED
+    assert (op.error_group, op.open_time) == (5, 5)
 
 
 @pytest.mark.parametrize("minimum", [1, 3])

@@ -106,16 +106,14 @@ def aggregate(op: AggregateBlock) -> int:
         key_id = add(keys, key[at]) if hashed else key[at] - low  # after the end of a time, which frees ids
         group = group_at(state, words, key_id)
         alone = opened == 0 and (times[at + 1] != time if at + 1 < size else time < frontier)
-        had_row = alone and group.numbers[0] != 0
-        if had_row:
-            _emit(op, out, rows, key_of(keys, key_id), group, now, -1)
-        if not alone and group.place == 0:
-            opened = save(group, group_at(saved, words, opened), words, touched, key_id, opened)
-        changed = _add_row(group, values, sums, at, diffs[at])
         if alone:
-            rows, live, status = _end_lone_time(op, out, rows, live, group, key_id, had_row, changed)
+            rows, live, status = _apply_lone_row(op, rows, live, group, key_id, at)
             if status != 0:
                 break
+        else:
+            if group.place == 0:
+                opened = save(group, group_at(saved, words, opened), words, touched, key_id, opened)
+            _add_row(group, values, sums, at, diffs[at])
     if status == 0 and opened > 0 and now < frontier:
         rows, live, status = end_time(op, out, rows, live, opened)
         opened = 0
@@ -152,41 +150,54 @@ def save(group: Group, saved: Group, words: int, touched: Array, key_id: int, op
 
 
 @inline
-def _add_row(group: Group, values: Arrays, sums: int, at: int, diff: int) -> bool:
-    """Add an update to the numbers of its group; return whether it may have changed a sum."""
-    numbers, changed = group.numbers, False
+def _add_row(group: Group, values: Arrays, sums: int, at: int, diff: int) -> None:
+    """Add an update to the numbers of its group."""
+    numbers = group.numbers
     add_product(numbers.address, diff, 1)
     for index in range(sums):
         column = values[index]
         if column.address != 0:
-            value = column[at]
-            changed |= value != 0
-            add_product(numbers[2 * index + 2 :].address, diff, value)
-        else:
-            changed = True
-    return changed
+            add_product(numbers[2 * index + 2 :].address, diff, column[at])
 
 
 @inline
-def _end_lone_time(
-    op: AggregateBlock, out: Arrays, rows: int, live: int, group: Group, key_id: int, had_row: bool, changed: bool
+def _apply_lone_row(
+    op: AggregateBlock, rows: int, live: int, group: Group, key_id: int, at: int
 ) -> tuple[int, int, int]:
-    """End a time of one update, whose group's old row is already written behind the rows of the output."""
-    has_row, status = group.numbers[0] != 0, 0
-    if group.numbers[1] != 0:
-        status = FAILED
-    elif changed or not had_row or not has_row:
-        rows += had_row
+    """Apply the only update of a time, and emit what it changes.
+
+    Return the size of the output, the number of live groups, and a status.
+    """
+    numbers, diff, bounds, out, values = group.numbers, op.diff[at], op.bounds, op.slice_out, op.slice_values
+    size = numbers[0]
+    add_product(numbers.address, diff, 1)
+    had_row, has_row = size != 0, numbers[0] != 0
+    old, new = rows, rows + had_row
+    changed, outside = had_row != has_row, False
+    for index in range(op.sums):
+        column, before, number = values[index], size, numbers
+        if column.address != 0:
+            number = numbers[2 * index + 2 :]
+            before = number[0]
+            add_product(number.address, diff, column[at])
+        after, result = number[0], out[index]
+        result[old] = before
+        result[new] = after
+        changed |= after != before
+        outside |= _is_outside(number, bounds, index)
+    if numbers[1] != 0 or (has_row and outside):
+        op.error_group = key_id
+        return rows, live, FAILED
+    if changed:
+        key, now = key_of(op.keys, key_id), op.open_time
+        if had_row:
+            _begin_row(op, old, key, now, -1)
         if has_row:
-            if _emit(op, out, rows, key_of(op.keys, key_id), group, op.open_time, 1):
-                status = FAILED
-            rows += 1
+            _begin_row(op, new, key, now, 1)
         else:
             _forget(op, key_id, group)
-        live += has_row - had_row
-    if status != 0:
-        op.error_group = key_id
-    return rows, live, status
+        rows += had_row + has_row
+    return rows, live + has_row - had_row, 0
 
 
 @kernel
@@ -238,16 +249,28 @@ def _differ(values: Array, sums: int, old: Group, new: Group) -> bool:
 @inline
 def _emit(op: AggregateBlock, out: Arrays, at: int, key: int, group: Group, time: int, diff: int) -> bool:
     """Write an output row; return whether a sum is out of bounds."""
-    op.out_time[at] = time
-    op.out_diff[at] = diff
-    op.out_key[at] = key
+    _begin_row(op, at, key, time, diff)
     values, bounds, outside = Array(op.values.address), op.bounds, False
     for index in range(op.sums):
         number = _number(values, group, index)
-        low = number[0]
-        out[index][at] = low
-        outside |= number[1] != low >> 63 or low < bounds[2 * index] or low > bounds[2 * index + 1]
+        out[index][at] = number[0]
+        outside |= _is_outside(number, bounds, index)
     return outside
+
+
+@inline
+def _begin_row(op: AggregateBlock, at: int, key: int, time: int, diff: int) -> None:
+    """Write the time, the weight and the key of an output row."""
+    op.out_time[at] = time
+    op.out_diff[at] = diff
+    op.out_key[at] = key
+
+
+@inline
+def _is_outside(number: Array, bounds: Array, index: int) -> bool:
+    """Return whether a 128-bit sum is out of the bounds of its column."""
+    low = number[0]
+    return number[1] != low >> 63 or low < bounds[2 * index] or low > bounds[2 * index + 1]
 
 
 @kernel

@@ -74,20 +74,21 @@ def _sum_out_of_bounds(block: AggregateBlock) -> int | None:
 def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: AppendOperator) -> Stream:
     """Append an aggregate: the sums of each group, whose changes are emitted when a time ends."""
     program, reserve = stream.program, stream.program.memory.reserve
-    names, sums = node.keys, node.sums
-    types = tuple(node.schema[name] for name in names)
-    values = program.table([0 if each.term is None else evaluate(stream, each.term) for each in sums])
+    names, types = node.keys, tuple(node.schema[name] for name in node.keys)
+    summed = {each.name: 0 if each.term is None else evaluate(stream, each.term) for each in node.sums}
+    sums = {cell: name for name, cell in summed.items()}  # sums of one vector are computed once
     key = key_of(stream, names, types)
     keys = key_ids(program, key, rows, stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
-    columns = {each.name: program.vector() for each in sums}
-    words, bounds = int(group_words(len(sums))), [node.schema[each.name] for each in sums]
+    out = {cell: program.vector() for cell in sums}
+    columns = {name: out[cell] for name, cell in summed.items()}
+    words, bounds = int(group_words(len(sums))), [node.schema[name] for name in sums.values()]
     state = reserve(keys.capacity * words)
     block = append(
         Opcode.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
-        keys=keys.block, frontier=program.frontier, sums=len(sums), values=values, state=state,
+        keys=keys.block, frontier=program.frontier, sums=len(sums), values=program.table(list(sums)), state=state,
         saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
-        out_key=out_key, out=program.table(list(columns.values())),
+        out_key=out_key, out=program.table(list(out.values())),
         bounds=program.table([bound for type_ in bounds for bound in (type_.low, type_.high)]),
         slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(len(sums), 1)),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from decimal import Decimal
 from math import inf
 from pathlib import Path
@@ -21,9 +22,21 @@ settings.register_profile("deltamark", deadline=None, max_examples=60)
 settings.load_profile("deltamark")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Obey Ctrl-C, which tests send: a process that a shell has started in the background ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.dont_write_bytecode:
+        _keep_bytecode(config.cache.mkdir("bytecode"))
+
+
+def _keep_bytecode(directory: Path) -> None:
+    """Keep the bytecode of sources in a directory, where PYTHONDONTWRITEBYTECODE forbids it beside them.
+
+    Otherwise each of the processes that tests start compiles all sources that it imports.
+    """
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(directory)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(directory)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from support.random_plans.choices import Recorded, Replayed, Seeded
@@ -30,18 +31,31 @@ Attempt = Callable[[Failure, Draw], Failure | None]
 
 
 @dataclass(frozen=True)
-class Smaller:
-    """A failing example: its numbers, their parts, its text and its failure."""
+class Numbered:
+    """The numbers that an example is drawn from, their parts, and the text of the example."""
 
     numbers: Sequence[int]
     parts: Sequence[tuple[int, int]]
     written: str
-    failure: Failure
-    attempts: int = 0
 
     @property
     def size(self) -> tuple[int, Sequence[int]]:
         return len(self.numbers), self.numbers
+
+
+@dataclass(frozen=True)
+class Candidate(Numbered):
+    """An example that may fail. draw: returns it, or raises the error of its drawing."""
+
+    draw: Draw
+
+
+@dataclass(frozen=True)
+class Smaller(Numbered):
+    """A failing example and its failure."""
+
+    failure: Failure
+    attempts: int = 0
 
 
 def shrinker(failure: Failure) -> Child:
@@ -90,23 +104,26 @@ def apart(failure: Failure, draw: Draw) -> Failure | None:
 
 def make_smaller(failure: Failure, attempt: Attempt, send: Send) -> None:
     """Try examples drawn from fewer and smaller numbers; send each that is the smallest so far."""
-    best, before = _tried(failure, attempt, Seeded(failure.seed)), None
+    first = _drawn(failure, Seeded(failure.seed))
+    best = None if first is None else _tried(failure, attempt, first)
     if best is None:
         return
     send(best)
     tried: set[tuple[int, ...]] = set()
-    began = seconds_used()
+    began, before = seconds_used(), None
     while best is not before:
         before = best
-        for candidate in (_zeroed_part, _without_part, _less, *map(_without_chunk, CHUNKS)):
+        for change in (_zeroed_part, _without_part, _less, *map(_without_chunk, CHUNKS)):
             at = 0
-            while (numbers := candidate(best, at)) is not None and seconds_used() - began < MOST_SECONDS:
+            while (numbers := change(best, at)) is not None and seconds_used() - began < MOST_SECONDS:
                 at += 1
                 if tuple(numbers) in tried:
                     continue
                 tried.add(tuple(numbers))
-                found = _tried(failure, attempt, Replayed(numbers))
-                if found is not None and found.size < best.size:
+                candidate = _drawn(failure, Replayed(numbers))
+                if candidate is None or candidate.size >= best.size:
+                    continue
+                if (found := _tried(failure, attempt, candidate)) is not None:
                     best, at = replace(found, attempts=len(tried)), at - 1
                     send(best)
 
@@ -139,22 +156,36 @@ def seconds_used() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def _tried(failure: Failure, attempt: Attempt, choices: Recorded) -> Smaller | None:
-    """Draw an example and run it; return it if it has the same failure."""
-    written = "an example that could not be drawn"
+def _drawn(failure: Failure, choices: Recorded) -> Candidate | None:
+    """Draw an example; if it cannot be drawn, this must be the failure."""
     try:
-        written = str(KINDS[failure.kind].draw(choices))
+        example = KINDS[failure.kind].draw(choices)
+        written, draw = str(example), partial(_same, example)
     except Exception as error:  # noqa: BLE001 (which is no example, unless this is what is looked for)
         if type(error).__name__ != failure.what:
             return None
+        written, draw = "an example that could not be drawn", partial(_raised, error)
     numbers = list(choices.numbers)
-    found = attempt(failure, lambda: KINDS[failure.kind].draw(Replayed(numbers)))
-    if found is None or found.what != failure.what:
-        return None
     while numbers and numbers[-1] == 0:
         numbers.pop()
     parts = sorted({part for part in choices.parts if part[0] < part[1]}, key=lambda part: part[0] - part[1])
-    return Smaller(tuple(numbers), parts, written, found)
+    return Candidate(tuple(numbers), parts, written, draw)
+
+
+def _same(example: Example) -> Example:
+    return example
+
+
+def _raised(error: Exception) -> Example:
+    raise error
+
+
+def _tried(failure: Failure, attempt: Attempt, candidate: Candidate) -> Smaller | None:
+    """Run an example; return it if it has the same failure."""
+    found = attempt(failure, candidate.draw)
+    if found is None or found.what != failure.what:
+        return None
+    return Smaller(candidate.numbers, candidate.parts, candidate.written, found)
 
 
 def _without_part(best: Smaller, at: int) -> Sequence[int] | None:

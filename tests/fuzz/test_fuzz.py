@@ -77,6 +77,7 @@ def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
 
 
 def test_a_wrong_reference_is_found(monkeypatch):
+    monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 1)
     monkeypatch.setitem(operators.OPERATORS, Threshold, lambda _, __, rows: rows)
     found, said = explored("worker", 1, 60)
     assert found.failures

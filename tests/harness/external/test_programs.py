@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from support.harness.processes import all_end
-from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, example_in_thread, faulty
+from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, example_in_thread, faulty, stream_in_thread
 
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
@@ -113,7 +113,8 @@ def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch,
 
 @pytest.mark.parametrize(("physical", "sample"), [(1, 30), (7, 0), (200_000, 0)])
 @pytest.mark.parametrize("work", ["window:100", "window:1000"])
-def test_several_batches_in_one_request_are_those_of_one_request_each(chunked, work, physical, sample):
+def test_several_batches_in_one_request_are_those_of_one_request_each(monkeypatch, chunked, work, physical, sample):
+    stream_in_thread(monkeypatch, "0.001")
     stream = workload(chunked, work)
     cells = [Cell("q12", "0.001", work, 1, physical, engine=name) for name in (f"exec:{STREAM_FILE} 0.001", "embedded")]
     runs = [timing.run(cell, sample, stream, partial(open_engine, cell, chunked, stream)) for cell in cells]

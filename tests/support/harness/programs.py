@@ -48,6 +48,16 @@ STREAM_FILE = ROOT / "tests" / "support" / "engines" / "stream_program.py"
 STREAM = f"exec:{STREAM_FILE} 0.01"
 
 
+def stream_in_thread(monkeypatch, sf):
+    """Run the embedded engine as a thread whenever a program is started."""
+
+    class Stream(runpy.run_path(str(STREAM_FILE))["Engine"]):
+        def __init__(self):
+            super().__init__(sf)
+
+    example_in_thread(monkeypatch, Stream)
+
+
 def faulty(directory: Path, of: Path = EXAMPLE_FILE, **replies: str) -> str:
     """Write a program that is another one except for some requests, which have these bodies; return its name."""
     methods = "\n".join(f"    def {name}(self, request):\n        {body}" for name, body in replies.items())

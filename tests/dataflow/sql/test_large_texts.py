@@ -19,7 +19,7 @@ from deltamark.dataflow.sql.rows import rows as rows_of_sql
 from deltamark.dataflow.sql.scalars.values import simplified
 from deltamark.dataflow.types import BOOL, Field, Schema, integer
 
-MANY, DEEP = 2000, 40
+MANY, DEEP = 1200, 40
 NESTED = ("OR", "AND of one column")
 """Texts whose conditions DuckDB writes as nested filters, which takes the square of their number."""
 

@@ -94,7 +94,7 @@ def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_
 
     def recorded(size):
         touched.append(size)
-        touch(1 << 30)
+        touch(1 << 29)
 
     monkeypatch.setattr(resources, "touch", recorded)
     found = measured(job(chunked, cell, compared={}), chunked, Mock())

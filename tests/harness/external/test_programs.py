@@ -20,7 +20,7 @@ from deltamark.harness.check.run_check import open_check
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine
-from deltamark.harness.measure import timing
+from deltamark.harness.measure import client, timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, measured
 from deltamark.harness.measure.windows import checkpoints
@@ -169,6 +169,7 @@ def test_the_memory_of_an_external_engine_is_that_of_its_program(chunked, tmp_pa
 
 def test_a_program_that_hangs_from_the_start_fails_its_cells_only(monkeypatch, chunked, tmp_path):
     monkeypatch.setattr(program, "HELLO_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(client, "SHUTDOWN_TIMEOUT_S", 0.2)
     engine = faulty(tmp_path, hello="time.sleep(1000)")
     assert capabilities(engine).output == "answers"
     with pytest.raises(DeltamarkError, match=r"failed to hello: .* no reply within 0\.2 s"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import duckdb
@@ -51,28 +51,32 @@ class Outcome:
     """Whether the answers at the ends of the batches are right, even if those at other times are not."""
 
 
-@dataclass
 class _Oracle:
     """DuckDB over the live rows of a case."""
 
-    cell: Cell
-    columns: dict[str, messages.Columns]
-    live: Counter[tuple[str, Row]] = field(default_factory=Counter)
+    def __init__(self, cell: Cell, columns: dict[str, messages.Columns]) -> None:
+        self._cell, self._columns = cell, columns
+        self._live: Counter[tuple[str, Row]] = Counter()
+        self._database = duckdb.connect(config={"threads": 1})
+        for name, types in columns.items():
+            typed = ", ".join(f"{column} {SQL_TYPES[type_]}" for column, type_ in types)
+            self._database.execute(f"CREATE TABLE {name} ({typed})")
 
     def add(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            self.live[change.relation, change.row(self.columns[change.relation])] += change.diff
+            self._live[change.relation, change.row(self._columns[change.relation])] += change.diff
 
     def answer(self) -> list[Row]:
-        with closing(duckdb.connect(config={"threads": 1})) as database:
-            for name, columns in self.columns.items():
-                typed = ", ".join(f"{column} {SQL_TYPES[type_]}" for column, type_ in columns)
-                database.execute(f"CREATE TABLE {name} ({typed})")
-            for (name, row), copies in self.live.items():
-                places = ", ".join("?" * len(row))
-                for _ in range(copies):
-                    database.execute(f"INSERT INTO {name} VALUES ({places})", row)  # noqa: S608
-            return database.execute(self.cell.sql).fetchall()
+        for name in self._columns:
+            self._database.execute(f"DELETE FROM {name}")  # noqa: S608
+        for (name, row), copies in self._live.items():
+            places = ", ".join("?" * len(row))
+            for _ in range(copies):
+                self._database.execute(f"INSERT INTO {name} VALUES ({places})", row)  # noqa: S608
+        return self._database.execute(self._cell.sql).fetchall()
+
+    def close(self) -> None:
+        self._database.close()
 
 
 class _Query:
@@ -149,7 +153,8 @@ def run_case(name: str, program: Program, case: Case) -> Outcome:
         return Outcome(case.name, refused=f"{case.query}: {error.actual}")
     output = program.greeting.output
     compare = {"stream": _stream_problems, "batches": _batch_problems, "answers": _answer_problems}[output]
-    problems = list(compare(query, case, _Oracle(cell, query.inputs)))
+    with closing(_Oracle(cell, query.inputs)) as oracle:
+        problems = list(compare(query, case, oracle))
     query.end()
     first = next(iter(problems), None)
     return Outcome(case.name, first.text if first else "", "", not any(each.at_end for each in problems))

@@ -14,7 +14,7 @@ from deltamark.harness.results.machine import ROOT
 
 CELLS = ("BASE=HEAD", "HEAD=HEAD", "QUERIES=q06", "WORKLOAD=insert", "PHYSICAL=1000")
 ALLOWED: tuple[Verdict, ...] = ("undecided", "improvement", "unchanged")
-FILES = {"base", "head", "lock", "summary-tpch.md", "verdict-tpch.txt"}
+FILES = {"base", "head", "lock", "summary-tpch.md", "verdict-tpch.json", "verdict-tpch.txt"}
 
 
 class CompareTrial:

@@ -15,7 +15,7 @@ from pathlib import Path
 from deltamark.errors import DeltamarkError
 from deltamark.harness.compare.gate import PhaseReport
 from deltamark.harness.compare.layouts import ComparedSuite
-from deltamark.harness.compare.trees import Tree
+from deltamark.harness.compare.sides import SideSpec
 
 SCRIPT = """
 import importlib, sys
@@ -41,22 +41,22 @@ class SideData:
     size: str
     master: str
 
-    def make(self, trees: Sequence[Tree], report: PhaseReport) -> dict[Tree, Path]:
-        """Make the data with each tree's code, unless it exists; return the directories."""
-        directories: dict[Tree, Path] = {}
-        for number, tree in enumerate(trees):
-            report("data of both sides", number, len(trees))
-            directories[tree] = self._made_by(tree)
+    def make(self, sides: Sequence[SideSpec], report: PhaseReport) -> dict[SideSpec, Path]:
+        """Make the data with each side's code, unless it exists; return the directories."""
+        directories: dict[SideSpec, Path] = {}
+        for number, side in enumerate(sides):
+            report("data of both sides", number, len(sides))
+            directories[side] = self._made_by(side)
         return directories
 
-    def _made_by(self, tree: Tree) -> Path:
+    def _made_by(self, side: SideSpec) -> Path:
         script = SCRIPT.format(directory=DIRECTORIES[self.suite])
-        data_maker, directory = tree.layout.data_maker, str(self.directory.resolve())
+        data_maker, directory = side.layout.data_maker, str(self.directory.resolve())
         process = subprocess.run(
             [sys.executable, "-c", script, data_maker, directory, self.size, self.master],
-            cwd=tree.root, capture_output=True, text=True, check=False,
+            cwd=side.root, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if process.returncode:
             reason = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-            raise DeltamarkError(f"{tree.label} cannot make its data", reason, "name another commit")
+            raise DeltamarkError(f"{side.label} cannot make its data", reason, "name another commit")
         return Path(process.stdout.splitlines()[-1])

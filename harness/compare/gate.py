@@ -53,6 +53,9 @@ class Outcome:
     controls: list[float] = field(default_factory=list)
     """Seconds of the fixed work before each pair."""
     interrupted: bool = False
+    screening: Pairs = field(default_factory=dict)
+    confirming: Pairs = field(default_factory=dict)
+    """The samples of each phase, by cell."""
 
     def judged(self, verdict: rule.ChangeVerdict) -> list[Judgement]:
         """Return the judgements with a verdict."""
@@ -93,8 +96,6 @@ class Gate:
     open_sides: OpenSides
     control: Callable[[], float]
     report: PhaseReport
-    _screen_pairs: Pairs = field(default_factory=dict)
-    _confirm_pairs: Pairs = field(default_factory=dict)
     _pair_seconds: dict[AnyCell, list[float]] = field(default_factory=dict)
     _outcome: Outcome = field(default_factory=Outcome)
 
@@ -102,8 +103,9 @@ class Gate:
         """Check, screen and confirm; judge the pairs taken so far if interrupted."""
         try:
             self._check()
-            self._take_pairs("screening", self._screen_pairs, dict.fromkeys(self._remaining(self.cells), SCREEN_PAIRS))
-            self._take_pairs("confirming", self._confirm_pairs, self._to_confirm())
+            screening, confirming = self._outcome.screening, self._outcome.confirming
+            self._take_pairs("screening", screening, dict.fromkeys(self._remaining(self.cells), SCREEN_PAIRS))
+            self._take_pairs("confirming", confirming, self._to_confirm())
         except KeyboardInterrupt:
             self._outcome.interrupted = True
         self._outcome.judgements = [
@@ -112,7 +114,10 @@ class Gate:
         return self._outcome
 
     def _check(self) -> None:
-        """Drop the cells with a wrong answer, and those whose change streams differ."""
+        """Drop the cells with a wrong answer, and those whose change streams differ.
+
+        An engine without a stream has no digest: its answers alone are compared.
+        """
         with self.open_sides() as sides, ThreadPoolExecutor() as pool:
             for done, (cell, rounds) in enumerate(self.cells.items()):
                 self.report("checking", done, len(self.cells))
@@ -123,7 +128,7 @@ class Gate:
                 except SideError as error:
                     self._drop(cell, error)
                     continue
-                if base != head:
+                if base and head and base != head:
                     self._outcome.broken[cell] = f"another stream than base's: {head}, not {base}"
         self.report("checking", len(self.cells), len(self.cells))
 
@@ -156,7 +161,7 @@ class Gate:
     def _units(self) -> list[Unit]:
         """List all units: each row of several cells, followed by its cells."""
         rows: dict[str, list[AnyCell]] = {}
-        for cell in self._remaining(self._screen_pairs):
+        for cell in self._remaining(self._outcome.screening):
             rows.setdefault(cell.row, []).append(cell)
         units: list[Unit] = []
         for cells in rows.values():
@@ -177,10 +182,10 @@ class Gate:
         }
 
     def _screen(self, unit: Unit, quantity: Quantity) -> Change:
-        return rule.screen([self._screen_pairs[cell] for cell in unit], quantity)
+        return rule.screen([self._outcome.screening[cell] for cell in unit], quantity)
 
     def _judge(self, unit: Unit, quantity: Quantity) -> Change:
         screened = self._screen(unit, quantity)
-        if screened.verdict != "inconclusive" or any(cell not in self._confirm_pairs for cell in unit):
+        if screened.verdict != "inconclusive" or any(cell not in self._outcome.confirming for cell in unit):
             return screened
-        return rule.confirm([self._confirm_pairs[cell] for cell in unit], quantity)
+        return rule.confirm([self._outcome.confirming[cell] for cell in unit], quantity)

@@ -1,4 +1,4 @@
-"""A side of a comparison: the measurement server of a work tree, which runs the tree's own engine, queries and clock.
+"""A side of a comparison: the measurement server of a source tree, which runs the tree's own queries and clock.
 
 Both sides must measure in the same way: otherwise a ratio would compare the ways of measuring.
 """
@@ -14,7 +14,8 @@ from typing import Protocol, TypeVar
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.compare.rule import Sample
-from deltamark.harness.compare.trees import SideName, Tree
+from deltamark.harness.compare.sides import SideSpec
+from deltamark.harness.compare.trees import SideName
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.client import MeasurementClient, ServerSpec
 from deltamark.harness.measure.messages import CellRequest, Reply, SampleReply
@@ -48,10 +49,10 @@ OpenSides = Callable[[], AbstractContextManager[Sides]]
 
 
 @dataclass(frozen=True)
-class TreeSide:
-    """A side that is measured in its work tree. limit: seconds for a request."""
+class ServedSide:
+    """A side and its server. limit: seconds for a request."""
 
-    tree: Tree
+    spec: SideSpec
     client: MeasurementClient
     limit: float
 
@@ -60,22 +61,24 @@ class TreeSide:
         reply = self._reply(self.client.warm)
         if reply.measuring != MEASURING:
             actual = f"its measuring code has the number {reply.measuring}, not {MEASURING}"
-            raise DeltamarkError(f"{self.tree.label} does not compare", actual, "name commits that measure alike")
+            raise DeltamarkError(f"{self.spec.label} does not compare", actual, "name commits that measure alike")
 
     def check(self, cell: AnyCell, rounds: list[int]) -> str:
+        cell = self.spec.settings.applied(cell)
         self._successful(lambda: self.client.oracle_answers(cell, rounds, self.limit))
         request = CellRequest(cell, sample=0, runs=1, limit=self.limit, compare=tuple(rounds))
         return self._successful(lambda: self.client.cell(request)).digest
 
     def sample(self, cell: AnyCell) -> Sample:
-        reply: SampleReply = self._successful(lambda: self.client.sample(cell, self.limit))
+        own = self.spec.settings.applied(cell)
+        reply: SampleReply = self._successful(lambda: self.client.sample(own, self.limit))
         return {"time": reply.time, "state": reply.state, "peak": reply.peak}
 
     def _successful(self, request: Callable[[], R]) -> R:
         """Return a reply; raise a SideError if it has no figures."""
         reply = self._reply(request)
         if reply.status != "ok":
-            raise SideError(self.tree.name, f"{reply.status}: {reply.problem}")
+            raise SideError(self.spec.name, f"{reply.status}: {reply.problem}")
         return reply
 
     def _reply(self, request: Callable[[], R]) -> R:
@@ -83,22 +86,22 @@ class TreeSide:
         try:
             return request()
         except DeltamarkError as error:
-            raise DeltamarkError(f"{self.tree.label}: {error.cause}", error.actual, error.remedy) from error
+            raise DeltamarkError(f"{self.spec.label}: {error.cause}", error.actual, error.remedy) from error
 
 
-def opener(data: Mapping[Tree, Path], limit: float) -> OpenSides:
-    """Return a function that starts each tree's server over the directory of its data."""
+def opener(data: Mapping[SideSpec, Path], limit: float) -> OpenSides:
+    """Return a function that starts each side's server over the directory of its data."""
 
-    def side(tree: Tree, directory: Path, stack: ExitStack) -> TreeSide:
-        spec = ServerSpec(directory, tree.layout.server)
-        return TreeSide(tree, stack.enter_context(closing(MeasurementClient(spec, tree.root))), limit)
+    def served(spec: SideSpec, directory: Path, stack: ExitStack) -> ServedSide:
+        server = ServerSpec(directory, spec.layout.server)
+        return ServedSide(spec, stack.enter_context(closing(MeasurementClient(server, spec.root))), limit)
 
     @contextmanager
     def open_sides() -> Iterator[Sides]:
         with ExitStack() as stack:
-            sides = [side(tree, directory, stack) for tree, directory in data.items()]
+            both = [served(spec, directory, stack) for spec, directory in data.items()]
             with ThreadPoolExecutor() as pool:
-                list(pool.map(TreeSide.open, sides))
-            yield {side.tree.name: side for side in sides}
+                list(pool.map(ServedSide.open, both))
+            yield {side.spec.name: side for side in both}
 
     return open_sides

@@ -1,4 +1,4 @@
-"""The sides as git work trees, `.compare/base` and `.compare/head`, which later comparisons reuse with their compiled
+"""Commits in git work trees, `.compare/base` and `.compare/head`, which later comparisons reuse with their compiled
 kernels.
 
 The current work tree is also turned into a commit, which no branch contains: edits made during a comparison do not
@@ -21,7 +21,6 @@ from typing import IO, Literal
 
 from deltamark.datagen.scratch import scratch
 from deltamark.errors import DeltamarkError
-from deltamark.harness.compare.layouts import LAYOUTS, ComparedSuite, Layout
 
 SideName = Literal["base", "head"]
 
@@ -36,30 +35,27 @@ COMMITTER = {f"GIT_{role}_{field}": "compare" for role in ("AUTHOR", "COMMITTER"
 
 @dataclass(frozen=True)
 class Tree:
-    """A commit that is checked out, and the layout of its sources."""
+    """A commit that is checked out."""
 
     name: SideName
     commit: str
     label: str
     """The name and the commit for readers: `base (main, 0b7d7d8a1c2f)`."""
     root: Path
-    layout: Layout
 
 
 @contextmanager
-def trees(repository: Path, base: str, head: str, *, suite: ComparedSuite) -> Iterator[tuple[Tree, Tree]]:
-    """Check out two commits that can measure a suite; an empty `head` is the current work tree.
+def trees(directory: Path, repository: Path, references: Mapping[SideName, str]) -> Iterator[dict[SideName, Tree]]:
+    """Check out a commit for each side below a directory; an empty reference is the current work tree.
 
-    No other comparison may run at the same time.
+    No other comparison may run at the same time, even one of engines alone, without a commit.
     """
-    directory = repository / DIRECTORY
-    base_commit = resolve(repository, base)
-    head_commit = resolve(repository, head) if head else snapshot(repository)
+    commits = {name: resolve(repository, each) if each else snapshot(repository) for name, each in references.items()}
     directory.mkdir(exist_ok=True)
     with (directory / "lock").open("w", encoding="utf-8") as lock:
         _acquire(lock)
-        checkout = Checkout(repository, lock.fileno(), suite)
-        yield checkout.tree("base", base_commit, base), checkout.tree("head", head_commit, head or "work tree")
+        checkout = Checkout(repository, directory, lock.fileno())
+        yield {name: checkout.tree(name, commit, references[name]) for name, commit in commits.items()}
 
 
 def _acquire(lock: IO[str]) -> None:
@@ -105,18 +101,17 @@ class Checkout:
     """Checks commits out. git inherits the lock, so the work trees stay locked until it has ended."""
 
     repository: Path
+    directory: Path
     lock: int
-    suite: ComparedSuite
 
     def tree(self, name: SideName, commit: str, reference: str) -> Tree:
-        root = self.repository / DIRECTORY / name
+        root = self.directory / name
         if not self._reused(root, commit):
             shutil.rmtree(root, ignore_errors=True)
             self._git(self.repository, "worktree", "prune")
             add = ("worktree", "add", "--quiet", "--force", "--force", "--detach", str(root), commit)
             self._git(self.repository, *add)
-        label = f"{name} ({reference}, {commit[:12]})"
-        return Tree(name, commit, label, root, _layout(root, self.suite, label))
+        return Tree(name, commit, f"{name} ({reference or 'work tree'}, {commit[:12]})", root)
 
     def _reused(self, root: Path, commit: str) -> bool:
         """Check a commit out in an existing work tree; return whether that was possible.
@@ -134,15 +129,6 @@ class Checkout:
 
     def _git(self, directory: Path, *words: str) -> None:
         git(directory, *words, inherited=[self.lock])
-
-
-def _layout(root: Path, suite: ComparedSuite, label: str) -> Layout:
-    """Return the newest known layout that fits a work tree."""
-    for layout in LAYOUTS[suite]:
-        if layout.fits(root):
-            return layout
-    modules = " nor ".join(layout.server for layout in LAYOUTS[suite])
-    raise DeltamarkError(f"{label} cannot be measured", f"it has neither {modules}", "name a later commit")
 
 
 def git(directory: Path, *words: str, variables: Mapping[str, str] | None = None, inherited: Sequence[int] = ()) -> str:

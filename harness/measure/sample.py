@@ -27,6 +27,8 @@ class SampledRun:
     latencies: Sequence[float]
     output: tuple[int, ...]
     state_bytes: int
+    peak_bytes: int | None = None
+    """The peak of the engine's own process, if it has one."""
 
 
 def sample(run_once: Callable[[], SampledRun], phase: Callable[[], None]) -> SampleReply:
@@ -43,7 +45,8 @@ def sample(run_once: Callable[[], SampledRun], phase: Callable[[], None]) -> Sam
     least = sum(map(min, zip(*(run.latencies for run in runs), strict=True)))
     # the first run also copies those pages of the interpreter that it changes, and that the server shares
     state = max(run.state_bytes for run in runs[1:])
-    return SampleReply(time=least, state=state, peak=resources.peak() - before)
+    peaks = [run.peak_bytes for run in runs if run.peak_bytes is not None] or [resources.peak() - before]
+    return SampleReply(time=least, state=state, peak=max(peaks))
 
 
 def query_run(cell: Cell, dataset: Dataset) -> Callable[[], SampledRun]:
@@ -52,6 +55,7 @@ def query_run(cell: Cell, dataset: Dataset) -> Callable[[], SampledRun]:
 
     def run_once() -> SampledRun:
         run = timing.run(cell, 0, work, lambda: open_engine(cell, dataset, work))
-        return SampledRun(run.latencies, (run.changes,), run.state_bytes)
+        peak = run.peak_bytes if run.has_own_process else None
+        return SampledRun(run.latencies, (run.changes,), run.state_bytes, peak)
 
     return run_once

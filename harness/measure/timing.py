@@ -47,6 +47,8 @@ class TimedRun:
     state_rows: int = 0
     state_bytes: int = 0
     peak_bytes: int = 0
+    has_own_process: bool = False
+    """Whether state and peak are those of a process of the engine, rather than of this one."""
     fully_timed: bool = True
     recomputed: bool = False
 
@@ -58,7 +60,7 @@ def run(
     gc.collect()
     own = resources.MemoryUse()
     engine, figures = opened(), TimedRun()
-    memory = engine.memory or own
+    memory, figures.has_own_process = engine.memory or own, engine.memory is not None
     try:
         gc.disable()
         windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)

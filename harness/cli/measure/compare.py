@@ -1,7 +1,8 @@
-"""Compare the speed, the memory and the answers of two commits.
+"""Compare the speed, the memory and the answers of two commits, two engines, or two settings of one engine.
 
-Base and head (by default the current work tree) are measured together, in `.compare/`, with the packages of this
-environment. Each side makes its own data, so base may also be a commit with another version of the data.
+A side is a commit of this repository, the name of an engine (embedded, duckdb, a peer, exec:PROGRAM), or with REPO a
+commit of the repository of an engine, which BUILD builds and EXEC starts. WORKERS and VARIANT may have two values, for
+base and for head. Base and head (by default the current work tree) are measured together, in `.compare/`.
 
 Exit code 1 means a regression, 2 a wrong answer or a crash of head, or an error; 0 means neither, also if nothing could
 be judged. The last line and `.compare/verdict-tpch.txt` (`.compare/verdict-graph.txt` for SUITE=graph) have the verdict
@@ -9,33 +10,38 @@ as one word: wrong, interrupted, regression, undecided, improvement or unchanged
 short to be judged, or that an interval was too wide; it never counts as `unchanged`. make ends with 2 whenever its
 target fails: read the file, or run `.venv/bin/python -m harness compare BASE=main` for the exit code itself.
 
-The summary is also written to `.compare/summary-tpch.md` or `.compare/summary-graph.md`, and appended to the file that
-GITHUB_STEP_SUMMARY names.
+`.compare/verdict-tpch.json` has the verdict with all samples. The summary is also written to
+`.compare/summary-tpch.md`, and appended to the file that GITHUB_STEP_SUMMARY names.
 
-Example: make compare BASE=main
+Examples: make compare BASE=main; make compare BASE=exec:./old HEAD=exec:./new; make compare BASE=embedded
+HEAD=embedded WORKERS=1,2; make compare REPO=../mine BASE=main BUILD="cargo build --release" EXEC=target/release/mine
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import TypeVar
 
 from deltamark.datagen.workload import workload
-from deltamark.errors import naming
+from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words
+from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words, worker_counts
 from deltamark.harness.cli.sweep_options import rmat_scale
 from deltamark.harness.compare.cells import PHYSICAL, QUERIES, SCALE, SF, WORKLOADS, cells, motif_cells
 from deltamark.harness.compare.data import SideData
-from deltamark.harness.compare.gate import Gate
+from deltamark.harness.compare.gate import Gate, Outcome
 from deltamark.harness.compare.layouts import ComparedSuite
 from deltamark.harness.compare.side import opener
+from deltamark.harness.compare.sides import CellSettings, OwnRepository, SideRequest, SideSpec, sides
 from deltamark.harness.compare.summary import ComparisonHeader, as_markdown, as_text, verdict_line
-from deltamark.harness.compare.trees import DIRECTORY, Tree, trees
+from deltamark.harness.compare.trees import DIRECTORY
+from deltamark.harness.compare.verdict import as_json
 from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.reporter import machine_line
@@ -45,8 +51,12 @@ from deltamark.harness.measure.windows import checkpoints
 from deltamark.harness.results import machine
 from deltamark.harness.suites.suite import refuse_others
 
+T = TypeVar("T")
+
+SIDES = ("base", "head")
+
 SETTINGS: Mapping[ComparedSuite, tuple[str, ...]] = {
-    "tpch": ("sf", "queries", "workload", "logical", "physical"),
+    "tpch": ("sf", "queries", "workload", "logical", "physical", "repo", "build", "exec", "workers", "variant"),
     "graph": ("scale",),
 }
 """The settings that only one suite has."""
@@ -57,8 +67,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--suite", choices=SETTINGS, default="tpch", help="queries of TPC-H, or motifs in a graph (default: tpch)")
     add_data(parser)
     parser.set_defaults(sf=Decimal(SF))
-    add("--base", default="main", metavar="COMMIT", help="commit to compare with (default: main)")
-    add("--head", default="", metavar="COMMIT", help="commit to judge (default: the current work tree)")
+    add("--base", default="main", metavar="SIDE", help="commit or engine to compare with (default: main)")
+    add("--head", default="", metavar="SIDE", help="commit or engine to judge (default: the current work tree)")
+    add("--repo", type=Path, metavar="DIR", help="repository of an engine, whose commits the sides are")
+    add("--build", default="", metavar="COMMAND", help="command that builds a commit of REPO (default: none)")
+    add("--exec", default="", metavar="PROGRAM", help="the engine of a commit of REPO: a path in it, and arguments")
+    add("--workers", type=worker_counts, default=(), metavar="W,W", help="workers of base and head (default: 1)")
+    add("--variant", type=_pair, default=(), metavar="V,V", help="variants of base and head (default: the first)")
     queries, workloads, physical = (",".join(map(str, usual)) for usual in (QUERIES, WORKLOADS, PHYSICAL))
     add("--queries", type=words, default=QUERIES, metavar="Q,Q", help=f"queries to run (default: {queries})")
     add("--workload", type=words, default=WORKLOADS, metavar="W,W", help=f"workloads to run (default: {workloads})")
@@ -85,20 +100,23 @@ class OutputFiles:
 
     summary: Path
     verdict: Path
+    samples: Path
 
     @classmethod
     def of(cls, suite: ComparedSuite) -> OutputFiles:
         directory = machine.ROOT / DIRECTORY
-        return cls(directory / f"summary-{suite}.md", directory / f"verdict-{suite}.txt")
+        verdict = directory / f"verdict-{suite}.txt"
+        return cls(directory / f"summary-{suite}.md", verdict, verdict.with_suffix(".json"))
 
     def remove(self) -> None:
         """Remove the files of an earlier comparison: if this one fails, its verdict must not be read as the result."""
-        for file in (self.verdict, self.summary):
+        for file in (self.verdict, self.samples, self.summary):
             file.unlink(missing_ok=True)
 
-    def write(self, markdown: str, verdict: str) -> None:
-        self.summary.write_text(markdown, encoding="utf-8")
-        self.verdict.write_text(f"{verdict}\n", encoding="utf-8")
+    def write(self, outcome: Outcome, header: ComparisonHeader) -> None:
+        self.summary.write_text(as_markdown(outcome, header), encoding="utf-8")
+        self.samples.write_bytes(as_json(outcome, header))
+        self.verdict.write_text(f"{outcome.verdict}\n", encoding="utf-8")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,20 +125,51 @@ def run(args: argparse.Namespace) -> int:
     refuse_others(args.suite, {*args.usual} - other_settings, given)
     files, facts = OutputFiles.of(args.suite), machine.facts()
     files.remove()
-    with trees(machine.ROOT, args.base, args.head, suite=args.suite) as both:
+    base, head = _requests(args)
+    with sides(machine.ROOT, base, head, args.suite, _own_repository(args)) as both:
         request = _motifs(args) if args.suite == "graph" else _queries(args)
-        say(f"{len(request.cells)} cells\n" + "\n".join(tree.label for tree in both))
+        say(f"{len(request.cells)} cells\n" + "\n".join(side.label for side in both))
         for warning in [*machine.warnings(facts), *_packages(both)]:
             say(f"warning: {warning}")
         with ProgressLine() as progress:
             data = request.data.make(both, progress.report)
             outcome = Gate(request.cells, opener(data, args.timeout), control_work.seconds, progress.report).run()
         header = ComparisonHeader(both[0].label, both[1].label, machine_line(facts), _command(args))
-        markdown = as_markdown(outcome, header)
-        files.write(markdown, outcome.verdict)
-        _publish(markdown)
-        say(f"{as_text(outcome)}all numbers: {files.summary}\n{verdict_line(outcome, files.verdict)}")
+        files.write(outcome, header)
+        _publish(files.summary)
+        written = f"all numbers: {files.summary}, and with all samples: {files.samples}"
+        say(f"{as_text(outcome)}{written}\n{verdict_line(outcome, files.verdict)}")
     return outcome.exit_code
+
+
+def _requests(args: argparse.Namespace) -> tuple[SideRequest, SideRequest]:
+    workers, variants = _both("WORKERS", args.workers, 0), _both("VARIANT", args.variant, "")
+    references = args.base, args.head
+    settings = [CellSettings(workers=count, variant=variant) for count, variant in zip(workers, variants, strict=True)]
+    base, head = map(SideRequest, references, settings)
+    return base, head
+
+
+def _both(name: str, values: tuple[T, ...], usual: T) -> tuple[T, T]:
+    """Return the values of a setting for base and head: one value is meant for both."""
+    if len(values) > len(SIDES):
+        raise DeltamarkError(f"{name} has {len(values)} values", ",".join(map(str, values)), "give one, or one a side")
+    found = values or (usual,)
+    return found[0], found[-1]
+
+
+def _pair(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def _own_repository(args: argparse.Namespace) -> OwnRepository | None:
+    if args.repo is None:
+        if args.build or args.exec:
+            raise DeltamarkError("no repository", args.build or args.exec, "add REPO=DIR, whose commits are compared")
+        return None
+    if not args.exec:
+        raise DeltamarkError("no program", args.repo, "add EXEC=PROGRAM, the engine that a commit of REPO contains")
+    return OwnRepository(args.repo.resolve(), args.build, args.exec)
 
 
 def _queries(args: argparse.Namespace) -> CompareRequest:
@@ -135,23 +184,24 @@ def _motifs(args: argparse.Namespace) -> CompareRequest:
     return CompareRequest({cell: [] for cell in motif_cells(args.scale)}, data)
 
 
-def _packages(both: tuple[Tree, Tree]) -> Iterator[str]:
-    base, head = ((tree.root / "requirements.lock").read_bytes() for tree in both)
+def _packages(both: tuple[SideSpec, SideSpec]) -> Iterator[str]:
+    base, head = ((side.root / "requirements.lock").read_bytes() for side in both)
     if base != head:
         yield "the sides pin different packages, but both run with the packages of this environment"
 
 
 def _command(args: argparse.Namespace) -> str:
-    settings = {name.upper(): _word(vars(args)[name]) for name in ("suite", "base", "head", *SETTINGS[args.suite])}
-    return " ".join(["make compare", *(f"{name}={value}" for name, value in settings.items() if value)])
+    names = ("suite", "base", "head", *SETTINGS[args.suite])
+    settings = {name.upper(): _word(vars(args)[name]) for name in names if vars(args)[name]}
+    return " ".join(["make compare", *(f"{name}={shlex.quote(value)}" for name, value in settings.items())])
 
 
 def _word(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _publish(markdown: str) -> None:
+def _publish(summary: Path) -> None:
     """Append the summary to the file that a workflow names in the environment."""
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         with naming(path), Path(path).open("a", encoding="utf-8") as file:
-            file.write(markdown)
+            file.write(summary.read_text(encoding="utf-8"))

@@ -17,7 +17,7 @@ from deltamark.harness.compare.layouts import LAYOUTS
 from deltamark.harness.compare.motifs import MotifServer, expected_count
 from deltamark.harness.compare.rule import QUANTITIES
 from deltamark.harness.compare.side import SideError, opener
-from deltamark.harness.compare.trees import Tree
+from deltamark.harness.compare.sides import SideSpec
 from deltamark.harness.measure.cell import MotifCell
 from deltamark.harness.measure.messages import OracleReply, Request, SampleReply
 from deltamark.harness.suites.graphs.graph_data import oriented, stored
@@ -79,7 +79,7 @@ def test_counts_that_differ_from_run_to_run_are_wrong(server, monkeypatch):
 
 
 def test_sides_check_and_sample(directory):
-    both = [Tree(name, "", name, ROOT, LAYOUTS["graph"][0]) for name in ("base", "head")]
+    both = [SideSpec(name, name, ROOT, LAYOUTS["graph"][0]) for name in ("base", "head")]
     with opener(dict.fromkeys(both, directory), 600.0)() as sides:
         assert len({side.check(CELLS[1], []) for side in sides.values()}) == 1
         assert all(side.sample(CELLS[1])["time"] > 0 for side in sides.values())

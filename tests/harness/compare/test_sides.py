@@ -13,8 +13,8 @@ from deltamark.harness.cli.main import main
 from deltamark.harness.compare.data import SideData
 from deltamark.harness.compare.layouts import LAYOUTS
 from deltamark.harness.compare.rule import QUANTITIES
-from deltamark.harness.compare.side import SideError, TreeSide, opener
-from deltamark.harness.compare.trees import Tree, trees
+from deltamark.harness.compare.side import ServedSide, SideError, opener
+from deltamark.harness.compare.sides import SideRequest, SideSpec, sides
 from deltamark.harness.measure.cell import Cell, MotifCell
 from deltamark.harness.measure.messages import WarmReply
 from deltamark.harness.results.record import MEASURING
@@ -23,14 +23,14 @@ NEW, OLD = LAYOUTS["tpch"]
 
 
 def test_a_side_checks_and_samples(chunked):
-    both = [Tree(name, "", name, ROOT, NEW) for name in ("base", "head")]
+    both = [SideSpec(name, name, ROOT, NEW) for name in ("base", "head")]
     cell = Cell("q04", "0.001", physical=500)
     rounds = chunked.rows("lineitem")
-    with opener(dict.fromkeys(both, chunked.directory), 60.0)() as sides:
-        digests = {side.check(cell, [rounds]) for side in sides.values()}
-        samples = [side.sample(cell) for side in sides.values()]
+    with opener(dict.fromkeys(both, chunked.directory), 60.0)() as opened:
+        digests = {side.check(cell, [rounds]) for side in opened.values()}
+        samples = [side.sample(cell) for side in opened.values()]
         with pytest.raises(SideError, match=r"failed: .*none"):
-            sides["head"].sample(cell.but(variant="none"))
+            opened["head"].sample(cell.but(variant="none"))
     assert len(digests) == 1
     assert all(sample[quantity.name] > 0 for sample in samples for quantity in QUANTITIES)
 
@@ -40,7 +40,7 @@ def test_a_side_that_measures_differently_is_refused():
         def warm(self):
             return WarmReply()
 
-    side = TreeSide(Tree("base", "", "base (old)", ROOT, OLD), OldServer(), 1.0)
+    side = ServedSide(SideSpec("base", "base (old)", ROOT, OLD), OldServer(), 1.0)
     with pytest.raises(DeltamarkError, match=r"base \(old\) does not compare: .*number 0"):
         side.open()
 
@@ -112,21 +112,21 @@ def fake_repository(root: Path, suite: str) -> Path:
 def test_a_commit_with_the_oldest_layout_and_data_is_measured(tmp_path, suite, size, cell, directories):
     repository = fake_repository(tmp_path / "repository", suite)
     data = SideData(suite, tmp_path / "data", size, "local[1]")
-    with trees(repository, "main~1", "main", suite=suite) as both:
-        assert [tree.layout for tree in both] == [*reversed(LAYOUTS[suite])]
+    with sides(repository, SideRequest("main~1"), SideRequest("main"), suite) as both:
+        assert [side.layout for side in both] == [*reversed(LAYOUTS[suite])]
         made = data.make(both, lambda *_: None)
         assert [directory.name for directory in made.values()] == [*directories]
-        with opener(made, 10.0)() as sides:
-            assert [side.check(cell, [1]) for side in sides.values()] == [*directories]
-            assert all(side.sample(cell)["time"] == 1.0 for side in sides.values())
+        with opener(made, 10.0)() as opened:
+            assert [side.check(cell, [1]) for side in opened.values()] == [*directories]
+            assert all(side.sample(cell)["time"] == 1.0 for side in opened.values())
 
 
 def test_a_commit_that_cannot_make_its_data_is_named(tmp_path):
     write_module(tmp_path, OLD.data_maker, "raise SystemExit('no room')")
     data = SideData("tpch", tmp_path / "data", "0.01", "local[1]")
-    tree = Tree("base", "", "base (old)", tmp_path, OLD)
+    side = SideSpec("base", "base (old)", tmp_path, OLD)
     with pytest.raises(DeltamarkError, match=r"base \(old\) cannot make its data: no room; name another commit"):
-        data.make([tree], lambda *_: None)
+        data.make([side], lambda *_: None)
 
 
 @pytest.mark.parametrize("words", [["SUITE=graph", "SF=1"], ["SUITE=graph", "QUERIES=q01"], ["SCALE=12"]])

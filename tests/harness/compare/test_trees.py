@@ -6,19 +6,28 @@ import os
 import shutil
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
-from deltamark.harness.compare.trees import COMMITTER, trees
+from deltamark.harness.compare.sides import SideRequest, sides
+from deltamark.harness.compare.trees import COMMITTER, DIRECTORY, trees
 
 SERVER = Path("deltamark", "harness", "measure", "server.py")
 
 
 def git(directory, *words):
     subprocess.run(["git", *words], cwd=directory, env=os.environ | COMMITTER, check=True, capture_output=True)
+
+
+@contextmanager
+def both(repository, base, head):
+    """Check out base and head."""
+    with trees(repository / DIRECTORY, repository, {"base": base, "head": head}) as checked_out:
+        yield checked_out["base"], checked_out["head"]
 
 
 @pytest.fixture
@@ -36,7 +45,7 @@ def test_head_is_the_current_work_tree(repository):
     (repository / "other").write_text("two")
     (repository / "new").write_text("new")
     (repository / "ignored").write_text("secret")
-    with trees(repository, "main", "", suite="tpch") as (base, head):
+    with both(repository, "main", "") as (base, head):
         (repository / "other").write_text("three")
         assert [(tree.root / "other").read_text() for tree in (base, head)] == ["one", "two"]
         assert (head.root / "new").exists()
@@ -46,29 +55,32 @@ def test_head_is_the_current_work_tree(repository):
 
 
 def test_an_unedited_work_tree_is_the_last_commit_and_trees_are_reused(repository):
-    with trees(repository, "main", "", suite="tpch") as (base, head):
+    with both(repository, "main", "") as (base, head):
         assert base.commit == head.commit
     git(repository, "commit", "--allow-empty", "--message=second")
-    with trees(repository, "main~1", "main", suite="tpch") as (base, head):
+    with both(repository, "main~1", "main") as (base, head):
         assert base.commit != head.commit
 
 
 def test_unknown_commits_and_unknown_layouts_are_named(repository):
     with (
         pytest.raises(DeltamarkError, match="no such commit: mian; did you mean main"),
-        trees(repository, "mian", "", suite="tpch"),
+        both(repository, "mian", ""),
     ):
         pass
     git(repository, "rm", str(SERVER))
     git(repository, "commit", "--message=second")
     cause = r"base \(main, .*cannot be measured: it has neither deltamark.harness.measure.server nor harness.warm"
-    with pytest.raises(DeltamarkError, match=cause), trees(repository, "main", "main~1", suite="tpch"):
+    with (
+        pytest.raises(DeltamarkError, match=cause),
+        sides(repository, SideRequest("main"), SideRequest("main~1"), "tpch"),
+    ):
         pass
 
 
 def test_commits_from_before_motifs_were_compared_are_named(repository):
     cause = r"base \(main, .*cannot be measured: it has neither deltamark.harness.compare.motifs nor"
-    with pytest.raises(DeltamarkError, match=cause), trees(repository, "main", "", suite="graph"):
+    with pytest.raises(DeltamarkError, match=cause), sides(repository, SideRequest("main"), SideRequest(""), "graph"):
         pass
 
 
@@ -100,12 +112,12 @@ def _has_files_of_another_commit(root, _admin):
 )
 @pytest.mark.parametrize("side", ["base", "head"])
 def test_a_work_tree_that_a_killed_comparison_left_is_made_whole(repository, killed, side):
-    with trees(repository, "main", "main", suite="tpch"):
+    with both(repository, "main", "main"):
         pass
     killed(repository / ".compare" / side, repository / ".git" / "worktrees" / side)
     git(repository, "commit", "--allow-empty", "--message=second")
-    with trees(repository, "main", "main", suite="tpch") as both:
-        for tree in both:
+    with both(repository, "main", "main") as checked_out:
+        for tree in checked_out:
             files = {str(path.relative_to(tree.root)) for path in tree.root.rglob("*") if path.is_file()}
             assert files == {".git", ".gitignore", "other", str(SERVER)}
             assert (tree.root / "other").read_text() == "one"
@@ -120,7 +132,7 @@ def test_git_keeps_the_lock_of_a_killed_comparison(repository):
     script += "subprocess.Popen(['sleep', '0.5'], pass_fds=[lock.fileno()], stdout=subprocess.DEVNULL)"
     subprocess.run(["python3", "-c", script], cwd=repository, check=True)
     began = time.monotonic()
-    with trees(repository, "main", "", suite="tpch") as (base, _):
+    with both(repository, "main", "") as (base, _):
         assert time.monotonic() - began > 0.4
         assert (base.root / SERVER).exists()
 
@@ -128,9 +140,9 @@ def test_git_keeps_the_lock_of_a_killed_comparison(repository):
 def test_two_comparisons_do_not_disturb_each_other(repository, monkeypatch):
     monkeypatch.setattr("deltamark.harness.compare.trees.LOCK_TIMEOUT_S", 0.1)
     with (
-        trees(repository, "main", "", suite="tpch"),
+        both(repository, "main", ""),
         pytest.raises(DeltamarkError, match="a comparison is running"),
-        trees(repository, "main", "", suite="tpch"),
+        both(repository, "main", ""),
     ):
         pass
 
@@ -138,7 +150,7 @@ def test_two_comparisons_do_not_disturb_each_other(repository, monkeypatch):
 def test_a_directory_without_a_repository_is_not_a_missing_commit(tmp_path):
     with (
         pytest.raises(DeltamarkError, match="git rev-parse stopped: fatal: not a git repository"),
-        trees(tmp_path, "main", "", suite="tpch"),
+        both(tmp_path, "main", ""),
     ):
         pass
 

@@ -129,7 +129,7 @@ class Gate:
                     self._drop(cell, error)
                     continue
                 if base and head and base != head:
-                    self._outcome.broken[cell] = f"another stream than base's: {head}, not {base}"
+                    self._outcome.broken[cell] = f"another stream than base's: {head}, not {base}\n{cell.again}"
         self.report("checking", len(self.cells), len(self.cells))
 
     def _take_pairs(self, phase: str, pairs: Pairs, counts: Mapping[AnyCell, int]) -> None:

@@ -65,20 +65,21 @@ class ServedSide:
 
     def check(self, cell: AnyCell, rounds: list[int]) -> str:
         cell = self.spec.settings.applied(cell)
-        self._successful(lambda: self.client.oracle_answers(cell, rounds, self.limit))
+        self._successful(cell, lambda: self.client.oracle_answers(cell, rounds, self.limit))
         request = CellRequest(cell, sample=0, runs=1, limit=self.limit, compare=tuple(rounds))
-        return self._successful(lambda: self.client.cell(request)).digest
+        return self._successful(cell, lambda: self.client.cell(request)).digest
 
     def sample(self, cell: AnyCell) -> Sample:
         own = self.spec.settings.applied(cell)
-        reply: SampleReply = self._successful(lambda: self.client.sample(own, self.limit))
+        reply: SampleReply = self._successful(own, lambda: self.client.sample(own, self.limit))
         return {"time": reply.time, "state": reply.state, "peak": reply.peak}
 
-    def _successful(self, request: Callable[[], R]) -> R:
-        """Return a reply; raise a SideError if it has no figures."""
+    def _successful(self, cell: AnyCell, request: Callable[[], R]) -> R:
+        """Return a reply about a cell; raise a SideError if it has no figures."""
         reply = self._reply(request)
         if reply.status != "ok":
-            raise SideError(self.spec.name, f"{reply.status}: {reply.problem}")
+            problem = f"{reply.status}: {reply.problem}"
+            raise SideError(self.spec.name, problem if self.spec.settings.engine else f"{problem}\n{cell.again}")
         return reply
 
     def _reply(self, request: Callable[[], R]) -> R:

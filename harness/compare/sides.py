@@ -19,7 +19,7 @@ from deltamark.harness.compare.trees import DIRECTORY, SideName, Tree, trees
 from deltamark.harness.engines.base import PROGRAM
 from deltamark.harness.engines.external import named
 from deltamark.harness.engines.registry import BUILT_IN, known_engine
-from deltamark.harness.measure.cell import AnyCell, MotifCell
+from deltamark.harness.measure.cell import AnyCell, Cell, MotifCell
 from deltamark.harness.results import machine
 
 
@@ -32,8 +32,9 @@ class CellSettings:
     variant: str = ""
 
     def applied(self, cell: AnyCell) -> AnyCell:
-        if isinstance(cell, MotifCell):
-            return cell
+        return cell if isinstance(cell, MotifCell) else self.on_query(cell)
+
+    def on_query(self, cell: Cell) -> Cell:
         return cell.but(
             engine=self.engine or cell.engine,
             workers=self.workers or cell.workers,

@@ -11,7 +11,6 @@ from deltamark.harness.compare.gate import Judgement, Outcome, Unit
 from deltamark.harness.compare.rule import QUANTITIES
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, words
 from deltamark.harness.console.table import Entries, Table, markdown, text
-from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.stats import percentile
 
 DRIFT_RATIO = 1.1
@@ -36,7 +35,7 @@ class ComparisonHeader:
 def headline(outcome: Outcome) -> str:
     """Count the judgements in one line. `no change` means that every judgement is `unchanged`."""
     counts = {
-        "cells broken": len(outcome.broken), "regressions": len(outcome.judged("regression")),
+        "broken": len(outcome.broken), "regressions": len(outcome.judged("regression")),
         "improvements": len(outcome.judged("improvement")), "unchanged": len(outcome.judged("unchanged")),
         "inconclusive": len(outcome.judged("inconclusive")), "too small to be judged": len(outcome.judged("too small")),
         "not compared": len(outcome.skipped),
@@ -102,14 +101,10 @@ def _percent(log_ratio: float) -> TableEntry:
 
 
 def _problems(outcome: Outcome) -> list[tuple[str, str]]:
-    """Return the cells that could not be compared, each with its problem and a command that repeats it."""
-    broken = [(f"BROKEN {unit_name((cell,))}", _repeatable(cell, why)) for cell, why in outcome.broken.items()]
-    skipped = [(f"not compared: {unit_name((cell,))}", _repeatable(cell, why)) for cell, why in outcome.skipped.items()]
+    """Return the cells that could not be compared, each with its problem."""
+    broken = [(f"BROKEN {unit_name((cell,))}", why) for cell, why in outcome.broken.items()]
+    skipped = [(f"not compared: {unit_name((cell,))}", why) for cell, why in outcome.skipped.items()]
     return broken + skipped
-
-
-def _repeatable(cell: AnyCell, problem: str) -> str:
-    return f"{problem}\n{cell.again}"
 
 
 def _remarks(outcome: Outcome) -> list[str]:

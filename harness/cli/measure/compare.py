@@ -28,7 +28,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workload import Workload, workload
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words, worker_counts
@@ -46,7 +46,7 @@ from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.reporter import machine_line
 from deltamark.harness.measure import control_work
-from deltamark.harness.measure.cell import AnyCell
+from deltamark.harness.measure.cell import AnyCell, Cell
 from deltamark.harness.measure.windows import checkpoints
 from deltamark.harness.results import machine
 from deltamark.harness.suites.suite import refuse_others
@@ -127,8 +127,11 @@ def run(args: argparse.Namespace) -> int:
     files.remove()
     base, head = _requests(args)
     with sides(machine.ROOT, base, head, args.suite, _own_repository(args)) as both:
-        request = _motifs(args) if args.suite == "graph" else _queries(args)
-        say(f"{len(request.cells)} cells\n" + "\n".join(side.label for side in both))
+        request = _motifs(args) if args.suite == "graph" else _queries(args, both)
+        say(
+            f"{len(request.cells)} cell{'s' if len(request.cells) != 1 else ''}\n"
+            + "\n".join(side.label for side in both)
+        )
         for warning in [*machine.warnings(facts), *_packages(both)]:
             say(f"warning: {warning}")
         with ProgressLine() as progress:
@@ -172,11 +175,19 @@ def _own_repository(args: argparse.Namespace) -> OwnRepository | None:
     return OwnRepository(args.repo.resolve(), args.build, args.exec)
 
 
-def _queries(args: argparse.Namespace) -> CompareRequest:
+def _queries(args: argparse.Namespace, both: tuple[SideSpec, SideSpec]) -> CompareRequest:
     listed = cells(str(args.sf), args.queries, args.workload, args.logical, args.physical)
     dataset = ensure(args)
-    rounds: dict[AnyCell, list[int]] = {cell: checkpoints(cell, 0, workload(dataset, cell.workload)) for cell in listed}
+    rounds: dict[AnyCell, list[int]] = {
+        cell: _checkpoints(cell, both, workload(dataset, cell.workload)) for cell in listed
+    }
     return CompareRequest(rounds, SideData("tpch", args.data, str(args.sf), data_request(args).master))
+
+
+def _checkpoints(cell: Cell, both: tuple[SideSpec, SideSpec], work: Workload) -> list[int]:
+    """Return the rounds after which both sides know their answers: the end of a batch is also one of a logical time."""
+    found = [checkpoints(side.settings.on_query(cell), 0, work) for side in both]
+    return min(found, key=lambda rounds: (len(rounds), rounds[0] % (cell.logical * cell.physical)))
 
 
 def _motifs(args: argparse.Namespace) -> CompareRequest:

@@ -71,7 +71,7 @@ def test_a_wrong_count_is_exit_code_2_and_names_the_command_that_repeats_it():
 def test_another_stream_is_exit_code_2():
     outcome = fake_gate(head={"digest": "1 bb"}).run()
     assert outcome.exit_code == 2
-    assert outcome.broken[CELLS[0]] == "another stream than base's: 1 bb, not 1 aa"
+    assert outcome.broken[CELLS[0]] == f"another stream than base's: 1 bb, not 1 aa\n{CELLS[0].again}"
 
 
 @pytest.mark.parametrize("when", ["check fails", "sample fails"])

@@ -15,12 +15,13 @@ EXAMPLE = f"exec:{EXAMPLE_FILE}"
 
 
 class InThread:
-    """The example program as a thread, which takes the place of a process. engine: the class that serves requests."""
+    """A program in Python as a thread, which takes the place of a process. engine: serves instead of the program's."""
 
     engine: type | None = None
     pid, returncode = os.getpid(), 0
 
-    def __init__(self, _command, **_):
+    def __init__(self, command, **_):
+        self._file = command[-1]
         (requests, send), (listen, replies) = os.pipe(), os.pipe()
         self.stdin, self.stdout = os.fdopen(send, "wb"), os.fdopen(listen, "rb")
         files = os.fdopen(requests, encoding="utf-8"), os.fdopen(replies, "w", encoding="utf-8")
@@ -28,9 +29,9 @@ class InThread:
         self._thread.start()
 
     def _serve(self, requests, replies):
-        module = runpy.run_path(str(EXAMPLE_FILE))
+        engine = self.engine or runpy.run_path(self._file)["Engine"]
         with requests, replies:
-            module["serve"]((self.engine or module["Engine"])(), requests, replies)
+            runpy.run_path(str(EXAMPLE_FILE))["serve"](engine(), requests, replies)
 
     def poll(self):
         return None if self._thread.is_alive() else 0

@@ -1,0 +1,160 @@
+"""Two engines, or two commits of an engine's own repository, are compared like two commits of this one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from support.harness.programs import EXAMPLE_FILE, InThread
+from support.paths import ROOT
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.errors import DeltamarkError
+from deltamark.harness.cli.main import main
+from deltamark.harness.compare import gate, rule, side
+from deltamark.harness.compare.sides import CellSettings, OwnRepository, SideRequest, sides
+from deltamark.harness.compare.trees import COMMITTER
+from deltamark.harness.engines.external import program
+from deltamark.harness.measure import sample
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.messages import CellRequest, OracleRequest, SampleRequest, WarmReply
+from deltamark.harness.measure.server import QueryServer
+from deltamark.harness.results.record import MEASURING
+
+ENGINE = f"""
+import pathlib, runpy, time
+
+SECONDS = float((pathlib.Path(__file__).parent / "seconds").read_text())
+
+class Engine(runpy.run_path({str(EXAMPLE_FILE)!r})["Engine"]):
+    def apply(self, request):
+        began = time.perf_counter()
+        reply = super().apply(request)
+        time.sleep(max(SECONDS - (time.perf_counter() - began), 0))
+        return reply | {{"seconds": SECONDS}}
+"""
+"""An engine that says that a batch takes as long as a file beside it says, which the build of a commit writes."""
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+
+
+def git(directory, *words):
+    named = [f"{name}={value}" for name, value in COMMITTER.items()]
+    subprocess.run(["env", *named, "git", *words], cwd=directory, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Make a repository of an engine, in whose second commit nothing changes, and which is slower in the third."""
+    root = tmp_path / "engine"
+    root.mkdir()
+    git(root, "init", "--initial-branch=main")
+    (root / "engine.py").write_text(ENGINE)
+    (root / ".gitignore").write_text("seconds\n")
+    for name, seconds in (("first", 0.054), ("second", 0.054), ("third", 0.072)):
+        (root / "source").write_text(str(seconds))
+        git(root, "add", "--all")
+        git(root, "commit", "--allow-empty", "--message", name)
+    return root
+
+
+class InProcess:
+    """A measurement server without a process of its own."""
+
+    def __init__(self, spec, _root):
+        self._server = QueryServer(Dataset.open(spec.directory))
+
+    def warm(self):
+        return WarmReply(measuring=MEASURING)
+
+    def oracle_answers(self, cell, rounds, limit):
+        return self._server.reply(OracleRequest(cell, limit, tuple(rounds)))
+
+    def cell(self, request):
+        assert isinstance(request, CellRequest)
+        return self._server.reply(request)
+
+    def sample(self, cell, limit):
+        return self._server.reply(SampleRequest(cell, limit))
+
+    def close(self):
+        self._server.close()
+
+
+@pytest.fixture
+def quick(monkeypatch, tmp_path):
+    """Take few pairs, without a process of a server or an engine, and write the files elsewhere."""
+    monkeypatch.setattr(gate, "SCREEN_PAIRS", 6)
+    monkeypatch.setattr(rule, "MIN_CONFIRM_PAIRS", 6)
+    monkeypatch.setattr(rule, "CONFIRM_PAIRS", 6)
+    monkeypatch.setattr(sample, "RUNS", 2)
+    monkeypatch.setattr(side, "MeasurementClient", InProcess)
+    in_thread = SimpleNamespace(Popen=InThread, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr(program, "subprocess", in_thread)
+    written = tmp_path / "written"
+    written.mkdir()
+    for module in ("cli.measure.compare", "compare.sides"):
+        monkeypatch.setattr(f"deltamark.harness.{module}.DIRECTORY", str(written))
+    return written
+
+
+@pytest.mark.parametrize(
+    ("head", "ratio", "verdict", "confirming"), [("main", 4 / 3, "regression", 6), ("main~1", 1, "unchanged", 0)]
+)
+def test_commits_of_an_engine_are_compared(repository, quick, chunked, head, ratio, verdict, confirming):
+    words = ["BASE=main~2", f"HEAD={head}", f"REPO={repository}", "BUILD=cp source seconds", "EXEC=engine.py"]
+    words += ["SF=0.001", f"DATA={chunked.directory.parent}", "QUERIES=q06", "WORKLOAD=insert", "PHYSICAL=100000"]
+    code = main(["compare", *words])
+    found = json.loads((quick / "verdict-tpch.json").read_text())
+    time = next(each for each in found["judgements"] if each["quantity"] == "time")
+    assert (time["verdict"], time["ratio"]) == (verdict, pytest.approx(ratio))
+    assert len(found["screening"]["q06 1x100000"]) == 6
+    confirmed = [pair["head"]["time"] for pair in found["confirming"].get("q06 1x100000", [])]
+    assert confirmed[:confirming] == pytest.approx([0.072] * confirming)
+    assert code == found["exit_code"]
+    assert (quick / "verdict-tpch.txt").read_text() == f"{found['verdict']}\n"
+
+
+def test_a_build_that_fails_is_named(repository):
+    own = OwnRepository(repository, "echo no compiler >&2; exit 3", "engine.py")
+    cause = r"base \(main, \w+\) cannot be built: no compiler; run in .*/base: echo no compiler"
+    with (
+        pytest.raises(DeltamarkError, match=cause),
+        sides(repository, SideRequest("main"), SideRequest("main"), "tpch", own),
+    ):
+        pass
+
+
+def test_a_program_that_is_not_built_is_named(repository):
+    own = OwnRepository(repository, "", "target/engine")
+    with (
+        pytest.raises(DeltamarkError, match="no such program: exec:target/engine"),
+        sides(repository, SideRequest("main"), SideRequest("main"), "tpch", own),
+    ):
+        pass
+
+
+def test_two_settings_of_an_engine_are_two_sides(repository):
+    requests = [SideRequest("embedded", CellSettings(workers=2, variant="sql")), SideRequest("duckdb")]
+    with sides(repository, *requests, "tpch") as (base, head):
+        assert (base.label, head.label) == ("base (embedded, 2 workers, variant sql)", "head (duckdb)")
+        assert (base.root, head.root) == (ROOT, ROOT)
+        cell = Cell("q01", "1")
+        assert base.settings.applied(cell) == cell.but(engine="embedded", workers=2, variant="sql")
+        assert head.settings.applied(cell) == cell.but(engine="duckdb")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["BUILD=make"], "no repository: make; add REPO=DIR"),
+        (["REPO=."], "no program: .; add EXEC=PROGRAM"),
+        (["WORKERS=1,2,3"], "WORKERS has 3 values: 1,2,3; give one, or one a side"),
+        (["BASE=exec:./none"], "no such program: exec:./none"),
+    ],
+)
+def test_wrong_sides_are_errors(words, message, capsys):
+    assert main(["compare", *words]) == 2
+    assert message in capsys.readouterr().err

@@ -91,10 +91,10 @@ def updates(out):
 
 @pytest.mark.parametrize("words", [[], ["PHYSICAL=7"], ["WORKERS=2"]])
 def test_soak_goes_over_the_orders_until_it_has_the_updates(data, chunked, capsys, words):
-    assert soak(data, "UPDATES=100K", *words) == 0
+    assert soak(data, "UPDATES=40K", *words) == 0
     out = capsys.readouterr().out
     lines = updates(out)
-    assert 100_000 <= lines[-1] <= 110_000
+    assert 40_000 <= lines[-1] <= 44_000
     assert LINES - 4 <= len(lines) <= LINES + 4
     assert re.search(r"^[\d,]+ updates: memory (flat|NOT FLAT), p99 (flat|NOT FLAT)$", out, re.MULTILINE)
     assert lines[-1] > 2 * (chunked.rows("orders") + chunked.rows("lineitem"))

@@ -6,7 +6,9 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
+from functools import cache
 from math import inf
 from pathlib import Path
 
@@ -14,9 +16,11 @@ import pytest
 from hypothesis import settings
 from support.harness.local_tasks import tasks_in_process
 
+from deltamark.dataflow.sql.query import sql
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
 from deltamark.harness.console.compilation import ensure_compiled
+from deltamark.queries import sql_text
 
 settings.register_profile("deltamark", deadline=None, max_examples=60)
 settings.load_profile("deltamark")
@@ -93,3 +97,12 @@ def sf001(data: Path) -> Dataset:
 @pytest.fixture(scope="session")
 def chunked(data: Path) -> Dataset:
     return Dataset.open(Wanted(data, Decimal("0.001")).directory)
+
+
+@pytest.fixture(scope="module")
+def texts_planned_once() -> Iterator[None]:
+    """Plan the text of a query once for all cells of a module that read the same relations."""
+    planned = cache(lambda text, relations: sql(text, dict(relations)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sql_text, "sql", lambda text, relations: planned(text, tuple(relations.items())))
+        yield

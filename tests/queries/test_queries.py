@@ -8,14 +8,12 @@ import inspect
 import string
 from contextlib import closing
 from decimal import Decimal
-from functools import cache
 from random import Random
 
 import duckdb
 import pytest
 
 from deltamark.dataflow.plan.traversal import base_inputs
-from deltamark.dataflow.sql.query import sql
 from deltamark.datagen.workload import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check import verify
@@ -24,23 +22,15 @@ from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.check.golden import golden_cells, read_golden
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.measure.cell import ALL, Cell
-from deltamark.queries import sql_text
 from deltamark.queries.catalogue import QUERIES, parameters, query
 from deltamark.queries.query import Parameter, Query, literal, months_later
+
+pytestmark = pytest.mark.usefixtures("texts_planned_once")
 
 FROM_TEXT = "sql"
 VARIANTS = [(name, variant) for name, each in QUERIES.items() for variant in each.variants]
 WORKLOADS = {"insert": 7, "window:300": 1, "window:20": 1000, "refresh:5": 1}
 SEEDS = (1, 2)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _texts_planned_once():
-    """Plan a text once for all cells that differ in batches alone."""
-    planned = cache(lambda text, relations: sql(text, dict(relations)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sql_text, "sql", lambda text, relations: planned(text, tuple(relations.items())))
-        yield
 
 
 def checked(dataset, cell, count):

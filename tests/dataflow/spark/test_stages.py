@@ -111,6 +111,7 @@ def test_sums_in_a_log_may_need_more_than_64_bits():
     assert run_in_stages(collection, streams, feeds, 2) == changes(collection.node, streams)
 
 
+@pytest.mark.usefixtures("texts_planned_once")
 @pytest.mark.parametrize("work", ["insert", "window:50"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_every_query_in_stages_has_the_change_stream_of_one_worker(name, work, chunked):

@@ -89,6 +89,10 @@ class Type:
 BOOL = Type("bool", 0, 0, 1)
 
 
+TOO_WIDE = "a value may not fit in 64 bits"
+"""The cause of the error for a number whose bounds are too far apart."""
+
+
 def integer(low: int, high: int, scale: int = 0) -> Type:
     """Return the type of numbers from low to high; with a scale, of decimals that are stored times 10**scale.
 
@@ -96,9 +100,7 @@ def integer(low: int, high: int, scale: int = 0) -> Type:
     integer(1, 99)
     """
     if not -LARGEST <= low <= high <= LARGEST:
-        raise DeltamarkError(
-            "a value may not fit in 64 bits", f"{low}..{high}", "narrow the bounds of the columns that it comes from"
-        )
+        raise DeltamarkError(TOO_WIDE, f"{low}..{high}", "narrow the bounds of the columns that it comes from")
     return Type("int", scale, low, high)
 
 

@@ -6,6 +6,7 @@ Numbers are aligned to one scale here, and comparisons with ratios are multiplie
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -15,8 +16,8 @@ import numpy as np
 
 from deltamark.dataflow.language.constants import like, literal, one_of, word_comparison
 from deltamark.dataflow.language.expr import Expr, ExprOp
-from deltamark.dataflow.plan.terms import Ratio, Term, aligned, column, number, product, rescaled
-from deltamark.dataflow.types import BOOL, EPOCH, SHORT, SHORT_BYTES, Schema, integer
+from deltamark.dataflow.plan.terms import Ratio, Term, aligned, column, number, product, quotient, rescaled
+from deltamark.dataflow.types import BOOL, EPOCH, SHORT, SHORT_BYTES, TOO_WIDE, Schema, integer
 from deltamark.errors import DeltamarkError
 
 Comparison = Literal["equal", "less"]
@@ -137,11 +138,61 @@ def _ratio_comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
         if divisor.type.low < 1:
             actual, remedy = f"{divisor} >= {divisor.type.low} in {expr!r}", "compare the products instead"
             raise DeltamarkError("a denominator that may be zero or negative", actual, remedy)
-    products = _scaled(left.numerator, right.denominator), _scaled(right.numerator, left.denominator)
-    return Term.of(op, aligned(*products), BOOL)
+    try:
+        products = _scaled(left.numerator, right.denominator), _scaled(right.numerator, left.denominator)
+        return Term.of(op, aligned(*products), BOOL)
+    except DeltamarkError as error:
+        if error.cause != TOO_WIDE or op != "less" or not _has_constant_divisor(left, right):
+            raise
+    if left.denominator is ONE:
+        left, right = (Ratio(_negative(each.numerator), each.denominator) for each in (right, left))
+    return Term.of("less", (_rounded_down(left, right.numerator.type.scale), right.numerator), BOOL)
+
+
+def _negative(term: Term) -> Term:
+    low, high = -term.type.high, -term.type.low
+    return Term.of("subtract", (number(0, term.type.scale), term), integer(low, high, term.type.scale))
+
+
+def _has_constant_divisor(left: Ratio, right: Ratio) -> bool:
+    """Return whether one side is a number, and the other one has a constant divisor."""
+    divisors = left.denominator, right.denominator
+    return any(number_of is ONE and divisor.op == "literal" for number_of, divisor in (divisors, divisors[::-1]))
+
+
+def _rounded_down(value: Ratio, scale: int) -> Term:
+    """Return the largest number with some decimal places that is not larger than a ratio with a constant divisor."""
+    above, below = value.numerator, value.denominator
+    by = scale + below.type.scale - above.type.scale
+    factor, divisor = (10**by, below.value) if by >= 0 else (1, below.value * 10**-by)
+    common = math.gcd(factor, divisor)
+    return quotient(product(above, number(factor // common)), number(divisor // common), scale)
 
 
 def _comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
+    try:
+        return _plain_comparison(op, expr, schema)
+    except DeltamarkError as error:
+        if error.cause != TOO_WIDE or (divided := _divided(expr, schema)) is None:
+            raise
+    return _ratio_comparison(op, divided, schema)
+
+
+def _divided(expr: Expr, schema: Schema) -> Expr | None:
+    """Divide both sides of a comparison by a positive constant factor of one of them; None if there is none."""
+    left, right = expr.args
+    for side in (left, right):
+        if isinstance(side, Expr) and side.op == "multiply":
+            for value, factor in (side.args, side.args[::-1]):
+                bound = bind_value(factor, schema)
+                if isinstance(bound, Term) and bound.op == "literal" and bound.type.kind == "int" and bound.value > 0:
+                    if side is left:
+                        return Expr(expr.op, value, Expr("divide", right, factor))
+                    return Expr(expr.op, Expr("divide", left, factor), value)
+    return None
+
+
+def _plain_comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
     if any(isinstance(bind_value(arg, schema), Ratio) for arg in expr.args):
         return _ratio_comparison(op, expr, schema)
     left, right = (bind(arg, schema) for arg in expr.args)

@@ -20,7 +20,7 @@ from deltamark.harness.check import verify
 from deltamark.harness.check.change_stream import open_answer
 from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.check.golden import golden_cells, read_golden
-from deltamark.harness.engines.plans import plan_of
+from deltamark.harness.engines.plans import plan_of, specified_plan
 from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.catalogue import QUERIES, parameters, query
 from deltamark.queries.query import Parameter, Query, literal, months_later
@@ -187,3 +187,9 @@ def test_columns_are_those_of_the_sql_in_its_order(chunked, name):
         names = [each.name for each in answer_columns(stream.schema)]
     assert len(set(names)) == len(names)
     assert {each.removeprefix("-") for each in query(name).order_by} <= set(names)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_query_has_a_plan_at_large_scale_factors(name):
+    for sf in ("10", "1000"):
+        assert specified_plan(Cell(name, sf)).schema.names == specified_plan(Cell(name, "1")).schema.names

@@ -17,6 +17,7 @@ from deltamark.dataflow.sql.scalars.conditions import TRUE, either, negated
 from deltamark.dataflow.sql.scalars.functions import FUNCTIONS
 from deltamark.dataflow.sql.scalars.literals import NUMBERS, constant, constant_of_text
 from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, truth_of, value_of
+from deltamark.dataflow.types import TOO_WIDE
 from deltamark.errors import DeltamarkError
 
 SEVERAL_ROWS = "More than one row returned by a subquery"
@@ -96,12 +97,32 @@ class _Evaluator:
             case "cast":
                 return self._cast(of)
             case op if op in COMPARISONS:
-                return compared(op, *map(self._value, of.args))
+                return self._compared(of)
             case "+" | "-" if any(each.type.name == "INTERVAL" for each in of.args):
                 return self._later(of)
             case op if op in FUNCTIONS:
                 return FUNCTIONS[op](of, *map(self._value, of.args))
         raise unsupported(f"the function {of.op}", of.place)
+
+    def _compared(self, of: Expression) -> Truth:
+        """Compare two values. If a product with a constant is too wide, both sides are divided by the constant."""
+        try:
+            return compared(of.op, *map(self._value, of.args))
+        except DeltamarkError as error:
+            divided = self._divided(of) if _is_too_wide(error) else None
+            if divided is None:
+                raise
+        return compared(of.op, *divided)
+
+    def _divided(self, of: Expression) -> tuple[Value, Value] | None:
+        """Divide both sides of a comparison by a positive constant factor of one of them; None if there is none."""
+        for at, side in enumerate(of.args):
+            if side.op == "*" and side.args[1].op == "constant":
+                value, factor, other = map(self._value, (*side.args, of.args[1 - at]))
+                if isinstance(factor.term, Term) and factor.term.value > 0 and isinstance(other.term, Term):
+                    quotient = Value(Ratio(other.term, factor.term), other.null)
+                    return (value, quotient) if at == 0 else (quotient, value)
+        return None
 
     def _later(self, of: Expression) -> Cell:
         """Add a constant interval to a date, or subtract it."""
@@ -148,3 +169,8 @@ class _Evaluator:
             return constant_of_text(of.type, value.term.value, of.place)
         words = {"int": "a number", "ratio": "a quotient", "date": "a date"}
         raise unsupported(f"a cast of {words.get(kind, 'a text')} to {name}", of.place)
+
+
+def _is_too_wide(error: BaseException | None) -> bool:
+    """Return whether an error, perhaps with a place in the text, is about bounds that are too wide."""
+    return isinstance(error, DeltamarkError) and (error.cause == TOO_WIDE or _is_too_wide(error.__cause__))

@@ -8,6 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from support.harness.export_records import WITH_NUMBERS, at_scale_factor, drawn_records, source
+from support.manual import PAGES
 
 from deltamark.harness.export.flat_table import COLUMNS
 from deltamark.harness.export.registry import EXPORTS
@@ -60,3 +61,8 @@ def test_an_unknown_number_is_null():
         "engine_version", "engine_digest", "engine_output", "cut_seconds", "outside_seconds", "state_rows",
         "state_bytes", "oracle_seconds", "control_seconds", "elapsed_seconds", "limit_seconds",
     }  # fmt: skip
+
+
+def test_the_manual_names_all_columns():
+    page = PAGES["docs/exports.md"]
+    assert [name for name in COLUMNS if f"`{name}`" not in page] == []

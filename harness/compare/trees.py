@@ -79,7 +79,7 @@ def resolve(repository: Path, name: str) -> str:
     except DeltamarkError:
         names = git(repository, "for-each-ref", "--format=%(refname:short)", *REFERENCE_PREFIXES).splitlines()
         near = difflib.get_close_matches(name, names, n=3)
-        guess = f"did you mean {', '.join(near)}" if near else "name a commit, branch or tag of this clone: BASE=main"
+        guess = f"did you mean {', '.join(near)}" if near else "name a commit, branch or tag of this clone"
         raise DeltamarkError("no such commit", name, f"{guess} (fetch it if the clone is shallow)") from None
 
 
@@ -139,7 +139,7 @@ def git(directory: Path, *words: str, variables: Mapping[str, str] | None = None
             check=True, pass_fds=inherited,
         )  # fmt: skip
     except FileNotFoundError:
-        raise DeltamarkError("sides are git work trees", "there is no git", "install git") from None
+        raise DeltamarkError("commits are read by git", "there is no git", "install git") from None
     except subprocess.CalledProcessError as error:
         message = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
         raise DeltamarkError(f"git {words[0]} stopped", message, f"see git status in {directory}") from error

@@ -114,9 +114,16 @@ def read_lines(lines: Iterable[bytes], path: Path, kind: type[AnyRecord]) -> tup
 def sessions(directory: Path) -> dict[str, Header]:
     """Read the headers of all sessions of a machine, by id."""
     path = directory / SESSIONS
-    return {
-        header["session"]: header for header in _parsed(_lines(path), path, partial(msgspec.json.decode, type=Header))
-    }
+    return read_sessions(_lines(path), path)
+
+
+def read_sessions(lines: Iterable[bytes], path: Path) -> dict[str, Header]:
+    """Read headers of sessions from lines, by id. Errors name the path."""
+    return {header["session"]: header for header in _parsed(lines, path, partial(msgspec.json.decode, type=Header))}
+
+
+def complete_lines(content: bytes) -> list[bytes]:
+    return content.split(b"\n")[:-1]
 
 
 def _read(path: Path, kind: type[AnyRecord]) -> tuple[list[AnyRecord], int]:
@@ -126,7 +133,7 @@ def _read(path: Path, kind: type[AnyRecord]) -> tuple[list[AnyRecord], int]:
 def _lines(path: Path) -> list[bytes]:
     """Read the complete lines of a file."""
     try:
-        return path.read_bytes().split(b"\n")[:-1]
+        return complete_lines(path.read_bytes())
     except FileNotFoundError:
         return []
 

@@ -25,7 +25,7 @@ def session(name):
 
 def record(query="q01", logical=1, physical=1000, seconds=0.5, **changes):
     cell = {name: changes.pop(name) for name in ("engine", "workload", "workers", "variant") if name in changes}
-    origin = Origin("code", "versions", "c0ffee", changes.pop("session", "2026-01-01"))
+    origin = Origin("code", "versions", changes.pop("commit", "c0ffee"), changes.pop("session", "2026-01-01"))
     measured = Cell(query, "1", logical=logical, physical=physical, **cell)
     empty = blank_query_record(measured, changes.pop("sample", 20_000), data="data", origin=origin)
     fields = {
@@ -43,7 +43,7 @@ RECORDS = [
     record("q01", 100_000, 1, 0.6, workers=2),
     record("q04", 1, 100_000, workload="window:100"),
     record("q15", 1, 100_000, variant="flat"),
-    record("q04", 1, 1000, 0.4, session="2026-01-02"),
+    record("q04", 1, 1000, 0.4, session="2026-01-02", commit="decade"),
     record("q22", 1, 1000, status="wrong", problem=HOSTILE),
     record("q21", 1, 1000, status="timeout", limit=600.0),
 ]

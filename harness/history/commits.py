@@ -1,0 +1,112 @@
+"""The commits of records, and their order: by the time of the commit if the repository has it.
+
+The time of a commit that the repository does not have is that of its first record. Edits of a commit (`c0ffee+`) follow
+the commit. Times of commits may contradict their ancestry after a rebase; the order then does, too.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deltamark.harness.results.record import Record
+
+DIRTY = "+"
+SHORT = 7
+"""The digits of a commit that readers see."""
+
+
+@dataclass(frozen=True)
+class KnownCommit:
+    """The facts that a repository has about a commit. time: seconds since 1970."""
+
+    time: float
+    subject: str
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A measured commit. name: as in the records."""
+
+    name: str
+    time: float
+    subject: str = ""
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the work tree had edits that were not committed."""
+        return self.name.endswith(DIRTY)
+
+    @property
+    def base(self) -> str:
+        return self.name.removesuffix(DIRTY)
+
+    @property
+    def short(self) -> str:
+        return self.base[:SHORT] + DIRTY * self.is_dirty
+
+    @property
+    def date(self) -> str:
+        return datetime.fromtimestamp(self.time, UTC).date().isoformat()
+
+
+def has_commit(record: Record) -> bool:
+    """Return whether a record names its commit; it does not if it was measured without git."""
+    return re.fullmatch(r"[0-9a-f]{4,40}\+?", record.commit) is not None
+
+
+def ordered_commits(records: Iterable[Record], known: Mapping[str, KnownCommit]) -> list[Commit]:
+    """Return the commits of records in the order of time. known: facts by the name of a commit without edits."""
+    first: dict[str, float] = {}
+    for record in records:
+        time = _time(record.finished_at)
+        first[record.commit] = min(time, first.get(record.commit, time))
+    commits = [_commit(name, time, known) for name, time in first.items()]
+    return sorted(commits, key=lambda commit: (commit.time, commit.base, commit.is_dirty))
+
+
+def _commit(name: str, first: float, known: Mapping[str, KnownCommit]) -> Commit:
+    facts = known.get(name.removesuffix(DIRTY))
+    return Commit(name, facts.time, facts.subject) if facts else Commit(name, first)
+
+
+def _time(text: str) -> float:
+    """Return seconds since 1970; 0 for a record without a time."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def known_commits(repository: Path, records: Iterable[Record]) -> dict[str, KnownCommit]:
+    """Look up the commits of records; a directory without a repository knows none."""
+    names = sorted({record.commit.removesuffix(DIRTY) for record in records if has_commit(record)})
+    try:
+        checked = _piped(repository, names, "cat-file", "--batch-check=%(objecttype) %(objectname)").splitlines()
+        found = dict(pair for pair in zip(names, checked, strict=True) if pair[1].startswith("commit "))
+        full = {name: line.removeprefix("commit ") for name, line in found.items()}
+        facts = _facts(repository, full.values()) if full else {}
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    return {name: facts[sha] for name, sha in full.items()}
+
+
+def _facts(repository: Path, commits: Iterable[str]) -> dict[str, KnownCommit]:
+    """Return the facts of existing commits, by their full names."""
+    printed = _piped(repository, commits, "log", "--no-walk=unsorted", "--stdin", "--format=%H %ct %s")
+    lines = (line.split(" ", 2) for line in printed.splitlines())
+    return {sha: KnownCommit(float(time), subject) for sha, time, subject in lines}
+
+
+def _piped(repository: Path, lines: Iterable[str], *words: str) -> str:
+    """Run git with lines as its input; return its output."""
+    done = subprocess.run(
+        ["git", *words], cwd=repository, input="".join(f"{line}\n" for line in lines), capture_output=True,
+        encoding="utf-8", errors="replace", check=True,
+    )  # fmt: skip
+    return done.stdout

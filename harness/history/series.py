@@ -1,0 +1,185 @@
+"""The history of each cell: a series of points over commits for each machine, and the steps between them.
+
+A point is the median over all timed runs of one commit on one machine. Change points are sought within the series of a
+machine, so a change of the machine never is a step. Commits with edits are points, but no steps are sought in them:
+nobody can check them out again, and records of different edits have the same name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from deltamark.harness.history.change_points import change_points
+from deltamark.harness.history.commits import Commit, KnownCommit, has_commit, ordered_commits
+from deltamark.harness.history.sources import RecordFiles
+from deltamark.harness.measure.stats import interval, median
+from deltamark.harness.results.record import MEASURING, QueryRecord
+from deltamark.harness.results.session import Facts, Header
+from deltamark.harness.results.store import SESSIONS, complete_lines, read_lines, read_sessions
+
+UNKNOWN_MACHINE = "unknown machine"
+
+
+@dataclass(frozen=True)
+class MachineRecord:
+    """A record with the description of its machine."""
+
+    record: QueryRecord
+    machine: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """The time of a cell at a commit. position: that of the commit among all commits of the history."""
+
+    position: int
+    commit: Commit
+    seconds: float
+    """The median of the runs."""
+    low: float
+    high: float
+    """The 95% confidence interval of the median; the fastest and the slowest run if there are fewer than 6."""
+    runs: int
+    record: QueryRecord
+    """The latest record."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change point of a series. before, after: the points of the two parts that it separates."""
+
+    before: Sequence[Point]
+    after: Sequence[Point]
+    p_value: float
+
+    @property
+    def commit(self) -> Commit:
+        """The first measured commit after the change."""
+        return self.after[0].commit
+
+    @property
+    def log_ratio(self) -> float:
+        """The logarithm of the median time after the change, divided by the one before it."""
+        return math.log(level(self.after) / level(self.before))
+
+    @property
+    def percent(self) -> float:
+        """The change of the time; positive if the cell has become slower."""
+        return 100 * math.expm1(self.log_ratio)
+
+    @property
+    def notes(self) -> list[str]:
+        """Circumstances other than the code that may explain the step."""
+        one, other = self.before[-1].record, self.after[0].record
+        notes = [f"other {name}" for name in ("data", "versions") if getattr(one, name) != getattr(other, name)]
+        return [*notes, *(["same code"] if one.code == other.code else [])]
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of a cell on one machine, in the order of commits."""
+
+    cell: str
+    machine: str
+    points: Sequence[Point]
+    parts: Sequence[Sequence[Point]]
+    """The points of commits without edits, divided at the steps."""
+    steps: Sequence[Step]
+
+
+@dataclass(frozen=True)
+class CommitHistory:
+    """The series of all cells. Cells and machines are in the order of their names and first commits."""
+
+    commits: Sequence[Commit]
+    machines: Sequence[str]
+    cells: Mapping[str, Sequence[Series]]
+
+    @property
+    def steps(self) -> list[tuple[Series, Step]]:
+        """All steps, those at the latest commits first, and the largest of a commit first."""
+        steps = [(each, step) for series in self.cells.values() for each in series for step in each.steps]
+        return sorted(steps, key=lambda pair: (-pair[1].after[0].position, -abs(pair[1].log_ratio)))
+
+
+def level(points: Iterable[Point]) -> float:
+    """Return the median time of points."""
+    return math.exp(median([math.log(point.seconds) for point in points]))
+
+
+def read(files: Iterable[RecordFiles]) -> tuple[list[MachineRecord], int]:
+    """Read records; return them and the number of lines of other versions. A record in several files counts once."""
+    found: dict[tuple[object, ...], MachineRecord] = {}
+    foreign = 0
+    for each in files:
+        records, others = read_lines(complete_lines(each.records), each.path, QueryRecord)
+        sessions = read_sessions(complete_lines(each.sessions), each.path.with_name(SESSIONS))
+        foreign += others
+        for measured in with_machines(records, sessions):
+            record = measured.record
+            identity = (measured.machine, record.session, record.cell, record.key, record.finished_at, *record.seconds)
+            found[identity] = measured
+    return list(found.values()), foreign
+
+
+def with_machines(records: Iterable[QueryRecord], sessions: Mapping[str, Header]) -> list[MachineRecord]:
+    described = {name: describe(header["machine"]) for name, header in sessions.items()}
+    return [MachineRecord(record, described.get(record.session, UNKNOWN_MACHINE)) for record in records]
+
+
+def describe(facts: Facts) -> str:
+    """Describe a machine by the facts that decide its speed. A new kernel does not make a new machine."""
+    limits = "" if facts["limits"] == "none" else f", limits {facts['limits']}"
+    cores = f"{facts['usable']} of {facts['cores']}" if facts["usable"] != facts["cores"] else f"{facts['cores']}"
+    return f"{facts['cpu']}, {cores} cores, {facts['memory_gb']} GB{limits}"
+
+
+def comparable(measured: MachineRecord) -> bool:
+    """Return whether a record is a point: it has numbers, timed as today, and names its commit."""
+    record = measured.record
+    return record.has_numbers and record.measuring == MEASURING and has_commit(record)
+
+
+def commit_history(measured: Iterable[MachineRecord], known: Mapping[str, KnownCommit]) -> CommitHistory:
+    """Group comparable records by cell and machine, and find the steps. known: the facts of commits."""
+    usable = [each for each in measured if comparable(each)]
+    commits = ordered_commits((each.record for each in usable), known)
+    position = {commit.name: number for number, commit in enumerate(commits)}
+    usable.sort(key=lambda each: (each.record.cell, position[each.record.commit], each.machine))
+    groups: dict[tuple[str, str], list[QueryRecord]] = defaultdict(list)
+    for each in usable:
+        groups[each.record.cell, each.machine].append(each.record)
+    cells: dict[str, list[Series]] = defaultdict(list)
+    for (cell, machine), records in groups.items():
+        cells[cell].append(_series(cell, machine, _points(records, commits, position)))
+    usable.sort(key=lambda each: (position[each.record.commit], each.machine))
+    return CommitHistory(commits, list(dict.fromkeys(each.machine for each in usable)), cells)
+
+
+def _points(records: Iterable[QueryRecord], commits: Sequence[Commit], position: Mapping[str, int]) -> list[Point]:
+    by_commit: dict[int, list[QueryRecord]] = defaultdict(list)
+    for record in records:
+        by_commit[position[record.commit]].append(record)
+    return [_point(number, commits[number], of_commit) for number, of_commit in by_commit.items()]
+
+
+def _point(number: int, commit: Commit, records: Sequence[QueryRecord]) -> Point:
+    seconds = [run for record in records for run in record.seconds]
+    low, high = interval(seconds) or (min(seconds), max(seconds))
+    latest = max(records, key=lambda record: (record.finished_at, record.session, record.seconds))
+    return Point(number, commit, median(seconds), low, high, len(seconds), latest)
+
+
+def _series(cell: str, machine: str, points: Sequence[Point]) -> Series:
+    clean = [point for point in points if not point.commit.is_dirty]
+    changes = change_points([math.log(point.seconds) for point in clean])
+    bounds = [0, *(change.position for change in changes), len(clean)]
+    parts = [clean[first:end] for first, end in pairwise(bounds) if end > first]
+    steps = [
+        Step(before, after, change.p_value) for (before, after), change in zip(pairwise(parts), changes, strict=True)
+    ]
+    return Series(cell, machine, points, parts, steps)

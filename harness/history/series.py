@@ -2,7 +2,7 @@
 
 A point is the median over all timed runs of one commit on one machine. Change points are sought within the series of a
 machine, so a change of the machine never is a step. Commits with edits are points, but no steps are sought in them:
-nobody can check them out again, and records of different edits have the same name.
+they cannot be checked out again, and records of different edits have the same name.
 """
 
 from __future__ import annotations

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from deltamark.harness.console.formatting import brief, megabytes, words
 from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import Table
-from deltamark.harness.report.charts.marks import data, keys_of
+from deltamark.harness.history.commits import KnownCommit
+from deltamark.harness.history.series import commit_history, with_machines
+from deltamark.harness.report.charts.marks import choices, data, keys_of
 from deltamark.harness.report.charts.markup import Markup, tag
 from deltamark.harness.report.charts.tiles import tiles
-from deltamark.harness.report.section import Section, render
+from deltamark.harness.report.document import document
+from deltamark.harness.report.section import Section
 from deltamark.harness.report.sections.engines import engines
 from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
@@ -30,12 +32,7 @@ from deltamark.harness.tables import tables
 from deltamark.harness.tables.entry import entry_of, speed
 from deltamark.harness.tables.lookup import Lookup
 
-HERE = Path(__file__).parent
-
 UNFOLDED = ("engines", "physical", "product", "workers")
-
-CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""The page must not load anything."""
 
 
 @dataclass(frozen=True)
@@ -48,25 +45,15 @@ class ReportData:
     sf: str
     table_records: Sequence[TableRecord] = ()
     """Results of suites other than TPC-H."""
+    known_commits: Mapping[str, KnownCommit] = field(default_factory=dict)
+    """The facts that the repository has about the commits of the records."""
 
 
 def page(report: ReportData) -> str:
     lookup = Lookup(report.records, report.sf)
     sections = [section for section in _sections(report, lookup) if section is not None]
-    body = [
-        _top(report, lookup), _bar(lookup, sections), tag("main", map(render, sections)),
-        tag("div", id="tip", role="status", hidden=True), tag("script", _asset("report.js")),
-    ]  # fmt: skip
-    head = [
-        tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=CONTENT_POLICY),
-        tag("title", f"deltamark, SF {report.sf}, {report.machine}"), tag("style", _asset("report.css")),
-    ]  # fmt: skip
-    return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
-
-
-def _asset(name: str) -> Markup:
-    return Markup((HERE / name).read_text(encoding="utf-8"))
+    title = f"deltamark, SF {report.sf}, {report.machine}"
+    return document(title, _top(report, lookup), sections, choices(lookup.records, lookup.engines))
 
 
 def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
@@ -75,8 +62,19 @@ def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
         return [*others, _machine(report, lookup)]
     return [
         _problems(lookup), engines(lookup), throughput(lookup), latency(lookup), workers(lookup), state(lookup),
-        _tables(lookup), *others, history(report.records, lookup.engines), _points(lookup), _machine(report, lookup),
+        _tables(lookup), *others, _history(report), _points(lookup), _machine(report, lookup),
     ]  # fmt: skip
+
+
+def _history(report: ReportData) -> Section | None:
+    """Draw the cells that were measured at several commits."""
+    whole = commit_history(with_machines(report.records, report.sessions), report.known_commits)
+    cells = {
+        cell: series
+        for cell, series in whole.cells.items()
+        if len({point.position for each in series for point in each.points}) > 1
+    }
+    return history(replace(whole, cells=cells)) if cells else None
 
 
 def _top(report: ReportData, lookup: Lookup) -> Markup:
@@ -103,26 +101,6 @@ def _sessions(report: ReportData, lookup: Lookup) -> list[Header]:
     """Return the headers of the sessions with shown results, the latest first."""
     shown = {record.session for record in [*lookup.records, *report.table_records]}
     return [header for name, header in sorted(report.sessions.items(), reverse=True) if name in shown]
-
-
-def _bar(lookup: Lookup, sections: Iterable[Section]) -> Markup:
-    links = [tag("a", section.name.capitalize(), href=f"#{section.name}") for section in sections]
-    workloads = sorted({record.workload for record in lookup.records})
-    choices = {"query": lookup.queries, "engine": lookup.engines, "workload": workloads}
-    form = tag(
-        "form", [_choice(name, values) for name, values in choices.items()],
-        tag("button", "Show all", type="reset"), id="filters",
-    )  # fmt: skip
-    summary = tag("summary", "Filter", tag("span", id="filtered"))
-    return tag("nav", tag("div", links, class_="links"), tag("details", summary, form, class_="filter"))
-
-
-def _choice(name: str, values: Sequence[str]) -> Markup:
-    boxes = [
-        tag("label", tag("input", type="checkbox", name=name, value=value), tag("span", value), class_="chip")
-        for value in values
-    ]
-    return tag("fieldset", tag("legend", name), tag("div", boxes, class_="chips"))
 
 
 def _problems(lookup: Lookup) -> Section | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltamark.harness.console.formatting import brief, count, megabytes, rate
 from deltamark.harness.engines.base import short_name
+from deltamark.harness.measure.cell import DEFAULT_ENGINE
 from deltamark.harness.results.record import QueryRecord
 
 VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
@@ -53,6 +55,23 @@ def command(record: QueryRecord) -> str:
         "WORKERS": record.workers, "ENGINES": shlex.quote(record.engine), "SAMPLE": record.sample,
         "RESULTS": "again",
     }  # fmt: skip
-    defaults = {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1}
+    return _command("make bench", settings, {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1})
+
+
+def compare_command(before: QueryRecord, after: QueryRecord) -> str:
+    """Return the command that compares two commits by a cell; only our engine is measured at its own commits."""
+    base, head = (record.commit.removesuffix("+") for record in (before, after))
+    if before.engine != DEFAULT_ENGINE:
+        return f"git log --oneline {base}..{head}"
+    settings = {
+        "BASE": base, "HEAD": head, "SF": before.sf, "QUERIES": before.query,
+        "VARIANT": "" if before.is_default else before.variant, "WORKLOAD": before.workload,
+        "LOGICAL": before.logical, "PHYSICAL": before.physical, "WORKERS": before.workers,
+    }  # fmt: skip
+    return _command("make compare", settings, {"VARIANT": "", "LOGICAL": 1, "WORKERS": 1})
+
+
+def _command(program: str, settings: Mapping[str, object], defaults: Mapping[str, object]) -> str:
+    """Return a command with the settings that are not its defaults."""
     words = (f"{name}={value}" for name, value in settings.items() if value != defaults.get(name))
-    return " ".join(["make bench", *words])
+    return " ".join([program, *words])

@@ -1,6 +1,6 @@
 """Write the report: one HTML file with charts and tables.
 
-It is made from records alone.
+It is made from records; git only adds the times and subjects of commits.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.results.tables import add_machine, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say
+from deltamark.harness.history.commits import known_commits
 from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results import store
+from deltamark.harness.results.machine import ROOT
 from deltamark.harness.results.record import of_queries
 from deltamark.harness.results.table_record import TableRecord
 
@@ -37,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
     others = [record for record in stored.records if isinstance(record, TableRecord)]
     if not (queries or others):
         raise DeltamarkError("nothing is measured", f"{machine}, SF {sf}", f"make bench SF={sf}")
-    html = page(ReportData(queries, store.sessions(machine), machine.name, sf, others))
+    commits = known_commits(ROOT, queries)
+    html = page(ReportData(queries, store.sessions(machine), machine.name, sf, others, commits))
     path = args.output or machine / FILE
     with naming(path):
         path.write_text(html, encoding="utf-8")

@@ -5,7 +5,7 @@ A look is a color and an outline, mostly of an engine. The kind of a line distin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,15 @@ SIZE = 3.5
 
 def keys_of(record: QueryRecord) -> dict[str, str]:
     return {"query": record.query, "engine": record.engine, "workload": record.workload}
+
+
+def choices(records: Iterable[QueryRecord], engines: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the values of the filters that some record has."""
+    records = list(records)
+    return {
+        "query": sorted({record.query for record in records}), "engine": engines,
+        "workload": sorted({record.workload for record in records}),
+    }  # fmt: skip
 
 
 def data(keys: Keys) -> dict[str, Attribute]:

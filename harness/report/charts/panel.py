@@ -20,6 +20,8 @@ class DataPoint:
     x: float
     y: float
     tooltip: Tooltip
+    interval: tuple[float, float] | None = None
+    """The interval that a bar shows."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,10 @@ class Axes:
         return LEFT + (RIGHT - LEFT) * self.x.share(x), BOTTOM - (BOTTOM - TOP) * self.y.share(y)
 
 
-def panel(name: str, axes: Axes, keys: Keys, lines: Iterable[Line]) -> Markup:
+def panel(name: str, axes: Axes, keys: Keys, lines: Iterable[Line], marks: Iterable[Markup] = ()) -> Markup:
+    """Draw lines over axes. marks: other marks, which are drawn behind the lines."""
     chart = tag(
-        "svg", _grid(axes), [_line(axes, line) for line in lines], viewBox=f"0 0 {WIDTH} {HEIGHT}", tabindex=0,
+        "svg", _grid(axes), marks, [_line(axes, line) for line in lines], viewBox=f"0 0 {WIDTH} {HEIGHT}", tabindex=0,
         role="group", data_chart=True, aria_label=f"{name}: {axes.label}; arrow keys go from point to point",
     )  # fmt: skip
     return tag("figure", tag("figcaption", name), chart, class_="panel", **data(keys))
@@ -67,5 +70,17 @@ def _grid(axes: Axes) -> Markup:
 def _line(axes: Axes, line: Line) -> Markup:
     positions = [axes.at(datum.x, datum.y) for datum in line.points]
     path = tag("path", class_="line", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in positions))
-    marks = [point([shape(line.look, *xy)], datum.tooltip) for xy, datum in zip(positions, line.points, strict=True)]
-    return series(line.look, line.kind, line.keys, [path, *marks])
+    return series(line.look, line.kind, line.keys, [path, *(mark(axes, line.look, datum) for datum in line.points)])
+
+
+def mark(axes: Axes, look: Look, datum: DataPoint) -> Markup:
+    """Draw a point with its interval."""
+    return point([*_bar(axes, datum), shape(look, *axes.at(datum.x, datum.y))], datum.tooltip)
+
+
+def _bar(axes: Axes, datum: DataPoint) -> list[Markup]:
+    """Draw the interval of a point."""
+    if datum.interval is None:
+        return []
+    (x, low), (_, high) = (axes.at(datum.x, value) for value in datum.interval)
+    return [tag("line", class_="range", x1=x, x2=x, y1=low, y2=high)]

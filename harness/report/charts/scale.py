@@ -40,6 +40,19 @@ class Linear:
     step: float
     steps: int
 
+    @classmethod
+    def around(cls, values: Iterable[float]) -> Linear:
+        """Return a scale of about four round steps around positive values; it need not begin at zero.
+
+        It spans at least a fifth of the values, so that noise of a few percent looks small.
+        """
+        ordered = sorted(values)
+        low, high = ordered[0], ordered[-1]
+        margin = max(0.0, 0.1 * (low + high) - (high - low)) / 2
+        step = _round_step((high - low + 2 * margin) / 4)
+        first = math.floor((low - margin) / step + 1e-9)
+        return cls(first * step, step, math.ceil((high + margin) / step - 1e-9) - first)
+
     def share(self, value: float) -> float:
         return (value - self.low) / (self.step * self.steps)
 
@@ -49,6 +62,12 @@ class Linear:
 
 
 Scale = Log | Linear
+
+
+def _round_step(least: float) -> float:
+    """Return the smallest of 1, 2 or 5 times a power of ten that is at least a positive value."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least * (1 - 1e-9))
 
 
 def tick(value: float) -> str:

@@ -1,76 +1,158 @@
-"""The rates of the same cells in several sessions. They are shown for reading; the gate does not use them."""
+"""The times of cells over commits: a table of the steps, and a panel for each cell."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
-from deltamark.harness.console.formatting import ratio
-from deltamark.harness.report.charts.marks import keys_of, look
-from deltamark.harness.report.charts.markup import Markup
-from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
+from deltamark.harness.console.formatting import TableEntry, brief, count, words
+from deltamark.harness.console.table import Table
+from deltamark.harness.history.series import CommitHistory, Point, Series, Step, level
+from deltamark.harness.report.charts.marks import LegendEntry, Look, keys_of, legend, look, series
+from deltamark.harness.report.charts.markup import Markup, tag
+from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, mark, panel
 from deltamark.harness.report.charts.scale import Linear
+from deltamark.harness.report.charts.verticals import Vertical, VerticalKind, verticals
 from deltamark.harness.report.section import Section, panels
-from deltamark.harness.report.tooltip import Tooltip, tooltip
-from deltamark.harness.results.record import MEASURING, QueryRecord
+from deltamark.harness.report.sections.grids import folded
+from deltamark.harness.report.tooltip import Tooltip, command, compare_command, title
 
-TICKS = 4
+TICKS = 3
+"""The largest number of intervals between labeled commits."""
 
+ROOM = 0.12
+"""The room for labels above the highest value, as a share of the range."""
 
-def history(records: Iterable[QueryRecord], engines: Sequence[str]) -> Section | None:
-    """Draw the rates of cells with several sessions, relative to the first session."""
-    cells = _cells(records)
-    if not cells:
-        return None
-    sessions = sorted({record.session for cell in cells for record in cell})
-    highest = max(record.rate / cell[0].rate for cell in cells for record in cell)
-    step = max(0.5, ceil(highest / TICKS))
-    spacing = max(1, ceil((len(sessions) - 1) / TICKS))
-    axes = Axes(
-        Linear(0, spacing, ceil((len(sessions) - 1) / spacing)), Linear(0, step, ceil((highest + 0.01) / step)),
-        lambda number: sessions[min(int(number), len(sessions) - 1)][5:10], lambda value: f"{value:g}x",
-        "rate relative to the first session",
-    )  # fmt: skip
-    by_query: dict[str, list[list[QueryRecord]]] = defaultdict(list)
-    for cell in cells:
-        by_query[cell[0].query].append(cell)
-    charts = [_panel(query, axes, by_query[query], sessions, engines) for query in sorted(by_query)]
-    return Section(
-        "history", "History",
-        "Rates of cells that were measured in several sessions, relative to the first of them, one line for each cell. "
-        "They also depend on the state of the machine; make compare judges whether a change is slower.",
-        [panels(charts)],
-    )  # fmt: skip
+HEADERS = ["cell", "commit", "date", "change", "points", "p", "note"]
+
+TEXT = (
+    "Seconds of each cell over commits, at equal distances: the median of the runs, and its 95% interval (from the "
+    "fastest to the slowest run if there are fewer than 6). Vertical lines mark steps, which E-divisive finds "
+    "within the points of one machine, and the first commit on another machine. Hollow points have edits that were not "
+    "committed. A slow drift of the machine looks like steps; make compare judges whether a change is slower."
+)
 
 
-def _cells(records: Iterable[QueryRecord]) -> list[list[QueryRecord]]:
-    """Return the last record of each session, for each cell with several sessions."""
-    cells: dict[str, dict[str, QueryRecord]] = defaultdict(dict)
-    for record in records:
-        if record.has_numbers and record.measuring == MEASURING:
-            cells[record.cell][record.session] = record
+def history(of: CommitHistory) -> Section:
+    """Draw the cells, those with steps first."""
+    by_steps = sorted(of.cells.items(), key=lambda item: (not any(each.steps for each in item[1]), item[0]))
+    entries = [LegendEntry(look(number), "solid", name) for number, name in enumerate(of.machines)]
+    table = steps_table(of)
+    keys = [keys_of(step.after[0].record) for _, step in of.steps]
+    row_keys = dict(zip(map(id, table.rows), keys, strict=True))
+    body = [legend(entries), panels(_panel(of, each) for _, each in by_steps)]
+    if table.rows:
+        body.insert(0, folded(table, lambda row: row_keys[id(row)], unfolded=True))
+    return Section("history", "History", TEXT, body)
+
+
+def steps_table(of: CommitHistory) -> Table:
+    """Make the table of all steps, the latest first."""
+    rows = [_row(series, step) for series, step in of.steps]
+    notes = [
+        "change: of the median time; points: before and after; p: of the permutation test, at least 0.005",
+        "other data, other versions, same code: circumstances of the step that the commit may not explain",
+    ]
+    return Table("steps", f"{len(rows)} step{'' if len(rows) == 1 else 's'}", HEADERS, rows, notes)
+
+
+def _row(series: Series, step: Step) -> list[TableEntry]:
     return [
-        [by_session[session] for session in sorted(by_session)] for by_session in cells.values() if len(by_session) > 1
+        words(series.cell), words(step.commit.short), words(step.commit.date), TableEntry(_size(step), step.percent),
+        TableEntry(f"{len(step.before)} + {len(step.after)}", len(step.before) + len(step.after)),
+        TableEntry(f"{step.p_value:.3g}", step.p_value), words(", ".join(step.notes)),
+    ]  # fmt: skip
+
+
+def _size(step: Step) -> str:
+    return f"{step.percent:+.1f}% {_direction(step)}"
+
+
+def _direction(step: Step) -> VerticalKind:
+    return "slower" if step.log_ratio > 0 else "faster"
+
+
+def _panel(of: CommitHistory, cell: Sequence[Series]) -> Markup:
+    record = cell[0].points[-1].record
+    looks = {each.machine: look(of.machines.index(each.machine)) for each in cell}
+    axes = _axes(of, cell)
+    marks = [
+        verticals(axes, [*_steps(cell), *_machine_changes(cell)]),
+        *(_levels(axes, each, looks[each.machine]) for each in cell),
+        *(_edited(axes, each, looks[each.machine]) for each in cell),
+    ]  # fmt: skip
+    return panel(f"{title(record)}, SF {record.sf}", axes, keys_of(record), _lines(cell, looks), marks)
+
+
+def _axes(of: CommitHistory, cell: Sequence[Series]) -> Axes:
+    spacing = max(1, ceil((len(of.commits) - 1) / TICKS))
+    steps = max(1, ceil((len(of.commits) - 1) / spacing))
+    values = [value for series in cell for each in series.points for value in (each.low, each.high)]
+    highest = max(values) + ROOM * (max(values) - min(values))
+    return Axes(
+        Linear(0, spacing, steps), Linear.around([*values, highest]),
+        lambda position: of.commits[int(position)].short if position < len(of.commits) else "",
+        lambda value: brief(value).text, "seconds by commit",
+    )  # fmt: skip
+
+
+def _lines(cell: Iterable[Series], looks: Mapping[str, Look]) -> list[Line]:
+    """Return a line for each machine, without the commits that have edits."""
+    clean = [(each, [point for part in each.parts for point in part]) for each in cell]
+    return [
+        Line(looks[each.machine], "solid", keys_of(points[0].record), [_datum(each, point) for point in points])
+        for each, points in clean
+        if points
     ]
 
 
-def _panel(
-    query: str, axes: Axes, cells: list[list[QueryRecord]], sessions: Sequence[str], engines: Sequence[str]
-) -> Markup:
-    lines = [
-        Line(
-            look(engines.index(cell[0].engine)), "solid", keys_of(cell[0]),
-            [_point(record, cell[0], sessions) for record in cell],
-        )
-        for cell in cells
-    ]  # fmt: skip
-    return panel(query, axes, {"query": query}, lines)
+def _datum(series: Series, at: Point) -> DataPoint:
+    return DataPoint(at.position, at.seconds, _tooltip(series, at), (at.low, at.high))
 
 
-def _point(record: QueryRecord, first: QueryRecord, sessions: Sequence[str]) -> DataPoint:
-    usual = tooltip(record)
-    change = f"{ratio(record.rate / first.rate).text} of the first session"
-    change += f"; commit {record.commit}, {record.finished_at[:16]}"
-    text = Tooltip(usual.title, (change, *usual.lines), usual.command)
-    return DataPoint(sessions.index(record.session), record.rate / first.rate, text)
+def _tooltip(of: Series, at: Point) -> Tooltip:
+    runs = f"{at.runs} run{'' if at.runs == 1 else 's'}"
+    lines = (
+        f"median {brief(at.seconds).text} of {runs}, from {brief(at.low).text} to {brief(at.high).text}",
+        f"{at.commit.date} {at.commit.subject}".strip(),
+        of.machine,
+    )
+    return Tooltip(f"{title(at.record)}, {at.commit.short}", lines, command(at.record))
+
+
+def _edited(axes: Axes, of: Series, look: Look) -> Markup:
+    """Draw the commits with edits."""
+    marks = [mark(axes, look, _datum(of, each)) for each in of.points if each.commit.is_dirty]
+    return series(look, "hollow", keys_of(of.points[0].record), marks)
+
+
+def _levels(axes: Axes, of: Series, look: Look) -> Markup:
+    """Draw the median of each part between steps."""
+    drawn = []
+    for part in of.parts:
+        (first, y), (last, _) = (axes.at(each.position, level(part)) for each in (part[0], part[-1]))
+        drawn.append(tag("line", class_="level", x1=first, x2=last, y1=y, y2=y))
+    return series(look, "solid", keys_of(of.points[0].record), drawn)
+
+
+def _steps(cell: Iterable[Series]) -> Iterable[Vertical]:
+    for each in cell:
+        for step in each.steps:
+            before, after = step.before[-1], step.after[0]
+            sizes = f"{count(len(step.before)).text} points before, {count(len(step.after)).text} after"
+            lines = (
+                f"{brief(level(step.before)).text} before, {brief(level(step.after)).text} after",
+                f"{sizes}, p = {step.p_value:.3g}", f"{step.commit.date} {step.commit.subject}".strip(), *step.notes,
+            )  # fmt: skip
+            tip = Tooltip(f"{step.commit.short}: {_size(step)}", lines, compare_command(before.record, after.record))
+            label = f"{step.commit.short}, {step.percent:+.0f}%"
+            yield Vertical(after.position - 0.5, _direction(step), label, tip)
+
+
+def _machine_changes(cell: Sequence[Series]) -> Iterable[Vertical]:
+    """Mark the first commit of each machine but the first."""
+    _, *later = sorted(cell, key=lambda each: each.points[0].position)
+    for each in later:
+        first = each.points[0]
+        tip = Tooltip("Another machine", (each.machine, f"from {first.commit.short}"), command(first.record))
+        yield Vertical(first.position - 0.5, "machine", "machine", tip)

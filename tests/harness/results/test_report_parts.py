@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import pytest
 from support.harness.report_records import HOSTILE, record
 
+from deltamark.harness.cli.commands import load
+from deltamark.harness.cli.parser import Parser
 from deltamark.harness.report.charts.markup import Markup, joined, tag
+from deltamark.harness.report.charts.panel import Axes
 from deltamark.harness.report.charts.scale import Linear, Log, short, tick
-from deltamark.harness.report.tooltip import command, tooltip
+from deltamark.harness.report.charts.verticals import CHARACTER, Vertical, verticals
+from deltamark.harness.report.tooltip import Tooltip, command, compare_command, tooltip
 
 
 def test_markup_escapes_all_but_markup():
@@ -27,6 +34,36 @@ def test_scales_contain_their_values():
     assert Log.over([1000.0]).ticks == [1000, 10_000]
     assert Linear(0, 0.5, 4).ticks == [0, 0.5, 1, 1.5, 2]
     assert Linear(0, 0.5, 4).share(0.5) == 0.25
+
+
+@pytest.mark.parametrize("values", [[3.0], [0.97, 1.03], [1e-6, 4e-6, 2e-6], [99.5, 100.5], [1.0, 700.0]])
+def test_scales_around_values_have_few_round_steps_and_show_noise_as_small(values):
+    scale = Linear.around(values)
+    assert all(-1e-9 <= scale.share(value) <= 1 + 1e-9 for value in values)
+    assert 3 <= scale.steps <= 6
+    assert float(f"{scale.step:.1g}") == pytest.approx(scale.step)
+    assert scale.step * scale.steps >= 0.1 * max(values)
+
+
+def test_labels_of_vertical_marks_do_not_overlap():
+    axes = Axes(Linear(0, 10, 3), Linear(0, 1, 4), str, str, "")
+    marks = [Vertical(x, "slower", f"c0ffee{x}, +10%", Tooltip("", (), "")) for x in (0, 1, 2, 30)]
+    drawn = verticals(axes, marks)
+    places = [tuple(map(float, place)) for place in re.findall(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"', drawn)]
+    assert len(places) == 4
+    for (x, y), (other, row) in itertools.combinations(places, 2):
+        assert y != row or abs(x - other) >= len("c0ffee0, +10%") * CHARACTER
+    assert places[3][1] == places[0][1]
+
+
+def test_the_command_that_compares_two_commits_is_one_of_this_program():
+    before, after = record(commit="c0ffee+"), record(commit="decade")
+    words = compare_command(before, after).split()
+    parser = Parser()
+    load(words[1]).options(parser)
+    settings = parser.parse_settings(words[2:])
+    assert (settings.base, settings.head, settings.queries) == ("c0ffee", "decade", ("q01",))
+    assert compare_command(*(record(engine="duckdb", commit=name) for name in "ab")) == "git log --oneline a..b"
 
 
 def test_ticks_are_short():

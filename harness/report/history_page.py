@@ -1,0 +1,28 @@
+"""The page of make history: the machines, the steps, and a panel for each cell."""
+
+from __future__ import annotations
+
+from deltamark.harness.engines.registry import DEFAULT
+from deltamark.harness.history.series import CommitHistory
+from deltamark.harness.report.charts.marks import choices
+from deltamark.harness.report.charts.markup import Markup, tag
+from deltamark.harness.report.document import document
+from deltamark.harness.report.sections.history import history
+
+
+def history_page(of: CommitHistory) -> str:
+    records = [point.record for cell in of.cells.values() for series in cell for point in series.points]
+    engines = sorted({record.engine for record in records}, key=lambda name: (name != DEFAULT, name))
+    return document("deltamark, history", _header(of), [history(of)], choices(records, engines))
+
+
+def _header(of: CommitHistory) -> Markup:
+    return tag("header", tag("h1", "deltamark"), tag("p", sizes(of), class_="subtitle"))
+
+
+def sizes(of: CommitHistory) -> str:
+    """Count the cells, commits and machines, and name the first and the last commit."""
+    counts = ((len(of.cells), "cell"), (len(of.commits), "commit"), (len(of.machines), "machine"))
+    text = ", ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in counts)
+    first, last = of.commits[0], of.commits[-1]
+    return f"{text}; from {first.short} ({first.date}) to {last.short} ({last.date})"

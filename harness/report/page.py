@@ -15,6 +15,8 @@ from deltamark.harness.report.charts.markup import Markup, tag
 from deltamark.harness.report.charts.tiles import tiles
 from deltamark.harness.report.document import document
 from deltamark.harness.report.section import Section
+from deltamark.harness.report.sections.batching import batching
+from deltamark.harness.report.sections.break_even import break_even
 from deltamark.harness.report.sections.engines import engines
 from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
@@ -61,8 +63,9 @@ def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
     if not lookup.records:
         return [*others, _machine(report, lookup)]
     return [
-        _problems(lookup), engines(lookup), throughput(lookup), latency(lookup), workers(lookup), state(lookup),
-        _tables(lookup), *others, _history(report), _points(lookup), _machine(report, lookup),
+        _problems(lookup), batching(lookup), break_even(lookup), engines(lookup), throughput(lookup), latency(lookup),
+        workers(lookup), state(lookup), _tables(lookup), *others, _history(report), _points(lookup),
+        _machine(report, lookup),
     ]  # fmt: skip
 
 
@@ -84,7 +87,20 @@ def _top(report: ReportData, lookup: Lookup) -> Markup:
         tag("p", f"Incremental view maintenance on TPC-H at scale factor {report.sf}", class_="subtitle"),
         *_machine_facts(_sessions(report, lookup)),
         tiles(lookup) if lookup.records else "",
+        _terms() if lookup.records else "",
     )
+
+
+def _terms() -> Markup:
+    """Define what the charts count."""
+    return tag(
+        "p",
+        tag("b", "Round"), ": one step of the stream. With the workload insert, round i adds row i of every relation "
+        "that has one. ", tag("b", "L"), ": the number of rounds that share a logical time; the answer is known at "
+        "each logical time, so L changes what is computed. ", tag("b", "P"), ": the number of logical times that the "
+        "engine gets in one call; P never changes the result. A ", tag("b", "batch"), " L x P has L times P rounds.",
+        class_="terms",
+    )  # fmt: skip
 
 
 def _machine_facts(sessions: Sequence[Header]) -> list[Markup]:
@@ -141,7 +157,7 @@ def _points(lookup: Lookup) -> Section:
         for record in lookup.records
     ]  # fmt: skip
     table = Table("points", f"{len(rows)} cells", headers, rows)
-    keys = dict(zip(map(id, rows), map(keys_of, lookup.records), strict=True))
+    keys = dict(zip(map(id, table.rows), map(keys_of, lookup.records), strict=True))
     text = (
         "The latest record of each cell, with the command that measures it again. RESULTS=again writes to another "
         "directory, because the cell is already done in this one."

@@ -10,8 +10,8 @@ from deltamark.harness.report.charts.markup import Markup, tag
 from deltamark.harness.report.charts.scale import Format, Scale
 from deltamark.harness.report.tooltip import Tooltip
 
-WIDTH, HEIGHT = 300, 190
-LEFT, RIGHT, TOP, BOTTOM = 40, 288, 10, 166
+WIDTH, HEIGHT = 300, 216
+LEFT, RIGHT, TOP, BOTTOM = 40, 288, 22, 178
 """The positions of the axes within a panel, in pixels."""
 
 
@@ -38,8 +38,8 @@ class Axes:
     y: Scale
     format_x: Format
     format_y: Format
-    label: str
-    """A description of the quantities for screen readers."""
+    x_title: str
+    y_title: str
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         return LEFT + (RIGHT - LEFT) * self.x.share(x), BOTTOM - (BOTTOM - TOP) * self.y.share(y)
@@ -49,13 +49,17 @@ def panel(name: str, axes: Axes, keys: Keys, lines: Iterable[Line], marks: Itera
     """Draw lines over axes. marks: other marks, which are drawn behind the lines."""
     chart = tag(
         "svg", _grid(axes), marks, [_line(axes, line) for line in lines], viewBox=f"0 0 {WIDTH} {HEIGHT}", tabindex=0,
-        role="group", data_chart=True, aria_label=f"{name}: {axes.label}; arrow keys go from point to point",
+        role="group", data_chart=True,
+        aria_label=f"{name}: {axes.y_title} by {axes.x_title}; arrow keys go from point to point",
     )  # fmt: skip
     return tag("figure", tag("figcaption", name), chart, class_="panel", **data(keys))
 
 
 def _grid(axes: Axes) -> Markup:
-    marks = []
+    marks = [
+        tag("text", axes.y_title, class_="tick", x=0, y=TOP - 11),
+        tag("text", axes.x_title, class_="tick end", x=RIGHT, y=BOTTOM + 31),
+    ]
     for value in axes.y.ticks:
         _, y = axes.at(axes.x.ticks[0], value)
         marks.append(tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=y, y2=y))

@@ -29,11 +29,12 @@ class Strip:
 def strips(scale: Scale, write: Format, rows: Iterable[Strip], *, label: str) -> Markup:
     ticks = [(value, _percent(scale, value)) for value in scale.ticks]
     labels = [tag("text", write(value), class_="tick middle", x=x, y=13) for value, x in ticks]
+    title = tag("div", tag("span"), tag("span", label, class_="title"), class_="strip axis", aria_hidden="true")
     axis = tag("div", tag("span"), tag("svg", labels, height=18), tag("span"), class_="strip axis", aria_hidden="true")
     grid = tag("g", [tag("line", class_="grid", x1=x, x2=x, y1=0, y2="100%") for _, x in ticks], aria_hidden="true")
     return tag(
-        "div", axis, [_strip(row, grid) for row in rows], class_="strips", tabindex=0, role="group", data_chart=True,
-        aria_label=f"{label}; arrow keys go from point to point",
+        "div", title, axis, [_strip(row, grid) for row in rows], class_="strips", tabindex=0, role="group",
+        data_chart=True, aria_label=f"{label}; arrow keys go from point to point",
     )  # fmt: skip
 
 

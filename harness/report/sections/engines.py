@@ -47,7 +47,7 @@ def _chart(lookup: Lookup, records: list[QueryRecord]) -> Markup:
     points = [point for line in lines for point in line.points]
     axes = Axes(
         Log.over(point.x for point in points), Log.over(point.y for point in points), short, short,
-        "tuples per second by rounds per batch",
+        "rounds per batch", "tuples per second",
     )  # fmt: skip
     return panel("geometric mean", axes, {}, lines)
 

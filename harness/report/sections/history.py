@@ -92,7 +92,7 @@ def _axes(of: CommitHistory, cell: Sequence[Series]) -> Axes:
     return Axes(
         Linear(0, spacing, steps), Linear.around([*values, highest]),
         lambda position: of.commits[int(position)].short if position < len(of.commits) else "",
-        lambda value: brief(value).text, "seconds by commit",
+        lambda value: brief(value).text, "commit", "time of the stream",
     )  # fmt: skip
 
 

@@ -38,7 +38,11 @@ def _has_size(record: QueryRecord, size: int) -> bool:
 def _list(lookup: Lookup, scale: Log, size: int, records: list[QueryRecord]) -> Markup:
     rows = [_strip(lookup, scale, query, records) for query in lookup.queries]
     title = "Batches of one round" if size == 1 else f"Batches of {size:,} rounds"
-    return tag("div", tag("h3", title), strips(scale, tick, filter(None, rows), label=f"latency, {title}"))
+    return tag(
+        "div",
+        tag("h3", title),
+        strips(scale, tick, filter(None, rows), label="seconds per batch: p50, p99 and the slowest"),
+    )
 
 
 def _strip(lookup: Lookup, scale: Log, query: str, records: list[QueryRecord]) -> Strip | None:

@@ -42,7 +42,7 @@ def state(lookup: Lookup) -> Section | None:
     return Section(
         "state", "State at the end of the stream",
         "Memory that a run adds, in megabytes; the number is that of the first engine without retractions.",
-        [legend(entries), lists([strips(scale, lambda value: f"{value:g} MB", rows, label="state")])],
+        [legend(entries), lists([strips(scale, lambda value: f"{value:g} MB", rows, label="memory added by the run")])],
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ def throughput(lookup: Lookup) -> Section | None:
         return None
     axes = Axes(
         Log.over(float(record.batch_rounds) for record in everything), Log.over(record.rate for record in everything),
-        short, short, "tuples per second by rounds per batch",
+        short, short, "rounds per batch", "tuples per second",
     )  # fmt: skip
     charts = [_panel(lookup, query, axes, lines) for query, lines in panel_lines.items() if lines]
     names = {name: records[0] for lines in panel_lines.values() for name, records in lines.items()}

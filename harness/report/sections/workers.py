@@ -28,7 +28,7 @@ def workers(lookup: Lookup) -> Section | None:
     scale = Linear(0, 0.5, 2 * highest) if highest <= 4 else Linear(0, ceil(highest / 8), 8)
     rows = [_strip(key, gains, numbers, scale) for key, gains in sorted(speedups.items())]
     entries = [LegendEntry(look(color), "solid", f"{number} workers") for color, number in enumerate(numbers)]
-    chart = strips(scale, lambda value: f"{value:g}x", rows, label="speed against one worker")
+    chart = strips(scale, lambda value: f"{value:g}x", rows, label="speed relative to one worker")
     return Section(
         "workers", "Speed-up by workers",
         "The speed of the same cell relative to one worker; below 1x it is slower. The number is the best speed.",

@@ -46,7 +46,7 @@ def test_scales_around_values_have_few_round_steps_and_show_noise_as_small(value
 
 
 def test_labels_of_vertical_marks_do_not_overlap():
-    axes = Axes(Linear(0, 10, 3), Linear(0, 1, 4), str, str, "")
+    axes = Axes(Linear(0, 10, 3), Linear(0, 1, 4), str, str, "", "")
     marks = [Vertical(x, "slower", f"c0ffee{x}, +10%", Tooltip("", (), "")) for x in (0, 1, 2, 30)]
     drawn = verticals(axes, marks)
     places = [tuple(map(float, place)) for place in re.findall(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"', drawn)]

@@ -1,0 +1,107 @@
+"""When maintaining pays: the time of recomputing relative to that of maintaining, by the size of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deltamark.harness.console.formatting import brief, ratio
+from deltamark.harness.engines.registry import DEFAULT, recorded_capabilities
+from deltamark.harness.measure.batch_sizes import CROSSOVER
+from deltamark.harness.measure.stats import geomean
+from deltamark.harness.report.charts.looks import EngineThreads, chart_records, look_of, runner, runner_words
+from deltamark.harness.report.charts.marks import LegendEntry, keys_of, legend
+from deltamark.harness.report.charts.markup import Markup
+from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
+from deltamark.harness.report.charts.scale import Log
+from deltamark.harness.report.section import Section, panels
+from deltamark.harness.report.tooltip import Tooltip, tooltip
+from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.tables.lookup import Lookup
+
+
+class Pair:
+    """A record of an engine that maintains, and DuckDB's of recomputing after batches of the same size."""
+
+    def __init__(self, ours: QueryRecord, theirs: QueryRecord) -> None:
+        self.record = ours
+        self.share = 1 / ours.batches
+        """The size of a batch relative to the stream."""
+        self._maintained, self._recomputed = (each.best / each.batches for each in (ours, theirs))
+
+    @property
+    def gain(self) -> float:
+        """How many times as long recomputing takes."""
+        return self._recomputed / self._maintained
+
+    @property
+    def tooltip(self) -> Tooltip:
+        usual = tooltip(self.record)
+        text = (
+            f"a batch of {self.share:.2g} of the stream: maintained in {brief(self._maintained).text}, "
+            f"recomputed by DuckDB in {brief(self._recomputed).text}, {ratio(self.gain).text} as long"
+        )
+        return Tooltip(usual.title, (text, *usual.lines), usual.command)
+
+
+def break_even(lookup: Lookup) -> Section | None:
+    """Draw a panel for each query, with a line for each engine that maintains answers."""
+    by_query = {query: lines for query in lookup.queries if (lines := _lines(lookup, query))}
+    pairs = [pair for lines in by_query.values() for line in lines.values() for pair in line]
+    if not pairs:
+        return None
+    gains = [pair.gain for pair in pairs]
+    axes = Axes(
+        Log.over(pair.share for pair in pairs), Log.over([*gains, 1.0]), _percent, lambda value: f"{value:g}x",
+        "size of a batch relative to the stream", "time of recomputing / time of maintaining",
+    )  # fmt: skip
+    runners = {key: line[0].record for lines in by_query.values() for key, line in lines.items()}
+    entries = [LegendEntry(look_of(lookup, each), "solid", runner_words(lookup, *key)) for key, each in runners.items()]
+    return Section(
+        "break-even", "When maintaining pays",
+        "The time of DuckDB for running the query again after a batch, relative to the time of maintaining its answer, "
+        f"with P = 1. Above 1x, maintaining is faster. {_finding(pairs)}",
+        [legend(entries), panels(_panel(lookup, query, axes, lines) for query, lines in by_query.items())],
+    )  # fmt: skip
+
+
+def _lines(lookup: Lookup, query: str) -> dict[EngineThreads, list[Pair]]:
+    found: dict[EngineThreads, list[Pair]] = {}
+    for record in sorted(chart_records(lookup), key=lambda record: record.batch_rounds):
+        is_maintained = record.workload == "insert" and not recorded_capabilities(record).recomputes
+        if record.query == query and is_maintained and (record.logical, record.physical) in CROSSOVER:
+            theirs = lookup.recomputed(query, record.batch_rounds)
+            if theirs is not None and theirs.has_numbers and record.fully_timed:
+                found.setdefault(runner(record), []).append(Pair(record, theirs))
+    return found
+
+
+def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[EngineThreads, list[Pair]]) -> Markup:
+    drawn = [
+        Line(
+            look_of(lookup, line[0].record), "solid", keys_of(line[0].record),
+            [DataPoint(pair.share, pair.gain, pair.tooltip) for pair in line],
+        )
+        for line in lines.values()
+    ]  # fmt: skip
+    return panel(query, axes, {"query": query}, drawn)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g}%"
+
+
+def _finding(pairs: Iterable[Pair]) -> str:
+    """State the mean gain of our engine at the smallest and at the largest batch, and the queries that lose."""
+    ours = [pair for pair in pairs if pair.record.engine == DEFAULT and pair.record.workers == 1]
+    by_size: dict[int, list[Pair]] = {}
+    for pair in ours:
+        by_size.setdefault(pair.record.batch_rounds, []).append(pair)
+    if not by_size:
+        return ""
+    means = [
+        f"{ratio(geomean(pair.gain for pair in by_size[size])).text} for batches of {size:,} rounds"
+        for size in sorted({min(by_size), max(by_size)})
+    ]
+    slower = sorted({pair.record.query for pair in by_size[max(by_size)] if pair.gain < 1})
+    lost = f"recomputing is faster for {', '.join(slower)}" if slower else "maintaining is faster for every query"
+    return f"In the geometric mean, recomputing takes {' and '.join(means)}; at the larger size {lost}."

@@ -26,6 +26,11 @@ def say(text: object = "", *, end: str = "\n") -> None:
     OUT.out(text, highlight=False, end=end)
 
 
+def terminal_width() -> int | None:
+    """Return the columns of the terminal to which results are printed; None for a file or a pipe."""
+    return OUT.width if OUT.is_terminal else None
+
+
 def warn(text: object) -> None:
     """Print messages on standard error."""
     ERR.out(text, highlight=False)

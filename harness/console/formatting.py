@@ -3,7 +3,41 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of a quantity, the smallest first, each with its size; `gap` stands before the name of a unit."""
+
+    sizes: Mapping[str, float]
+    gap: str
+    decimals: int | None
+    """The digits after the point, if the unit is not 1; None for three digits in all."""
+
+    def fitting(self, value: float) -> str:
+        """Return the largest unit that is not larger than a value."""
+        fitting = [unit for unit, size in self.sizes.items() if value >= size]
+        return fitting[-1] if fitting else next(iter(self.sizes))
+
+    def written(self, value: float, unit: str) -> str:
+        number = value / self.sizes[unit]
+        if self.decimals is None or 0 < number < 10**-self.decimals:
+            return f"{_three_digits(number)}{self.gap}{unit}"
+        decimals = 0 if self.sizes[unit] == 1 else self.decimals
+        return f"{number:,.{decimals}f}{self.gap}{unit}"
+
+
+def _three_digits(number: float) -> str:
+    if number == 0:
+        return "0"
+    return f"{number:,.{max(2 - math.floor(math.log10(number) + 1e-12), 0)}f}"
+
+
+RATE = Units({"/s": 1.0, "K/s": 1e3, "M/s": 1e6, "G/s": 1e9}, "", 2)
+BRIEF = Units({"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}, " ", None)
 
 
 @dataclass(frozen=True)
@@ -11,6 +45,14 @@ class TableEntry:
     text: str
     value: float = math.nan
     """The sort key; NaN for text."""
+    units: Units | None = None
+
+    def in_unit(self, unit: str) -> TableEntry:
+        """Return the entry in another unit, with the words behind its number."""
+        assert self.units is not None
+        usual = self.units.written(self.value, self.units.fitting(self.value))
+        words = self.text.removeprefix(usual) if self.text.startswith(usual) else ""
+        return TableEntry(self.units.written(self.value, unit) + words, self.value, self.units)
 
 
 NOTHING = TableEntry("-")
@@ -20,34 +62,29 @@ def words(text: str) -> TableEntry:
     return TableEntry(text)
 
 
-def seconds(value: float) -> TableEntry:
-    if math.isnan(value):
-        return NOTHING
-    if value < 0.01:
-        return TableEntry(f"{value * 1e3:.2f}ms", value)
-    return TableEntry(f"{value:.2f}s" if value >= 1 else f"{value:.3f}s", value)
+def _quantity(value: float, units: Units) -> TableEntry:
+    return NOTHING if math.isnan(value) else TableEntry(units.written(value, units.fitting(value)), value, units)
 
 
 def brief(value: float) -> TableEntry:
     """Format a duration of any size with three digits."""
-    if math.isnan(value):
-        return NOTHING
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= size:
-            return TableEntry(
-                f"{value / size:.3g} {unit}" if value < 1000 * size else f"{value / size:.0f} {unit}", value
-            )
-    return TableEntry(f"{value / 1e-9:.0f} ns", value)
+    return _quantity(value, BRIEF)
 
 
 def rate(value: float) -> TableEntry:
     """Format a number per second in the style of the post's tables."""
-    if math.isnan(value):
-        return NOTHING
-    for unit, size in (("G", 1e9), ("M", 1e6), ("K", 1e3)):
-        if value >= size:
-            return TableEntry(f"{value / size:.2f}{unit}/s", value)
-    return TableEntry(f"{value:.0f}/s", value)
+    return _quantity(value, RATE)
+
+
+def in_one_unit(column: Sequence[TableEntry]) -> list[TableEntry]:
+    """Return a column whose entries of one quantity have one unit, that of the median."""
+    found = list(column)
+    for units in (RATE, BRIEF):
+        values = [entry.value for entry in column if entry.units is units]
+        if values:
+            unit = units.fitting(median(values))
+            found = [entry.in_unit(unit) if entry.units is units else entry for entry in found]
+    return found
 
 
 def ratio(value: float) -> TableEntry:

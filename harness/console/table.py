@@ -5,21 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tabulate import tabulate
 
-from deltamark.harness.console.formatting import TableEntry, words
+from deltamark.harness.console.formatting import TableEntry, in_one_unit, words
 from deltamark.harness.measure.stats import geomean
 
 Entries = list[TableEntry]
 Style = Literal["simple", "github"]
 
+GAP = "  "
+"""What tabulate puts between two columns."""
+
 
 @dataclass
 class Table:
+    """A table; the entries of a column that are of one quantity have one unit."""
+
     name: str
     title: str
     headers: list[str]
@@ -27,6 +32,13 @@ class Table:
     notes: list[str] = field(default_factory=list)
     foot: Entries | None = None
     """The last row, which is not sorted with the others."""
+
+    def __post_init__(self) -> None:
+        everything = [*self.rows, *([self.foot] if self.foot else [])]
+        columns = [in_one_unit(column) for column in zip(*everything, strict=True)]
+        rows: list[Entries] = [list(row) for row in zip(*columns, strict=True)]
+        self.foot = rows.pop() if self.foot else None
+        self.rows = rows
 
 
 def mean_foot(rows: Sequence[Entries], formats: Sequence[Callable[[float], TableEntry] | None]) -> Entries | None:
@@ -44,8 +56,33 @@ def mean_foot(rows: Sequence[Entries], formats: Sequence[Callable[[float], Table
     return foot
 
 
-def text(table: Table) -> str:
-    return f"{table.title}\n\n{_grid(table, 'simple')}\n\n" + "".join(f"  {note}\n" for note in table.notes)
+def text(table: Table, width: int | None = None) -> str:
+    """Return the table as text. width: columns that do not fit are put below, each time beside the first one."""
+    parts = [_grid(part, "simple") for part in _parts(table, width)]
+    return "\n\n".join([table.title, *parts]) + "\n\n" + "".join(f"  {note}\n" for note in table.notes)
+
+
+def _parts(table: Table, width: int | None) -> Iterator[Table]:
+    """Yield tables of the first column and as many of the others as fit."""
+    widths = [_width(table, column) + len(GAP) for column in range(len(table.headers))]
+    columns = [0]
+    for column in range(1, len(widths)):
+        if width is not None and len(columns) > 1 and sum(widths[each] for each in [*columns, column]) > width:
+            yield _with_columns(table, columns)
+            columns = [0]
+        columns.append(column)
+    yield _with_columns(table, columns)
+
+
+def _width(table: Table, column: int) -> int:
+    foot = [table.foot[column].text] if table.foot else []
+    return max(map(len, [table.headers[column], *foot, *(row[column].text for row in table.rows)]))
+
+
+def _with_columns(table: Table, columns: Sequence[int]) -> Table:
+    chosen = [[row[column] for column in columns] for row in table.rows]
+    foot = [table.foot[column] for column in columns] if table.foot else None
+    return replace(table, headers=[table.headers[column] for column in columns], rows=chosen, foot=foot)
 
 
 def markdown(table: Table) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, ratio, seconds, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, ratio, words
 from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, CROSSOVER, FINE, PHYSICAL
 from deltamark.harness.results.record import QueryRecord
@@ -76,7 +76,7 @@ def load(lookup: Lookup) -> Table:
         once = lookup.oracle_seconds(query)
         if once and (coarse or fine):
             times = [*_times(coarse, once), *_times(fine, once)]
-            rows.append([words(query), seconds(once), *times, _batch_cost(fine, small)])
+            rows.append([words(query), brief(once), *times, _batch_cost(fine, small)])
     return Table(
         "load", "Maintaining over the whole stream, against running the query once in DuckDB with one thread",
         ["query", "DuckDB once", "100000 x 1", "ratio", "1 x 100000", "ratio, 1 x 100000", "cost per batch, 1 x 1000"],
@@ -85,12 +85,12 @@ def load(lookup: Lookup) -> Table:
             "DuckDB once: the query over all rows, already loaded; ratio: the time of all batches relative to it",
             "cost per batch, without that of its rows: (time at 1 x 1000 - time at 1 x 100000) / batches",
         ],
-        mean_foot(rows, [seconds, seconds, ratio, seconds, ratio, None]),
+        mean_foot(rows, [brief, brief, ratio, brief, ratio, None]),
     )  # fmt: skip
 
 
 def _times(record: QueryRecord | None, once: float) -> list[TableEntry]:
-    shows = (lambda record: seconds(record.best), lambda record: ratio(record.best / once))
+    shows = (lambda record: brief(record.best), lambda record: ratio(record.best / once))
     return [entry_of(record, show) for show in shows]
 
 

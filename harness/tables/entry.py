@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from deltamark.harness.console.formatting import NOTHING, TableEntry, rate, seconds
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, rate
 from deltamark.harness.results.record import QueryRecord, Record
 
 Show = Callable[[QueryRecord], TableEntry]
@@ -33,7 +33,7 @@ def why(record: Record) -> TableEntry:
 
 def whole(record: QueryRecord) -> TableEntry:
     """Format the seconds of a fully timed stream, or the rate of a sampled one."""
-    return seconds(record.best) if record.fully_timed else rate(record.rate)
+    return brief(record.best) if record.fully_timed else rate(record.rate)
 
 
 def speed(record: QueryRecord) -> TableEntry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,10 +34,14 @@ class Lookup:
         self.records = list({_cell(record): record for record in of_sf}.values())
         self._defaults = {record.query: record.variant for record in self.records if record.is_default}
         self._by_cell: dict[tuple[object, ...], QueryRecord] = {}
+        self._by_stream: dict[tuple[object, ...], list[QueryRecord]] = defaultdict(list)
+        """The records of cells that take the whole stream in one batch."""
         for record in self.records:
-            self._by_cell[_cell(record)] = record
-            if record.is_default:
-                self._by_cell[*_cell(record)[:-1], ""] = record
+            for variant in {record.variant, *([""] if record.is_default else [])}:
+                query, logical, physical, *others, _ = _cell(record)
+                self._by_cell[query, logical, physical, *others, variant] = record
+                if record.batches == 1 and record.fully_timed:
+                    self._by_stream[query, *others, variant].append(record)
 
     def find(  # noqa: PLR0913 (the parts of a cell)
         self,
@@ -49,8 +54,12 @@ class Lookup:
         workload: str = "insert",
         variant: str = "",
     ) -> QueryRecord | None:
-        """Return the record of a cell; an empty variant means the default one."""
-        return self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
+        """Return the record of a cell, or of one with the same batches; an empty variant means the default one."""
+        exact = self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
+        if exact is not None:
+            return exact
+        whole = self._by_stream.get((query, workers, engine, workload, variant), ())
+        return next((record for record in whole if _takes_all(record, logical, physical)), None)
 
     def oracle_seconds(self, query: str) -> float:
         """Return the seconds of DuckDB for a query over all rows; 0 if unknown."""
@@ -100,6 +109,13 @@ class Lookup:
                 if any(record for record, counts in zip(records, decisive, strict=True) if counts):
                     found.append(RecordRow(query, engine, records))
         return found
+
+
+def _takes_all(record: QueryRecord, logical: int, physical: int) -> bool:
+    """Return whether a batching takes the whole stream in the same batch as a record that does."""
+    if record.physical == 1:  # all rounds have one time
+        return logical >= record.logical
+    return logical == record.logical and physical >= record.physical
 
 
 def _cell(record: QueryRecord) -> tuple[object, ...]:

@@ -49,18 +49,23 @@ def deletions(lookup: Lookup) -> Table:
     rows = []
     for query in lookup.queries:
         records = [lookup.find(query, *FINE, workload=workload) for workload in workloads]
-        row = [entry_of(record, show) for record in records for show in (whole, speed, _state_rows)]
+        to_insert = partial(_to_insert, lookup.find(query, *FINE))
+        row = [entry_of(record, show) for record in records for show in (whole, speed, to_insert, _state_rows)]
         if any(entry is not NOTHING for entry in row):
             rows.append([words(query), *row])
-    headers = [f"{workload}{figure}" for workload in workloads for figure in ("", " rate", " state rows")]
+    headers = [f"{workload}{figure}" for workload in workloads for figure in ("", " rate", " to insert", " state rows")]
     return Table(
         "deletions", "Deletions: rows that are inserted and deleted, 1 x 100000", ["query", *headers], rows,
         [
             "window:N keeps the last N orders; refresh:K loads all rows, then runs TPC-H's refresh functions",
-            "rates count deletions like insertions",
+            "rates count deletions like insertions; to insert: the rate relative to that of insertions alone",
         ],
-        mean_foot(rows, [None, rate, None] * len(workloads)),
+        mean_foot(rows, [None, rate, ratio, None] * len(workloads)),
     )  # fmt: skip
+
+
+def _to_insert(insert: QueryRecord | None, record: QueryRecord) -> TableEntry:
+    return ratio(record.rate / insert.rate) if insert is not None and insert.has_numbers else NOTHING
 
 
 def _state_rows(record: QueryRecord) -> TableEntry:

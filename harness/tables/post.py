@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from deltamark.harness.console.formatting import NOTHING, TableEntry, rate, ratio, seconds, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, rate, ratio, words
 from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.engines.registry import DEFAULT
 from deltamark.harness.measure.batch_sizes import COARSE, ON_SPARK, PHYSICAL, PRODUCT, Batching
@@ -58,7 +58,7 @@ def _cutting(rows: Iterable[RecordRow]) -> list[str]:
     cut = sorted(min(record.cut) for record in records if record.cut)
     if not cut:
         return []
-    shortest, longest = seconds(cut[0]).text, seconds(cut[-1]).text
+    shortest, longest = brief(cut[0]).text, brief(cut[-1]).text
     return [f"not included: cutting the batches and making their times, {shortest} to {longest}"]
 
 

@@ -6,13 +6,14 @@ They are made from records alone. The table `growth` has a column for each scale
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.sweep_options import add_results, add_suite
-from deltamark.harness.console.console import OUT, warn
-from deltamark.harness.console.table import FORMATS, Table
+from deltamark.harness.console.console import say, terminal_width, warn
+from deltamark.harness.console.table import FORMATS, Table, text
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.record import TPCH, QueryRecord, Record, of_queries
 from deltamark.harness.suites.registry import SUITES
@@ -38,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
     selected = [table for name, table in tables.items() if args.table in ("", name, name.partition("-")[0])]
     if not selected:
         raise unknown("table", args.table, [*tables, *([GROWTH] if args.suite == TPCH else [])])
-    OUT.out("\n".join(FORMATS[args.format](table) for table in selected), highlight=False, end="")
+    write = partial(text, width=terminal_width()) if args.format == "text" else FORMATS[args.format]
+    say("\n".join(write(table) for table in selected), end="")
     return 0
 
 

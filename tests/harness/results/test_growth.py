@@ -24,7 +24,7 @@ def test_growth_is_that_of_the_time_of_a_tuple_from_the_second_largest_scale_fac
     )
     made = growth([*largest, *small, *large])
     assert made.headers == ["query", "SF 0.1", "SF 1", "SF 10", "SF 10 / SF 1", "peak MB SF 10"]
-    assert texts(made.rows[0]) == ["q01", "5 ms", "10 ms", "20 ms", "2.00x", "2,500.0"]
+    assert texts(made.rows[0]) == ["q01", "5.00 ms", "10.0 ms", "20.0 ms", "2.00x", "2,500.0"]
     assert texts(made.foot) == ["geomean", "15.8 ms", "31.6 ms", "44.7 ms", "1.41x", "500.0"]
     assert not [note for note in made.notes if note.startswith("no records")]
 
@@ -33,7 +33,7 @@ def test_growth_shows_no_number_of_a_bad_cell_and_no_ratio_to_it():
     wrong, failed = at_sf("10", 1.2, status="wrong"), at_sf("1", 0.6, name="q02", status="failed")
     made = growth([at_sf("1", 0.06), wrong, failed, at_sf("10", 6.0, name="q02"), at_sf("1", 1.0, name="q03")])
     assert [texts(row)[1:4] for row in made.rows] == [
-        ["10 ms", "WRONG", "-"], ["failed", "1 s", "-"], ["167 ms", "-", "-"],
+        ["10.0 ms", "WRONG", "-"], ["failed", "1.00 s", "-"], ["167 ms", "-", "-"],
     ]  # fmt: skip
     assert [row[4].text for row in made.rows] == ["WRONG", "0.0", "-"]
     assert texts(made.foot) == ["geomean", "", "", "", ""]

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 from support.harness.table_records import record, texts
 
-from deltamark.harness.console.formatting import brief, rate, seconds
-from deltamark.harness.console.table import FORMATS
+from deltamark.harness.console.formatting import NOTHING, brief, rate, words
+from deltamark.harness.console.table import FORMATS, Table
 from deltamark.harness.results import published
 from deltamark.harness.results.record import EngineInfo, latest
 from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
@@ -28,7 +28,7 @@ def table(records, name):
 def test_the_table_of_physical_batches_has_the_columns_of_the_post():
     made = table([record("q01", 1, 1000, 0.5), record("q01", 1, 10_000, 2.0)], "physical")
     assert made.headers == ["query", "1,000", "10,000", "100,000", "1,000,000", "peak rate", "hot dog"]
-    assert texts(made.rows[0]) == ["q01", "0.500s", "2.00s", "-", "-", "12.00M/s", "1.27M/s"]
+    assert texts(made.rows[0]) == ["q01", "500 ms", "2.00 s", "-", "-", "12.00M/s", "1.27M/s"]
 
 
 OTHER = EngineInfo("Other 1.0", "digest", "stream")
@@ -97,13 +97,13 @@ def test_the_tables_of_workers_and_cost_have_the_columns_of_the_post():
     records = [record("q01", 100_000, 1, 1.0), record("q01", 100_000, 1, 0.5, workers=2)]
     made = table([*records, duck], "workers")
     assert made.headers == ["query", "100000 x 1", "100000 x 1 -w2", "peak rate", "improvement", "COST"]
-    assert texts(made.rows[0]) == ["q01", "1.00s", "0.500s", "12.00M/s", "2.00x", "2"]
+    assert texts(made.rows[0]) == ["q01", "1.00 s", "500 ms", "12.00M/s", "2.00x", "2"]
     faster = [*records, replace(duck, seconds=[0.1])]
     assert table(faster, "workers").rows[0][-1].text == "more than 2"
 
 
 @pytest.mark.parametrize(
-    ("status", "text"), [("wrong", "WRONG"), ("failed", "failed"), ("timeout", ">600s"), ("ok", "0.500s")]
+    ("status", "text"), [("wrong", "WRONG"), ("failed", "failed"), ("timeout", ">600s"), ("ok", "500 ms")]
 )
 def test_a_number_whose_answer_is_wrong_is_never_shown(status, text):
     made = table([record("q01", 1, 1000, status=status, limit=600.0)], "physical")
@@ -114,8 +114,8 @@ def test_a_number_whose_answer_is_wrong_is_never_shown(status, text):
 def test_the_last_record_of_a_cell_counts_for_any_sample():
     whole, again = record("q01", 1, 1000, 3.0), record("q01", 1, 1000, 1.0)
     part = replace(record("q01", 1, 1000, 2.0), sample=5, cell=f"{whole.cell} sample5")
-    assert table([whole, part], "physical").rows[0][1].text == "2.00s"
-    assert table([whole, part, again], "physical").rows[0][1].text == "1.00s"
+    assert table([whole, part], "physical").rows[0][1].text == "2.00 s"
+    assert table([whole, part, again], "physical").rows[0][1].text == "1.00 s"
     assert list(latest([whole, part, again]).values()) == [part, again]
 
 
@@ -140,7 +140,7 @@ def test_the_tables_show_where_recomputing_overtakes():
 def test_recomputing_is_found_for_any_division_of_its_rounds():
     records = [record("q01", 1000, 1, 0.6), record("q01", 1, 1000, 6.0, engine="duckdb")]
     made = table(records, "crossover")
-    assert texts(made.rows[0]) == ["q01", "10 ms", "100 ms", "-", "-", "-", "-", "above 1,000"]
+    assert texts(made.rows[0]) == ["q01", "10.0 ms", "100 ms", "-", "-", "-", "-", "above 1,000"]
 
 
 def test_other_engines_stand_beside_ours():
@@ -185,7 +185,7 @@ def test_spark_stands_in_a_table_of_its_own():
 def test_the_whole_stream_stands_against_the_query_once():
     coarse = record("q01", 100_000, 1, 0.5, oracle_seconds=0.25)
     made = table([coarse, record("q01", 1, 100_000, 0.75), record("q01", 1, 1000, 0.81)], "load")
-    assert texts(made.rows[0]) == ["q01", "0.250s", "0.500s", "2.00x", "0.750s", "3.00x", "1 ms"]
+    assert texts(made.rows[0]) == ["q01", "250 ms", "500 ms", "2.00x", "750 ms", "3.00x", "1.00 ms"]
 
 
 def test_every_measured_cell_is_in_a_table():
@@ -217,13 +217,13 @@ def test_the_post_s_dataflows_stand_beside_the_same_of_ours():
     records = [record("q15", 1, 1000), record("q15", 1, 1000, 1.0, variant="flat")]
     made = table(records, "post-physical")
     assert [texts(row)[:4] for row in made.rows] == [
-        ["q15 flat", "168.94K/s", "6.00M/s", "35.52x"], ["q15", "2.10M/s", "12.00M/s", "5.70x"],
+        ["q15 flat", "0.17M/s", "6.00M/s", "35.52x"], ["q15", "2.10M/s", "12.00M/s", "5.70x"],
     ]  # fmt: skip
 
 
 def test_a_note_has_the_time_for_cutting_batches():
     made = table([record("q01", 1, 1000, cut=[0.25, 0.2]), record("q02", 1, 1000, cut=[1.5])], "physical")
-    assert "not included: cutting the batches and making their times, 0.200s to 1.50s" in made.notes
+    assert "not included: cutting the batches and making their times, 200 ms to 1.50 s" in made.notes
 
 
 def test_published_tables_are_whole():
@@ -238,12 +238,24 @@ def test_published_tables_are_whole():
 def test_a_table_has_several_formats():
     made = table([record("q01", 1, 1000), record("q02", 1, 1000, status="failed")], "physical")
     assert re.search(r"^q02 +failed +- ", FORMATS["text"](made), re.MULTILINE)
-    assert re.search(r"^\| q01 +\| +0.500s \|", FORMATS["markdown"](made), re.MULTILINE)
+    assert re.search(r"^\| q01 +\| +500 ms \|", FORMATS["markdown"](made), re.MULTILINE)
     assert "physical,q01,0.5,-,-,-,12000000.0,1270000.0" in FORMATS["csv"](made).splitlines()
 
 
 def test_numbers_are_written_with_three_digits():
-    assert [seconds(each).text for each in (12.345, 0.1234, 0.00123)] == ["12.35s", "0.123s", "1.23ms"]
-    assert [brief(each).text for each in (1.5, 0.0123, 4.5e-6, 2e-9)] == ["1.5 s", "12.3 ms", "4.5 us", "2 ns"]
+    assert [brief(each).text for each in (12.345, 0.1234, 0.00123)] == ["12.3 s", "123 ms", "1.23 ms"]
+    assert [brief(each).text for each in (1.5, 1234.5, 4.5e-6, 2e-9)] == ["1.50 s", "1,234 s", "4.50 us", "2.00 ns"]
     assert [rate(each).text for each in (17, 768_000, 36.5e6)] == ["17/s", "768.00K/s", "36.50M/s"]
     assert rate(math.nan).text == "-"
+
+
+def test_a_column_has_one_unit():
+    rates = [
+        [words("q01"), rate(2.5e6), brief(1e-5)],
+        [words("q02"), rate(50e3), brief(0.02)],
+        [NOTHING, rate(9e9), brief(3)],
+    ]
+    made = Table("t", "Title", ["query", "rate", "time"], rates)
+    assert [texts(row) for row in made.rows] == [
+        ["q01", "2.50M/s", "0.0100 ms"], ["q02", "0.05M/s", "20.0 ms"], ["-", "9,000.00M/s", "3,000 ms"],
+    ]  # fmt: skip

@@ -42,7 +42,7 @@ def static(found):
 
 
 def test_records_make_the_tables():
-    assert texts(static(measured())) == [[name, "7", "500 ms", "1 s", "9", "500 ms", "2.00x"] for name in MOTIFS]
+    assert texts(static(measured())) == [[name, "7", "500 ms", "1.00 s", "9", "500 ms", "2.00x"] for name in MOTIFS]
     assert {table.name for table in suite_tables(measured(), "graph")} == {
         "static-rmat-7", "cost-rmat-7", "memory-rmat-7",
     }  # fmt: skip
@@ -166,7 +166,7 @@ def test_duckdb_reads_findings_in_one_statement(tmp_path):
 def test_distances_stand_beside_those_of_the_post_on_the_same_graph():
     speed, _, updates = suite_tables(distances(), "loops")
     assert [[entry.text for entry in row] for row in speed.rows] == [
-        ["the index alone", "1 s", "-", "-"], ["from scratch", "20.2 s", "10.1 s", "0.50x"],
+        ["the index alone", "1.00 s", "-", "-"], ["from scratch", "20.2 s", "10.1 s", "0.50x"],
         ["attachment", "3.08 s", "6.15 s", "2.00x"],
     ]  # fmt: skip
     assert [entry.text for entry in updates.rows[0]] == ["100", "4", "125 ms", "800/s"]
@@ -176,5 +176,5 @@ def test_distances_stand_beside_those_of_the_post_on_the_same_graph():
 
 def test_the_gain_of_sharing_is_the_median_of_pairs():
     loads, state = suite_tables([load(together_bytes=[2e6])], "shared")
-    assert texts(loads) == [["1 x 1000", brief(1).text, "50/s", "2 s", "0.38x"]]
+    assert texts(loads) == [["1 x 1000", brief(1).text, "50/s", "2.00 s", "0.38x"]]
     assert texts(state) == [["together", "4", "2", "0"], ["alone, sum", "4", "0", "0"]]

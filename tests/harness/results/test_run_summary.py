@@ -1,0 +1,77 @@
+"""A run ends with a summary that fits a small screen, and tables fold to the width of a terminal."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from support.harness.table_records import record
+
+from deltamark.harness.console.formatting import words
+from deltamark.harness.console.table import Table, text
+from deltamark.harness.measure.batch_sizes import CROSSOVER, PHYSICAL, PRODUCT, SMALL
+from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.summary import summary
+
+ENGINES = ("embedded", "duckdb", "spark", "exec:./a-program-with-a-long-name --and --arguments")
+BATCHINGS = list(dict.fromkeys((*PHYSICAL, *PRODUCT, *SMALL, *CROSSOVER)))
+
+
+def shown(records):
+    return text(summary(Lookup(records, "1")), 80)
+
+
+def test_the_largest_sweep_fits_the_screen():
+    records = [
+        record(query, *batching, engine=engine, workers=workers, workload=workload)
+        for query, batching, engine, workers, workload in product(
+            ("q01", "q02"), BATCHINGS, ENGINES, (1, 2), ("insert", "window:100000")
+        )
+    ]
+    lines = shown(records).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert any("more batchings are in the tables" in line for line in lines)
+    ours = {" ".join(line.split()[1:4]) for line in lines if line.startswith("embedded ")}
+    assert ours >= {"1 x 1", "1 x 1000", "1 x 100000", "100000 x 1"}
+
+
+def test_a_line_has_the_mean_and_the_extremes_in_one_unit():
+    rates = {"q01": 4_000_000, "q02": 1_000_000, "q03": 16_000_000}
+    records = [record(query, 1, 1000, took=6_000_000 / rate) for query, rate in rates.items()]
+    [line] = [line for line in shown(records).splitlines() if line.startswith("embedded")]
+    assert line.split() == ["embedded", "1", "x", "1000", "4.00", "q02", "1.00", "q03", "16.0"]
+
+
+def test_means_over_fewer_queries_are_marked():
+    records = [record("q01", 1, 1), record("q01", 1, 1000), record("q02", 1, 1000), record("q02", 1, 1, status="wrong")]
+    found = shown(records)
+    assert "12.0 (1)" in found
+    assert "(n): a mean over n queries alone" in found
+
+
+TABLE = Table("t", "Title", ["query", *"abcdef"], [[words("q01"), *(words(f"{n}" * 9) for n in range(6))]], ["a note"])
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 60, 200])
+def test_a_table_folds_to_the_width(width):
+    lines = text(TABLE, width).splitlines()
+    assert max(map(len, lines)) <= width
+    entries = [entry for line in lines if line.startswith("q01") for entry in line.split()[1:]]
+    assert entries == [f"{n}" * 9 for n in range(6)]
+    assert lines[-1] == "  a note"
+
+
+def test_a_table_is_not_folded_in_a_file():
+    assert sum(line.startswith("q01") for line in text(TABLE).splitlines()) == 1
+
+
+def test_a_batch_of_the_whole_stream_stands_for_all_larger_ones():
+    whole = record("q01", 1, 10_000, batches=1)
+    lookup = Lookup([whole, record("q02", 1, 10_000, batches=2)], "1")
+    assert lookup.find("q01", 1, 1_000_000) is whole
+    assert lookup.find("q01", 1, 1000) is None
+    assert lookup.find("q01", 10, 10_000) is None
+    assert lookup.find("q02", 1, 1_000_000) is None
+    at_one_time = record("q03", 100_000, 1, batches=1)
+    assert Lookup([at_one_time], "1").find("q03", 1_000_000, 1) is at_one_time

@@ -104,10 +104,12 @@ def add_suite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=f"{text} (default: {DEFAULT})")
 
 
+RESULTS = Path("results")
+
+
 def add_results(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--results", type=Path, default=Path("results"), metavar="DIR", help="directory of records (default: results)"
-    )
+    text = f"directory of records (default: {RESULTS})"
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help=text)
 
 
 def engines(text: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from types import TracebackType
@@ -19,6 +20,9 @@ from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan
 from deltamark.harness.tables.entry import why
 
+MAX_BAD_LINES = 5
+"""The wrong and failed cells that are listed at the end of a run; the report lists all."""
+
 QUERY_LABEL_WIDTH, TABLE_LABEL_WIDTH = 34, 48
 
 
@@ -30,6 +34,7 @@ class Reporter:
 
     def __init__(self, total: int) -> None:
         self._total, self._done = total, 0
+        self._started = time.monotonic()
         self._live: Live | None = None
         self._left = ""
 
@@ -50,7 +55,8 @@ class Reporter:
     def on_record(self, record: Record, remaining: int, estimate: Estimate) -> None:
         self._clear()
         self._done = self._total - remaining
-        self._left = f", {left_text(estimate)}" if remaining else ""
+        elapsed = span(time.monotonic() - self._started)
+        self._left = f", {elapsed} so far, {left_text(estimate)}" if remaining else f", {elapsed} in all"
         say(f"{self._done:>{len(str(self._total))}}/{self._total} {record_line(record)}{self._left}")
 
     def _clear(self) -> None:
@@ -144,5 +150,7 @@ def outcome_line(records: Sequence[Record], remaining: int) -> str:
 
 
 def bad_lines(records: Sequence[Record]) -> list[str]:
-    """Describe the wrong and failed cells."""
-    return [record_line(record) for record in records if record.is_bad]
+    """Describe the wrong and failed cells, the first of many."""
+    bad = [record_line(record) for record in records if record.is_bad]
+    more = [f"and {len(bad) - MAX_BAD_LINES} more"] if len(bad) > MAX_BAD_LINES else []
+    return [*bad[:MAX_BAD_LINES], *more]

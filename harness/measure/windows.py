@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 
+from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import relation
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workload import Workload, workload
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
@@ -29,6 +31,16 @@ def spans(work: Workload, names: Iterable[str], step: int, most: int) -> list[Sp
     size = max(most // WINDOWS, 1)
     starts = ((2 * window + 1) * total // (2 * WINDOWS) - size // 2 for window in range(WINDOWS))
     return [(start * step, min((start + size) * step, rounds)) for start in starts]
+
+
+def rounds_of(dataset: Dataset) -> Callable[[Cell], int]:
+    """Return a function that counts the rounds of a cell, up to the last one in which its relations change."""
+
+    @cache
+    def counted(name: str, relations: frozenset[str]) -> int:
+        return _last_round(workload(dataset, name), relations) + 1
+
+    return lambda cell: counted(cell.workload, frozenset(query(cell.query).relations))
 
 
 def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:

@@ -70,6 +70,16 @@ class Suite(ABC):
     def tables(cls, records: Iterable[Record]) -> list[Table]:
         """Make the tables of the suite's records; records of other suites are ignored."""
 
+    @classmethod
+    def summary(cls, records: Iterable[Record]) -> list[Table]:
+        """Make the tables that a run ends with; a suite with many tables has a short one."""
+        return cls.tables(records)
+
+    @property
+    def selection(self) -> str:
+        """The setting with which other commands find the records of the suite."""
+        return f"SUITE={self.NAME}"
+
     def plan(self, known: Sequence[Record], session: str = "") -> Plan:
         """Return the plan of all cells; known: the records of this machine."""
         origin = Origin(machine.code(self.CODE), machine.versions(), machine.commit(), session)

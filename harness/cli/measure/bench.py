@@ -13,19 +13,21 @@ import datetime as dt
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from deltamark.harness.cli.results.tables import warn_of_foreign
+from deltamark.harness.cli.sweep_options import RESULTS, suite_of
 from deltamark.harness.cli.sweep_options import add_bench as options
-from deltamark.harness.cli.sweep_options import suite_of
 from deltamark.harness.console.compilation import ensure_compiled
-from deltamark.harness.console.console import INTERRUPTED, say, warn
+from deltamark.harness.console.console import INTERRUPTED, say, terminal_width, warn
+from deltamark.harness.console.formatting import span
 from deltamark.harness.console.reporter import Reporter, bad_lines, outcome_line, plan_line, session_header
 from deltamark.harness.console.table import text
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import TPCH, Record
 from deltamark.harness.results.session import Facts, Header
 from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.runner import Runner
@@ -48,20 +50,25 @@ def run(args: argparse.Namespace) -> int:
             say(f"warning: {warning}")
         records: list[Record] = []
         interrupted = bool(plan.remaining) and _measure(suite, plan, writer, header, records)
-    _show_tables(suite, plan, directory)
-    outcome = outcome_line(records, len(plan.remaining) - len(records))
-    say(f"{outcome}; records: {directory}")
+    _show_summary(suite, plan, directory)
+    say(outcome_line(records, len(plan.remaining) - len(records)))
     bad = bad_lines(records)
     for line in bad:
         warn(line)
+    of_report = suite.selection if suite.NAME == TPCH else ""
+    say(f"records  {directory}")
+    say(f"tables   {_command('make tables', suite.selection, args)}")
+    say(f"report   {_command('make report', of_report, args)}")
     return 2 if bad else 130 if interrupted else 0
 
 
 def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: Header, records: list[Record]) -> bool:
     """Measure the remaining cells; return whether the user interrupted it."""
+    started = time.monotonic()
     try:
         ensure_compiled()
         with _session(writer, header), suite.measurer(plan) as measurer, Reporter(len(plan.remaining)) as reporter:
+            say(f"ready after {span(time.monotonic() - started)}")
             Runner(plan, measurer, writer, reporter, records).run()
     except KeyboardInterrupt:
         warn(INTERRUPTED)
@@ -79,13 +86,19 @@ def _session(writer: store.Writer, header: Header) -> Iterator[None]:
         writer.add_session({**header, "load_after": machine.load()})
 
 
-def _show_tables(suite: Suite, plan: Plan, directory: Path) -> None:
-    """Print the tables of the datasets of a plan."""
+def _show_summary(suite: Suite, plan: Plan, directory: Path) -> None:
+    """Print what was measured of the datasets of a plan, in this run and before."""
     datasets = {plan.blank(cell).dataset for cell in plan.cells}
     stored = store.read(directory)
     warn_of_foreign(stored, directory)
-    for table in suite.tables(record for record in stored.records if record.dataset in datasets):
-        say(f"\n{text(table)}")
+    for table in suite.summary(record for record in stored.records if record.dataset in datasets):
+        say(f"\n{text(table, terminal_width())}")
+
+
+def _command(name: str, selection: str, args: argparse.Namespace) -> str:
+    """Return a command that shows the records of a run."""
+    results = "" if args.results == RESULTS else f"RESULTS={shlex.quote(str(args.results))}"
+    return " ".join(filter(None, (name, selection, results)))
 
 
 def _header(facts: Facts) -> Header:

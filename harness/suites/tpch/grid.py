@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -21,7 +21,7 @@ from deltamark.harness.measure.batch_sizes import (
     Batching,
     product_batchings,
 )
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.harness.results import published
 from deltamark.harness.results.record import EngineInfo, Origin, QueryRecord, blank_query_record
 from deltamark.queries.catalogue import QUERIES, query
@@ -75,10 +75,12 @@ class GridSettings:
         return bool(self.variants or self.logical or self.physical or self.product or self.workers or self.workload)
 
 
-def grid_cells(settings: GridSettings, data: str = "") -> list[SampledCell]:
+def grid_cells(
+    settings: GridSettings, data: str = "", rounds: Callable[[Cell], int] | None = None
+) -> list[SampledCell]:
     """List the cells without duplicates, in the order of the tables; raise an error for an unknown name.
 
-    data: the digest of the data.
+    data: the digest of the data; rounds: counts the rounds of a cell's stream, if the data is there.
     """
     names = settings.queries or tuple(QUERIES)
     known = {variant for name in names for variant in query(name).variants}
@@ -88,8 +90,22 @@ def grid_cells(settings: GridSettings, data: str = "") -> list[SampledCell]:
         known_workload(work)
     cells = _selected(settings, names) if settings.selects_batchings else _default(settings, names)
     cells = (cell.but(master=settings.master) if capabilities(cell.engine).has_master else cell for cell in cells)
+    cells = cells if rounds is None else _without_equal_batches(cells, rounds)
     sampled = (SampledCell(cell, _sample(settings, cell), data, external_info(cell.engine)) for cell in cells)
     return list(dict.fromkeys(sampled))
+
+
+def _without_equal_batches(cells: Iterable[Cell], rounds: Callable[[Cell], int]) -> Iterator[Cell]:
+    """Drop the cells that take the whole stream at once, as a cell before them does."""
+    seen = set()
+    for cell in cells:
+        size = rounds(cell)
+        logical = ALL if cell.logical >= size else cell.logical
+        stream = cell.but(logical=logical, physical=ALL)
+        if cell.logical * cell.physical < size or stream not in seen:
+            yield cell
+        if cell.logical * cell.physical >= size:
+            seen.add(stream)
 
 
 def _sample(settings: GridSettings, cell: Cell) -> int:

@@ -12,6 +12,7 @@ from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.measure.client import MeasurementClient, ServerSpec
+from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results import machine
 from deltamark.harness.results.record import TPCH, QueryRecord, Record, of_queries
 from deltamark.harness.suites.plan import Plan
@@ -19,6 +20,8 @@ from deltamark.harness.suites.suite import Suite
 from deltamark.harness.suites.tpch.checked_measurer import CheckedMeasurer
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
 from deltamark.harness.tables import tables
+from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.summary import summary
 from deltamark.queries.catalogue import QUERIES
 
 CHECK_BYTES_PER_DATA_BYTE = 4
@@ -39,7 +42,9 @@ class TpchSuite(GridSettings, Suite):
         open_dataset(self._wanted)
 
     def cells(self) -> Sequence[SampledCell]:
-        cells = grid_cells(self, machine.data(self._wanted.directory))
+        directory = self._wanted.directory
+        rounds = rounds_of(Dataset.open(directory)) if machine.data(directory) else None
+        cells = grid_cells(self, machine.data(directory), rounds)
         files = {each.cell.query: each.cell for each in cells if each.cell.query not in QUERIES}
         for each in files.values():
             specified_plan(each)  # a mistake in a file is one error, before any data is made
@@ -63,9 +68,21 @@ class TpchSuite(GridSettings, Suite):
 
     @classmethod
     def tables(cls, records: Iterable[Record]) -> list[Table]:
-        records = list(records)
-        scale_factors = sorted({record.sf for record in records if isinstance(record, QueryRecord)})
-        return [table for sf in scale_factors for table in tables(of_queries(records, sf), sf)]
+        return [table for sf, found in _by_scale_factor(records) for table in tables(found, sf)]
+
+    @classmethod
+    def summary(cls, records: Iterable[Record]) -> list[Table]:
+        return [summary(Lookup(found, sf)) for sf, found in _by_scale_factor(records)]
+
+    @property
+    def selection(self) -> str:
+        return f"SF={self.sf}"
+
+
+def _by_scale_factor(records: Iterable[Record]) -> Iterator[tuple[str, list[QueryRecord]]]:
+    records = list(records)
+    for sf in sorted({record.sf for record in records if isinstance(record, QueryRecord)}):
+        yield sf, of_queries(records, sf)
 
 
 def _has_room_for_two_checks(dataset: Dataset) -> bool:

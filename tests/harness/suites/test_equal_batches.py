@@ -1,0 +1,28 @@
+"""Cells that would take the whole stream in the same batch are measured once."""
+
+from __future__ import annotations
+
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.windows import rounds_of
+from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
+
+
+def test_equal_batches_are_measured_once():
+    settings = GridSettings(
+        engines=("embedded",), queries=("q01",), logical=(1, 100, 1000, 10_000), physical=(1, 100, 1000, 10_000)
+    )
+    cells = [each.cell for each in grid_cells(settings, rounds=lambda _: 1000)]
+    found = {(cell.logical, cell.physical) for cell in cells}
+    assert len(found) == len(cells)
+    assert found == {(1, 1), (1, 100), (1, 1000), (100, 1), (100, 100), (1000, 1)}
+
+
+def test_other_engines_and_workers_have_their_own_cells():
+    settings = GridSettings(queries=("q01", "q02"), physical=(10, 100), workers=(1, 2), engines=("embedded", "duckdb"))
+    assert len(grid_cells(settings, rounds=lambda _: 10)) == 8
+
+
+def test_the_rounds_are_those_in_which_relations_of_the_query_change(chunked):
+    rounds = rounds_of(chunked)
+    assert rounds(Cell("q01", "0.001")) == chunked.rows("lineitem")
+    assert rounds(Cell("q11", "0.001")) == chunked.rows("partsupp")

@@ -98,6 +98,8 @@ def sides(
     """Prepare both sides. own: the repository whose commits they are, if that is not this one."""
     requests: dict[SideName, SideRequest] = {"base": base, "head": head}
     commits = {name: each.reference for name, each in requests.items() if not is_engine(each.reference)}
+    for name in {*requests} - {*commits}:
+        known_engine(requests[name].reference)  # a misspelt one is an error before anything is checked out
     with trees(repository / DIRECTORY, own.directory if own else repository, commits) as checked_out:
         specs = [_spec(name, each, checked_out.get(name), suite, own) for name, each in requests.items()]
         yield specs[0], specs[1]

@@ -66,8 +66,8 @@ def test_findings_quote_the_numbers_of_their_command(finding, capsys, monkeypatc
         assert re.search(rf"(?<![\d.,]){re.escape(number.removesuffix(' rows').removesuffix(' MB'))}(?![\d.])", printed)
 
 
-def test_there_are_three_findings_with_caveats():
-    assert len(FINDINGS) == README.count("*Caveats:*") == 3
+def test_there_are_four_findings_with_caveats():
+    assert len(FINDINGS) == README.count("*Caveats:*") == 4
 
 
 def table_of(command, name):

@@ -50,7 +50,7 @@ class TableEntry:
     def in_unit(self, unit: str) -> TableEntry:
         """Return the entry in another unit, with the words behind its number."""
         assert self.units is not None
-        usual = self.units.written(self.value, self.units.fitting(self.value))
+        usual = _quantity(self.value, self.units).text
         words = self.text.removeprefix(usual) if self.text.startswith(usual) else ""
         return TableEntry(self.units.written(self.value, unit) + words, self.value, self.units)
 
@@ -63,7 +63,15 @@ def words(text: str) -> TableEntry:
 
 
 def _quantity(value: float, units: Units) -> TableEntry:
-    return NOTHING if math.isnan(value) else TableEntry(units.written(value, units.fitting(value)), value, units)
+    """Format a number in the unit that fits it; outside of a column, zeros at the end are left out."""
+    if math.isnan(value):
+        return NOTHING
+    unit = units.fitting(value)
+    text = units.written(value, unit)
+    if units.decimals is None and "." in text:
+        number, _, unit = text.partition(" ")
+        text = f"{number.rstrip('0').rstrip('.')} {unit}"
+    return TableEntry(text, value, units)
 
 
 def brief(value: float) -> TableEntry:

@@ -18,12 +18,12 @@ Entries = list[TableEntry]
 Style = Literal["simple", "github"]
 
 GAP = "  "
-"""What tabulate puts between two columns."""
+"""The gap that tabulate leaves between two columns."""
 
 
 @dataclass
 class Table:
-    """A table; the entries of a column that are of one quantity have one unit."""
+    """A table with a title, and notes below it."""
 
     name: str
     title: str
@@ -32,8 +32,12 @@ class Table:
     notes: list[str] = field(default_factory=list)
     foot: Entries | None = None
     """The last row, which is not sorted with the others."""
+    has_units_by_row: bool = False
+    """Whether rows are of different quantities; otherwise the entries of a column get one unit."""
 
     def __post_init__(self) -> None:
+        if self.has_units_by_row:
+            return
         everything = [*self.rows, *([self.foot] if self.foot else [])]
         columns = [in_one_unit(column) for column in zip(*everything, strict=True)]
         rows: list[Entries] = [list(row) for row in zip(*columns, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ SHOWN_FIRST = (SMALL[0], PHYSICAL[0], FINE, COARSE, CROSSOVER[0])
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of one engine with one workload, in one batching."""
+    """The cells of one engine with one workload, in one batching."""
 
     engine: str
     workers: int
@@ -43,7 +43,8 @@ def summary(lookup: Lookup) -> Table:
     most = max((len(records) for records in groups.values()), default=0)
     rows = [_row(lookup, group, groups[group], most) for group in shown]
     headers = ["M tuples/s", "L x P", "geomean", "slowest", "fastest"]
-    return Table("summary", f"SF {lookup.sf}, {most} queries", headers, rows, list(_notes(groups, shown, most)))
+    notes = [*_notes(groups, shown, most), *_without_numbers(lookup)]
+    return Table("summary", f"SF {lookup.sf}, {most} queries", headers, rows, notes)
 
 
 def _groups(lookup: Lookup) -> dict[Measured, list[QueryRecord]]:
@@ -98,3 +99,11 @@ def _notes(groups: Mapping[Measured, Sequence[QueryRecord]], shown: Sequence[Mea
         yield f"{len(groups) - len(shown)} more batchings are in the tables"
     if any(len(groups[group]) < most for group in shown):
         yield "(n): a mean over n queries alone, which is not comparable with the others"
+
+
+def _without_numbers(lookup: Lookup) -> Iterator[str]:
+    """Count the cells that have no number, in this run or before."""
+    counts = Counter(record.status for record in lookup.records if record.status != "ok")
+    if counts:
+        listed = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        yield f"cells without a number: {listed}; the tables show them"

@@ -157,4 +157,4 @@ def summary(lines: list[SoakLine]) -> str:
     limits = ", ".join(f"{limit}x for {name.removesuffix(' MB')}" for name, limit in FLAT_RATIOS.items())
     notes = [f"medians of the lines with a full window, of which there are {len(full)}; flat: at most {limits}"]
     header = ["", "first quarter", "last quarter", "last / first"]
-    return text(Table("soak", f"{done}: {', '.join(verdicts)}", header, rows, notes))
+    return text(Table("soak", f"{done}: {', '.join(verdicts)}", header, rows, notes, has_units_by_row=True))

@@ -30,7 +30,7 @@ class Pair:
 
     @property
     def gain(self) -> float:
-        """How many times as long recomputing takes."""
+        """The time of recomputing, as a multiple of that of maintaining."""
         return self._recomputed / self._maintained
 
     @property
@@ -99,7 +99,7 @@ def _finding(pairs: Iterable[Pair]) -> str:
     if not by_size:
         return ""
     means = [
-        f"{ratio(geomean(pair.gain for pair in by_size[size])).text} for batches of {size:,} rounds"
+        f"{ratio(geomean(pair.gain for pair in by_size[size])).text} as long for batches of {size:,} rounds"
         for size in sorted({min(by_size), max(by_size)})
     ]
     slower = sorted({pair.record.query for pair in by_size[max(by_size)] if pair.gain < 1})

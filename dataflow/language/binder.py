@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -173,23 +174,23 @@ def _comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
     try:
         return _plain_comparison(op, expr, schema)
     except DeltamarkError as error:
-        if error.cause != TOO_WIDE or (divided := _divided(expr, schema)) is None:
+        if error.cause != TOO_WIDE:
             raise
-    return _ratio_comparison(op, divided, schema)
+        for divided in _divided(expr, schema):
+            with suppress(DeltamarkError):
+                return _ratio_comparison(op, divided, schema)
+        raise
 
 
-def _divided(expr: Expr, schema: Schema) -> Expr | None:
-    """Divide both sides of a comparison by a positive constant factor of one of them; None if there is none."""
+def _divided(expr: Expr, schema: Schema) -> Iterator[Expr]:
+    """Yield a comparison divided by each positive constant factor of its sides."""
     left, right = expr.args
     for side in (left, right):
-        if isinstance(side, Expr) and side.op == "multiply":
-            for value, factor in (side.args, side.args[::-1]):
-                bound = bind_value(factor, schema)
-                if isinstance(bound, Term) and bound.op == "literal" and bound.type.kind == "int" and bound.value > 0:
-                    if side is left:
-                        return Expr(expr.op, value, Expr("divide", right, factor))
-                    return Expr(expr.op, Expr("divide", left, factor), value)
-    return None
+        for value, factor in (side.args, side.args[::-1]) if isinstance(side, Expr) and side.op == "multiply" else ():
+            bound = bind_value(factor, schema)
+            if isinstance(bound, Term) and bound.op == "literal" and bound.type.kind == "int" and bound.value > 0:
+                quotient = Expr("divide", right if side is left else left, factor)
+                yield Expr(expr.op, *((value, quotient) if side is left else (quotient, value)))
 
 
 def _plain_comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:

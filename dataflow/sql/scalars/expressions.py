@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import reduce
 from typing import cast
 
@@ -109,19 +110,28 @@ class _Evaluator:
         try:
             return compared(of.op, *map(self._value, of.args))
         except DeltamarkError as error:
-            divided = self._divided(of) if _is_too_wide(error) else None
-            if divided is None:
+            if not _is_too_wide(error):
                 raise
-        return compared(of.op, *divided)
+            for divided in self._divided(of):
+                with suppress(DeltamarkError):
+                    return compared(of.op, *divided)
+            raise
 
-    def _divided(self, of: Expression) -> tuple[Value, Value] | None:
-        """Divide both sides of a comparison by a positive constant factor of one of them; None if there is none."""
+    def _divided(self, of: Expression) -> Iterator[tuple[Value, Value]]:
+        """Yield both sides of a comparison divided by each positive constant factor of one of them."""
         for at, side in enumerate(of.args):
-            if side.op == "*" and side.args[1].op == "constant":
-                value, factor, other = map(self._value, (*side.args, of.args[1 - at]))
-                if isinstance(factor.term, Term) and factor.term.value > 0 and isinstance(other.term, Term):
-                    quotient = Value(Ratio(other.term, factor.term), other.null)
-                    return (value, quotient) if at == 0 else (quotient, value)
+            for value, factor in (side.args, side.args[::-1]) if side.op == "*" else ():
+                if factor.op == "constant" and (divided := self._quotient(of.args[1 - at], factor)) is not None:
+                    yield (self._value(value), divided) if at == 0 else (divided, self._value(value))
+
+    def _quotient(self, of: Expression, by: Expression) -> Value | None:
+        """Divide a number by a constant; None unless both are known, and the constant is positive."""
+        try:
+            dividend, divisor = self._value(of), self._value(by)
+        except DeltamarkError:  # the other side is too wide, too
+            return None
+        if isinstance(dividend.term, Term) and isinstance(divisor.term, Term) and (divisor.term.value or 0) > 0:
+            return Value(Ratio(dividend.term, divisor.term), dividend.null)
         return None
 
     def _later(self, of: Expression) -> Cell:

@@ -20,6 +20,7 @@ CONDITIONS = {
     ">": (lambda a, b: a > b, lambda: FACTOR * col.a > col.b),
     ">=": (lambda a, b: a >= b, lambda: FACTOR * col.a >= col.b),
     "swapped": (lambda a, b: a < b, lambda: col.b > col.a * FACTOR),
+    "other factor first": (lambda a, b: a < b, lambda: col.b * 1 > col.a * FACTOR),
 }
 """Of two exact numbers, and of two columns."""
 
@@ -68,6 +69,13 @@ def test_a_wide_product_in_sql_is_compared_exactly(text, op):
     rows = rows_of(0, 0)
     plan = sql(text.format(FACTOR, op), {"r": relation(0, 0)})
     assert kept(plan, rows) == expected(rows, CONDITIONS[op][0], 0, 0)
+
+
+@pytest.mark.parametrize("condition", ["b > a * {}", "b > {} * a", "a * {} < b * 1"])
+def test_a_wide_product_in_sql_may_stand_on_either_side(condition):
+    rows = rows_of(0, 0)
+    plan = sql(f"SELECT a, b FROM r WHERE {condition.format(FACTOR)}", {"r": relation(0, 0)})
+    assert kept(plan, rows) == expected(rows, lambda a, b: a < b, 0, 0)
 
 
 @pytest.mark.parametrize("factor", [-3, Decimal("-0.5")])

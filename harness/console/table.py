@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -19,6 +20,8 @@ Style = Literal["simple", "github"]
 
 GAP = "  "
 """The gap that tabulate leaves between two columns."""
+HEADER_PADDING = 2
+"""The characters by which tabulate makes a column wider than its header."""
 
 
 @dataclass
@@ -63,7 +66,11 @@ def mean_foot(rows: Sequence[Entries], formats: Sequence[Callable[[float], Table
 def text(table: Table, width: int | None = None) -> str:
     """Return the table as text. width: columns that do not fit are put below, each time beside the first one."""
     parts = [_grid(part, "simple") for part in _parts(table, width)]
-    return "\n\n".join([table.title, *parts]) + "\n\n" + "".join(f"  {note}\n" for note in table.notes)
+    title, notes = table.title, [f"  {note}" for note in table.notes]
+    if width is not None:
+        title = textwrap.fill(title, width)
+        notes = [textwrap.fill(note, width, subsequent_indent="    ") for note in notes]
+    return "\n\n".join([title, *parts]) + "\n\n" + "".join(f"{note}\n" for note in notes)
 
 
 def _parts(table: Table, width: int | None) -> Iterator[Table]:
@@ -80,7 +87,8 @@ def _parts(table: Table, width: int | None) -> Iterator[Table]:
 
 def _width(table: Table, column: int) -> int:
     foot = [table.foot[column].text] if table.foot else []
-    return max(map(len, [table.headers[column], *foot, *(row[column].text for row in table.rows)]))
+    entries = max(map(len, [*foot, *(row[column].text for row in table.rows)]), default=0)
+    return max(len(table.headers[column]) + HEADER_PADDING, entries)
 
 
 def _with_columns(table: Table, columns: Sequence[int]) -> Table:

@@ -50,10 +50,16 @@ def test_means_over_fewer_queries_are_marked():
     assert "(n): a mean over n queries alone" in found
 
 
-TABLE = Table("t", "Title", ["query", *"abcdef"], [[words("q01"), *(words(f"{n}" * 9) for n in range(6))]], ["a note"])
+TABLE = Table(
+    "t",
+    "Title",
+    ["query", "long header", *"bcdef"],
+    [[words("q01"), *(words(f"{n}" * 9) for n in range(6))]],
+    ["a note"],
+)
 
 
-@pytest.mark.parametrize("width", [20, 30, 40, 60, 200])
+@pytest.mark.parametrize("width", [23, 29, 30, 31, 40, 60, 200])
 def test_a_table_folds_to_the_width(width):
     lines = text(TABLE, width).splitlines()
     assert max(map(len, lines)) <= width

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,10 @@ from pathlib import Path
 from deltamark.errors import DeltamarkError
 from deltamark.harness.compare.layouts import LAYOUTS, ComparedSuite, Layout
 from deltamark.harness.compare.trees import DIRECTORY, SideName, Tree, trees
+from deltamark.harness.console.console import say
 from deltamark.harness.engines.base import PROGRAM
 from deltamark.harness.engines.external import named
+from deltamark.harness.engines.external.program import split
 from deltamark.harness.engines.registry import BUILT_IN, known_engine
 from deltamark.harness.measure.cell import AnyCell, Cell, MotifCell
 from deltamark.harness.results import machine
@@ -68,14 +71,24 @@ class OwnRepository:
     def engine(self, tree: Tree) -> str:
         """Build a commit; return the name of the engine."""
         if self.build:
-            built = subprocess.run(self.build, shell=True, cwd=tree.root, capture_output=True, text=True, check=False)  # noqa: S602
-            if built.returncode:
-                lines = (built.stderr or built.stdout).strip().splitlines()
-                problem = lines[-1] if lines else f"exit code {built.returncode}"
-                raise DeltamarkError(f"{tree.label} cannot be built", problem, f"run in {tree.root}: {self.build}")
-        first, *others = shlex.split(self.program)
+            self._build(tree)
+        first, *others = split(self.program)
         own = tree.root / first
         return known_engine(f"{PROGRAM}{shlex.join([str(own) if own.exists() else first, *others])}")
+
+    def _build(self, tree: Tree) -> None:
+        """Run the command. Its output is a file, because a process that it leaves behind would keep a pipe open."""
+        say(f"building {tree.label}: {self.build}")
+        with tempfile.TemporaryFile() as output:
+            built = subprocess.run(  # noqa: S602 (the command is the user's own)
+                self.build, shell=True, cwd=tree.root, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, check=False,
+            )  # fmt: skip
+            output.seek(0)
+            lines = output.read().decode(errors="replace").strip().splitlines()
+        if built.returncode:
+            problem = lines[-1] if lines else f"exit code {built.returncode}"
+            raise DeltamarkError(f"{tree.label} cannot be built", problem, f"run in {tree.root}: {self.build}")
 
 
 def is_engine(reference: str) -> bool:
@@ -99,7 +112,11 @@ def sides(
     requests: dict[SideName, SideRequest] = {"base": base, "head": head}
     commits = {name: each.reference for name, each in requests.items() if not is_engine(each.reference)}
     for name in {*requests} - {*commits}:
-        known_engine(requests[name].reference)  # a misspelt one is an error before anything is checked out
+        engine = known_engine(requests[name].reference)  # a misspelt one is an error before anything is checked out
+        if suite == "graph":
+            raise DeltamarkError(
+                "motifs are compared between commits", engine, "name commits, or leave out SUITE=graph"
+            )
     with trees(repository / DIRECTORY, own.directory if own else repository, commits) as checked_out:
         specs = [_spec(name, each, checked_out.get(name), suite, own) for name, each in requests.items()]
         yield specs[0], specs[1]

@@ -133,6 +133,8 @@ class Checkout:
 
 def git(directory: Path, *words: str, variables: Mapping[str, str] | None = None, inherited: Sequence[int] = ()) -> str:
     """Run git; return its output. inherited: open files that git keeps open, and so locked, until it has ended."""
+    if not directory.is_dir():
+        raise DeltamarkError("no such directory", directory, "name the directory of a git repository")
     try:
         process = subprocess.run(
             ["git", *words], cwd=directory, env=os.environ | dict(variables or {}), capture_output=True, text=True,

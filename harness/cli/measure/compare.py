@@ -168,7 +168,8 @@ def _pair(text: str) -> tuple[str, ...]:
 def _own_repository(args: argparse.Namespace) -> OwnRepository | None:
     if args.repo is None:
         if args.build or args.exec:
-            raise DeltamarkError("no repository", args.build or args.exec, "add REPO=DIR, whose commits are compared")
+            given = f"BUILD={args.build}" if args.build else f"EXEC={args.exec}"
+            raise DeltamarkError("no repository", given, "add REPO=DIR, whose commits are compared")
         return None
     if not args.exec:
         raise DeltamarkError("no program", args.repo, "add EXEC=PROGRAM, the engine that a commit of REPO contains")

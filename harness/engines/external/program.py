@@ -147,11 +147,22 @@ class Program:
         return f"{end}: {said[-1][:MAX_QUOTED_LINE]}" if said else end
 
 
+def split(command: str) -> list[str]:
+    """Return the words of a command; raise a DeltamarkError unless it has at least one."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise DeltamarkError("not a command", f"{command}: {error}", "correct its quotation marks") from None
+    if not words:
+        raise DeltamarkError("not a command", repr(command), "give an executable, or an existing .py file")
+    return words
+
+
 def program_command(name: str, text: str) -> list[str]:
     """Return the command that starts a program; raise a DeltamarkError if the program does not exist."""
-    words = shlex.split(text)
-    if words and words[0].endswith(".py") and Path(words[0]).exists():
+    words = split(text)
+    if words[0].endswith(".py") and Path(words[0]).exists():
         return [sys.executable, *words]
-    if words and shutil.which(words[0]):
+    if shutil.which(words[0]):
         return words
     raise DeltamarkError("no such program", name, "give an executable, or an existing .py file")

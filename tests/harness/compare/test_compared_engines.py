@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from types import SimpleNamespace
 
@@ -127,6 +129,18 @@ def test_a_build_that_fails_is_named(repository):
         pass
 
 
+def test_a_build_may_print_anything_and_leave_a_process(repository, tmp_path):
+    build = f"sleep 60 & echo $! > {tmp_path}/left; printf '\\377\\n'; cp source seconds"
+    own = OwnRepository(repository, build, "engine.py")
+    with sides(repository, SideRequest("main"), SideRequest("main"), "tpch", own) as both:
+        assert [side.settings.engine for side in both] == [f"exec:{side}/engine.py" for side in _roots(repository)]
+    os.kill(int((tmp_path / "left").read_text()), signal.SIGTERM)
+
+
+def _roots(repository):
+    return [repository / ".compare" / name for name in ("base", "head")]
+
+
 def test_a_program_that_is_not_built_is_named(repository):
     own = OwnRepository(repository, "", "target/engine")
     with (
@@ -149,7 +163,11 @@ def test_two_settings_of_an_engine_are_two_sides(repository):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["BUILD=make"], "no repository: make; add REPO=DIR"),
+        (["BUILD=make"], "no repository: BUILD=make; add REPO=DIR"),
+        (["SUITE=graph", "BASE=embedded"], "motifs are compared between commits: embedded; name commits"),
+        (["BASE=exec:python3 'x"], "not a command: python3 'x: No closing quotation"),
+        (["BASE=exec: "], "not a command: ' '; give an executable"),
+        (["REPO=/nonexistent", "EXEC=x"], "no such directory: /nonexistent; name the directory of a git repository"),
         (["REPO=."], "no program: .; add EXEC=PROGRAM"),
         (["WORKERS=1,2,3"], "WORKERS has 3 values: 1,2,3; give one, or one a side"),
         (["BASE=exec:./none"], "no such program: exec:./none"),

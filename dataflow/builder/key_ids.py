@@ -10,7 +10,7 @@ from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups import garbage
-from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
+from deltamark.dataflow.kernels.hashing.hash_map import RUN_KEYS, KeyMap
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import RoomBlock
 from deltamark.dataflow.kernels.text.pool import TextPool
@@ -27,20 +27,27 @@ class KeyIds:
     block: int
     capacity: int
 
+    @property
+    def are_hashed(self) -> bool:
+        return bool(KeyMap(self.block).as_words.table)
 
-def key_ids(program: Program, key: Key, rows: int, incoming: int) -> KeyIds:
-    """Make the map of keys to ids. rows: a bound on the live rows; incoming: the cell of the rows that a slice adds."""
-    if key.form == "interned" or (is_direct(key.high - key.low, rows) and not key.text_digits):
+
+def key_ids(program: Program, key: Key, rows: int, incoming: int, *, state_words: int = 1) -> KeyIds:
+    """Make the map of keys to ids. rows: a bound on the live rows; incoming: the cell of the rows that a slice adds.
+
+    state_words: the size of the state of a key.
+    """
+    if key.form == "interned" or (is_direct(key.high - key.low, rows, state_words) and not key.text_digits):
         block = program.block(KeyMap, hashed=0, low=key.low, high=key.high, interned=key.next_id_address)
         return KeyIds(block, key.high - key.low + 1)
     reserve = program.memory.reserve
     keys = key.high - key.low + 1
     if is_paged(keys - 1, rows) and not key.text_digits:
         block = program.block(
-            KeyMap, hashed=1, low=key.low, high=key.high, free=reserve(keys), keys=reserve(keys), pages=reserve(keys),
-            members=reserve(keys),
+            KeyMap, hashed=1, low=key.low, high=key.high,
+            **{each: reserve(keys) for each in ("free", "pages", "runs", "members")},
         )  # fmt: skip
-        return KeyIds(block, keys + 64)
+        return KeyIds(block, keys + RUN_KEYS)
     block = program.block(
         KeyMap, hashed=1, low=key.low, high=key.high, mask=HASHED_ENTRIES - 1, table=reserve(2 * HASHED_ENTRIES),
         free=reserve(UNBOUNDED_WORDS), keys=reserve(UNBOUNDED_WORDS),

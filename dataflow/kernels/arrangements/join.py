@@ -18,7 +18,7 @@ from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, prefetch, too_wide
-from deltamark.dataflow.kernels.hashing.hash_map import find
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find
 from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.types import FOREVER
 
@@ -105,10 +105,12 @@ def _collect_hits(side: JoinSide, other: ArrangementBlock) -> int:
     low, present = keys.low, other.present
     if present.address != 0:
         for at in range(size):
-            key_id = key[at] - low
+            place = key[at] - low
             hits[2 * count] = at
-            hits[2 * count + 1] = key_id
-            count += present[key_id >> 6] >> (key_id & 63) & 1
+            hits[2 * count + 1] = place
+            count += present[place >> 6] >> (place & 63) & 1
+        if keys.hashed != 0:
+            count = _find_hits(hits, count, keys)
     elif keys.hashed == 0 and other.has_pending != 0:
         for at in range(size):
             key_id = key[at] - low
@@ -130,6 +132,18 @@ def _collect_hits(side: JoinSide, other: ArrangementBlock) -> int:
             hits[2 * count + 1] = key_id
             count += key_id >= 0
     return count if side.filter.address == 0 else _keep_filtered(side, count)
+
+
+@kernel
+def _find_hits(hits: Array, count: int, keys: KeyMap) -> int:
+    """Replace the place of each hit's key in the range of all keys by its id; return the number of keys with one."""
+    kept = 0
+    for index in range(count):
+        hits[2 * kept] = hits[2 * index]
+        key_id = find(keys, hits[2 * index + 1] + keys.low)
+        hits[2 * kept + 1] = key_id
+        kept += key_id >= 0
+    return kept
 
 
 @kernel

@@ -1,8 +1,8 @@
 """The map of keys to ids, which every keyed operator uses. Ids are small and dense, and state is arrays over them.
 
 direct   the id is `key - low`: for keys of a range that is small enough for an array
-paged    the keys are divided into runs of 64; a run that has keys has a page of 64 ids, which are used again by another
-         run once it has none: for keys that are near each other, as those of a window are
+paged    the keys are divided into runs of 8; a run that has keys has a page of 8 ids, which are used again by another
+         run once it has none: for keys of a large range that are near each other, as those of a window are
 hashed   open addressing with linear probing at a load of at most 1/2, entries (key, id + 1); a removed key leaves no
          tombstone, because the entries behind it move up, and its id is used again
 
@@ -11,10 +11,14 @@ Loops over direct keys subtract `low` themselves and call `find` or `add` only i
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Block
+from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array8, Array32, Block
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at, prefetch
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
+
+RUN_BITS = 3
+RUN_KEYS = 1 << RUN_BITS
+"""The keys of a run: TPC-H uses 8 of 32 neighbouring order keys."""
 
 
 class KeyMap(Block):
@@ -36,10 +40,12 @@ class KeyMap(Block):
     """A stack of the `freed` ids, which are given again."""
     freed: int = 0
     keys: Array = NONE
-    """The key of each id; in a paged map the number of the run of each page."""
+    """The key of each id in a hashed map."""
     pages: Array32 = NONE
     """The page of each run, plus 1; none unless the map is paged."""
-    members: Array = NONE
+    runs: Array32 = NONE
+    """The run of each page."""
+    members: Array8 = NONE
     """For each page a bit for each key."""
 
 
@@ -73,10 +79,10 @@ def _find_in_page(keys: KeyMap, key: int) -> int:
     if not keys.low <= key <= keys.high:
         return -1
     place = key - keys.low
-    page = keys.pages[place >> 6] - 1
-    if page < 0 or keys.members[page] >> (place & 63) & 1 == 0:
+    page = keys.pages[place >> RUN_BITS] - 1
+    if page < 0 or keys.members[page] >> (place & (RUN_KEYS - 1)) & 1 == 0:
         return -1
-    return page << 6 | (place & 63)
+    return page << RUN_BITS | (place & (RUN_KEYS - 1))
 
 
 @kernel
@@ -108,14 +114,14 @@ def add(keys: KeyMap, key: int) -> int:
 
 @inline
 def _add_to_page(keys: KeyMap, place: int) -> int:
-    page = keys.pages[place >> 6] - 1
+    page = keys.pages[place >> RUN_BITS] - 1
     if page < 0:
-        page = _new_page(keys, place >> 6)
-    bit = 1 << (place & 63)
+        page = _new_page(keys, place >> RUN_BITS)
+    bit = 1 << (place & (RUN_KEYS - 1))
     members = keys.members[page]
     keys.used += members & bit == 0
     keys.members[page] = members | bit
-    return page << 6 | (place & 63)
+    return page << RUN_BITS | (place & (RUN_KEYS - 1))
 
 
 @kernel
@@ -125,20 +131,20 @@ def _new_page(keys: KeyMap, run: int) -> int:
         keys.freed -= 1
         page = keys.free[keys.freed]
     else:
-        page = keys.next_id >> 6
-        keys.next_id += 64
+        page = keys.next_id >> RUN_BITS
+        keys.next_id += RUN_KEYS
     keys.pages[run] = page + 1
-    keys.keys[page] = run
+    keys.runs[page] = run
     return page
 
 
 @kernel
 def _remove_from_page(keys: KeyMap, place: int) -> None:
-    page = keys.pages[place >> 6] - 1
+    page = keys.pages[place >> RUN_BITS] - 1
     keys.used -= 1
-    keys.members[page] &= ~(1 << (place & 63))
+    keys.members[page] &= ~(1 << (place & (RUN_KEYS - 1)))
     if keys.members[page] == 0:
-        keys.pages[place >> 6] = 0
+        keys.pages[place >> RUN_BITS] = 0
         keys.free[keys.freed] = page
         keys.freed += 1
 
@@ -200,7 +206,7 @@ def id_limit(keys: KeyMap) -> int:
 def key_of(keys: KeyMap, key_id: int) -> int:
     """Return the key of an id."""
     if keys.pages.address != 0:
-        return keys.low + (keys.keys[key_id >> 6] << 6 | (key_id & 63))
+        return keys.low + (keys.runs[key_id >> RUN_BITS] << RUN_BITS | (key_id & (RUN_KEYS - 1)))
     return keys.keys[key_id] if keys.hashed != 0 else key_id + keys.low
 
 

@@ -78,11 +78,11 @@ def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: AppendOp
     summed = {each.name: 0 if each.term is None else evaluate(stream, each.term) for each in node.sums}
     sums = {cell: name for name, cell in summed.items()}  # sums of one vector are computed once
     key = key_of(stream, names, types)
-    keys = key_ids(program, key, rows, stream.size)
+    words, bounds = int(group_words(len(sums))), [node.schema[name] for name in sums.values()]
+    keys = key_ids(program, key, rows, stream.size, state_words=words)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     out = {cell: program.vector() for cell in sums}
     columns = {name: out[cell] for name, cell in summed.items()}
-    words, bounds = int(group_words(len(sums))), [node.schema[name] for name in sums.values()]
     state = reserve(keys.capacity * words)
     block = append(
         Opcode.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,

@@ -52,7 +52,7 @@ class Blocks:
         if form == "direct":
             return self.block(KeyMap, hashed=0, low=low, high=high)
         if form == "paged":
-            arrays = {name: self.room() for name in ("free", "keys", "pages", "members")}
+            arrays = {name: self.room() for name in ("free", "pages", "runs", "members")}
             return self.block(KeyMap, hashed=1, low=low, high=high, **arrays)
         return self.block(
             KeyMap, hashed=1, low=low, high=high, mask=mask, table=self.memory.reserve(2 * mask + 2), free=self.room(),

@@ -33,7 +33,7 @@ def hashed(memory: Memory, mask: int) -> KeyMap:
 
 
 def paged(memory: Memory, low: int, high: int) -> KeyMap:
-    arrays = {name: memory.reserve(4096) for name in ("free", "keys", "pages", "members")}
+    arrays = {name: memory.reserve(4096) for name in ("free", "pages", "runs", "members")}
     return KeyMap(made(memory, KeyMap, hashed=1, low=low, high=high, **arrays))
 
 

@@ -77,6 +77,11 @@ class Type:
         """Bytes of a value in the columns of an input."""
         return 4 if self.kind == "text" or (self.kind in ("date", "code") and not self.nullable) else 8
 
+    @property
+    def stored_width(self) -> int:
+        """Bytes of a value in an arrangement."""
+        return 4 if not self.nullable and self.low >= -(2**31) and self.high < 2**31 else 8
+
     def or_null(self) -> Type:
         """Return the type of the same values and NULL.
 

@@ -9,15 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from deltamark.dataflow.builder.key_ids import KeyIds
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.blocks import vector_at
-from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.groups import garbage
-from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.errors import negative_multiplicity
@@ -34,10 +35,10 @@ GROWING = ("next", "taken_by", "used", "unused", "weight", "scratch", "ids", "pl
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The block of an arrangement, and the cell of each term that it stores."""
+    """The block of an arrangement, and for each term that it stores the cell and the bytes of a value."""
 
     block: int
-    stored: Mapping[Term, int]
+    stored: Mapping[Term, tuple[int, int]]
 
     def rows(self) -> int:
         """Count the rows, and the updates that are held."""
@@ -55,16 +56,22 @@ class Arrangement:
 
     def bitmap(self, condition: Term | None) -> tuple[int, int]:
         """Return the bitmap of a condition: the address of a word per slot, and the bit; (0, 0) if there is none."""
-        for term, cell in self.stored.items():
+        for term, (cell, _) in self.stored.items():
             if condition is not None and term.op == "passes" and condition in term.args:
                 return vector_at(cell).address, term.args.index(condition)
         return 0, 0
 
+    def values(self, term: Term, slots: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return the values of a stored term in some slots."""
+        cell, width = self.stored[term]
+        words = view(int(view(cell, 1)[0]), -(-self.slots() * width // 8))
+        return words.view(np.int64 if width == 8 else np.int32)[slots].astype(np.int64)
+
     def problem(self) -> DeltamarkError:
         """Return the error that has made the kernel fail."""
         block = ArrangementBlock(self.block)
-        cells = {str(term): cell for term, cell in self.stored.items() if term.op != "passes"}
-        row = {name: vector_at(cell)[block.negative_slot] for name, cell in cells.items()}
+        terms = [term for term in self.stored if term.op != "passes"]
+        row = {str(term): int(self.values(term, [block.negative_slot])[0]) for term in terms}
         return negative_multiplicity(row, block.negative_time)
 
 
@@ -74,16 +81,19 @@ def arrange(stream: Stream, key: int, keys: KeyIds, terms: Sequence[Term], rows:
     key: the cell of the keys; rows: the expected rows.
     """
     program, reserve = stream.program, stream.program.memory.reserve
+    widths = {term: 8 if term.op == "passes" else term.type.stored_width for term in terms}
+    terms = sorted(terms, key=lambda term: -widths[term])
     inputs = [filter_bits(stream, term.args) if term.op == "passes" else evaluate(stream, term) for term in terms]
-    stored = {term: program.cell(reserve(UNBOUNDED_WORDS)) for term in terms}
-    is_sparse = KeyMap(keys.block).hashed == 0 and MIN_KEYS_PER_ROW * rows <= keys.capacity
+    stored = {term: (program.cell(reserve(UNBOUNDED_WORDS)), widths[term]) for term in terms}
+    is_sparse = not keys.are_hashed and MIN_KEYS_PER_ROW * rows <= keys.capacity
     present = reserve(-(-keys.capacity // 64)) if is_sparse else 0
     block = program.add(
         Opcode.INSERT, ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key,
         keys=keys.block, frontier=program.frontier, lists=reserve(keys.capacity), present=present,
-        pending=reserve(keys.capacity), columns=len(terms), **{each: reserve(UNBOUNDED_WORDS) for each in GROWING},
-        inputs=program.table(inputs), stored=program.table([program.address(cell) for cell in stored.values()]),
-        visible_time=stream.time, visible_diff=stream.diff,
+        pending=reserve(keys.capacity), **{each: reserve(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
+        wide=sum(widths[term] == 8 for term in terms), inputs=program.table(inputs),
+        stored=program.table([program.address(cell) for cell, _ in stored.values()]), visible_time=stream.time,
+        visible_diff=stream.diff,
     )  # fmt: skip
     arrangement = Arrangement(block, stored)
     program.add_state(arrangement)

@@ -29,7 +29,8 @@ def join(
 
     def compute(name: str) -> int:
         side, term = columns[name]
-        return stream.take(arrangements[side].stored[term], slots[side])
+        cell, width = arrangements[side].stored[term]
+        return stream.take(cell, slots[side], width)
 
     stream = Stream(program, size, time, diff, compute)
     return stream

@@ -112,9 +112,12 @@ def loop_join(side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], no
     )  # fmt: skip
     program.add_state(LoopJoinState(trace))
     computed = dict(zip(side.names, out, strict=True))
-    stream = Stream(
-        program, size, iteration, diff, lambda name: stream.take(outer.stored[stored[name]], slot), computed
-    )
+
+    def compute(name: str) -> int:
+        cell, width = outer.stored[stored[name]]
+        return stream.take(cell, slot, width)
+
+    stream = Stream(program, size, iteration, diff, compute, computed)
     return block, stream
 
 

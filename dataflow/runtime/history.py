@@ -147,7 +147,7 @@ def _single(key: ArrangementKey) -> set[str]:
 def rows_of(memory: Memory, kept: SharedArrangement, names: Sequence[str], time: int) -> Iterator[Batch]:
     """Yield columns of an arrangement's rows as of a time."""
     arrangement, single = kept.arrangement, _single(kept.key)
-    columns = {term.value: cell for term, cell in arrangement.stored.items() if term.op == "column"}
+    terms = {term.value: term for term in arrangement.stored if term.op == "column"}
     position = CursorSide.words(rows=arrangement.block)
     with memory.borrowed(3 * BATCH_ROWS) as place, kernel.cursor_over(memory, time, position) as cursor:
         slots, keys, weights = np.split(view(place, 3 * BATCH_ROWS), 3)
@@ -158,5 +158,5 @@ def rows_of(memory: Memory, kept: SharedArrangement, names: Sequence[str], time:
                 if name in single:
                     rows[name] = keys[:found].copy()
                 else:
-                    rows[name] = view(int(view(columns[name], 1)[0]), arrangement.slots())[slots[:found]]
+                    rows[name] = arrangement.values(terms[name], slots[:found])
             yield Batch(np.full(found, time), weights[:found].copy(), rows)

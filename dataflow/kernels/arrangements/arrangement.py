@@ -58,7 +58,7 @@ class ArrangementBlock(Operator):
     """For each key id the newest pending update: its slot, plus 1."""
     has_pending: int = 0
     present: Array = NONE
-    """A bit for each key id, set once the key has had rows; none unless few keys have rows and many are looked up."""
+    """A bit for each key of the range, set once it has had rows; none unless few keys have rows."""
     next: Array32
     """For each slot the next one of its list, plus 1; inverted if the row was taken."""
     taken_by: Array32
@@ -98,6 +98,8 @@ class ArrangementBlock(Operator):
     numbers: Array32
     """The number of the update in each slot from `mark` on."""
     columns: int
+    wide: int
+    """The number of columns whose values take 8 bytes, which come first; those of the others take 4."""
     inputs: Vectors
     stored: Arrays
     lookup: RowLookup = NONE

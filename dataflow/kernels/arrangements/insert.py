@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements import row_lookup
 from deltamark.dataflow.kernels.arrangements.arrangement import INSERTIONS, PENDING, UNITS, ArrangementBlock, number_of
-from deltamark.dataflow.kernels.arrangements.lists import equal, link_row, next_of, order, weight_of
+from deltamark.dataflow.kernels.arrangements.lists import equal, hash_of, link_row, next_of, order, weight_of
 from deltamark.dataflow.kernels.arrangements.slots import free_slot, take_slots, use_slots
+from deltamark.dataflow.kernels.core.blocks import Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
 from deltamark.dataflow.kernels.hashing.hash_map import add, prefetch_entry
@@ -37,8 +38,8 @@ def insert(op: ArrangementBlock) -> None:
     if op.present.address != 0:
         key, low, present = op.key, op.keys.low, op.present
         for at in range(size):
-            key_id = key[at] - low
-            present[key_id >> 6] |= 1 << (key_id & 63)
+            place = key[at] - low
+            present[place >> 6] |= 1 << (place & 63)
     if op.log_time.address != 0:
         _log(op, size)
 
@@ -58,10 +59,14 @@ def _kind(op: ArrangementBlock, size: int) -> int:
 @kernel
 def _copy(op: ArrangementBlock, size: int, first: int) -> None:
     """Store the columns of all updates."""
-    for column in range(op.columns):
+    for column in range(op.wide):
         source, target = op.inputs[column], op.stored[column][first:]
         for at in range(size):
             target[at] = source[at]
+    for column in range(op.wide, op.columns):
+        source, narrow = op.inputs[column], Array32(op.stored[column])[first:]
+        for at in range(size):
+            narrow[at] = source[at]
 
 
 @kernel
@@ -114,10 +119,14 @@ def _insert_units(op: ArrangementBlock, size: int, first: int) -> None:
         count += diff[at] < 0
     for index in range(count):
         numbers[rows + index] = retractions[index]
-    for column in range(op.columns):
+    for column in range(op.wide):
         source, target = op.inputs[column], op.stored[column][first:]
         for slot in range(size):
             target[slot] = source[numbers[slot]]
+    for column in range(op.wide, op.columns):
+        source, narrow = op.inputs[column], Array32(op.stored[column])[first:]
+        for slot in range(size):
+            narrow[slot] = source[numbers[slot]]
     op.retractions = count
     _link_units(op, rows, first)
     use_slots(op, rows)
@@ -166,8 +175,10 @@ def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
 def _prefetch_row(op: ArrangementBlock, slot: int) -> None:
     """Prefetch a row, and its link."""
     prefetch(op.next[slot:].address)
-    for column in range(op.columns):
+    for column in range(op.wide):
         prefetch(op.stored[column][slot:].address)
+    for column in range(op.wide, op.columns):
+        prefetch(Array32(op.stored[column])[slot:].address)
 
 
 @kernel
@@ -197,7 +208,7 @@ def _row_to_take(op: ArrangementBlock, key_id: int, slot: int, at: int) -> int:
 def _found_in_lookup(op: ArrangementBlock, key_id: int, slot: int) -> int:
     """Return a row of an earlier slice that is equal to that of a retraction; -1 if this must be pending."""
     lookup = op.lookup
-    row_hash = row_lookup.hash_of(key_id, slot, op.columns, op.stored)
+    row_hash = hash_of(op, key_id, slot)
     place = row_hash & lookup.mask
     while True:
         entry = lookup.table[place]

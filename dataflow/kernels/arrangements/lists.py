@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements import row_lookup
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.core.blocks import Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH
+from deltamark.dataflow.kernels.hashing.mixing import mix
 
 
 @inline
@@ -72,11 +75,26 @@ def next_of(op: ArrangementBlock, slot: int) -> int:
 @kernel
 def equal(op: ArrangementBlock, a: int, b: int) -> bool:
     """Return whether the rows of two slots are equal."""
-    for column in range(op.columns):
+    for column in range(op.wide):
         stored = op.stored[column]
         if stored[a] != stored[b]:
             return False
+    for column in range(op.wide, op.columns):
+        narrow = Array32(op.stored[column])
+        if narrow[a] != narrow[b]:
+            return False
     return True
+
+
+@kernel
+def hash_of(op: ArrangementBlock, key_id: int, slot: int) -> int:
+    """Hash the row of a slot to 31 bits."""
+    mixed = mix(key_id, 0)
+    for column in range(op.wide):
+        mixed = mix(mixed, op.stored[column][slot])
+    for column in range(op.wide, op.columns):
+        mixed = mix(mixed, Array32(op.stored[column])[slot])
+    return mixed & MAX_HASH
 
 
 @inline

@@ -6,10 +6,9 @@ predecessor in its list. So a row is found and removed in constant time, in what
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array32, Arrays, Block
+from deltamark.dataflow.kernels.core.blocks import Array, Array32, Block
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH, insert, move_entries, remove
-from deltamark.dataflow.kernels.hashing.mixing import mix
+from deltamark.dataflow.kernels.hashing.hash_set import insert, move_entries, remove
 
 
 class RowLookup(Block):
@@ -22,15 +21,6 @@ class RowLookup(Block):
     used: int
     links: Array32
     """A pair for each slot: the preceding row of its list (slot + 1, 0 for the first), and the id of its key."""
-
-
-@kernel
-def hash_of(key_id: int, slot: int, columns: int, stored: Arrays) -> int:
-    """Hash a row to 31 bits."""
-    mixed = mix(key_id, 0)
-    for column in range(columns):
-        mixed = mix(mixed, stored[column][slot])
-    return mixed & MAX_HASH
 
 
 @kernel

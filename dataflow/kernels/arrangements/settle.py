@@ -11,7 +11,7 @@ from deltamark.dataflow.kernels.arrangements.arrangement import (
     number_of,
 )
 from deltamark.dataflow.kernels.arrangements.insert import MAX_PASSED
-from deltamark.dataflow.kernels.arrangements.lists import equal, link_row, next_of, order, unlink, weight_of
+from deltamark.dataflow.kernels.arrangements.lists import equal, hash_of, link_row, next_of, order, unlink, weight_of
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.arrangements.slots import free_slot, has_many_dead, move_together
 from deltamark.dataflow.kernels.core.dispatcher import kernel
@@ -76,7 +76,7 @@ def _settle_insertions(op: ArrangementBlock, rows: int) -> None:
 
 @kernel
 def _add_to_lookup(op: ArrangementBlock, slot: int, key_id: int) -> None:
-    row_lookup.add_row(op.lookup, slot, row_lookup.hash_of(key_id, slot, op.columns, op.stored))
+    row_lookup.add_row(op.lookup, slot, hash_of(op, key_id, slot))
 
 
 @kernel
@@ -159,7 +159,7 @@ def _is_met(op: ArrangementBlock, row: int, slot: int, at: int) -> bool:
 def _cancel_by_lookup(op: ArrangementBlock, key_id: int, slot: int, at: int) -> int:
     """Cancel an update against equal rows of the other sign, which are found by their hash."""
     lookup, diff = op.lookup, op.diff[at]
-    row_hash = row_lookup.hash_of(key_id, slot, op.columns, op.stored)
+    row_hash = hash_of(op, key_id, slot)
     place = row_hash & lookup.mask
     while diff != 0:
         entry = lookup.table[place]
@@ -228,7 +228,7 @@ def _remove_keys(op: ArrangementBlock) -> None:
 def _drop(op: ArrangementBlock, key_id: int, previous: int, slot: int, weight: int) -> None:
     """Remove a row. previous: the link of the row before it."""
     if op.lookup.address != 0:
-        row_lookup.remove_row(op.lookup, slot, row_lookup.hash_of(key_id, slot, op.columns, op.stored))
+        row_lookup.remove_row(op.lookup, slot, hash_of(op, key_id, slot))
     unlink(op, key_id, previous, slot)
     free_slot(op, slot)
     op.live -= 1
@@ -246,7 +246,7 @@ def build_lookup(op: ArrangementBlock, lookup: RowLookup) -> None:
         while link != 0:
             row_lookup.follow(lookup, link - 1, key_id, previous)
             if not op.mark < link <= op.limit:
-                row_hash = row_lookup.hash_of(key_id, link - 1, op.columns, op.stored)
+                row_hash = hash_of(op, key_id, link - 1)
                 row_lookup.add_row(lookup, link - 1, row_hash)
             previous, link = link, next_of(op, link - 1)
     op.lookup = lookup

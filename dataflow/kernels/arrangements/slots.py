@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements import row_lookup
 from deltamark.dataflow.kernels.arrangements.arrangement import DEAD, ArrangementBlock
+from deltamark.dataflow.kernels.core.blocks import Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 
@@ -112,11 +113,16 @@ def move_together(op: ArrangementBlock) -> None:
         dead = is_dead(op, slot)
         end += not dead
         links[slot + 1] = 0 if dead else end
-    for column in range(op.columns):
+    for column in range(op.wide):
         stored = op.stored[column]
         for slot in range(op.top):
             if links[slot + 1] != 0:
                 stored[links[slot + 1] - 1] = stored[slot]
+    for column in range(op.wide, op.columns):
+        narrow = Array32(op.stored[column])
+        for slot in range(op.top):
+            if links[slot + 1] != 0:
+                narrow[links[slot + 1] - 1] = narrow[slot]
     for slot in range(op.top):
         if links[slot + 1] != 0:
             following[links[slot + 1] - 1] = links[following[slot]]

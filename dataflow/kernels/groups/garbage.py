@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.slots import is_dead
-from deltamark.dataflow.kernels.core.blocks import Array, Array8
+from deltamark.dataflow.kernels.core.blocks import Array, Array8, Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.groups.grouped_rows import RowTable, record_at
 from deltamark.dataflow.kernels.hashing import interner as interner_kernel
@@ -49,10 +49,10 @@ def mark_interned(pool: TextPool, interner: InternerBlock, column: int) -> None:
 @kernel
 def mark_arranged(pool: TextPool, rows: ArrangementBlock, column: int) -> None:
     """Mark the texts in a stored column of an arrangement."""
-    stored = rows.stored[column]
+    stored, narrow = rows.stored[column], Array32(rows.stored[column])
     for slot in range(rows.top):
         if not is_dead(rows, slot):
-            _mark(pool, stored[slot])
+            _mark(pool, stored[slot] if column < rows.wide else narrow[slot])
 
 
 @kernel

@@ -26,8 +26,8 @@ from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.plan.traversal import base_rows
 from deltamark.dataflow.types import Type, key_count, spanning
 
-LINK_BYTES, COLUMN_BYTES = 4, 8
-"""Bytes per row of an arrangement: of its link in the list of its key, and of each column."""
+LINK_BYTES, BITMAP_BYTES = 4, 8
+"""Bytes per row of an arrangement: of its link in the list of its key, and of the bits of its filters."""
 
 DIRECT_HEAD_BYTES, HASHED_HEAD_BYTES = 8, 64
 """Bytes per key of an arrangement, for the heads of its lists: keys are addressed directly, or hashed."""
@@ -245,7 +245,7 @@ class _Costs:
     def size(self, residual: Sequence[Term]) -> int:
         """Estimate the bytes of all arrangements if some filters are residual."""
         shared = [*self.unfiltered, *(each for condition in residual for each in self.filtered[condition])]
-        one = _size(shared, None, COLUMN_BYTES * bool(residual)) if shared else 0
+        one = _size(shared, None, BITMAP_BYTES * bool(residual)) if shared else 0
         return one + sum(size for condition, size in self.sizes.items() if condition not in residual)
 
     def wasted_probes(self, residual: Sequence[Term]) -> int:
@@ -265,4 +265,4 @@ def _size(demands: Sequence[ArrangementDemand], condition: Term | None, bitmap: 
         heads = min(DIRECT_HEAD_BYTES * keys, PAGE_BYTES * rows)
     else:
         heads = HASHED_HEAD_BYTES * min(keys, rows)
-    return int(heads + rows * (LINK_BYTES + COLUMN_BYTES * len(terms) + bitmap))
+    return int(heads + rows * (LINK_BYTES + sum(term.type.stored_width for term in terms) + bitmap))

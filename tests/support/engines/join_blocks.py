@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 from hypothesis import strategies as st
 from support.engines.kernel_blocks import Blocks, Updates
 
@@ -56,24 +57,26 @@ def passes(value, bit):
 class Side:
     """A side of a join: an arrangement that stores the key, a value and the bits of each row.
 
-    sparse: whether a bitmap says which keys have rows, if they are direct.
+    sparse: whether a bitmap says which keys have rows, if they are not hashed; then key and value take 4 bytes.
     """
 
     def __init__(self, blocks, *, form, bit=None, sparse=False, last_key=KEYS[-1]):
         self._blocks = blocks
         self.updates, self.slots = Updates(blocks, COLUMNS), blocks.vector()
         updates, self.stored = self.updates, [blocks.room() for _ in range(COLUMNS)]
+        self._width = 4 if sparse else 8
         keys = blocks.keys(form=form, low=KEYS[0], high=last_key)
         self.rows = blocks.block(
             ArrangementBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
             keys=keys.address, frontier=updates.frontier, lists=blocks.room(),
-            present=blocks.room() if sparse and form == "direct" else 0, pending=blocks.room(), columns=COLUMNS,
-            inputs=blocks.words(updates.columns), stored=blocks.words(self.stored), visible_time=updates.time,
-            visible_diff=updates.diff, **{each: blocks.room() for each in GROWING},
+            present=blocks.room() if sparse and form != "hashed" else 0, pending=blocks.room(), columns=COLUMNS,
+            wide=1 if sparse else COLUMNS, inputs=blocks.words([updates.columns[2], *updates.columns[:2]]),
+            stored=blocks.words(self.stored), visible_time=updates.time, visible_diff=updates.diff,
+            **{each: blocks.room() for each in GROWING},
         )  # fmt: skip
         self.block = blocks.block(
             JoinSide, rows=self.rows.address, slots=self.slots, hits=blocks.room(),
-            filter=0 if bit is None else self.stored[2], filter_bit=bit or 0,
+            filter=0 if bit is None else self.stored[0], filter_bit=bit or 0,
         )  # fmt: skip
 
     def insert(self, updates, frontier):
@@ -118,7 +121,8 @@ class Side:
 
     def row(self, slot):
         """Return the key and the value in a slot."""
-        return tuple(view(address, slot + 1)[slot] for address in self.stored[:2])
+        kind = np.int64 if self._width == 8 else np.int32
+        return tuple(view(address, slot + 1).view(kind)[slot] for address in self.stored[1:])
 
     def weights(self, time=LAST_TIME):
         """Return the weight of each row (key, value) that a cursor reads as of a time."""

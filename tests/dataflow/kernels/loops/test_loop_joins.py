@@ -39,7 +39,7 @@ def arrangement_of(blocks, rows, *, hashed):
     arrays = {name: blocks.room() for name in ("lists", "pending", *GROWING)}
     return blocks.block(
         ArrangementBlock, opcode=0, size=rows.size, time=time, diff=diff, key=key, keys=key_map(blocks, hashed=hashed),
-        frontier=blocks.cell(), columns=1, inputs=blocks.words([value]), stored=blocks.words([blocks.room()]),
+        frontier=blocks.cell(), columns=1, wide=1, inputs=blocks.words([value]), stored=blocks.words([blocks.room()]),
         visible_time=time, visible_diff=diff, **arrays,
     )  # fmt: skip
 

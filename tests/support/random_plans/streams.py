@@ -46,6 +46,7 @@ WIDE_TYPES = [
     integer(-(2**40), -(2**40) + 65535),
     integer(0, 2**14),
     integer(5, 2**18),
+    integer(7, 2**22),
     integer(0, 2**33),
     integer(-(2**40), 2**40),
     integer(-(2**50), 2**50, scale=2),

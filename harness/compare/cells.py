@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import product
 
 from deltamark.datagen.workload import known_workload
+from deltamark.errors import unknown
 from deltamark.harness.measure.cell import Cell, MotifCell
 from deltamark.queries.catalogue import query
 
@@ -32,6 +33,14 @@ def cells(
         known_workload(workload)
     batchings = product(queries, workloads, logical, physical)
     return [Cell(name, sf, workload, rounds, batches) for name, workload, rounds, batches in batchings]
+
+
+def refuse_unknown_variants(queries: tuple[str, ...], variants: tuple[str, ...]) -> None:
+    """Raise an error unless every query has every variant; the empty one is the default."""
+    for name, variant in product(queries, filter(None, variants)):
+        known = query(name).variants
+        if variant not in known:
+            raise unknown(f"variant of {name}", variant, known)
 
 
 def motif_cells(scale: int) -> list[MotifCell]:

@@ -33,7 +33,16 @@ from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words, worker_counts
 from deltamark.harness.cli.sweep_options import rmat_scale
-from deltamark.harness.compare.cells import PHYSICAL, QUERIES, SCALE, SF, WORKLOADS, cells, motif_cells
+from deltamark.harness.compare.cells import (
+    PHYSICAL,
+    QUERIES,
+    SCALE,
+    SF,
+    WORKLOADS,
+    cells,
+    motif_cells,
+    refuse_unknown_variants,
+)
 from deltamark.harness.compare.data import SideData
 from deltamark.harness.compare.gate import Gate, Outcome
 from deltamark.harness.compare.layouts import ComparedSuite
@@ -147,6 +156,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _requests(args: argparse.Namespace) -> tuple[SideRequest, SideRequest]:
     workers, variants = _both("WORKERS", args.workers, 0), _both("VARIANT", args.variant, "")
+    refuse_unknown_variants(args.queries, variants)
     references = args.base, args.head
     settings = [CellSettings(workers=count, variant=variant) for count, variant in zip(workers, variants, strict=True)]
     base, head = map(SideRequest, references, settings)

@@ -161,6 +161,8 @@ def test_a_directory_without_a_repository_is_not_a_missing_commit(tmp_path):
         (["BASE=mian"], "no such commit: mian; did you mean main"),
         (["QUERIES=q77"], "unknown query: q77"),
         (["WORKLOAD=windov:9"], "unknown workload: windov:9"),
+        (["VARIANT=,diff"], "unknown variant of q01: diff; did you mean diffs"),
+        (["QUERIES=q01,q09", "VARIANT=diffs"], "unknown variant of q09: diffs; there are plain, sql"),
         (["SUITE=graph", "BASE=mian"], "no such commit: mian; did you mean main"),
     ],
 )

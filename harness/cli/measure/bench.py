@@ -26,6 +26,7 @@ from deltamark.harness.console.console import INTERRUPTED, say, terminal_width, 
 from deltamark.harness.console.formatting import span
 from deltamark.harness.console.reporter import Reporter, bad_lines, outcome_line, plan_line, session_header
 from deltamark.harness.console.table import text
+from deltamark.harness.engines.external.program import hello_within
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.record import TPCH, Record
 from deltamark.harness.results.session import Facts, Header
@@ -38,6 +39,11 @@ __all__ = ["options", "run"]
 
 def run(args: argparse.Namespace) -> int:
     suite = suite_of(args)
+    with hello_within(suite.timeout):
+        return _run(suite, args)
+
+
+def _run(suite: Suite, args: argparse.Namespace) -> int:
     facts = machine.facts()
     directory = args.results / machine.name(facts)
     with store.writing(directory) as writer:

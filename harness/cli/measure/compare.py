@@ -54,6 +54,7 @@ from deltamark.harness.compare.verdict import as_json
 from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.reporter import machine_line
+from deltamark.harness.engines.external.program import hello_within
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import AnyCell, Cell
 from deltamark.harness.measure.windows import checkpoints
@@ -135,7 +136,8 @@ def run(args: argparse.Namespace) -> int:
     files, facts = OutputFiles.of(args.suite), machine.facts()
     files.remove()
     base, head = _requests(args)
-    with sides(machine.ROOT, base, head, args.suite, _own_repository(args)) as both:
+    checked_out = sides(machine.ROOT, base, head, args.suite, _own_repository(args))
+    with hello_within(args.timeout), checked_out as both:
         request = _motifs(args) if args.suite == "graph" else _queries(args, both)
         say(
             f"{len(request.cells)} cell{'s' if len(request.cells) != 1 else ''}\n"

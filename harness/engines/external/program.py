@@ -36,8 +36,21 @@ DOCUMENTATION = "docs/protocol.md describes the protocol"
 HELLO_TIMEOUT_S = 60.0
 """The time that a program may take to start and to reply to `hello`; not measured."""
 
+HELLO_LIMIT = "DELTAMARK_HELLO_LIMIT_S"
+"""The environment variable that limits this time further, in this process and in the measurement servers."""
+
 MAX_QUOTED_LINE = 200
 """Characters of a line of standard error that an error quotes."""
+
+
+@contextmanager
+def hello_within(limit: float) -> Iterator[None]:
+    """Limit the time of `hello` to the time limit of a run, in seconds, also in processes that start meanwhile."""
+    os.environ[HELLO_LIMIT] = str(limit)
+    try:
+        yield
+    finally:
+        del os.environ[HELLO_LIMIT]
 
 
 class Program:
@@ -116,12 +129,13 @@ class Program:
         scratch.remove(self.directory)
 
     def _greeting(self) -> HelloReply:
-        hello = Hello()
+        hello, limit = Hello(), min(HELLO_TIMEOUT_S, float(os.environ.get(HELLO_LIMIT, "inf")))
         try:
-            greeting = self.request(hello, HelloReply, HELLO_TIMEOUT_S)
+            greeting = self.request(hello, HelloReply, limit)
         except DeltamarkError as error:
             if self._process.poll() is not None:
                 raise
+            self._process.kill()  # it may not know `close` either
             raise self._other_protocol(hello, error.actual) from error
         if greeting.protocol != PROTOCOL:
             raise self._other_protocol(hello, f"protocol {greeting.protocol}")

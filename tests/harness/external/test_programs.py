@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from deltamark.harness.check.run_check import open_check
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine
-from deltamark.harness.measure import client, timing
+from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, measured
 from deltamark.harness.measure.windows import checkpoints
@@ -167,13 +168,31 @@ def test_the_memory_of_an_external_engine_is_that_of_its_program(chunked, tmp_pa
         assert opened.memory.peak > opened.memory.growth
 
 
-def test_a_program_that_hangs_from_the_start_fails_its_cells_only(monkeypatch, chunked, tmp_path):
-    monkeypatch.setattr(program, "HELLO_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(client, "SHUTDOWN_TIMEOUT_S", 0.2)
+def test_a_program_that_hangs_from_the_start_fails_its_cells_only_within_the_limit_of_a_run(chunked, tmp_path):
     engine = faulty(tmp_path, hello="time.sleep(1000)")
-    assert capabilities(engine).output == "answers"
-    with pytest.raises(DeltamarkError, match=r"failed to hello: .* no reply within 0\.2 s"):
-        open_engine(Cell("q06", "0.001", engine=engine), chunked, workload(chunked, "insert"))
+    with program.hello_within(0.2):
+        assert capabilities(engine).output == "answers"
+        with pytest.raises(DeltamarkError, match=r"failed to hello: .* no reply within 0\.2 s"):
+            open_engine(Cell("q06", "0.001", engine=engine), chunked, workload(chunked, "insert"))
+
+
+@pytest.mark.parametrize("command", ["bench", "compare"])
+def test_the_limit_of_a_run_is_that_of_hello_in_all_processes(monkeypatch, chunked, tmp_path, command):
+    limits = []
+
+    def waiting(_name):
+        limits.append(os.environ[program.HELLO_LIMIT])
+        raise DeltamarkError("enough", "", "")
+
+    monkeypatch.setattr(named, "greeting", waiting)
+    for module in ("cli.measure.compare", "compare.sides"):
+        monkeypatch.setattr(f"deltamark.harness.{module}.DIRECTORY", str(tmp_path))
+    name = "ENGINES" if command == "bench" else "BASE"
+    words = [f"{name}={EXAMPLE}", "SF=0.001", f"DATA={chunked.directory.parent}", "QUERIES=q06", "TIMEOUT=7"]
+    words += [f"RESULTS={tmp_path}"] if command == "bench" else ["HEAD=embedded"]
+    assert main([command, *words]) == 2
+    assert limits == ["7.0"]
+    assert program.HELLO_LIMIT not in os.environ
 
 
 def test_a_program_of_another_protocol_fails_its_cells_only(chunked, tmp_path):

@@ -54,4 +54,5 @@ lock: .venv/ready  ## pin the newest versions that pyproject.toml allows
 	@$(IN)python -m harness.bootstrap.lock
 
 clean:  ## remove .venv and caches; data and results stay
+	@for tree in .compare/*/; do git -C "$$tree" worktree remove --force --force . 2>/dev/null; done; true
 	@rm -rf .venv .compare .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
@@ -107,6 +107,8 @@ class Checkout:
     def tree(self, name: SideName, commit: str, reference: str) -> Tree:
         root = self.directory / name
         if not self._reused(root, commit):
+            with suppress(DeltamarkError):  # it has no record, or a damaged one
+                self._unregister(root)
             shutil.rmtree(root, ignore_errors=True)
             self._git(self.repository, "worktree", "prune")
             add = ("worktree", "add", "--quiet", "--force", "--force", "--detach", str(root), commit)
@@ -127,8 +129,21 @@ class Checkout:
             return False
         return True
 
-    def _git(self, directory: Path, *words: str) -> None:
-        git(directory, *words, inherited=[self.lock])
+    def _unregister(self, root: Path) -> None:
+        """Remove a work tree from the list of its repository, which may be another one than this.
+
+        The list is right from then on, even if the comparison is killed before the files are removed.
+        """
+        if not (root / ".git").is_file():
+            return
+        owner = Path(self._git(root, "rev-parse", "--path-format=absolute", "--git-common-dir"))
+        with suppress(DeltamarkError):  # it is locked only if a comparison was killed while git was making it
+            self._git(root, "worktree", "unlock", str(root))
+        (root / ".git").unlink()
+        self._git(owner, "worktree", "prune")
+
+    def _git(self, directory: Path, *words: str) -> str:
+        return git(directory, *words, inherited=[self.lock])
 
 
 def git(directory: Path, *words: str, variables: Mapping[str, str] | None = None, inherited: Sequence[int] = ()) -> str:

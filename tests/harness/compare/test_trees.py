@@ -93,6 +93,10 @@ def _is_half_made(root, admin):
     (admin / "locked").write_text("initializing")
 
 
+def _is_locked_by_git(_root, admin):
+    (admin / "locked").write_text("initializing")
+
+
 def _has_lost_its_record(_root, admin):
     shutil.rmtree(admin)
 
@@ -121,8 +125,37 @@ def test_a_work_tree_that_a_killed_comparison_left_is_made_whole(repository, kil
             files = {str(path.relative_to(tree.root)) for path in tree.root.rglob("*") if path.is_file()}
             assert files == {".git", ".gitignore", "other", str(SERVER)}
             assert (tree.root / "other").read_text() == "one"
-    listed = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True, text=True, check=True)
-    assert len(listed.stdout.splitlines()) == 3
+    assert _listed(repository) == [repository, *_roots(repository)]
+
+
+def _listed(repository):
+    """Return the work trees that a repository lists."""
+    words = ["git", "worktree", "list", "--porcelain"]
+    printed = subprocess.run(words, cwd=repository, capture_output=True, text=True, check=True).stdout
+    return [Path(line.split(" ", 1)[1]) for line in printed.splitlines() if line.startswith("worktree ")]
+
+
+def _roots(repository):
+    return [repository / DIRECTORY / name for name in ("base", "head")]
+
+
+def _is_whole(_root, _admin):
+    pass
+
+
+@pytest.mark.parametrize(
+    "killed", [_is_whole, _is_locked, _is_locked_by_git, _has_an_unreadable_index, _has_lost_its_record]
+)
+def test_a_repository_does_not_list_work_trees_that_another_one_has_replaced(repository, tmp_path_factory, killed):
+    other = tmp_path_factory.mktemp("other")
+    git(other, "init", "--initial-branch=main")
+    git(other, "commit", "--allow-empty", "--message=first")
+    with trees(repository / DIRECTORY, other, {"base": "main", "head": "main"}):
+        assert _listed(other) == [other, *_roots(repository)]
+    killed(repository / DIRECTORY / "base", other / ".git" / "worktrees" / "base")
+    with both(repository, "main", "main"):
+        assert _listed(other) == [other]
+        assert _listed(repository) == [repository, *_roots(repository)]
 
 
 def test_git_keeps_the_lock_of_a_killed_comparison(repository):

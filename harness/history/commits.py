@@ -63,8 +63,7 @@ def ordered_commits(records: Iterable[Record], known: Mapping[str, KnownCommit])
     """Return the commits of records in the order of time. known: facts by the name of a commit without edits."""
     first: dict[str, float] = {}
     for record in records:
-        time = _time(record.finished_at)
-        first[record.commit] = min(time, first.get(record.commit, time))
+        first[record.commit] = min(record.finished_s, first.get(record.commit, record.finished_s))
     commits = [_commit(name, time, known) for name, time in first.items()]
     return sorted(commits, key=lambda commit: (commit.time, commit.base, commit.is_dirty))
 
@@ -72,15 +71,6 @@ def ordered_commits(records: Iterable[Record], known: Mapping[str, KnownCommit])
 def _commit(name: str, first: float, known: Mapping[str, KnownCommit]) -> Commit:
     facts = known.get(name.removesuffix(DIRTY))
     return Commit(name, facts.time, facts.subject) if facts else Commit(name, first)
-
-
-def _time(text: str) -> float:
-    """Return seconds since 1970; 0 for a record without a time."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return 0.0
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def known_commits(repository: Path, records: Iterable[Record]) -> dict[str, KnownCommit]:

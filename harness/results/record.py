@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from deltamark.datagen.schema import scale_factor
+from deltamark.errors import shortened
 from deltamark.harness.engines.base import Output, short_name
 from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.queries.catalogue import query
@@ -115,8 +117,24 @@ class Record(Struct, frozen=True, kw_only=True):
         record.check()
         return record
 
+    @property
+    def finished_s(self) -> float:
+        """The end of the measurement, in seconds since 1970; 0 if the record has none."""
+        return _utc(self.finished_at).timestamp() if self.finished_at else 0.0
+
     def check(self) -> None:
-        """Raise a ValueError if the values contradict each other."""
+        """Raise a ValueError if a value is not possible, or if values contradict each other."""
+        if self.finished_at:
+            _utc(self.finished_at)
+
+
+def _utc(text: str) -> datetime:
+    """Read an ISO time, which is in UTC unless it names another zone."""
+    try:
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"`at` is not an ISO time: {shortened(text)}") from None
 
 
 class EngineInfo(Struct, frozen=True):
@@ -175,6 +193,7 @@ class QueryRecord(Record, frozen=True, kw_only=True):
     measuring: Count = MEASURING
 
     def check(self) -> None:
+        super().check()
         scale_factor(self.sf)
         if self.has_numbers and not (min(self.seconds) > 0 and self.batches and {*SPREAD} <= {*self.latency}):
             raise ValueError(f"numbers need seconds and batches above 0, and latency with {', '.join(SPREAD)}")

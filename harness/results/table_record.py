@@ -52,7 +52,7 @@ class TableRecord(Record, frozen=True, kw_only=True):
     @classmethod
     def from_json(cls, line: bytes) -> Self:
         """Read one row; see `merged`."""
-        return replace(msgspec.json.decode(line, type=cls), rows=(msgspec.json.decode(line, type=TableRow),))
+        return replace(super().from_json(line), rows=(msgspec.json.decode(line, type=TableRow),))
 
 
 def merged(records: Iterable[TableRecord]) -> Iterator[TableRecord]:

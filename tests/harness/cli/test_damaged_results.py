@@ -37,6 +37,24 @@ def test_a_file_of_results_with_foreign_lines_is_an_error(tmp_path, capsys, name
     assert f"not a record: {tmp_path / 'm' / name}, line 1: " in errors
 
 
+@pytest.mark.parametrize("at", ["yesterday", "2026-02-30T00:00:00+00:00", "9999-12-31T23:59:59-14:00"])
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        (store.RECORDS, ["history"]),
+        (store.RECORDS, ["export", "FORMAT=csv", "MACHINE=m"]),
+        (store.RECORDS, ["report", "MACHINE=m"]),
+        (store.FINDINGS, ["tables", "SUITE=graph", "MACHINE=m"]),
+    ],
+)
+def test_a_record_without_an_iso_time_is_an_error(tmp_path, capsys, name, command, at):
+    (tmp_path / "m").mkdir()
+    changed = "".join(json.dumps(line) + "\n" for line in (lines(name)[0], lines(name)[1] | {"at": at}))
+    (tmp_path / "m" / name).write_text(changed)
+    errors = error_line(capsys, [*command, f"RESULTS={tmp_path}"])
+    assert f"{name}, line 2: `at` is not an ISO time: '{at}'; remove that line" in errors
+
+
 @pytest.mark.parametrize("name", [store.RECORDS, store.FINDINGS, store.SESSIONS])
 @pytest.mark.parametrize("tail", [b'{"version', b"\xc3", b"{}", b"\x00\x00"])
 def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path, name, tail):

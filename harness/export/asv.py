@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
-from deltamark.harness.export.commits import Commit, branches, commits
 from deltamark.harness.export.metrics import Metric, metrics
 from deltamark.harness.export.source import Encoded, ExportFormat, ExportSource, json_bytes, with_numbers
+from deltamark.harness.results.commits import KnownCommit, branches, known_commits, reachable
 from deltamark.harness.results.record import MEASURING, QueryRecord
 from deltamark.harness.results.session import Facts
 
@@ -48,14 +48,15 @@ def _encode(source: ExportSource) -> Encoded:
     return Encoded({name: json_bytes(value) for name, value in files.items()}, cells, left_out)
 
 
-def _by_commit(source: ExportSource) -> tuple[dict[tuple[Commit, str], list[QueryRecord]], Counter[str]]:
+def _by_commit(source: ExportSource) -> tuple[dict[tuple[KnownCommit, str], list[QueryRecord]], Counter[str]]:
     """Return the last record of each cell at each commit with each version of Python."""
-    known = commits(source.repository)
+    known, in_branches = known_commits(source.repository, source.records), reachable(source.repository)
     last = {(record.commit, _python(record), record.cell): record for record in source.records}
     records, left_out = with_numbers(last.values())
-    found: dict[tuple[Commit, str], list[QueryRecord]] = defaultdict(list)
+    found: dict[tuple[KnownCommit, str], list[QueryRecord]] = defaultdict(list)
     for record in records:
-        if commit := known.get(record.commit):
+        commit = known.get(record.commit)
+        if commit and commit.sha in in_branches:
             found[commit, _python(record)].append(record)
         else:
             left_out["of no commit of the repository"] += 1
@@ -67,7 +68,7 @@ def _python(record: QueryRecord) -> str:
     return version[1] if version else "unknown"
 
 
-def _configuration(repository: Path, shown: set[Commit]) -> dict[str, object]:
+def _configuration(repository: Path, shown: set[KnownCommit]) -> dict[str, object]:
     return {
         "version": CONFIGURATION_VERSION, "project": "deltamark", "repo": str(repository),
         "branches": branches(repository, shown), "results_dir": "results", "html_dir": "html",
@@ -118,9 +119,9 @@ def _benchmark(name: str, results: Mapping[str, Metric]) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _results_file(commit: Commit, python: str, machine: Mapping[str, str], results: Results) -> dict[str, object]:
+def _results_file(commit: KnownCommit, python: str, machine: Mapping[str, str], results: Results) -> dict[str, object]:
     return {
-        "version": RESULTS_VERSION, "commit_hash": commit.sha, "date": commit.committed_s * 1000,
+        "version": RESULTS_VERSION, "commit_hash": commit.sha, "date": int(commit.time) * 1000,
         "env_name": f"py{python}", "env_vars": {}, "params": {**machine, "python": python}, "python": python,
         "requirements": {}, "durations": {}, "result_columns": list(COLUMNS),
         "results": {name: _row(of_name) for name, of_name in results.items()},

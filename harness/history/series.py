@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from deltamark.harness.history.change_points import change_points
-from deltamark.harness.history.commits import Commit, KnownCommit, has_commit, ordered_commits
 from deltamark.harness.history.sources import RecordFiles
 from deltamark.harness.measure.stats import interval, median
+from deltamark.harness.results.commits import Commit, KnownCommit, has_commit, ordered_commits
 from deltamark.harness.results.record import MEASURING, QueryRecord
 from deltamark.harness.results.session import Facts, Header
 from deltamark.harness.results.store import SESSIONS, complete_lines, read_lines, read_sessions

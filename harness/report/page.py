@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from deltamark.harness.console.formatting import brief, megabytes, words
 from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import Table
-from deltamark.harness.history.commits import KnownCommit
 from deltamark.harness.history.series import commit_history, with_machines
 from deltamark.harness.report.charts.marks import choices, data, keys_of
 from deltamark.harness.report.charts.markup import Markup, tag
@@ -26,6 +25,7 @@ from deltamark.harness.report.sections.suites import graphs, loops, sharing
 from deltamark.harness.report.sections.throughput import throughput
 from deltamark.harness.report.sections.workers import workers
 from deltamark.harness.report.tooltip import command, title
+from deltamark.harness.results.commits import KnownCommit
 from deltamark.harness.results.machine import warnings
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.results.session import Header

@@ -19,12 +19,12 @@ from deltamark.harness.cli.options import words
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import OUT, say, warn
 from deltamark.harness.console.table import text
-from deltamark.harness.history.commits import known_commits
 from deltamark.harness.history.series import MachineRecord, commit_history, comparable, read
 from deltamark.harness.history.sources import in_branch, in_directory
 from deltamark.harness.report.history_page import history_page, sizes
 from deltamark.harness.report.sections.history import steps_table
 from deltamark.harness.results import machine
+from deltamark.harness.results.commits import known_commits
 
 FILE = "history.html"
 

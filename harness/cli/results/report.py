@@ -13,9 +13,9 @@ from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.results.tables import add_machine, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say
-from deltamark.harness.history.commits import known_commits
 from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results import store
+from deltamark.harness.results.commits import known_commits
 from deltamark.harness.results.machine import ROOT
 from deltamark.harness.results.record import of_queries
 from deltamark.harness.results.table_record import TableRecord

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from support.harness.export_records import ALL_RECORDS, WITH_NUMBERS, at_scale_factor, make_repository, source
 from support.harness.export_schemas import asv_files
+from support.harness.history_records import git
 
 from deltamark.harness.export.registry import EXPORTS
 
@@ -71,6 +72,12 @@ def test_a_merged_commit_is_a_branch_of_its_own(repository, shas):
     first, merged, third = shas
     assert branches(first, third) == ["HEAD"]
     assert branches(first, merged) == ["HEAD", merged]
+
+
+def test_a_commit_that_no_branch_contains_is_left_out(repository, shas):
+    lost = git(repository, "commit-tree", "-m", "lost", f"{shas[0]}^{{tree}}")
+    encoded = ASV.encode(source([*at(shas[0], WITH_NUMBERS[:1]), *at(lost, WITH_NUMBERS[1:])], repository))
+    assert (encoded.cells, encoded.left_out) == (1, {"of no commit of the repository": len(WITH_NUMBERS) - 1})
 
 
 def test_without_a_repository_all_records_are_left_out(tmp_path):

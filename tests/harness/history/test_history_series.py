@@ -17,9 +17,9 @@ from support.harness.history_records import (
 )
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.history.commits import KnownCommit, known_commits
 from deltamark.harness.history.series import UNKNOWN_MACHINE, commit_history, read
 from deltamark.harness.history.sources import in_branch, in_directory
+from deltamark.harness.results.commits import KnownCommit, known_commits
 
 STEP = noisy_step(2, 24, 14, 1.2)
 
@@ -79,7 +79,7 @@ def test_a_point_is_the_median_of_all_runs_of_a_commit_with_its_interval():
 
 def test_commits_are_ordered_by_the_repository_and_else_by_their_first_record():
     records = measured([0, 0, 0])
-    known = {commit_name(2): KnownCommit(0.0, "the oldest")}
+    known = {commit_name(2): KnownCommit(0.0, "", "the oldest")}
     history = history_of([*records, replace(records[1], commit=f"{commit_name(2)}+")], known)
     names = [commit_name(2), f"{commit_name(2)}+", commit_name(0), commit_name(1)]
     assert [commit.name for commit in history.commits] == names
@@ -150,6 +150,7 @@ def test_the_repository_knows_its_commits_and_no_others(tmp_path):
     git(tmp_path, "commit", "--allow-empty", "--message=a subject of words", GIT_COMMITTER_DATE="@86400 +0000")
     name = git(tmp_path, "rev-parse", "--short=12", "HEAD")
     records = [replace(each, commit=commit) for each, commit in zip(measured([0, 0]), (name, "abcdef1+"), strict=True)]
-    assert known_commits(tmp_path, records) == {name: KnownCommit(86400.0, "a subject of words")}
+    sha = git(tmp_path, "rev-parse", "HEAD")
+    assert known_commits(tmp_path, records) == {name: KnownCommit(86400.0, sha, "a subject of words")}
     assert known_commits(tmp_path, records[1:]) == {}
     assert known_commits(tmp_path / "nowhere", records) == {}

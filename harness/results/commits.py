@@ -15,16 +15,18 @@ from pathlib import Path
 
 from deltamark.harness.results.record import Record
 
+HEAD = "HEAD"
 DIRTY = "+"
 SHORT = 7
 """The digits of a commit that readers see."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class KnownCommit:
-    """The facts that a repository has about a commit. time: seconds since 1970."""
+    """The facts that a repository has about a commit. time: seconds since 1970; sha: the full name."""
 
     time: float
+    sha: str
     subject: str
 
 
@@ -76,27 +78,49 @@ def _commit(name: str, first: float, known: Mapping[str, KnownCommit]) -> Commit
 def known_commits(repository: Path, records: Iterable[Record]) -> dict[str, KnownCommit]:
     """Look up the commits of records; a directory without a repository knows none."""
     names = sorted({record.commit.removesuffix(DIRTY) for record in records if has_commit(record)})
-    try:
-        checked = _piped(repository, names, "cat-file", "--batch-check=%(objecttype) %(objectname)").splitlines()
-        found = dict(pair for pair in zip(names, checked, strict=True) if pair[1].startswith("commit "))
-        full = {name: line.removeprefix("commit ") for name, line in found.items()}
-        facts = _facts(repository, full.values()) if full else {}
-    except (OSError, subprocess.CalledProcessError):
-        return {}
+    checked = _lines(repository, "cat-file", "--batch-check=%(objecttype) %(objectname)", given=names)
+    found = dict(pair for pair in zip(names, checked, strict=False) if pair[1].startswith("commit "))
+    full = {name: line.removeprefix("commit ") for name, line in found.items()}
+    facts = _facts(repository, full.values()) if full else {}
     return {name: facts[sha] for name, sha in full.items()}
 
 
 def _facts(repository: Path, commits: Iterable[str]) -> dict[str, KnownCommit]:
     """Return the facts of existing commits, by their full names."""
-    printed = _piped(repository, commits, "log", "--no-walk=unsorted", "--stdin", "--format=%H %ct %s")
-    lines = (line.split(" ", 2) for line in printed.splitlines())
-    return {sha: KnownCommit(float(time), subject) for sha, time, subject in lines}
+    printed = _lines(repository, "log", "--no-walk=unsorted", "--stdin", "--format=%H %ct %s", given=commits)
+    lines = (line.split(" ", 2) for line in printed)
+    return {sha: KnownCommit(float(time), sha, subject) for sha, time, subject in lines}
 
 
-def _piped(repository: Path, lines: Iterable[str], *words: str) -> str:
-    """Run git with lines as its input; return its output."""
-    done = subprocess.run(
-        ["git", *words], cwd=repository, input="".join(f"{line}\n" for line in lines), capture_output=True,
-        encoding="utf-8", errors="replace", check=True,
-    )  # fmt: skip
-    return done.stdout
+def reachable(repository: Path) -> set[str]:
+    """Return the full names of all commits that a branch or a tag contains; none without a repository."""
+    return {*_lines(repository, "rev-list", "--all")}
+
+
+def branches(repository: Path, shown: Iterable[KnownCommit]) -> list[str]:
+    """Return HEAD, and commits that serve as further branches, whose first-parent histories contain the shown commits.
+
+    A commit that was merged into HEAD is not in the first-parent history of HEAD.
+    """
+    names, contained = [HEAD], _first_parents(repository, HEAD)
+    for commit in sorted(shown, reverse=True):
+        if commit.sha not in contained:
+            names.append(commit.sha)
+            contained |= _first_parents(repository, commit.sha)
+    return names
+
+
+def _first_parents(repository: Path, commit: str) -> set[str]:
+    return {*_lines(repository, "rev-list", "--first-parent", commit)}
+
+
+def _lines(repository: Path, *words: str, given: Iterable[str] = ()) -> list[str]:
+    """Run git with lines as its input; return the lines that it prints, none if it fails."""
+    try:
+        done = subprocess.run(
+            ["git", *words], cwd=repository, input="".join(f"{line}\n" for line in given), capture_output=True,
+            encoding="utf-8", errors="replace", check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return done.stdout.split("\n")[:-1]

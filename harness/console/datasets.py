@@ -6,7 +6,7 @@ import time
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.harness.console.console import say
+from deltamark.harness.console.console import say_folded
 from deltamark.harness.console.progress import ProgressLine
 
 
@@ -26,5 +26,5 @@ def open_dataset(wanted: Wanted) -> Dataset:
     size = sum(chunk.bytes for chunk in manifest.files) / 1e6
     steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in progress.seconds.items() if seconds)
     origin = f"made in {time.monotonic() - started:.1f} s ({steps})" if made else "already there"
-    say(f"{dataset.directory}: SF {manifest.sf}, {rows:,} rows, {size:,.1f} MB, {origin}")
+    say_folded(f"{dataset.directory}: SF {manifest.sf}, {rows:,} rows, {size:,.1f} MB, {origin}")
     return dataset

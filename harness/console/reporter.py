@@ -11,7 +11,7 @@ from typing import Self
 from rich.live import Live
 from rich.text import Text
 
-from deltamark.harness.console.console import ERR, say
+from deltamark.harness.console.console import ERR, fold_parts, say, terminal_width
 from deltamark.harness.console.formatting import brief, rate, span
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results.record import QueryRecord, Record
@@ -56,8 +56,11 @@ class Reporter:
         self._clear()
         self._done = self._total - remaining
         elapsed = span(time.monotonic() - self._started)
-        self._left = f", {elapsed} so far, {left_text(estimate)}" if remaining else f", {elapsed} in all"
-        say(f"{self._done:>{len(str(self._total))}}/{self._total} {record_line(record)}{self._left}")
+        left = [f", {elapsed} so far", f", {left_text(estimate)}"] if remaining else [f", {elapsed} in all"]
+        self._left = "".join(left)
+        label, *outcome = _parts(record)
+        counted = f"{self._done:>{len(str(self._total))}}/{self._total} {label}"
+        say(fold_parts([counted, *outcome, *left], terminal_width()))
 
     def _clear(self) -> None:
         if self._live is not None:
@@ -106,31 +109,32 @@ def machine_line(facts: Facts) -> str:
     )
 
 
-def record_line(record: Record) -> str:
+def _parts(record: Record) -> list[str]:
+    """Describe a record: its label, its numbers or the reason why it has none, and its checks."""
     width = QUERY_LABEL_WIDTH if isinstance(record, QueryRecord) else TABLE_LABEL_WIDTH
-    return f"{record.label:<{width}} {_outcome(record) if record.status == 'ok' else _reason(record)}"
+    return [f"{record.label:<{width}}", *(_outcome(record) if record.status == "ok" else _reason(record))]
 
 
-def _outcome(record: Record) -> str:
+def _outcome(record: Record) -> list[str]:
     match record:
         case QueryRecord():
-            speed = f"{brief(record.best).text:>8} {rate(record.rate).text:>10}  p99 {_p99(record):>8}"
-            return f"{speed}  {len(record.seconds)} runs, {record.verified or 'not verified'}"
+            numbers = f" {brief(record.best).text:>8} {rate(record.rate).text:>10}  p99 {_p99(record):>8}"
+            return [numbers, f"  {len(record.seconds)} runs, {record.verified or 'not verified'}"]
         case TableRecord():
             rows = f"{len(record.rows)} row{'s' if len(record.rows) > 1 else ''}"
             checked = f", checked {record.verified}" if record.verified else ""
-            return f"{brief(record.elapsed).text:>8}  {rows}{checked}"
+            return [f" {brief(record.elapsed).text:>8}", f"  {rows}{checked}"]
         case _:
-            return ""
+            return []
 
 
 def _p99(record: QueryRecord) -> str:
     return brief(record.latency["p99"]).text
 
 
-def _reason(record: Record) -> str:
-    text = why(record).text
-    return text if record.status == "timeout" else f"{text}: {record.problem}"
+def _reason(record: Record) -> list[str]:
+    text = f" {why(record).text}"
+    return [text] if record.status == "timeout" else [text, f": {record.problem}"]
 
 
 def outcome_line(records: Sequence[Record], remaining: int) -> str:
@@ -151,6 +155,6 @@ def outcome_line(records: Sequence[Record], remaining: int) -> str:
 
 def bad_lines(records: Sequence[Record]) -> list[str]:
     """Describe the wrong and failed cells, the first of many."""
-    bad = [record_line(record) for record in records if record.is_bad]
+    bad = ["".join(_parts(record)) for record in records if record.is_bad]
     more = [f"and {len(bad) - MAX_BAD_LINES} more"] if len(bad) > MAX_BAD_LINES else []
     return [*bad[:MAX_BAD_LINES], *more]

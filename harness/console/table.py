@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tabulate import tabulate
 
+from deltamark.harness.console.console import fold
 from deltamark.harness.console.formatting import TableEntry, in_one_unit, words
 from deltamark.harness.measure.stats import geomean
 
@@ -66,11 +66,8 @@ def mean_foot(rows: Sequence[Entries], formats: Sequence[Callable[[float], Table
 def text(table: Table, width: int | None = None) -> str:
     """Return the table as text. width: columns that do not fit are put below, each time beside the first one."""
     parts = [_grid(part, "simple") for part in _parts(table, width)]
-    title, notes = table.title, [f"  {note}" for note in table.notes]
-    if width is not None:
-        title = textwrap.fill(title, width)
-        notes = [textwrap.fill(note, width, subsequent_indent="    ") for note in notes]
-    return "\n\n".join([title, *parts]) + "\n\n" + "".join(f"{note}\n" for note in notes)
+    notes = [fold(f"  {note}", width) for note in table.notes]
+    return "\n\n".join([fold(table.title, width), *parts]) + "\n\n" + "".join(f"{note}\n" for note in notes)
 
 
 def _parts(table: Table, width: int | None) -> Iterator[Table]:

@@ -22,7 +22,7 @@ from deltamark.harness.cli.results.tables import warn_of_foreign
 from deltamark.harness.cli.sweep_options import RESULTS, suite_of
 from deltamark.harness.cli.sweep_options import add_bench as options
 from deltamark.harness.console.compilation import ensure_compiled
-from deltamark.harness.console.console import INTERRUPTED, say, terminal_width, warn
+from deltamark.harness.console.console import INTERRUPTED, say, say_folded, terminal_width, warn
 from deltamark.harness.console.formatting import span
 from deltamark.harness.console.reporter import Reporter, bad_lines, outcome_line, plan_line, session_header
 from deltamark.harness.console.table import text
@@ -51,13 +51,13 @@ def _run(suite: Suite, args: argparse.Namespace) -> int:
         suite.make_data()
         header = _header(facts)
         plan = suite.plan(store.read(directory).records, header["session"])
-        say(f"{plan_line(plan, suite.headline(plan))}\n{session_header(header)}")
+        say_folded(f"{plan_line(plan, suite.headline(plan))}\n{session_header(header)}")
         for warning in machine.warnings(facts):
-            say(f"warning: {warning}")
+            say_folded(f"warning: {warning}")
         records: list[Record] = []
         interrupted = bool(plan.remaining) and _measure(suite, plan, writer, header, records)
     _show_summary(suite, plan, directory)
-    say(outcome_line(records, len(plan.remaining) - len(records)))
+    say_folded(outcome_line(records, len(plan.remaining) - len(records)))
     bad = bad_lines(records)
     for line in bad:
         warn(line)

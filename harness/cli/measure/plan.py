@@ -9,7 +9,7 @@ import argparse
 
 from deltamark.harness.cli.sweep_options import add_bench as options
 from deltamark.harness.cli.sweep_options import suite_of
-from deltamark.harness.console.console import say
+from deltamark.harness.console.console import say_folded
 from deltamark.harness.console.reporter import plan_line, plan_lines
 from deltamark.harness.results import machine, store
 
@@ -19,5 +19,5 @@ __all__ = ["options", "run"]
 def run(args: argparse.Namespace) -> int:
     suite = suite_of(args)
     plan = suite.plan(store.read(args.results / machine.name(machine.facts())).records)
-    say("\n".join([plan_line(plan, suite.headline(plan)), *plan_lines(plan)]))
+    say_folded("\n".join([plan_line(plan, suite.headline(plan)), *plan_lines(plan)]))
     return 0

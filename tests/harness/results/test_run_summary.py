@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import pytest
+from support.harness.suite_records import record as table_record
 from support.harness.table_records import record
 
+from deltamark.harness.console import reporter
 from deltamark.harness.console.formatting import words
 from deltamark.harness.console.table import Table, text
 from deltamark.harness.measure.batch_sizes import CROSSOVER, PHYSICAL, PRODUCT, SMALL
+from deltamark.harness.suites.plan import Estimate
 from deltamark.harness.tables.lookup import Lookup
 from deltamark.harness.tables.summary import summary
 
@@ -81,3 +85,34 @@ def test_a_batch_of_the_whole_stream_stands_for_all_larger_ones():
     assert lookup.find("q02", 1, 1_000_000) is None
     at_one_time = record("q03", 100_000, 1, batches=1)
     assert Lookup([at_one_time], "1").find("q03", 1_000_000, 1) is at_one_time
+
+
+LINES = [
+    record("q13", 1, 100_000, workload="window:1000", engine="duckdb", workers=2, elapsed=3.0),
+    record("q01", 1, 1000, status="timeout", limit=600.0, engine=ENGINES[-1], seconds=[]),
+    record("q02", 1, 1000, status="wrong", problem="another answer\nmake verify " + "q02 " * 30, seconds=[]),
+    table_record("row", cell="4-clique, 10 batches of 10,000 edges, two workers", verified="DuckDB"),
+]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_the_lines_of_cells_fold_to_the_width(monkeypatch, width):
+    """They have the same words as the lines in a file, which do not fold."""
+    folded, whole = (_lines_of_cells(monkeypatch, columns) for columns in (width, None))
+    assert len(whole.splitlines()) == len(LINES) + 1, "one problem has two lines"
+    assert max(map(len, folded.splitlines())) <= width
+    assert _letters(folded) == _letters(whole)
+
+
+def _lines_of_cells(monkeypatch, width):
+    printed = []
+    monkeypatch.setattr(reporter, "terminal_width", lambda: width)
+    monkeypatch.setattr(reporter, "say", printed.append)
+    with reporter.Reporter(1000) as lines:
+        for number, each in enumerate(LINES, 1):
+            lines.on_record(each, 1000 - number, Estimate(3000.0, 1, 999))
+    return "\n".join(printed)
+
+
+def _letters(text):
+    return re.findall(r"\w+", text)

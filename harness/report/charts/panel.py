@@ -11,8 +11,11 @@ from deltamark.harness.report.charts.scale import Format, Scale
 from deltamark.harness.report.tooltip import Tooltip
 
 WIDTH, HEIGHT = 300, 216
-LEFT, RIGHT, TOP, BOTTOM = 40, 288, 22, 178
+LEFT, RIGHT, TOP, BOTTOM = 44, 288, 22, 178
 """The positions of the axes within a panel, in pixels."""
+
+CHARACTER = 5.6
+"""The width of a character of a label, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,9 @@ def _grid(axes: Axes) -> Markup:
     for value in axes.x.ticks:
         x, _ = axes.at(value, axes.y.ticks[0])
         marks.append(tag("line", class_="grid", x1=x, x2=x, y1=TOP, y2=BOTTOM))
-        marks.append(tag("text", axes.format_x(value), class_="tick middle", x=x, y=BOTTOM + 16))
+        label = axes.format_x(value)
+        middle = min(x, WIDTH - len(label) * CHARACTER / 2)
+        marks.append(tag("text", label, class_="tick middle", x=middle, y=BOTTOM + 16))
     return tag("g", marks, aria_hidden="true")
 
 

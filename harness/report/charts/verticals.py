@@ -8,11 +8,11 @@ from typing import Literal
 
 from deltamark.harness.report.charts.marks import point
 from deltamark.harness.report.charts.markup import Markup, tag
-from deltamark.harness.report.charts.panel import BOTTOM, LEFT, RIGHT, TOP, Axes
+from deltamark.harness.report.charts.panel import BOTTOM, CHARACTER, LEFT, RIGHT, TOP, Axes
 from deltamark.harness.report.tooltip import Tooltip
 
-CHARACTER, ROW = 5.6, 12
-"""The width of a character and the height of a row of labels, in pixels."""
+ROW = 12
+"""The height of a row of labels, in pixels."""
 
 VerticalKind = Literal["slower", "faster", "machine"]
 

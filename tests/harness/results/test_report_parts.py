@@ -11,9 +11,9 @@ from support.harness.report_records import HOSTILE, record
 from deltamark.harness.cli.commands import load
 from deltamark.harness.cli.parser import Parser
 from deltamark.harness.report.charts.markup import Markup, joined, tag
-from deltamark.harness.report.charts.panel import Axes
+from deltamark.harness.report.charts.panel import CHARACTER, Axes
 from deltamark.harness.report.charts.scale import Linear, Log, short, tick
-from deltamark.harness.report.charts.verticals import CHARACTER, Vertical, verticals
+from deltamark.harness.report.charts.verticals import Vertical, verticals
 from deltamark.harness.report.tooltip import Tooltip, command, compare_command, tooltip
 
 

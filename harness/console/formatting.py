@@ -121,3 +121,14 @@ def megabytes(value: float) -> TableEntry:
 def span(value: float) -> str:
     """Format an estimated duration, rounded to seconds or minutes."""
     return f"{value:.0f} s" if value < 90 else f"{value / 60:.0f} min"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Join parts as in a sentence: `a, b and c`."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with a regular noun: `1 cell`, `2 cells`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

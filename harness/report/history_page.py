@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deltamark.harness.console.formatting import counted
 from deltamark.harness.engines.registry import DEFAULT
 from deltamark.harness.history.series import CommitHistory
 from deltamark.harness.report.charts.marks import choices
@@ -22,7 +23,7 @@ def _header(of: CommitHistory) -> Markup:
 
 def sizes(of: CommitHistory) -> str:
     """Count the cells, commits and machines, and name the first and the last commit."""
-    counts = ((len(of.cells), "cell"), (len(of.commits), "commit"), (len(of.machines), "machine"))
-    text = ", ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in counts)
+    counts = ((of.cells, "cell"), (of.commits, "commit"), (of.machines, "machine"))
+    text = ", ".join(counted(len(each), name) for each, name in counts)
     first, last = of.commits[0], of.commits[-1]
     return f"{text}; from {first.short} ({first.date}) to {last.short} ({last.date})"

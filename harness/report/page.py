@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from deltamark.harness.console.formatting import brief, megabytes, words
+from deltamark.harness.console.formatting import brief, counted, listed, megabytes, words
 from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import Table
 from deltamark.harness.history.series import commit_history, with_machines
@@ -16,6 +17,8 @@ from deltamark.harness.report.document import document
 from deltamark.harness.report.section import Section
 from deltamark.harness.report.sections.batching import batching
 from deltamark.harness.report.sections.break_even import break_even
+from deltamark.harness.report.sections.consistency import consistency
+from deltamark.harness.report.sections.coverage import coverage
 from deltamark.harness.report.sections.engines import engines
 from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
@@ -64,7 +67,8 @@ def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
         return [*others, _machine(report, lookup)]
     return [
         _problems(lookup), batching(lookup), break_even(lookup), engines(lookup), throughput(lookup), latency(lookup),
-        workers(lookup), state(lookup), _tables(lookup), *others, _history(report), _points(lookup),
+        workers(lookup), state(lookup), coverage(lookup, report.table_records),
+        consistency(lookup, report.table_records), _tables(lookup), *others, _history(report), _points(lookup),
         _machine(report, lookup),
     ]  # fmt: skip
 
@@ -130,8 +134,11 @@ def _problems(lookup: Lookup) -> Section | None:
         )
         for record in bad
     ]  # fmt: skip
-    text = "Cells without a number. They appear only in this list."
-    return Section("problems", "Failures", text, [tag("ul", items, class_="problems")])
+    counts = Counter(record.status for record in bad)
+    by_status = listed([f"{number} {status}" for status, number in sorted(counts.items())])
+    finding = f"Of {counted(len(lookup.records), 'cell')}, {len(bad)} have no number: {by_status}."
+    text = "They appear only in this list, and are left out of all means."
+    return Section("problems", "Failures", finding, text, [tag("ul", items, class_="problems")])
 
 
 def _tables(lookup: Lookup) -> Section:
@@ -139,8 +146,10 @@ def _tables(lookup: Lookup) -> Section:
         folded(table, lambda row: named(row, lookup.engines), unfolded=table.name in UNFOLDED)
         for table in tables(lookup.records, lookup.sf)
     ]
+    number = counted(len(folded_tables), "table")
+    finding = f"The numbers of {counted(len(lookup.records), 'cell')} are in {number}."
     text = "The tables that make tables prints. Click a heading to sort."
-    return Section("tables", "Tables", text, folded_tables)
+    return Section("tables", "Tables", finding, text, folded_tables)
 
 
 def _points(lookup: Lookup) -> Section:
@@ -162,16 +171,21 @@ def _points(lookup: Lookup) -> Section:
         "The latest record of each cell, with the command that measures it again. RESULTS=again writes to another "
         "directory, because the cell is already done in this one."
     )
-    return Section("points", "All cells", text, [folded(table, lambda row: keys[id(row)], unfolded=False)])
+    good = sum(record.has_numbers for record in lookup.records)
+    finding = f"{counted(len(rows), 'cell')} were measured, and {good:,} have numbers."
+    return Section("points", "All cells", finding, text, [folded(table, lambda row: keys[id(row)], unfolded=False)])
 
 
 def _machine(report: ReportData, lookup: Lookup) -> Section:
+    shown = _sessions(report, lookup)
     sessions = [
         tag("li", tag("h3", each["started"]), tag("pre", session_header(each)), tag("code", each["argv"]))
-        for each in _sessions(report, lookup)
+        for each in shown
     ]
+    latest = f", the latest on {shown[0]['started'][:10]}" if shown else ""
+    finding = f"The numbers are of {counted(len(shown), 'session')}{latest}."
     text = (
         "The sessions that measured the numbers, the latest first. Times are the fastest of a few runs on a machine "
         "that may have been shared; times on other machines are not known. make compare judges changes."
     )
-    return Section("machine", "Machine and versions", text, [tag("ul", sessions, class_="sessions")])
+    return Section("machine", "Machine and versions", finding, text, [tag("ul", sessions, class_="sessions")])

@@ -14,6 +14,8 @@ class Section:
 
     name: str
     title: str
+    finding: str
+    """A sentence with the number that the section shows."""
     text: str
     """The content of the section, and how to read it."""
     body: Sequence[Markup]
@@ -22,8 +24,8 @@ class Section:
 def render(section: Section) -> Markup:
     empty = tag("p", "Nothing matches these filters.", class_="empty", hidden=True)
     return tag(
-        "section", tag("h2", section.title), tag("p", section.text, class_="lead"), section.body, empty,
-        id=section.name,
+        "section", tag("h2", section.title), tag("p", section.finding, class_="finding"),
+        tag("p", section.text, class_="lead"), section.body, empty, id=section.name,
     )  # fmt: skip
 
 

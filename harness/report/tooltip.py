@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deltamark.harness.console.formatting import brief, count, megabytes, rate
+from deltamark.harness.console.formatting import brief, count, counted, megabytes, rate
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.measure.cell import DEFAULT_ENGINE
 from deltamark.harness.results.record import QueryRecord
@@ -27,16 +27,11 @@ def tooltip(record: QueryRecord) -> Tooltip:
     p50, p99, slowest = (brief(record.latency[part]).text for part in ("p50", "p99", "max"))
     lines = (
         f"{rate(record.rate).text}: {count(record.tuples).text} tuples in {brief(record.best).text}",
-        f"the fastest of {_runs(record)}; a batch p50 {p50}, p99 {p99}, at most {slowest}",
+        f"the fastest of {counted(len(record.seconds), 'run')}; a batch p50 {p50}, p99 {p99}, at most {slowest}",
         f"state {count(record.state_rows).text} rows, {megabytes(record.state_bytes).text} MB",
         VERIFIED.get(record.verified, "not verified"),
     )
     return Tooltip(title(record), lines, command(record))
-
-
-def _runs(record: QueryRecord) -> str:
-    number = len(record.seconds)
-    return f"{number} run{'s' if number > 1 else ''}"
 
 
 def title(record: QueryRecord) -> str:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Sequence
 
-from deltamark.harness.console.formatting import brief, ratio
-from deltamark.harness.engines.registry import DEFAULT, recorded_capabilities
+from deltamark.harness.console.formatting import brief, counted, listed, ratio
+from deltamark.harness.engines.registry import recorded_capabilities
 from deltamark.harness.measure.batch_sizes import CROSSOVER
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.charts.looks import EngineThreads, chart_records, look_of, runner, runner_words
+from deltamark.harness.report.charts.looks import (
+    EngineThreads,
+    chart_records,
+    in_order,
+    look_of,
+    runner,
+    runner_words,
+)
 from deltamark.harness.report.charts.marks import LegendEntry, keys_of, legend
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
-from deltamark.harness.report.charts.scale import Log
+from deltamark.harness.report.charts.scale import Log, short
+from deltamark.harness.report.findings import engine_name
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import Tooltip, tooltip
 from deltamark.harness.results.record import QueryRecord
@@ -51,15 +60,15 @@ def break_even(lookup: Lookup) -> Section | None:
         return None
     gains = [pair.gain for pair in pairs]
     axes = Axes(
-        Log.over(pair.share for pair in pairs), Log.over([*gains, 1.0]), _percent, lambda value: f"{value:g}x",
+        Log.over(pair.share for pair in pairs), Log.over([*gains, 1.0]), _percent, lambda value: f"{short(value)}x",
         "size of a batch relative to the stream", "time of recomputing / time of maintaining",
     )  # fmt: skip
     runners = {key: line[0].record for lines in by_query.values() for key, line in lines.items()}
     entries = [LegendEntry(look_of(lookup, each), "solid", runner_words(lookup, *key)) for key, each in runners.items()]
     return Section(
-        "break-even", "When maintaining pays",
+        "break-even", "When maintaining pays", _finding(lookup, pairs),
         "The time of DuckDB for running the query again after a batch, relative to the time of maintaining its answer, "
-        f"with P = 1. Above 1x, maintaining is faster. {_finding(pairs)}",
+        "with P = 1. Above 1x, maintaining is faster.",
         [legend(entries), panels(_panel(lookup, query, axes, lines) for query, lines in by_query.items())],
     )  # fmt: skip
 
@@ -90,18 +99,21 @@ def _percent(share: float) -> str:
     return f"{100 * share:g}%"
 
 
-def _finding(pairs: Iterable[Pair]) -> str:
-    """State the mean gain of our engine at the smallest and at the largest batch, and the queries that lose."""
-    ours = [pair for pair in pairs if pair.record.engine == DEFAULT and pair.record.workers == 1]
-    by_size: dict[int, list[Pair]] = {}
-    for pair in ours:
-        by_size.setdefault(pair.record.batch_rounds, []).append(pair)
-    if not by_size:
-        return ""
+def _finding(lookup: Lookup, pairs: Sequence[Pair]) -> str:
+    """State the mean gain of the first engine at its smallest and at its largest batch, and the queries that lose."""
+    first = runner(in_order(lookup, [pair.record for pair in pairs])[0])
+    by_size: dict[int, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        if runner(pair.record) == first:
+            by_size[pair.record.batch_rounds].append(pair)
+    largest = max(by_size)
     means = [
-        f"{ratio(geomean(pair.gain for pair in by_size[size])).text} as long for batches of {size:,} rounds"
-        for size in sorted({min(by_size), max(by_size)})
+        f"{ratio(geomean(pair.gain for pair in by_size[size])).text} for batches of {counted(size, 'round')}"
+        for size in sorted({min(by_size), largest})
     ]
-    slower = sorted({pair.record.query for pair in by_size[max(by_size)] if pair.gain < 1})
-    lost = f"recomputing is faster for {', '.join(slower)}" if slower else "maintaining is faster for every query"
-    return f"In the geometric mean, recomputing takes {' and '.join(means)}; at the larger size {lost}."
+    slower = sorted({pair.record.query for pair in by_size[largest] if pair.gain < 1})
+    lost = f"recomputing is faster for {listed(slower)}" if slower else "maintaining is faster for every query"
+    return (
+        f"The time of recomputing relative to maintaining with {engine_name(lookup, *first)} is {listed(means)} in the "
+        f"geometric mean; {'at the larger size ' * (len(by_size) > 1)}{lost}."
+    )

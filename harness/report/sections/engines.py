@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
-from deltamark.harness.console.formatting import rate
+from deltamark.harness.console.formatting import counted, rate
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.charts.looks import (
     EngineThreads,
     chart_records,
+    in_order,
     look_of,
     runner,
     runner_legend,
@@ -18,6 +20,7 @@ from deltamark.harness.report.charts.marks import LineKind, legend
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
 from deltamark.harness.report.charts.scale import Log, short
+from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import QueryRecord
@@ -30,11 +33,23 @@ def engines(lookup: Lookup) -> Section | None:
     if not any(record.external for record in records):
         return None
     return Section(
-        "engines", "Engines side by side",
+        "engines", "Engines side by side", _finding(lookup, records),
         "Tuples per second by rounds per batch: the geometric mean over the queries that an engine answered. The "
         "tables of engines are below.",
         [legend(runner_legend(lookup, records)), panels([_chart(lookup, records)])],
     )  # fmt: skip
+
+
+def _finding(lookup: Lookup, records: Iterable[QueryRecord]) -> str:
+    """State the rates of all engines at the largest batch size that most engines have, relative to the first one."""
+    by_size: dict[int, dict[EngineThreads, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for record in in_order(lookup, records):
+        if 1 in (record.logical, record.physical):
+            rates = by_size[record.batch_rounds][runner(record)]
+            rates[record.query] = max(record.rate, rates.get(record.query, 0.0))
+    size = max(by_size, key=lambda size: (len(by_size[size]), size))
+    found = by_size[size]
+    return f"For batches of {counted(size, 'round')}, the rate is {side_by_side(lookup, found, rate)}, {over(found)}."
 
 
 def _chart(lookup: Lookup, records: list[QueryRecord]) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
-from deltamark.harness.console.formatting import TableEntry, brief, count, words
+from deltamark.harness.console.formatting import TableEntry, brief, count, counted, words
 from deltamark.harness.console.table import Table
 from deltamark.harness.history.series import CommitHistory, Point, Series, Step, level
 from deltamark.harness.report.charts.marks import LegendEntry, Look, keys_of, legend, look, series
@@ -43,7 +43,9 @@ def history(of: CommitHistory) -> Section:
     body = [legend(entries), panels(_panel(of, each) for _, each in by_steps)]
     if table.rows:
         body.insert(0, folded(table, lambda row: row_keys[id(row)], unfolded=True))
-    return Section("history", "History", TEXT, body)
+    sizes = f"{counted(len(of.cells), 'cell')} over {counted(len(of.commits), 'commit')}"
+    finding = f"The times of {sizes} have {counted(len(table.rows), 'step')}."
+    return Section("history", "History", finding, TEXT, body)
 
 
 def steps_table(of: CommitHistory) -> Table:
@@ -53,7 +55,7 @@ def steps_table(of: CommitHistory) -> Table:
         "change: of the median time; points: before and after; p: of the permutation test, at least 0.005",
         "other data, other versions, same code: circumstances of the step that the commit may not explain",
     ]
-    return Table("steps", f"{len(rows)} step{'' if len(rows) == 1 else 's'}", HEADERS, rows, notes)
+    return Table("steps", counted(len(rows), "step"), HEADERS, rows, notes)
 
 
 def _row(series: Series, step: Step) -> list[TableEntry]:
@@ -81,7 +83,7 @@ def _panel(of: CommitHistory, cell: Sequence[Series]) -> Markup:
         *(_levels(axes, each, looks[each.machine]) for each in cell),
         *(_edited(axes, each, looks[each.machine]) for each in cell),
     ]  # fmt: skip
-    return panel(f"{title(record)}, SF {record.sf}", axes, keys_of(record), _lines(cell, looks), marks)
+    return panel(f"{title(record)}, SF\N{NO-BREAK SPACE}{record.sf}", axes, keys_of(record), _lines(cell, looks), marks)
 
 
 def _axes(of: CommitHistory, cell: Sequence[Series]) -> Axes:
@@ -111,9 +113,9 @@ def _datum(series: Series, at: Point) -> DataPoint:
 
 
 def _tooltip(of: Series, at: Point) -> Tooltip:
-    runs = f"{at.runs} run{'' if at.runs == 1 else 's'}"
+    between = f"from {brief(at.low).text} to {brief(at.high).text}"
     lines = (
-        f"median {brief(at.seconds).text} of {runs}, from {brief(at.low).text} to {brief(at.high).text}",
+        f"median {brief(at.seconds).text} of {counted(at.runs, 'run')}, {between}",
         f"{at.commit.date} {at.commit.subject}".strip(),
         of.machine,
     )

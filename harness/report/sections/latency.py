@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from deltamark.harness.console.formatting import brief
-from deltamark.harness.report.charts.looks import chart_records, in_order, look_of, runner, runner_legend
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from deltamark.harness.console.formatting import brief, counted
+from deltamark.harness.report.charts.looks import (
+    EngineThreads,
+    chart_records,
+    in_order,
+    look_of,
+    runner,
+    runner_legend,
+)
 from deltamark.harness.report.charts.marks import keys_of, legend, series
 from deltamark.harness.report.charts.markup import Markup, tag
 from deltamark.harness.report.charts.scale import Log, tick
 from deltamark.harness.report.charts.strips import Strip, spread, strips
+from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import QueryRecord
@@ -24,11 +35,27 @@ def latency(lookup: Lookup) -> Section | None:
     scale = Log.over(value for record in everything for value in _spread(record))
     charts = [_list(lookup, scale, size, records) for size, records in by_size.items() if records]
     return Section(
-        "latency", "Latency of a batch",
+        "latency", "Latency of a batch", _finding(lookup, by_size),
         "From the median to the slowest batch of the fastest run; the mark and the number are the 99th percentile. One "
         "list for each batch size in rounds, over the same axis.",
         [legend(runner_legend(lookup, everything)), lists(charts)],
     )  # fmt: skip
+
+
+def _finding(lookup: Lookup, by_size: Mapping[int, Sequence[QueryRecord]]) -> str:
+    """State the 99th percentile of each engine, for the smallest batches that most engines have."""
+    size = max(by_size, key=lambda size: (len({runner(record) for record in by_size[size]}), -size))
+    found: dict[EngineThreads, dict[str, float]] = defaultdict(dict)
+    for record in _preferred(lookup, by_size[size]):
+        found[runner(record)][record.query] = record.latency["p99"]
+    batch = f"of {counted(size, 'round')}"
+    return f"The 99th percentile of a batch {batch} is {side_by_side(lookup, found, brief)}, {over(found)}."
+
+
+def _preferred(lookup: Lookup, records: Iterable[QueryRecord]) -> list[QueryRecord]:
+    """Return one record of each query and runner, with L = 1 if possible."""
+    ordered = sorted(records, key=lambda record: -record.logical)
+    return in_order(lookup, {(record.query, runner(record)): record for record in ordered}.values())
 
 
 def _has_size(record: QueryRecord, size: int) -> bool:
@@ -46,9 +73,8 @@ def _list(lookup: Lookup, scale: Log, size: int, records: list[QueryRecord]) -> 
 
 
 def _strip(lookup: Lookup, scale: Log, query: str, records: list[QueryRecord]) -> Strip | None:
-    """Draw one record of each runner of a query, with L = 1 if possible."""
-    of_query = sorted((record for record in records if record.query == query), key=lambda record: -record.logical)
-    ordered = in_order(lookup, {runner(record): record for record in of_query}.values())
+    """Draw one record of each runner of a query."""
+    ordered = _preferred(lookup, (record for record in records if record.query == query))
     if not ordered:
         return None
     return Strip(

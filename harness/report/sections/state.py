@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 
-from deltamark.harness.console.formatting import megabytes
+from deltamark.harness.console.formatting import TableEntry, megabytes
 from deltamark.harness.report.charts.looks import (
     EngineThreads,
     chart_records,
@@ -18,6 +20,7 @@ from deltamark.harness.report.charts.marks import LineKind, keys_of, legend, ser
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.scale import Log
 from deltamark.harness.report.charts.strips import Strip, dot, strips
+from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import QueryRecord
@@ -35,15 +38,31 @@ def state(lookup: Lookup) -> Section | None:
         return None
     scale = Log.over(record.state_bytes / MEGABYTE for record in everything)
     rows = [
-        Strip(query, [_mark(lookup, scale, record) for record in records], _megabytes(records[0]), {"query": query})
+        Strip(
+            query, [_mark(lookup, scale, record) for record in records], _entry(records[0].state_bytes).text,
+            {"query": query},
+        )
         for query, records in by_query.items() if records
     ]  # fmt: skip
     entries = [*runner_legend(lookup, everything), *retraction_legend(lookup, everything)]
     return Section(
-        "state", "State at the end of the stream",
+        "state", "State at the end of the stream", _finding(lookup, everything),
         "Memory that a run adds, in megabytes; the number is that of the first engine without retractions.",
         [legend(entries), lists([strips(scale, lambda value: f"{value:g} MB", rows, label="memory added by the run")])],
     )  # fmt: skip
+
+
+def _finding(lookup: Lookup, records: Sequence[QueryRecord]) -> str:
+    """State the memory of each engine without retractions, or with them if there is nothing else."""
+    found: dict[EngineThreads, dict[str, float]] = defaultdict(dict)
+    for record in in_order(lookup, [each for each in records if each.workload == "insert"] or records):
+        found[runner(record)][record.query] = record.state_bytes
+    return f"A run adds {side_by_side(lookup, found, _entry)}, {over(found)}."
+
+
+def _entry(size: float) -> TableEntry:
+    entry = megabytes(size)
+    return replace(entry, text=f"{entry.text} MB")
 
 
 def _query_records(lookup: Lookup, query: str) -> list[QueryRecord]:
@@ -63,7 +82,3 @@ def _mark(lookup: Lookup, scale: Log, record: QueryRecord) -> Markup:
     kind: LineKind = "solid" if record.workload == "insert" else "hollow"
     value = record.state_bytes / MEGABYTE
     return series(look, kind, keys_of(record), dot(look, scale, value, tooltip(record)))
-
-
-def _megabytes(record: QueryRecord) -> str:
-    return f"{megabytes(record.state_bytes).text} MB"

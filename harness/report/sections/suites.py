@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from deltamark.harness.console.formatting import brief, megabytes, ratio
+from deltamark.harness.console.formatting import brief, counted, listed, megabytes, ratio
 from deltamark.harness.console.table import Table
+from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.charts.marks import LegendEntry, legend, look, series
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.scale import Format, Log, tick
@@ -24,20 +25,34 @@ from deltamark.harness.tables.suites.sharing import SIDES, paired
 MEGABYTE = 1e6
 
 
-def loops(records: Iterable[TableRecord]) -> Section | None:
+def loops(records: Sequence[TableRecord]) -> Section | None:
     tables = LoopSuite.tables(records)
     if not tables:
         return None
+    loads = _measured(records, LoopSuite.NAME, "distances", ("attached", "scratch"))
+    times = [
+        f"{brief(row.least('attached')).text} if they are attached to an index, and {brief(row.least('scratch')).text} "
+        "from scratch"
+        for row in loads
+    ]
+    finding = f"The distances take {listed(times)}." if times else _number_of(tables)
     text = "Distances over a random graph. The tables that make tables SUITE=loops prints."
-    return Section("loops", "Loops", text, _folded(tables))
+    return Section("loops", "Loops", finding, text, _folded(tables))
 
 
-def graphs(records: Iterable[TableRecord]) -> Section | None:
+def graphs(records: Sequence[TableRecord]) -> Section | None:
     tables = GraphSuite.tables(records)
     if not tables:
         return None
+    static = _measured(records, GraphSuite.NAME, "static", ("seconds_w1", "by_hand"))
+    ratios = [f"{ratio(row.least('seconds_w1') / row.least('by_hand')).text} for the {row.name}" for row in static]
+    finding = (
+        f"The time of BiGJoin relative to that of a hand-written thread is {listed(ratios)}."
+        if ratios
+        else _number_of(tables)
+    )
     text = "Motifs in graphs that do not change, and in graphs that do. The tables that make tables SUITE=graph prints."
-    return Section("graphs", "Graphs", text, _folded(tables))
+    return Section("graphs", "Graphs", finding, text, _folded(tables))
 
 
 def sharing(records: Sequence[TableRecord]) -> Section | None:
@@ -52,7 +67,24 @@ def sharing(records: Sequence[TableRecord]) -> Section | None:
     )
     with consistent_figures(SharingSuite.NAME):
         charts = list(_charts(loads))
-    return Section("sharing", "Shared against unshared", text, [*charts, *_folded(tables)])
+        finding = _shared(loads) if loads else _number_of(tables)
+    return Section("sharing", "Shared against unshared", finding, text, [*charts, *_folded(tables)])
+
+
+def _shared(loads: Sequence[MeasuredRow]) -> str:
+    time, size = (ratio(geomean(map(number, loads))).text for number in (paired, bytes_ratio))
+    mean = f", in the geometric mean of {counted(len(loads), 'load')}" if len(loads) > 1 else ""
+    return f"All queries in one dataflow take {time} of the time and {size} of the state of separate dataflows{mean}."
+
+
+def _measured(records: Iterable[TableRecord], suite: str, table: str, figures: Collection[str]) -> list[MeasuredRow]:
+    """Return the rows of a table of a suite that have some figures."""
+    rows = (row for row in latest_rows(records, suite) if row.record.table == table and row.has_numbers)
+    return [row for row in rows if {*figures} <= row.figures.keys()]
+
+
+def _number_of(tables: Sequence[Table]) -> str:
+    return f"The suite has {counted(len(tables), 'table')}, without the numbers that are compared here."
 
 
 def bytes_ratio(row: MeasuredRow) -> float:

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from deltamark.harness.console.formatting import rate
 from deltamark.harness.engines.registry import recorded_capabilities
-from deltamark.harness.report.charts.looks import EngineThreads, chart_records, look_of, runner, runner_words
+from deltamark.harness.report.charts.looks import (
+    EngineThreads,
+    chart_records,
+    in_order,
+    look_of,
+    runner,
+    runner_words,
+)
 from deltamark.harness.report.charts.marks import LegendEntry, LineKind, keys_of, legend
 from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
 from deltamark.harness.report.charts.scale import Log, short
+from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import QueryRecord
@@ -32,11 +41,20 @@ def throughput(lookup: Lookup) -> Section | None:
     charts = [_panel(lookup, query, axes, lines) for query, lines in panel_lines.items() if lines]
     names = {name: records[0] for lines in panel_lines.values() for name, records in lines.items()}
     return Section(
-        "throughput", "Throughput against batch size",
+        "throughput", "Throughput against batch size", _finding(lookup, everything),
         "Tuples per second by rounds per batch, over the same logarithmic axes for every query. If the line of "
         "recomputing is above, running the query again is faster than maintaining its answer.",
         [legend(_legend_entry(lookup, name, record) for name, record in names.items()), panels(charts)],
     )  # fmt: skip
+
+
+def _finding(lookup: Lookup, records: Iterable[QueryRecord]) -> str:
+    """State the best rate of each engine."""
+    best: dict[EngineThreads, dict[str, float]] = defaultdict(dict)
+    for record in in_order(lookup, records):
+        rates = best[runner(record)]
+        rates[record.query] = max(record.rate, rates.get(record.query, 0.0))
+    return f"At the best batch size, the rate is {side_by_side(lookup, best, rate)}, {over(best)}."
 
 
 def _lines(lookup: Lookup, query: str) -> dict[LineName, list[QueryRecord]]:

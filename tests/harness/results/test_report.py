@@ -49,8 +49,8 @@ def test_every_section_has_a_link():
     elements = parsed().elements
     sections = [keys["id"] for name, keys in elements if name == "section"]
     assert sections == [
-        "problems", "batching", "break-even", "throughput", "latency", "workers", "state", "tables", "sharing",
-        "graphs", "history", "points", "machine",
+        "problems", "batching", "break-even", "throughput", "latency", "workers", "state", "coverage", "consistency",
+        "tables", "sharing", "graphs", "history", "points", "machine",
     ]  # fmt: skip
     assert [keys["href"] for name, keys in elements if name == "a"] == [f"#{name}" for name in sections]
 
@@ -66,7 +66,7 @@ def test_shared_dataflows_are_compared_with_separate_ones():
 def test_a_page_of_one_record_has_the_sections_of_one_record():
     one = replace(REPORT, records=RECORDS[:1], table_records=())
     sections = [keys["id"] for name, keys in parsed(one).elements if name == "section"]
-    assert sections == ["throughput", "latency", "state", "tables", "points", "machine"]
+    assert sections == ["throughput", "latency", "state", "coverage", "consistency", "tables", "points", "machine"]
 
 
 def test_numbers_of_wrong_answers_are_not_points():

@@ -49,6 +49,23 @@ def test_the_page_renders(fresh):
     assert count(fresh, "section > .empty") == 0
 
 
+OUTSIDE = """[...document.querySelectorAll('.panel text')].filter((text) => {
+  const [label, panel] = [text, text.closest('.panel')].map((each) => each.getBoundingClientRect());
+  return label.left < panel.left || label.right > panel.right;
+}).map((text) => text.textContent)"""
+
+
+@pytest.mark.parametrize("width", [1600, 1000, 390])
+def test_labels_lie_in_their_panels_and_links_in_the_bar(fresh, width):
+    fresh.screen(width, 800)
+    assert fresh.run(OUTSIDE) == []
+    edges = "['nav .links', 'main h2'].map((name) => document.querySelector(name).getBoundingClientRect().left)"
+    links, headings = fresh.run(edges)
+    assert links == headings
+    bar = "(() => { const bar = document.querySelector('nav .links'); return bar.scrollWidth - bar.clientWidth; })()"
+    assert width < 600 or fresh.run(bar) == 0
+
+
 @pytest.mark.parametrize("width", [1200, 390])
 def test_nothing_is_wider_than_the_screen(fresh, width):
     fresh.screen(width, 800)

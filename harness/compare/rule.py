@@ -21,7 +21,7 @@ MAX_CONFIRM_S = 120.0
 UNCHANGED_LOG_RATIO, REGRESSION_LOG_RATIO = math.log(1.02), math.log(1.05)
 
 Sample = Mapping[str, float]
-"""The values of a cell's quantities in one process, by name."""
+"""The values of a cell's quantities in one process, by name, and the rows of its state."""
 
 ChangeVerdict = Literal["regression", "improvement", "unchanged", "inconclusive", "too small"]
 
@@ -73,6 +73,14 @@ class Change:
     bounds: tuple[float, float] | None
     """The interval of the median log ratio."""
     verdict: ChangeVerdict
+
+
+def bytes_per_row(pairs: Sequence[Pair]) -> tuple[float, float] | None:
+    """Return the median bytes of a row of state, for base and head; None if a side does not report its rows."""
+    if not all(sample.get("rows") for pair in pairs for sample in (pair.base, pair.head)):
+        return None
+    base = median(pair.base["state"] / pair.base["rows"] for pair in pairs)
+    return base, median(pair.head["state"] / pair.head["rows"] for pair in pairs)
 
 
 Decision = Callable[[float, float, float], ChangeVerdict]

@@ -72,7 +72,7 @@ class ServedSide:
     def sample(self, cell: AnyCell) -> Sample:
         own = self.spec.settings.applied(cell)
         reply: SampleReply = self._successful(own, lambda: self.client.sample(own, self.limit))
-        return {"time": reply.time, "state": reply.state, "peak": reply.peak}
+        return {"time": reply.time, "state": reply.state, "rows": reply.rows, "peak": reply.peak}
 
     def _successful(self, cell: AnyCell, request: Callable[[], R]) -> R:
         """Return a reply about a cell; raise a SideError if it has no figures."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deltamark.harness.compare.gate import Judgement, Outcome, Unit
-from deltamark.harness.compare.rule import QUANTITIES
+from deltamark.harness.compare.rule import QUANTITIES, STATE, bytes_per_row
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, words
 from deltamark.harness.console.table import Entries, Table, markdown, text
 from deltamark.harness.measure.stats import percentile
@@ -108,7 +108,7 @@ def _problems(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _remarks(outcome: Outcome) -> list[str]:
-    return [*_control(outcome.controls), *_too_small(outcome)]
+    return [*_control(outcome.controls), *_bytes_per_row(outcome), *_too_small(outcome)]
 
 
 def _control(seconds: Sequence[float]) -> list[str]:
@@ -118,6 +118,15 @@ def _control(seconds: Sequence[float]) -> list[str]:
     low, middle, high = (percentile(sorted(seconds), percent) for percent in (25, 50, 75))
     line = f"Control of fixed work: {brief(middle).text}, half of the time {brief(low).text} to {brief(high).text}."
     return [line] if high < DRIFT_RATIO * low else [line, "The machine drifted: read the changes, not the times."]
+
+
+def _bytes_per_row(outcome: Outcome) -> Iterator[str]:
+    """Tell, for each cell whose state has changed, whether its rows have become larger."""
+    for judgement in _changed(outcome):
+        pairs = outcome.screening.get(judgement.cells[0], []) if len(judgement.cells) == 1 else []
+        if judgement.change.quantity == STATE and pairs and (sizes := bytes_per_row(pairs)):
+            base, head = sizes
+            yield f"{unit_name(judgement.cells)}: a row of state has {base:.1f} bytes in base, {head:.1f} in head."
 
 
 def _too_small(outcome: Outcome) -> Iterator[str]:

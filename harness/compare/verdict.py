@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from deltamark.harness.compare.gate import Judgement, Outcome, Pairs
-from deltamark.harness.compare.rule import QUANTITIES
+from deltamark.harness.compare.rule import QUANTITIES, Pair, bytes_per_row
 from deltamark.harness.compare.summary import ComparisonHeader, headline, unit_name
 
 VERSION = 1
@@ -24,6 +25,7 @@ def as_json(outcome: Outcome, header: ComparisonHeader) -> bytes:
         "judgements": [_judgement(each) for each in outcome.judgements],
         "broken": {unit_name((cell,)): problem for cell, problem in outcome.broken.items()},
         "not_compared": {unit_name((cell,)): problem for cell, problem in outcome.skipped.items()},
+        "bytes_per_row": {unit_name((cell,)): _bytes_per_row(pairs) for cell, pairs in outcome.screening.items()},
         "screening": _samples(outcome.screening), "confirming": _samples(outcome.confirming),
         "control_seconds": outcome.controls,
     }  # fmt: skip
@@ -43,6 +45,11 @@ def _judgement(judgement: Judgement) -> dict[str, Any]:
 def _ratio(log_ratio: float) -> float | None:
     """Return head / base; None if it is not known."""
     return None if math.isnan(log_ratio) else math.exp(log_ratio)
+
+
+def _bytes_per_row(pairs: Sequence[Pair]) -> dict[str, float] | None:
+    found = bytes_per_row(pairs)
+    return dict(zip(("base", "head"), found, strict=True)) if found else None
 
 
 def _samples(pairs: Pairs) -> dict[str, list[dict[str, Any]]]:

@@ -83,6 +83,8 @@ class SampleReply(Reply, frozen=True, kw_only=True):
     """Seconds."""
     state: int = 0
     """Bytes that the engine keeps at the end."""
+    rows: int = 0
+    """Rows that the engine keeps at the end; 0 if it does not report them."""
     peak: int = 0
     """Bytes by which the memory of the process grew at most."""
 

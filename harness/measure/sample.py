@@ -29,6 +29,8 @@ class SampledRun:
     state_bytes: int
     peak_bytes: int | None = None
     """The peak of the engine's own process, if it has one."""
+    state_rows: int = 0
+    """0 if the engine does not report them."""
 
 
 def sample(run_once: Callable[[], SampledRun], phase: Callable[[], None]) -> SampleReply:
@@ -46,7 +48,7 @@ def sample(run_once: Callable[[], SampledRun], phase: Callable[[], None]) -> Sam
     # the first run also copies those pages of the interpreter that it changes, and that the server shares
     state = max(run.state_bytes for run in runs[1:])
     peaks = [run.peak_bytes for run in runs if run.peak_bytes is not None] or [resources.peak() - before]
-    return SampleReply(time=least, state=state, peak=max(peaks))
+    return SampleReply(time=least, state=state, rows=runs[-1].state_rows, peak=max(peaks))
 
 
 def query_run(cell: Cell, dataset: Dataset) -> Callable[[], SampledRun]:
@@ -56,6 +58,6 @@ def query_run(cell: Cell, dataset: Dataset) -> Callable[[], SampledRun]:
     def run_once() -> SampledRun:
         run = timing.run(cell, 0, work, lambda: open_engine(cell, dataset, work))
         peak = run.peak_bytes if run.has_own_process else None
-        return SampledRun(run.latencies, (run.changes,), run.state_bytes, peak)
+        return SampledRun(run.latencies, (run.changes,), run.state_bytes, peak, run.state_rows)
 
     return run_once

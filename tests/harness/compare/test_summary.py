@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from support.harness.fake_sides import CELLS, fake_gate
 from deltamark.harness.compare.gate import EXIT_CODES, Judgement, Outcome
 from deltamark.harness.compare.rule import QUANTITIES, TIME, Change
 from deltamark.harness.compare.summary import ComparisonHeader, as_markdown, as_text, headline, verdict_line
+from deltamark.harness.compare.verdict import as_json
 
 HEADER = ComparisonHeader("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
 
@@ -21,6 +23,19 @@ def test_the_comment_begins_with_the_changes():
     assert comment.index("REGRESSION") < comment.index("<details>")
     assert "Control of fixed work" in comment
     assert "`make compare`" in comment
+
+
+def test_larger_rows_of_state_are_distinguished_from_more_rows():
+    larger, more = fake_gate(CELLS[:1], head={"state": 1.2}).run(), fake_gate(CELLS[:1], head={"rows": 1.2}).run()
+    assert "q01 1x3000: a row of state has 200.0 bytes in base, 240.0 in head." in as_text(larger)
+    assert json.loads(as_json(larger, HEADER))["bytes_per_row"]["q01 1x3000"] == {"base": 200.0, "head": 240.0}
+    assert "a row of state" not in as_text(more), "its state is unchanged"
+
+
+def test_sides_that_do_not_report_rows_have_no_bytes_per_row():
+    outcome = fake_gate(CELLS[:1], base={"rows": 0.0}, head={"state": 1.2}).run()
+    assert "a row of state" not in as_text(outcome)
+    assert json.loads(as_json(outcome, HEADER))["bytes_per_row"] == {"q01 1x3000": None}
 
 
 def test_cells_with_too_little_to_do_are_named():

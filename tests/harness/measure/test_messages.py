@@ -33,7 +33,7 @@ REQUESTS = [
 REPLIES = [
     WarmReply(measuring=1),
     OracleReply(status="failed", problem="no memory"),
-    SampleReply(time=0.5, state=7, peak=9),
+    SampleReply(time=0.5, state=7, rows=3, peak=9),
     CellReply(seconds=[0.5], latency={"p50": 0.1}, trace=[(10, 0.25), (20, 0.25)], fully_timed=False, digest="1 aa"),
 ]
 

@@ -29,3 +29,8 @@ def test_the_state_leaves_out_the_pages_that_the_first_run_copies() -> None:
 def test_runs_with_different_output_are_wrong() -> None:
     status, _, _ = sample_of([SampledRun([1.0], (changes,), 0) for changes in (7, 7, 8)])
     assert status == "wrong"
+
+
+def test_the_rows_of_state_are_those_of_the_last_run() -> None:
+    waiting = iter([SampledRun([1.0], (7,), 20, state_rows=rows) for rows in (5, 5, 5)])
+    assert sample(lambda: next(waiting), nothing).rows == 5

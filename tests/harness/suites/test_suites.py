@@ -176,4 +176,4 @@ def test_distances_stand_beside_those_of_the_post_on_the_same_graph():
 def test_the_gain_of_sharing_is_the_median_of_pairs():
     loads, state = suite_tables([load(together_bytes=[2e6])], "shared")
     assert texts(loads) == [["1 x 1000", "1.00 s", "50/s", "2.00 s", "0.38x"]]
-    assert texts(state) == [["together", "4", "2", "0"], ["alone, sum", "4", "0", "0"]]
+    assert texts(state) == [["together", "4", "2", "-", "0"], ["alone, sum", "4", "0", "-", "0"]]

@@ -12,7 +12,7 @@ from deltamark.harness.compare.gate import Gate
 from deltamark.harness.compare.side import SideError
 
 CELLS = cells(SF, QUERIES, WORKLOADS, (1,), PHYSICAL)
-SAMPLE = {"time": 0.1, "state": 20e6, "peak": 40e6}
+SAMPLE = {"time": 0.1, "state": 20e6, "peak": 40e6, "rows": 100_000}
 
 
 class FakeSide:

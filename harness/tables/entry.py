@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, rate
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, rate
 from deltamark.harness.results.record import QueryRecord, Record
 
 Show = Callable[[QueryRecord], TableEntry]
+
+MIN_STATE_ROWS = 1000
+"""The fewest rows of state for which bytes per row are shown; not measured."""
 
 
 def entry_of(record: QueryRecord | None, show: Show) -> TableEntry:
@@ -45,3 +48,8 @@ def peak(records: Iterable[QueryRecord | None]) -> TableEntry:
     """Format the best rate of several records."""
     rates = [record.rate for record in records if record is not None and record.has_numbers]
     return rate(max(rates)) if rates else NOTHING
+
+
+def row_bytes(state_bytes: float, state_rows: float) -> TableEntry:
+    """Format the bytes of a row of state, if there are enough rows."""
+    return count(state_bytes / state_rows) if state_rows >= MIN_STATE_ROWS else NOTHING

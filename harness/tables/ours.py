@@ -10,12 +10,10 @@ from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, FINE, PHYSICAL, SMALL
 from deltamark.harness.results import published
 from deltamark.harness.results.record import SPREAD, QueryRecord
-from deltamark.harness.tables.entry import entries, entry_of, speed, whole
+from deltamark.harness.tables.entry import entries, entry_of, row_bytes, speed, whole
 from deltamark.harness.tables.lookup import Lookup, row_name
 
 LATENCY = (SMALL[0], PHYSICAL[0], FINE)
-MIN_STATE_ROWS = 1000
-"""The fewest rows of state for which bytes per row are shown; not measured."""
 
 
 def small(lookup: Lookup) -> Table:
@@ -114,4 +112,4 @@ def state(lookup: Lookup) -> Table:
 
 
 def _row_bytes(record: QueryRecord) -> TableEntry:
-    return count(record.state_bytes / record.state_rows) if record.state_rows >= MIN_STATE_ROWS else NOTHING
+    return row_bytes(record.state_bytes, record.state_rows)

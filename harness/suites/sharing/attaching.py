@@ -49,13 +49,33 @@ def attachments(shared: SharedQueries) -> Iterator[TableRow]:
             with_arrangements = _fastest(engine, second, plan, history)
             engine.retire(name)
             without = _fastest(engine, name, plan, history)
-            for attached in (name, second):
+            first = _attached(engine, name, plan, history)
+            for answer in (first.answer, engine.attach(second, plan, history=history)):
                 snapshot = Snapshot(plan.schema)
-                snapshot.add(engine.attach(attached, plan, history=history))
+                snapshot.add(answer)
                 shared.compare(name, snapshot, oracle, "attached while others run, after all rows")
             engine.retire(second)
             alone = _from_scratch(shared, plan)
-            yield TableRow(name, {"there": [with_arrangements], "others": [without], "alone": [alone]})
+            figures: Figures = {"there": [with_arrangements], "others": [without], "alone": [alone]}
+            yield TableRow(name, figures | {"kept_bytes": [first.kept_bytes], "peak_bytes": [first.peak_bytes]})
+
+
+@dataclass(frozen=True)
+class Attached:
+    """An attached query: its answer, the state that it has added, and the growth of the process at its peak."""
+
+    answer: Batch
+    kept_bytes: int
+    peak_bytes: int
+
+
+def _attached(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History) -> Attached:
+    """Attach a query once more, so that the pages of its rows in files are mapped already, and count memory."""
+    state = engine.state_bytes()
+    resources.reset_peak()
+    before = resources.peak()
+    answer = engine.attach(name, plan, history=history)
+    return Attached(answer, max(engine.state_bytes() - state, 0), max(resources.peak() - before, 0))
 
 
 def _fastest(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History) -> float:

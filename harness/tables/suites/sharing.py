@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from deltamark.harness.console.formatting import TableEntry, count, rate, ratio, words
+from deltamark.harness.console.formatting import TableEntry, count, megabytes, rate, ratio, words
 from deltamark.harness.console.table import Table
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results.table_record import MeasuredRow
 from deltamark.harness.suites.sharing.attaching import SMALL_BATCH_ROUNDS
+from deltamark.harness.tables.entry import row_bytes
 from deltamark.harness.tables.suites.rows import FigureColumns, RowsByTable, entries, least, number, rows, share
 
 SIDES = (("together", "together"), ("alone, sum", "alone"))
@@ -46,14 +47,17 @@ def state(measured: Sequence[MeasuredRow]) -> Table:
     lines = []
     for row in [row for row in measured if row.has_numbers][:1]:
         for label, side in SIDES:
-            sizes = [_mb(row.least(f"{side}_{name}")) for name in ("bytes", "peak")]
-            lines.append([words(label), count(row.least(f"{side}_rows")), *sizes])
+            state_rows, size, peak = (row.least(f"{side}_{name}") for name in ("rows", "bytes", "peak"))
+            lines.append([words(label), count(state_rows), _mb(size), row_bytes(size, state_rows), _mb(peak)])
     notes = ["the peak is that of the process, with batches and program; alone: that of the largest query"]
-    return Table("state", "State at the end", ["", "rows", "MB", "peak MB"], lines, notes)
+    return Table("state", "State at the end", ["", "rows", "MB", "bytes per row", "peak MB"], lines, notes)
 
 
 def arrangements(measured: Sequence[MeasuredRow]) -> Table:
-    columns = {"rows": number("rows"), "MB": least("bytes", _mb)}
+    columns: FigureColumns = {
+        "rows": number("rows"), "MB": least("bytes", _mb),
+        "bytes per row": lambda row: row_bytes(row.least("bytes"), row.least("rows")),
+    }  # fmt: skip
     lines = [
         [words(row.name), words(row.row.note), *entries(row, columns.values())]
         for row in _largest_first(measured, "bytes")
@@ -82,6 +86,9 @@ def attachment(measured: Sequence[MeasuredRow]) -> Table:
         "alone, all rows at once": least("alone"),
     }  # fmt: skip
     notes = ["time to the complete answer, with all rows loaded before; includes the compilation of the plan"]
+    if any("peak_bytes" in row.figures for row in measured):  # older versions did not measure it
+        columns |= {"MB kept": least("kept_bytes", megabytes), "MB at peak": least("peak_bytes", megabytes)}
+        notes.append("MB: the state that is added to the others' arrangements, and the growth of the process meanwhile")
     title = "Time to attach a query while the others run"
     return Table("attachment", title, ["query", *columns], rows(measured, columns), notes)
 

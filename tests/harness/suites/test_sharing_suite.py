@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from deltamark.harness.cli.main import main
@@ -53,6 +55,7 @@ def test_the_suite_measures_every_table(data, tmp_path, capsys):
         assert title in out
     assert "(SF 0.001 q03 q05)" in out
     assert "checked oracle" in out
+    assert re.search(r"alone, all rows at once +MB kept +MB at peak\n", out)
 
 
 def test_the_suite_finds_a_wrong_answer(data, tmp_path, capsys, monkeypatch):

@@ -28,7 +28,7 @@ def make(parent: Path | None = None, prefix: str = PREFIX) -> Path:
     while True:
         directory = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         try:
-            handle = _locked(directory)
+            handle = try_lock(directory)
         except OSError:  # a file system without locks, on which directories are not swept
             return directory
         if handle is not None:
@@ -68,7 +68,7 @@ def sweep(parent: Path | None = None, prefix: str = PREFIX) -> None:
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     for directory in parent.glob(f"{prefix}*"):
         with suppress(OSError):
-            handle = _locked(directory)
+            handle = try_lock(directory)
             if handle is not None:
                 if not _in_use(directory):
                     shutil.rmtree(directory, ignore_errors=True)
@@ -77,7 +77,7 @@ def sweep(parent: Path | None = None, prefix: str = PREFIX) -> None:
 
 def is_locked(directory: Path) -> bool:
     """Return whether a live process has a directory."""
-    handle = _locked(directory)
+    handle = try_lock(directory)
     if handle is not None:
         os.close(handle)
     return handle is None
@@ -88,7 +88,7 @@ def _in_use(directory: Path) -> bool:
     return any(map(is_locked, directory.rglob(f"{PREFIX}*")))
 
 
-def _locked(directory: Path) -> int | None:
+def try_lock(directory: Path) -> int | None:
     """Open and lock a directory; return None if another process has locked or already removed it."""
     try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -64,7 +64,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_queries(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("suites tpch, coverage, shared and ssb").add_argument
+    add = parser.add_argument_group("suites tpch, coverage, shared, ssb and memory").add_argument
     add("--queries", type=words, action=Added, metavar="Q,Q", help="queries to run (default: all)")
     text = "files of SQL, as queries to run"
     add("--sql", dest="queries", type=sql_files, action=Added, metavar="FILE,FILE", help=text)
@@ -73,10 +73,10 @@ def _add_queries(parser: argparse.ArgumentParser) -> None:
     add("--physical", type=batch_sizes, metavar="P,P", help=text)
     text = "units of incremental attachment per batch, for shared (default: 2)"
     add("--fuel", type=whole(1, MAX_FUEL), help=text)
-    add = parser.add_argument_group("suites tpch and coverage").add_argument
+    add = parser.add_argument_group("suites tpch, coverage and memory").add_argument
     text = "embedded, spark; duckdb, spark-sql, which recompute; a peer; exec:PROGRAM; all (default: embedded,duckdb)"
     add("--engines", type=engines, metavar="E,E", help=text)
-    add = parser.add_argument_group("suite tpch").add_argument
+    add = parser.add_argument_group("suites tpch and memory").add_argument
     add("--variants", type=words, metavar="V,V", help="dataflows of a query: first, sql, ..., or all (default: first)")
     add("--product", type=batch_sizes, metavar="N", help="all L x P = N in powers of ten")
     add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers")
@@ -100,7 +100,10 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_suite(parser: argparse.ArgumentParser) -> None:
-    text = "tpch; coverage: grades of engines; shared: all queries in one dataflow; ssb: queries of SQL; loops; graph"
+    text = (
+        "tpch; coverage: grades of engines; shared: all queries in one dataflow; ssb: queries of SQL; "
+        "memory: the least memory of a cell; loops; graph"
+    )
     parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=f"{text} (default: {DEFAULT})")
 
 

@@ -107,12 +107,11 @@ def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> tuple[RunOutput 
     """
     engine = capabilities(job.cell.engine)
     if engine.has_session:
-        _warm_up(job.cell, dataset, work)
+        warm_up(job.cell, dataset, work)
     if engine.checked_while_timed or not job.checked:
         return None, 0
-    check = open_check(job.cell, dataset, work, job.answers)
-    run = _checked_run(job, dataset, work, check)
-    return RunOutput(check.digest, run.changes), 0 if engine.has_session else run.state_bytes
+    run, digest = checked_run(job, dataset, work)
+    return RunOutput(digest, run.changes), 0 if engine.has_session else run.state_bytes
 
 
 def _run(job: CellJob, dataset: Dataset, work: Workload, check: RunCheck | None) -> TimedRun:
@@ -130,20 +129,20 @@ def _timed_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun
     engine = capabilities(job.cell.engine)
     if not engine.checked_while_timed:
         return _run(job, dataset, work, None), ""
+    return checked_run(job, dataset, work)
+
+
+def checked_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun, str]:
+    """Run a cell and compare its output; return the digest of its stream, too. A wrong output raises a WrongError."""
     check = open_check(job.cell, dataset, work, job.answers)
-    run = _checked_run(job, dataset, work, check)
-    return run, check.digest
-
-
-def _checked_run(job: CellJob, dataset: Dataset, work: Workload, check: RunCheck) -> TimedRun:
     run = _run(job, dataset, work, check)
     counts = capabilities(job.cell.engine).output != "answers" and run.fully_timed
     if counts and check.changes != run.changes:
         raise WrongError(f"the engine emitted {check.changes} changes, but counted {run.changes}")
-    return run
+    return run, check.digest
 
 
-def _warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:
+def warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:
     """Run a few small batches in the session that will be timed."""
     rounds = min(cell.logical * cell.physical, MAX_WARM_UP_ROUNDS)
     logical = min(cell.logical, rounds)

@@ -69,9 +69,13 @@ class MemoryUse:
         self._process, self._before = process, memory(process)
 
     @property
+    def now(self) -> int:
+        return memory(self._process)
+
+    @property
     def growth(self) -> int:
         """The bytes by which the memory has grown."""
-        return max(memory(self._process) - self._before, 0)
+        return max(self.now - self._before, 0)
 
     @property
     def peak(self) -> int:

@@ -44,6 +44,8 @@ class TimedRun:
     latencies: list[float] = field(default_factory=list)
     loaded_by: list[int] = field(default_factory=list)
     """The rows that have arrived by the end of each timed batch."""
+    opened_bytes: int = 0
+    """The memory of the process when the query was open, before the first batch."""
     state_rows: int = 0
     state_bytes: int = 0
     peak_bytes: int = 0
@@ -62,6 +64,7 @@ def run(
     engine, figures = opened(), TimedRun()
     memory, figures.has_own_process = engine.memory or own, engine.memory is not None
     try:
+        figures.opened_bytes = memory.now
         gc.disable()
         windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)
         figures.fully_timed = len(windows) == 1

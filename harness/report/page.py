@@ -24,7 +24,7 @@ from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
 from deltamark.harness.report.sections.latency import latency
 from deltamark.harness.report.sections.state import state
-from deltamark.harness.report.sections.suites import graphs, loops, sharing
+from deltamark.harness.report.sections.suites import graphs, loops, memory, sharing
 from deltamark.harness.report.sections.throughput import throughput
 from deltamark.harness.report.sections.workers import workers
 from deltamark.harness.report.tooltip import command, title
@@ -62,7 +62,7 @@ def page(report: ReportData) -> str:
 
 
 def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
-    others = [sharing(report.table_records), loops(report.table_records), graphs(report.table_records)]
+    others = [make(report.table_records) for make in (memory, sharing, loops, graphs)]
     if not lookup.records:
         return [*others, _machine(report, lookup)]
     return [

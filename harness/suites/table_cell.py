@@ -6,12 +6,15 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from msgspec import structs
 from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.engines.registry import external_info
 from deltamark.harness.measure import child, control_work
+from deltamark.harness.results import machine
 from deltamark.harness.results.record import Origin, key_of
 from deltamark.harness.results.table_record import TableRecord, TableRow
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
@@ -52,6 +55,12 @@ class TableCell:
             suite=self.suite, dataset=self.dataset, table=self.table, rows=(TableRow(self.row_name),), cell=name,
             data=self.data, key=key_of(name, self.data, origin), **structs.asdict(origin),
         )  # fmt: skip
+
+
+def data_digest(directory: Path, engine: str) -> str:
+    """Return the digest of the data and, for an external engine, that of its program."""
+    external = external_info(engine)
+    return machine.data(directory) + (f" {external.name} {external.digest}" if external else "")
 
 
 @dataclass(frozen=True)

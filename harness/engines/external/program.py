@@ -42,6 +42,9 @@ HELLO_LIMIT = "DELTAMARK_HELLO_LIMIT_S"
 MAX_QUOTED_LINE = 200
 """Characters of a line of standard error that an error quotes."""
 
+launcher: list[str] = []
+"""The words before the command of each program that this process starts; the memory suite starts it under a limit."""
+
 
 @contextmanager
 def hello_within(limit: float) -> Iterator[None]:
@@ -64,7 +67,7 @@ class Program:
         own = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=own,
+                [*launcher, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=own,
                 preexec_fn=partial(end_with, os.getpid()),  # noqa: PLW1509 (it only makes system calls)
             )  # fmt: skip
         except OSError as error:

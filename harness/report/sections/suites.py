@@ -1,4 +1,4 @@
-"""The suites beside TPC-H: shared and separate dataflows, loops, and graphs."""
+"""The suites beside TPC-H: shared and separate dataflows, loops, graphs, and the least memory of cells."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.table_record import MeasuredRow, TableRecord, latest_rows
 from deltamark.harness.suites.graphs.suite import GraphSuite
 from deltamark.harness.suites.loops.suite import LoopSuite
+from deltamark.harness.suites.memory.suite import MemorySuite
 from deltamark.harness.suites.sharing.suite import SharingSuite
 from deltamark.harness.tables.suites.rows import consistent_figures
 from deltamark.harness.tables.suites.sharing import SIDES, paired
@@ -53,6 +54,22 @@ def graphs(records: Sequence[TableRecord]) -> Section | None:
     )
     text = "Motifs in graphs that do not change, and in graphs that do. The tables that make tables SUITE=graph prints."
     return Section("graphs", "Graphs", finding, text, _folded(tables))
+
+
+def memory(records: Sequence[TableRecord]) -> Section | None:
+    tables = MemorySuite.tables(records)
+    if not tables:
+        return None
+    cells = _measured(records, MemorySuite.NAME, "least", ("least_bytes",))
+    sizes = [row.least("least_bytes") for row in cells]
+    finding = (
+        f"The least memory of {counted(len(sizes), 'cell')} is {megabytes(min(sizes)).text} MB to "
+        f"{megabytes(max(sizes)).text} MB."
+        if sizes
+        else _number_of(tables)
+    )
+    text = "The least limit of memory under which a cell passes. The table that make tables SUITE=memory prints."
+    return Section("memory", "Least memory", finding, text, _folded(tables))
 
 
 def sharing(records: Sequence[TableRecord]) -> Section | None:

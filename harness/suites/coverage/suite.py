@@ -17,12 +17,11 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted
 from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.engines.base import short_name
-from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
+from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.results import machine
 from deltamark.harness.results.table_record import Figures, TableRow
 from deltamark.harness.suites.coverage.grading import GRADES, graded
-from deltamark.harness.suites.table_cell import TableCell
+from deltamark.harness.suites.table_cell import TableCell, data_digest
 from deltamark.harness.suites.table_suite import TableSuite
 from deltamark.harness.tables.suites.coverage import REFUSED, coverage_tables
 from deltamark.queries.catalogue import QUERIES, query
@@ -52,7 +51,7 @@ class CoverageSuite(TableSuite):
         directory = self._wanted.directory
         return [
             TableCell(
-                self.NAME, "coverage", f"SF {self.sf}", f"{name} {short_name(engine)}", _data(directory, engine),
+                self.NAME, "coverage", f"SF {self.sf}", f"{name} {short_name(engine)}", data_digest(directory, engine),
                 partial(_graded, directory, self._cell(name, engine)), verified="oracle",
             )
             for engine in self.engines
@@ -61,12 +60,6 @@ class CoverageSuite(TableSuite):
 
     def _cell(self, name: str, engine: str) -> Cell:
         return Cell(name, str(self.sf), engine=engine, master=self.master if capabilities(engine).has_master else "")
-
-
-def _data(directory: Path, engine: str) -> str:
-    """Return the digest of the data and, for an external engine, that of its program."""
-    external = external_info(engine)
-    return machine.data(directory) + (f" {external.name} {external.digest}" if external else "")
 
 
 def _graded(directory: Path, cell: Cell) -> Iterator[TableRow]:

@@ -15,6 +15,7 @@ from support.harness.suite_records import (
     add,
     distances,
     fails,
+    least_memory,
     load,
     measured,
 )
@@ -191,13 +192,15 @@ def test_errors_can_be_debugged_in_every_suite(tmp_path, capsys):
 
 SHOWN = {
     "graph": "Motifs in a static graph", "shared": "Shared against unshared",
-    "loops": "Distances over a random graph",
+    "loops": "Distances over a random graph", "memory": "Least memory in which a cell passes",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_report_shows_suites_without_records_of_tpch(name, tmp_path):
-    records = {"graph": measured, "shared": lambda: [load()], "loops": distances}[name]()
+    records = {"graph": measured, "shared": lambda: [load()], "loops": distances, "memory": lambda: [least_memory()]}[
+        name
+    ]()
     with store.writing(tmp_path / "machine") as writer:
         add(writer, records)
         writer.add_session(HEADER)

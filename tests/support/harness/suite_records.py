@@ -141,3 +141,11 @@ def load(**changes):
         "1 x 1000", figures, suite="shared", dataset="SF 1", table="loads", cell="x", session="session",
         verified="oracle",
     )  # fmt: skip
+
+
+def least_memory():
+    """Return a record of the suite of memory."""
+    figures = {"least_bytes": 100e6, "opened_bytes": 40e6, "state_bytes": 50e6, "state_rows": 1_000_000}
+    figures |= {"seconds": 1.0, "free_seconds": 0.5}
+    row = TableRow("q05 1x100000", {name: [value] for name, value in figures.items()}, "killed")
+    return TableRecord(suite="memory", dataset="SF 1", table="least", cell="x", session="session", rows=(row,))

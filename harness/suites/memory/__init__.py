@@ -1,0 +1,1 @@
+"""The memory suite: the least memory in which a cell passes."""

@@ -1,0 +1,115 @@
+"""The measurement of a cell: the least limit of memory under which it passes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.workload import workload
+from deltamark.errors import DeltamarkError
+from deltamark.harness.check.oracle import oracle_answers
+from deltamark.harness.console.console import warn
+from deltamark.harness.console.formatting import brief, megabytes
+from deltamark.harness.engines.registry import capabilities
+from deltamark.harness.measure.cell_job import CellJob
+from deltamark.harness.measure.windows import checkpoints
+from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.suites.memory.bisection import LeastSize, least_size
+from deltamark.harness.suites.memory.groups import find_place
+from deltamark.harness.suites.memory.trial import Outcome, Trials
+from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.suites.tpch.grid import SampledCell
+from deltamark.harness.tables.suites.memory import REFUSED
+
+MAX_SLOWDOWN, EXTRA_S = 5, 10.0
+"""A trial may take this many times as long as the run without a limit, plus these seconds. Neither number is tuned.
+
+A process that has hardly enough memory may not fail, but read the pages of its files and libraries again and again.
+"""
+
+RERUN = "run the cell without SUITE=memory"
+
+
+@dataclass
+class LimitedCell:
+    """The trials of a cell under limits. digest: that of the stream in the run without a limit, if it has one."""
+
+    name: str
+    trials: Trials
+    job: CellJob
+    digest: str
+    max_seconds: float
+    passed: dict[int, Outcome] = field(default_factory=dict)
+    """The outcomes of the trials that have passed, by limit."""
+    failed: dict[int, str] = field(default_factory=dict)
+    """The reasons why other trials have not passed, by limit."""
+
+    def passes(self, limit: int) -> bool:
+        """Run the cell under a limit of memory; raise an error if its answer is wrong."""
+        outcome = self.trials.run(self.job, seconds=self.max_seconds, limit=limit)
+        reply, problem = outcome.reply, outcome.problem
+        if reply.status == "wrong" and not outcome.kills:
+            raise _wrong(self.job, f"under a limit of {limit} bytes: {reply.problem}")
+        if not problem and reply.digest != self.digest:
+            raise _wrong(self.job, f"under a limit of {limit} bytes: the digest {reply.digest}, not {self.digest}")
+        warn(f"  {self.name}: {megabytes(limit).text} MB: {problem or f'passes in {brief(reply.seconds).text}'}")
+        if problem:
+            self.failed[limit] = problem
+        else:
+            self.passed[limit] = outcome
+        return not problem
+
+
+def measure(sampled: SampledCell, name: str, data: Path, max_seconds: float) -> Iterator[TableRow]:
+    """Run a cell without a limit, which is compared with DuckDB, and then under limits.
+
+    max_seconds: the time limit of the run without a limit of memory.
+    """
+    trials, job = Trials(find_place(), data), _checked_job(sampled, data)
+    started = monotonic()
+    free = trials.run(job, seconds=max_seconds)
+    elapsed = monotonic() - started
+    match free.reply.status:
+        case "refused":
+            yield TableRow(name, {}, REFUSED + free.reply.problem)
+            return
+        case "wrong":
+            raise _wrong(job, free.reply.problem)
+        case "failed":
+            raise DeltamarkError(f"{job.cell} failed without a limit", free.reply.problem, RERUN)
+    warn(f"  {name}: no limit: passes in {brief(free.reply.seconds).text}")
+    if capabilities(job.cell.engine).has_stream:
+        job = replace(job, answers={})  # its digest is compared, so the limit holds no answers
+    limited = LimitedCell(name, trials, job, free.reply.digest, MAX_SLOWDOWN * elapsed + EXTRA_S)
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = least_size(limited.passes, free.peak_bytes or most, most)
+    if found is None:
+        raise DeltamarkError(f"{job.cell} passes under no limit", limited.failed, RERUN)
+    yield _row(limited, free, found)
+
+
+def _checked_job(sampled: SampledCell, data: Path) -> CellJob:
+    """Return a job whose output is compared with DuckDB's answers."""
+    cell, dataset = sampled.cell, Dataset.open(data)
+    work = workload(dataset, cell.workload)
+    rounds = checkpoints(cell, sampled.sample, work)
+    return CellJob(cell, sampled.sample, 1, oracle_answers(cell, dataset, work, rounds).answers)
+
+
+def _row(limited: LimitedCell, free: Outcome, found: LeastSize) -> TableRow:
+    reply = limited.passed[found.passed].reply
+    figures: Figures = {
+        "least_bytes": [found.passed], "failed_bytes": [found.failed], "opened_bytes": [free.reply.opened_bytes],
+        "state_rows": [free.reply.state_rows], "state_bytes": [free.reply.state_bytes],
+        "seconds": [reply.seconds], "free_seconds": [free.reply.seconds],
+        "trials": [len(limited.passed) + len(limited.failed)],
+    }  # fmt: skip
+    return TableRow(limited.name, figures, limited.failed.get(found.failed, ""))
+
+
+def _wrong(job: CellJob, problem: str) -> WrongAnswerError:
+    return WrongAnswerError("a wrong answer", f"{job.cell}, {problem}", RERUN)

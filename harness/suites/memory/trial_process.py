@@ -1,0 +1,96 @@
+"""The process of a trial: it runs a cell once, checks the output, and replies with figures.
+
+    python -m deltamark.harness.suites.memory.trial_process < REQUEST > REPLY
+
+It is a new process, so that all of its memory counts. If the engine is a program, that program alone is in the group
+with the limit, and this process is outside.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.workload import Workload, workload
+from deltamark.errors import DeltamarkError
+from deltamark.harness.check.run_check import open_check
+from deltamark.harness.engines.base import RefusedError
+from deltamark.harness.engines.external import program
+from deltamark.harness.engines.registry import capabilities, open_engine
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.cell_job import CellJob, WrongError, checked_run, warm_up
+
+LOADED_ROUNDS = 100
+"""The rounds that are fed before memory is measured. Not tuned."""
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """The work of a trial. launcher: the words before the command of a program that is to run in the group."""
+
+    job: CellJob
+    data: Path
+    launcher: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TrialReply:
+    """The outcome of a run. opened_bytes: the memory of the process of the engine before the first batch."""
+
+    status: Literal["ok", "wrong", "refused", "failed"] = "ok"
+    problem: str = ""
+    digest: str = ""
+    seconds: float = 0.0
+    opened_bytes: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+
+
+def reply_to(request: TrialRequest) -> TrialReply:
+    """Run the cell of a request; return figures, or the reason why there are none."""
+    cell, dataset = request.job.cell, Dataset.open(request.data)
+    work = workload(dataset, cell.workload)
+    capabilities(cell.engine)  # a program says what it can do in a process of its own, outside the group
+    program.launcher[:] = request.launcher
+    try:
+        if not request.launcher:
+            _load(cell, dataset, work)
+        run, digest = checked_run(request.job, dataset, work)
+    except WrongError as error:
+        return TrialReply("wrong", str(error))
+    except RefusedError as error:
+        return TrialReply("refused", str(error.actual))
+    except DeltamarkError as error:
+        return TrialReply("failed", str(error))
+    return TrialReply(
+        digest=digest, seconds=run.seconds, opened_bytes=run.opened_bytes,
+        state_rows=run.state_rows, state_bytes=run.state_bytes,
+    )  # fmt: skip
+
+
+def _load(cell: Cell, dataset: Dataset, work: Workload) -> None:
+    """Run the first rounds, which loads the kernels and libraries that the engine and the check need."""
+    small = cell.but(logical=1, physical=LOADED_ROUNDS)
+    if capabilities(cell.engine).has_session:
+        warm_up(small, dataset, work)
+        return
+    check = open_check(small, dataset, work, {})
+    with closing(check), closing(open_engine(small, dataset, work, check.add)) as engine:
+        if engine.take(LOADED_ROUNDS):
+            engine.apply()
+        check.finish(engine)
+
+
+if __name__ == "__main__":
+    output = os.dup(1)
+    os.dup2(2, 1)  # the output is the reply alone
+    with os.fdopen(output, "wb") as file:
+        file.write(msgspec.json.encode(reply_to(pickle.load(sys.stdin.buffer))))  # noqa: S301 (from its parent)

@@ -11,21 +11,18 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from deltamark.datagen.manifest import Chunk, Manifest, read_manifest
+from deltamark.datagen.positions import Rows, Values, cut, values_at
 from deltamark.datagen.schema import ORDER_LINES_SCHEMA, Column, RelationName, relation
 from deltamark.errors import DeltamarkError, is_memory, refused
-
-Values: TypeAlias = "np.ndarray | pa.StringArray"
-"""The values of a column: an Arrow array for text, a numpy array otherwise (of int32 indices for codes)."""
 
 
 class Dataset:
@@ -52,18 +49,25 @@ class Dataset:
         """Return the sorted values of a dictionary column."""
         return self._batch(name, 0).column(column).dictionary
 
-    def slice(self, name: RelationName, column: str, start: int, stop: int) -> Values:
-        """Return the values of consecutive rows: a view within one file, otherwise a copy."""
-        for file in range(start >> self.shift, ((stop - 1) >> self.shift) + 1):
+    def values(self, name: RelationName, column: str, rows: Rows) -> Values:
+        """Return the values of some rows, of which there is at least one: a view if they are consecutive in a file."""
+        for file in self.files_of(rows):
             self.check(name, column, file)
-        return cut(self.pieces(name, column), self.shift, start, stop)
+        return values_at(self.pieces(name, column), self.shift, rows)
 
-    def table(self, name: RelationName) -> pa.Table:
-        """Return a relation as an Arrow table over the mapped files."""
+    def files_of(self, rows: Rows) -> Iterable[int]:
+        """Return the numbers of the files that contain some rows."""
+        if isinstance(rows, range):
+            return range(rows.start >> self.shift, ((rows.stop - 1) >> self.shift) + 1)
+        return np.unique(rows >> self.shift).tolist()
+
+    def table(self, name: RelationName, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return some columns of a relation, or all, as an Arrow table over the mapped files."""
+        columns = [column.name for column in relation(name).columns] if columns is None else columns
         for file in range(len(self.manifest.relations[name].chunks)):
-            for column in relation(name).columns:
-                self.check(name, column.name, file)
-        return pa.Table.from_batches(self._batches(name))
+            for column in columns:
+                self.check(name, column, file)
+        return pa.Table.from_batches(self._batches(name)).select(columns)
 
     def check(self, name: RelationName, column: str, file: int) -> None:
         """Check the values of a column in one file against the manifest, unless that was done before."""
@@ -163,18 +167,6 @@ def _check_offsets(texts: pa.StringArray, column: Column, path: Path) -> None:
     size = data.size if data else 0
     if ends[0] < 0 or ends[-1] > size or (ends[1:] < ends[:-1]).any():
         raise _damaged(path, f"the offsets of {column.name} decrease or exceed {size} bytes")
-
-
-def cut(pieces: Sequence[Values], shift: int, start: int, stop: int) -> Values:
-    """Return positions start..stop-1 of a column that is stored in pieces of 1 << shift rows."""
-    first, last = start >> shift, (stop - 1) >> shift
-    base = first << shift
-    if last <= first:
-        return pieces[first][start - base : stop - base]
-    parts = [
-        pieces[piece][max(start - (piece << shift), 0) : stop - (piece << shift)] for piece in range(first, last + 1)
-    ]
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 
 def check_file(directory: Path, chunk: Chunk) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
-from deltamark.datagen.dataset import Dataset, Values, cut
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.positions import Rows, Values, array_of, cut, joined, values_at
 from deltamark.datagen.schema import RelationName, relation
-from deltamark.datagen.workload import ChangedRows, Workload
+from deltamark.datagen.workloads.workload import ChangedRows, Workload
 from deltamark.errors import DeltamarkError
 
 TIMES_PER_ROUND = 8
@@ -29,7 +29,7 @@ class Delta:
     relation: RelationName
     time: np.ndarray
     diff: np.ndarray
-    rows: range | np.ndarray
+    rows: Rows
     columns: dict[str, Values]
     addresses: dict[str, int] = field(default_factory=dict)
     """The addresses of numeric columns that lie in one file: computing them is faster than reading them from views."""
@@ -54,7 +54,6 @@ class Feed:
 
     def __init__(  # noqa: PLR0913 (independent settings)
         self,
-        dataset: Dataset,
         workload: Workload,
         columns: Mapping[RelationName, Sequence[str]],
         *,
@@ -69,7 +68,7 @@ class Feed:
         self._workload = workload
         self.logical = logical
         self._share = (worker, workers)
-        self._readers = [_Reader(dataset, name, names, logical) for name, names in columns.items()]
+        self._readers = [_Reader(workload.dataset, name, names, logical) for name, names in columns.items()]
         self._end = workload.rounds if until is None else workload.check_end(until, logical)
         self.round = 0
         """The first round of the next batch."""
@@ -87,7 +86,7 @@ class Feed:
         for reader in self._readers:
             pieces = self._workload.pieces(reader.name, start, stop)
             if self._share != (0, 1):
-                pieces = [share for piece in pieces if (share := piece.share(*self._share)).start < share.stop]
+                pieces = [share for piece in pieces if len((share := piece.share(*self._share)).rows)]
             if pieces:
                 deltas.append(reader.read(pieces))
         return deltas
@@ -133,9 +132,11 @@ class _Reader:
             self._check(pieces)
         if len(pieces) == 1:
             piece = pieces[0]
-            start, stop = piece.start, piece.stop
+            if not isinstance(rows := piece.rows, range):
+                columns = {name: values_at(stored, self._shift, rows) for name, stored in self._columns}
+                return Delta(self.name, self._time(piece), self._diff(piece), rows, columns)
+            start, stop = rows.start, rows.stop
             columns = {name: cut(stored, self._shift, start, stop) for name, stored in self._columns}
-            rows = range(start, stop)
             return Delta(
                 self.name, self._time(piece), self._diff(piece), rows, columns, self._addresses_of(start, stop)
             )
@@ -144,11 +145,10 @@ class _Reader:
     def _check(self, pieces: list[ChangedRows]) -> None:
         """Check the columns of the files that are read for the first time."""
         for piece in pieces:
-            for file in range(piece.start >> self._shift, ((piece.stop - 1) >> self._shift) + 1):
-                if file in self._unchecked:
-                    for column, _ in self._columns:
-                        self._dataset.check(self.name, column, file)
-                    self._unchecked.remove(file)
+            for file in self._unchecked.intersection(self._dataset.files_of(piece.rows)):
+                for column, _ in self._columns:
+                    self._dataset.check(self.name, column, file)
+                self._unchecked.remove(file)
 
     def _addresses_of(self, start: int, stop: int) -> dict[str, int]:
         """Return the addresses of consecutive rows in the numeric columns; none if they span two files."""
@@ -163,14 +163,12 @@ class _Reader:
         order = np.argsort(time, kind="stable")
         columns = {}
         for name, stored in self._columns:
-            parts = [cut(stored, self._shift, piece.start, piece.stop) for piece in pieces]
-            whole = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
-            columns[name] = whole.take(order)
+            columns[name] = joined([values_at(stored, self._shift, piece.rows) for piece in pieces]).take(order)
         return Delta(
             self.name,
             _constant(time[order]),
             _constant(np.concatenate([self._diff(piece) for piece in pieces])[order]),
-            np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])[order],
+            np.concatenate([array_of(piece.rows) for piece in pieces])[order],
             columns,
         )
 
@@ -179,13 +177,13 @@ class _Reader:
             return _constant(piece.rounds // self._logical * TIMES_PER_ROUND + self._rank)
         # i // L + j // L = (i + j) // L if L divides i: skip the remainder of `first`, which is small
         skip = piece.first % self._logical
-        size = skip + piece.stop - piece.start
+        size = skip + len(piece.rows)
         if len(self._steps) < size:
             self._steps = _constant(np.arange(2 * size) // self._logical * TIMES_PER_ROUND)
         return _constant(self._steps[skip:size] + (piece.first // self._logical * TIMES_PER_ROUND + self._rank))
 
     def _diff(self, piece: ChangedRows) -> np.ndarray:
-        size = piece.stop - piece.start
+        size = len(piece.rows)
         if len(self._diffs[piece.diff]) < size:
             self._diffs[piece.diff] = _constant(np.full(2 * size, piece.diff))
         return self._diffs[piece.diff][:size]

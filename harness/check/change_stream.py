@@ -13,7 +13,7 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import CountReport, StreamEngine
 from deltamark.harness.engines.registry import open_stream

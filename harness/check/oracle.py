@@ -1,7 +1,6 @@
 """The oracle: DuckDB over exactly the rows that are live at a logical time.
 
-In every workload the live rows of a relation are consecutive, so a relation is a view of a range of rows of a table,
-and a later time is another view.
+A relation is a view of some rows of a table, by their numbers, and a later time is another view.
 """
 
 from __future__ import annotations
@@ -12,17 +11,22 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 
-from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import TIMES_PER_ROUND
+from deltamark.datagen.positions import index_of
 from deltamark.datagen.schema import Relation, RelationName, relation
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import Inputs, Row
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.measure.cell import Cell
 
 ALL_ROWS = "all_rows"
 """The schema of the tables, which hold all rows."""
+
+NUMBERS = "numbers"
+"""The schema of the tables that hold the numbers of the live rows, if these are not consecutive."""
 
 TIMED_RUNS = 3
 """The number of timed runs of a query, after one that is not timed; the fastest one counts."""
@@ -49,10 +53,10 @@ class OracleAnswers:
     """Seconds of one run of the query over all rows with one thread; 0 if the workload does not end with all rows."""
 
 
-def oracle_answers(cell: Cell, dataset: Dataset, work: Workload, rounds: Sequence[int]) -> OracleAnswers:
+def oracle_answers(cell: Cell, work: Workload, rounds: Sequence[int]) -> OracleAnswers:
     """Answer a query over the rows that are live after some numbers of rounds, in increasing order."""
     answers = {}
-    with closing(Oracle(dataset, work, sql_inputs(cell), 1)) as oracle:
+    with closing(Oracle(work, sql_inputs(cell), 1)) as oracle:
         for each in rounds:
             oracle.at(TIMES_PER_ROUND * each - 1)
             answers[each] = oracle.answer(cell.sql)
@@ -67,10 +71,10 @@ def sql_values(table: Relation, columns: Sequence[str]) -> str:
 class Oracle:
     """Answers queries at logical times that never decrease."""
 
-    def __init__(self, dataset: Dataset, work: Workload, inputs: Inputs, logical: int) -> None:
-        self._dataset = dataset
+    def __init__(self, work: Workload, inputs: Inputs, logical: int) -> None:
+        self._dataset = work.dataset
         self._connection = duckdb.connect(config={"threads": 1})
-        self._connection.execute(f"CREATE SCHEMA {ALL_ROWS}")
+        self._connection.execute(f"CREATE SCHEMA {ALL_ROWS}; CREATE SCHEMA {NUMBERS}")
         for name, columns in inputs.items():
             self._load(relation(name), columns)
         self._live = [LiveRows(work, relation(name).name, logical) for name in inputs]
@@ -100,38 +104,56 @@ class Oracle:
 
     def _load(self, table: Relation, columns: Sequence[str]) -> None:
         values = sql_values(table, columns)
-        self._connection.register("stored", self._dataset.table(table.name))
+        self._connection.register("stored", self._dataset.table(table.name, columns))
         self._connection.execute(f"CREATE TABLE {ALL_ROWS}.{table.name} AS SELECT {values} FROM stored")  # noqa: S608
         self._connection.unregister("stored")
 
     def _show(self, live: LiveRows) -> None:
-        span = f" WHERE rowid >= {live.first} AND rowid < {live.last}"
-        where = "" if (live.first, live.last) == (0, self._dataset.rows(live.name)) else span
+        span = live.span
+        if span is None:
+            self._number(live)
+            where = f" WHERE rowid IN (SELECT number FROM {NUMBERS}.{live.name})"  # noqa: S608
+        elif span == range(len(live.mask)):
+            where = ""
+        else:
+            where = f" WHERE rowid >= {span.start} AND rowid < {span.stop}"
         self._connection.execute(
             f"CREATE OR REPLACE VIEW {live.name} AS SELECT * FROM {ALL_ROWS}.{live.name}{where}"  # noqa: S608
         )
 
+    def _number(self, live: LiveRows) -> None:
+        """Store the numbers of the live rows."""
+        self._connection.register("live", pa.table({"number": np.flatnonzero(live.mask)}))
+        self._connection.execute(f"CREATE OR REPLACE TABLE {NUMBERS}.{live.name} AS SELECT number FROM live")  # noqa: S608
+        self._connection.unregister("live")
+
 
 class LiveRows:
-    """The positions of the live rows of a relation: `first` to `last` - 1."""
+    """The live rows of a relation, as a mask over all positions."""
 
     def __init__(self, work: Workload, name: RelationName, logical: int) -> None:
         self.name: RelationName = name
-        self.first = self.last = 0
+        self.mask = np.zeros(work.dataset.rows(name), dtype=bool)
         self._work, self._logical = work, logical
         self._round = 0
 
+    @property
+    def span(self) -> range | None:
+        """The live rows if they are consecutive."""
+        count = int(self.mask.sum())
+        first = int(self.mask.argmax()) if count else 0
+        return range(first, first + count) if self.mask[first : first + count].all() else None
+
     def move(self, time: int) -> bool:
-        """Advance to the end of a time; return whether the live rows changed."""
+        """Advance to the end of a time; return whether rows came or went."""
         batch, rank = divmod(time, TIMES_PER_ROUND)
         has_come = relation(self.name).rank <= rank
-        before, stop = (self.first, self.last), min((batch + has_come) * self._logical, self._work.rounds)
-        for piece in self._work.pieces(self.name, self._round, stop) if self._round < stop else ():
-            if piece.start != (self.last if piece.diff > 0 else self.first):
-                raise AssertionError(f"{self.name}: {piece} does not follow {self.first}..{self.last}")
-            if piece.diff > 0:
-                self.last = piece.stop
-            else:
-                self.first = piece.stop
+        stop = min((batch + has_come) * self._logical, self._work.rounds)
+        pieces = self._work.pieces(self.name, self._round, stop) if self._round < stop else []
+        for piece in pieces:
+            rows = index_of(piece.rows)
+            if (self.mask[rows] == (piece.diff > 0)).any():
+                raise AssertionError(f"{self.name}: a row of {piece} is live, or a retracted one is not")
+            self.mask[rows] = piece.diff > 0
         self._round = max(self._round, stop)
-        return before != (self.first, self.last)
+        return bool(pieces)

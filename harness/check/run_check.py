@@ -11,7 +11,7 @@ from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import last_time
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_csv import ChangeCsv, Digester
 from deltamark.harness.check.change_stream import DIFFS, DIGESTED_ROWS, open_sums

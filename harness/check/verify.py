@@ -19,7 +19,8 @@ from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
 from deltamark.datagen.schema import relation
-from deltamark.datagen.workload import Workload, workload
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.check import change_stream
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.check.change_stream import DIGESTED_ROWS, no_report, open_answer
@@ -48,9 +49,9 @@ def random_times(work: Workload, names: Iterable[str], logical: int, count: int,
     return sorted(times)
 
 
-def every_time(dataset: Dataset, work: Workload, names: Iterable[str], logical: int) -> list[int]:
+def every_time(work: Workload, names: Iterable[str], logical: int) -> list[int]:
     """Return all times at which one of the relations changes."""
-    feed = Feed(dataset, work, {relation(name).name: () for name in names}, logical=logical)
+    feed = Feed(work, {relation(name).name: () for name in names}, logical=logical)
     return np.unique(np.concatenate([delta.time for delta in feed.take(ALL)])).tolist()
 
 
@@ -59,7 +60,7 @@ def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Co
     definition, work = query(cell.query), workload(dataset, cell.workload)
     with (
         closing(open_answer(cell, dataset, work)) as stream,
-        closing(Oracle(dataset, work, sql_inputs(cell), cell.logical)) as oracle,
+        closing(Oracle(work, sql_inputs(cell), cell.logical)) as oracle,
     ):
         changes = stream.changes(change_stream.end_at_time(work, cell.logical, times[-1]))
         cursor = _Cursor(Snapshot(stream.schema), changes, cell)

@@ -11,7 +11,7 @@ from typing import cast
 
 from deltamark.datagen.make import Wanted
 from deltamark.datagen.schema import MAX_SF, MIN_SF, scale_factor
-from deltamark.datagen.workload import known_workload
+from deltamark.datagen.workloads.registry import NAMES, known_workload
 from deltamark.errors import DeltamarkError, shortened, whole_number
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, capabilities, known_stream_engine
 from deltamark.harness.measure.cell import ALL, Cell
@@ -68,7 +68,7 @@ def add_cell(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     add_query(parser)
     add = parser.add_argument_group("stream").add_argument
-    add("--workload", default="insert", help="insert, window:N or refresh:K")
+    add("--workload", default="insert", help=", ".join(NAMES))
     add("--logical", type=batch_size, default=1, metavar="L", help="rounds that share a logical time")
     add("--physical", type=physical, default="all", metavar="P", help="logical batches fed at once")
     add = parser.add_argument_group("engine").add_argument

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from deltamark.datagen.graphs.generator import KINDS
+from deltamark.datagen.workloads.registry import NAMES
 from deltamark.harness.cli.options import (
     MAX_BATCHES,
     Added,
@@ -80,7 +81,7 @@ def _add_queries(parser: argparse.ArgumentParser) -> None:
     add("--variants", type=words, metavar="V,V", help="dataflows of a query: first, sql, ..., or all (default: first)")
     add("--product", type=batch_sizes, metavar="N", help="all L x P = N in powers of ten")
     add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers")
-    add("--workload", type=words, metavar="W,W", help="insert, window:N, refresh:K")
+    add("--workload", type=words, metavar="W,W", help=", ".join(NAMES))
     text = "largest number of timed batches, spread over the stream; 0: all (default: 10000, 15 if recomputed)"
     add("--sample", type=whole(0, MAX_BATCHES), metavar="N", help=text)
 

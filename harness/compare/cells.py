@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from deltamark.datagen.workload import known_workload
+from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import unknown
 from deltamark.harness.measure.cell import Cell, MotifCell
 from deltamark.queries.catalogue import query

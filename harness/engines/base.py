@@ -17,7 +17,7 @@ from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.schema import RelationName, relation
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.resources import MemoryUse
@@ -212,24 +212,21 @@ class AnswerEngine(Engine):
 
 
 class RecomputingEngine(FedEngine[Prepared], AnswerEngine):
-    """An engine without incremental maintenance: it stores the rows, and runs the query again after each batch.
+    """An engine without incremental maintenance: it stores the rows, and runs the query again after each batch."""
 
-    In every workload the rows that arrive first leave first, so each relation needs only two counts.
-    """
-
-    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, inputs: Inputs) -> None:
-        self.feed = feed_of(cell, dataset, work, inputs)
-        self._arrived, self._left = dict.fromkeys(inputs, 0), dict.fromkeys(inputs, 0)
+    def __init__(self, cell: Cell, work: Workload, inputs: Inputs) -> None:
+        self.feed = feed_of(cell, work, inputs)
+        self._live = 0
 
     def apply(self) -> int:
         self.load()
         return len(self.answer())
 
     def state_rows(self) -> int:
-        return sum(self._arrived.values()) - sum(self._left.values())
+        return self._live
 
 
-def feed_of(cell: Cell, dataset: Dataset, work: Workload, inputs: Inputs, until: int | None = None) -> Feed:
+def feed_of(cell: Cell, work: Workload, inputs: Inputs, until: int | None = None) -> Feed:
     """Open the workload of a cell for the inputs of an engine."""
     columns: dict[RelationName, tuple[str, ...]] = {relation(name).name: names for name, names in inputs.items()}
-    return Feed(dataset, work, columns, logical=cell.logical, until=until)
+    return Feed(work, columns, logical=cell.logical, until=until)

@@ -14,7 +14,7 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import (
     SEVERAL_ROUNDS,
     Capabilities,
@@ -52,10 +52,10 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
         plan = plan_of(cell, dataset, work)
-        self._cell, self._dataset, self._work, self._sink = cell, dataset, work, sink
+        self._cell, self._work, self._sink = cell, work, sink
         self._dataflow = Dataflow(plan, workers=cell.workers)
         self.schema = plan.schema
-        self.feed = feed_of(cell, dataset, work, self._dataflow.inputs)
+        self.feed = feed_of(cell, work, self._dataflow.inputs)
 
     @classmethod
     def open(cls, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> Engine:
@@ -100,7 +100,7 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
         self._dataflow.close()
 
     def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
-        feed = feed_of(self._cell, self._dataset, self._work, self._dataflow.inputs, rounds)
+        feed = feed_of(self._cell, self._work, self._dataflow.inputs, rounds)
         yield self._dataflow.feed({})
         while not feed.done:
             changes = self._dataflow.feed(batches(feed.take(self._cell.physical)))
@@ -112,7 +112,7 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
         return plan.explain(workers=workers)
 
     def analyze(self, rounds: int) -> str:
-        source = _PagedFeed(feed_of(self._cell, self._dataset, self._work, self._dataflow.inputs, rounds))
+        source = _PagedFeed(feed_of(self._cell, self._work, self._dataflow.inputs, rounds))
         physical = min(self._cell.physical, max(ANALYZED_ROUNDS // self._cell.logical, 1))
         self._dataflow.profile()
         self._dataflow.push({})
@@ -131,7 +131,7 @@ class ParallelEngine(Engine):
         sources: list[_PagedFeed] = []
 
         def source(inputs: Inputs) -> _PagedFeed:
-            sources.append(_PagedFeed(feed_of(cell, dataset, work, inputs)))
+            sources.append(_PagedFeed(feed_of(cell, work, inputs)))
             return sources[0]
 
         self._dataflow = WorkerGroup({ANSWER: plan_of(cell, dataset, work)}, cell.workers, source)

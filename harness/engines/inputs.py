@@ -13,7 +13,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.manifest import Bounds
 from deltamark.datagen.schema import RELATIONS, Column, RelationName
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 
 
 def relation_source(dataset: Dataset, name: RelationName, work: Workload) -> Collection:

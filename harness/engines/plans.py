@@ -9,7 +9,7 @@ from decimal import Decimal
 from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import relation
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import Inputs
 from deltamark.harness.engines.inputs import relation_source, specified_source
 from deltamark.harness.measure.cell import Cell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.engines.base import PROGRAM, Capabilities, Engine, PlanEngine, Sink, StreamEngine
 from deltamark.harness.engines.duckdb import DuckDBEngine

@@ -13,7 +13,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import relation
 from deltamark.datagen.spark.session import deaths, scratch
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import Capabilities, CountReport, PlanEngine, Sink, feed_of
 from deltamark.harness.engines.plans import plan_of
@@ -45,7 +45,7 @@ class SparkEngine(PlanEngine):
         self._cell, self._dataset, self._work, self._sink = cell, dataset, work, sink
         self._plan = plan_of(cell, dataset, work)
         self.schema = self._plan.schema
-        self.feed = feed_of(cell, dataset, work, dict.fromkeys(query(cell.query).relations, ()))
+        self.feed = feed_of(cell, work, dict.fromkeys(query(cell.query).relations, ()))
         self._scratch = "" if cell.checkpoint else str(scratch())
         self._query: SparkQuery | None = None
         self._progress: Iterator[CompletedBatch]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import RelationName, relation
-from deltamark.datagen.workload import Workload, workload
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from deltamark.dataflow.batch import Batch
@@ -46,17 +47,17 @@ class FeedSource:
 
     def rows(self, batch: int) -> int:
         first, last = batch * self.batch_rounds, min((batch + 1) * self.batch_rounds, self.rounds)
-        _, work = _opened(self.directory, self.workload)
-        return sum(piece.stop - piece.start for name in self.names for piece in work.pieces(name, first, last))
+        work = opened(self.directory, self.workload)
+        return sum(len(piece.rows) for name in self.names for piece in work.pieces(name, first, last))
 
     def open(self, wanted: Mapping[str, tuple[str, ...]]) -> ShareReader:
         return ShareReader(self, wanted)
 
 
 @cache
-def _opened(directory: str, name: str) -> tuple[Dataset, Workload]:
-    dataset = Dataset.open(Path(directory))
-    return dataset, workload(dataset, name)
+def opened(directory: str, name: str) -> Workload:
+    """Open the data of a workload, once in each process."""
+    return workload(Dataset.open(Path(directory)), name)
 
 
 class ShareReader:
@@ -70,7 +71,7 @@ class ShareReader:
     def _open_feed(self, piece: int, pieces: int) -> Feed:
         source = self._source
         return Feed(
-            *_opened(source.directory, source.workload), self._columns, logical=source.logical, worker=piece,
+            opened(source.directory, source.workload), self._columns, logical=source.logical, worker=piece,
             workers=pieces, until=source.rounds,
         )  # fmt: skip
 

@@ -2,7 +2,8 @@
 runs again over the live rows, and its answer is fetched.
 
 The cost of Spark itself is kept low: executors write the files, one job appends a whole batch, and adaptive planning
-during the query is off.
+during the query is off. Rows that leave stay in the files, and are left out by their positions; a row that comes back
+is not written again.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +20,21 @@ import pyarrow.parquet as pq
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
+from deltamark.datagen.positions import Rows, array_of, index_of
 from deltamark.datagen.schema import ColumnKind, RelationName, relation
 from deltamark.datagen.spark.session import ONE_CORE, scratch
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
-from deltamark.harness.engines.duckdb import ROW_NUMBER
+from deltamark.harness.engines.duckdb import POSITION
+from deltamark.harness.engines.net_rows import as_range, net_rows
 from deltamark.harness.engines.plans import sql_inputs
+from deltamark.harness.engines.spark_feed import opened
 from deltamark.harness.engines.spark_session import on_master
 from deltamark.harness.engines.sql_rows import SqlRows
 from deltamark.harness.measure.cell import Cell
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 TYPES: dict[ColumnKind, str] = {
     "int": "bigint", "decimal": "decimal(15,2)", "date": "date", "code": "string", "text": "string",
@@ -39,11 +46,33 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class FileDelta:
-    """The positions of the rows of a relation that arrive with a batch, and the number of rows that leave."""
+    """The positions of the rows of a relation that arrive with a batch, and of those that leave."""
 
     name: RelationName
-    arriving: range
-    leaving: int
+    arriving: Rows
+    leaving: Rows
+
+
+class StoredRows:
+    """The positions of the rows of a relation in the files, and of the live ones among them, as masks."""
+
+    def __init__(self, rows: int) -> None:
+        self._written, self._live = np.zeros(rows, bool), np.zeros(rows, bool)
+
+    def add(self, delta: FileDelta) -> Rows:
+        """Take the changes of a batch; return the arriving rows that no file has yet."""
+        self._live[index_of(delta.leaving)] = False
+        self._live[index_of(delta.arriving)] = True
+        new = delta.arriving
+        if self._written[index_of(new)].any():
+            new = as_range(array_of(new)[~self._written[index_of(new)]])
+        self._written[index_of(new)] = True
+        return new
+
+    def left(self) -> tuple[int, np.ndarray]:
+        """Return the position of the first live row, and the later rows in the files that are not live."""
+        first = int(self._live.argmax()) if self._live.any() else len(self._live)
+        return first, np.flatnonzero(self._written[first:] > self._live[first:]) + first
 
 
 @dataclass(frozen=True)
@@ -51,34 +80,29 @@ class AppendTask:
     """A task of an executor that writes a piece of the arriving rows: one file for each relation."""
 
     data: str
+    workload: str
     target: Path
-    deltas: tuple[FileDelta, ...]
+    rows: Mapping[RelationName, Rows]
     columns: Mapping[str, tuple[str, ...]]
     pieces: int
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for piece in batch.column(0).to_pylist():
-                for delta in self.deltas:
-                    first, last = (len(delta.arriving) * at // self.pieces for at in (piece, piece + 1))
+                for name, rows in self.rows.items():
+                    first, last = (len(rows) * at // self.pieces for at in (piece, piece + 1))
                     if first < last:
-                        self._write(delta.name, delta.arriving[first:last])
+                        self._write(name, rows[first:last])
             yield batch
 
-    def _write(self, name: RelationName, rows: range) -> None:
-        dataset = _opened(self.data)
-        columns = {column: dataset.slice(name, column, rows.start, rows.stop) for column in self.columns[name]}
+    def _write(self, name: RelationName, rows: Rows) -> None:
+        dataset = opened(self.data, self.workload).dataset
+        columns = {column: dataset.values(name, column, rows) for column in self.columns[name]}
         none = np.empty(0, dtype=np.int64)
         typed = SqlRows(dataset).batch(Delta(name, none, none, rows, columns))
         arrays = [each.cast(pa.string()) if pa.types.is_dictionary(each.type) else each for each in typed.columns]
-        numbers = pa.array(np.arange(rows.start, rows.stop))
-        table = pa.table([*arrays, numbers], names=[*typed.schema.names, ROW_NUMBER])
-        pq.write_table(table, self.target / name / f"{rows.start}.parquet", store_decimal_as_integer=True)
-
-
-@cache
-def _opened(directory: str) -> Dataset:
-    return Dataset.open(Path(directory))
+        table = pa.table([*arrays, pa.array(array_of(rows))], names=[*typed.schema.names, POSITION])
+        pq.write_table(table, self.target / name / f"{rows[0]}.parquet", store_decimal_as_integer=True)
 
 
 class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
@@ -92,31 +116,42 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
         del sink  # an engine with whole answers has no changes
         self._inputs = sql_inputs(cell)
-        super().__init__(cell, dataset, work, self._inputs)
-        self._data, self._sql, self._tasks = str(dataset.directory.resolve()), cell.sql, cell.workers
+        super().__init__(cell, work, self._inputs)
+        self._data, self._workload = str(dataset.directory.resolve()), cell.workload
+        self._sql, self._tasks = cell.sql, cell.workers
         self._spark = on_master(cell.master, cell.workers, ONE_CORE)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(cell.workers))
         self._spark.conf.set("spark.sql.adaptive.enabled", "false")
         self._files = scratch()
+        self._stored: dict[str, StoredRows] = {}
         for name in self._inputs:
             (self._files / name).mkdir()
+            self._stored[name] = StoredRows(work.dataset.rows(relation(name).name))
 
     def prepare(self, deltas: list[Delta]) -> tuple[FileDelta, ...]:
         return tuple(map(_file_delta, deltas))
 
     def load(self) -> None:
-        append = AppendTask(self._data, self._files, self.batch, self._inputs, self._tasks)
+        new = {each.name: self._stored[each.name].add(each) for each in self.batch}
+        append = AppendTask(self._data, self._workload, self._files, new, self._inputs, self._tasks)
         self._spark.range(self._tasks, numPartitions=self._tasks).mapInArrow(append, "id bigint").count()
-        for delta in self.batch:
-            self._arrived[delta.name] += len(delta.arriving)
-            self._left[delta.name] += delta.leaving
+        self._live += sum(len(each.arriving) - len(each.leaving) for each in self.batch)
 
     def answer(self) -> list[Row]:
         for name in self._inputs:
             rows = self._spark.read.schema(self._schema(name)).parquet(str(self._files / name))
-            live = rows.where(f"{ROW_NUMBER} >= {self._left[name]}") if self._left[name] else rows
-            live.createOrReplaceTempView(name)
+            self._live_rows(rows, self._stored[name]).createOrReplaceTempView(name)
         return [tuple(row) for row in self._spark.sql(self._sql).collect()]
+
+    def _live_rows(self, rows: DataFrame, stored: StoredRows) -> DataFrame:
+        """Leave out the rows before the first live one by a condition, and others by a join."""
+        first, left = stored.left()
+        live = rows.where(f"{POSITION} >= {first}") if first else rows
+        if not len(left):
+            return live
+        from pyspark.sql.functions import broadcast  # noqa: PLC0415 (most commands need no Spark)
+
+        return live.join(broadcast(self._spark.createDataFrame(pa.table({POSITION: left}))), POSITION, "left_anti")
 
     def close(self) -> None:
         shutil.rmtree(self._files, ignore_errors=True)
@@ -124,11 +159,11 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
     def _schema(self, name: str) -> str:
         table = relation(name)
         typed = [f"{table.prefix}{column} {TYPES[table.column(column).kind]}" for column in self._inputs[name]]
-        return ", ".join([*typed, f"{ROW_NUMBER} bigint"])
+        return ", ".join([*typed, f"{POSITION} bigint"])
 
 
 def _file_delta(delta: Delta) -> FileDelta:
-    arrives = delta.diff > 0
-    rows = np.asarray(delta.rows)[arrives]
-    arriving = range(int(rows.min()), int(rows.max()) + 1) if len(rows) else range(0)
-    return FileDelta(delta.relation, arriving, int((~arrives).sum()))
+    net = net_rows(delta)
+    if isinstance(delta.rows, range):
+        return FileDelta(delta.relation, delta.rows[: len(net.arriving)], net.leaving)
+    return FileDelta(delta.relation, as_range(np.sort(delta.rows[net.arriving])), net.leaving)

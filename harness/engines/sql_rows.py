@@ -7,8 +7,9 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from deltamark.datagen.dataset import Dataset, Values
+from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
+from deltamark.datagen.positions import Values
 from deltamark.datagen.schema import RELATIONS, Column, ColumnKind, RelationName
 
 ARROW_NAMES: dict[ColumnKind, str] = {

@@ -15,7 +15,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workload import Workload, workload
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import Answers
 from deltamark.harness.check.run_check import RunCheck, open_check

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.engines.registry import open_engine
 from deltamark.harness.measure import resources, timing
 from deltamark.harness.measure.cell import Cell

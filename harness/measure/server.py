@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.check.oracle import Answers, oracle_answers
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.registry import capabilities, open_engine
@@ -142,7 +142,7 @@ class QueryServer(Server[Cell]):
         """Compute and keep the oracle's answers to a query."""
         cell = request.cell
         work = workload(self._dataset, cell.workload)
-        oracle = self._in_child(lambda _: oracle_answers(cell, self._dataset, work, request.rounds), request.limit)
+        oracle = self._in_child(lambda _: oracle_answers(cell, work, request.rounds), request.limit)
         self._answers[_answers_key(cell)] = oracle.answers
         return OracleReply(once=oracle.once)
 

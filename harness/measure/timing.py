@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.check.run_check import RunCheck
 from deltamark.harness.engines.base import Engine, batches_at_a_time
 from deltamark.harness.measure import resources

@@ -7,7 +7,8 @@ from functools import cache
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import relation
-from deltamark.datagen.workload import Workload, workload
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
@@ -68,11 +69,14 @@ def _middle_batch(work: Workload, names: Iterable[str], step: int, most: int) ->
 def _last_round(work: Workload, names: Iterable[str]) -> int:
     """Find the last round in which one of these relations changes."""
     relations = [relation(name).name for name in names]
-    low, high = 0, work.rounds - 1
+
+    def changes(first: int, last: int) -> bool:
+        return any(work.pieces(name, first, last + 1) for name in relations)
+
+    low = high = work.rounds - 1
+    while low and not changes(low, high):  # twice as many rounds each time: the last change is usually near the end
+        low, high = max(2 * low - work.rounds, 0), low - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if any(work.pieces(name, middle, work.rounds) for name in relations):
-            low = middle
-        else:
-            high = middle - 1
+        low, high = (middle, high) if changes(middle, high) else (low, middle - 1)
     return low

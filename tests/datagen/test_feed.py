@@ -12,50 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.harness.tiny_data import tiny
+from support.harness.written_workloads import DEFINITIONS, Change, written
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.schema import RELATION_NAMES, RELATIONS, relation
-from deltamark.datagen.workload import Window, workload
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.window import Window
 from deltamark.errors import DeltamarkError
-
-Change = tuple[int, str, int, int]  # round, relation, row, diff
-
-
-def reference(dataset: Dataset, name: str) -> list[Change]:
-    """The definitions of the workloads, one row at a time."""
-    rows = {relation: dataset.rows(relation) for relation in RELATION_NAMES}
-    keys = [*dataset.table("lineitem").column("orderkey").to_pylist()]
-    lines = [
-        [row for row, key in enumerate(keys) if key == order]
-        for order in dataset.table("orders").column("orderkey").to_pylist()
-    ]
-    kind, _, size = name.partition(":")
-    changes: list[Change] = []
-
-    def order(round_: int, number: int, diff: int) -> None:
-        changes.append((round_, "orders", number, diff))
-        changes.extend((round_, "lineitem", row, diff) for row in lines[number])
-
-    if kind == "insert":
-        return [(row, relation, row, 1) for relation in RELATION_NAMES for row in range(rows[relation])]
-    if kind == "window":
-        static = [relation for relation in RELATION_NAMES if relation not in ("orders", "lineitem")]
-        changes = [(0, relation, row, 1) for relation in static for row in range(rows[relation])]
-        for round_ in range(1, rows["orders"] + 1):
-            order(round_, round_ - 1, 1)
-            if round_ >= int(size) + 1:
-                order(round_, round_ - 1 - int(size), -1)
-        return changes
-    held_back = int(size)  # S is 1 at the scale of tiny data
-    loaded = rows["orders"] - held_back
-    kept = rows | {"orders": loaded, "lineitem": sum(map(len, lines[:loaded]))}
-    changes = [(row, relation, row, 1) for relation in RELATION_NAMES for row in range(kept[relation])]
-    load = max(kept.values())
-    for step in range(held_back):
-        order(load + 2 * step, loaded + step, 1)
-        order(load + 2 * step + 1, step, -1)
-    return changes
 
 
 def timed(changes: list[Change], logical: int) -> Counter[tuple[str, int, int, int]]:
@@ -80,7 +44,7 @@ def tiny_data(draw):
 
 @given(
     tiny_data(),
-    st.sampled_from(["insert", "window", "refresh"]),
+    st.sampled_from(list(DEFINITIONS)),
     st.integers(1, 14),
     st.integers(1, 9),
     st.lists(st.integers(1, 9), min_size=1, max_size=6),
@@ -95,7 +59,7 @@ def test_the_batches_of_all_workers_are_the_workload(shape, kind, size, logical,
         wanted = {relation.name: [column.name for column in relation.columns] for relation in RELATIONS.values()}
         found: Counter[tuple[str, int, int, int]] = Counter()
         for worker in range(workers):
-            feed = Feed(dataset, work, wanted, logical=logical, worker=worker, workers=workers)
+            feed = Feed(work, wanted, logical=logical, worker=worker, workers=workers)
             sizes = itertools.cycle(physical)
             while not feed.done:
                 first = feed.round // logical
@@ -103,9 +67,9 @@ def test_the_batches_of_all_workers_are_the_workload(shape, kind, size, logical,
                 for delta in batch:
                     check_delta(dataset, delta, first, first + size)
                 found += seen(batch)
-        assert found == timed(reference(dataset, name), logical)
-        assert {each: work.most_live(each) for each in RELATION_NAMES} == most_live(reference(dataset, name), kind)
-        assert work.rounds == 1 + max(change[0] for change in reference(dataset, name))
+        assert found == timed(written(dataset, name), logical)
+        assert {each: work.most_live(each) for each in RELATION_NAMES} == most_live(written(dataset, name), kind)
+        assert work.rounds == 1 + max(change[0] for change in written(dataset, name))
 
 
 @given(tiny_data(), st.integers(1, 11), st.integers(2, 4), st.integers(1, 9), st.integers(1, 9), st.integers(1, 2))
@@ -119,14 +83,14 @@ def test_a_window_of_several_cycles_is_the_window_over_the_orders_again_and_agai
         dataset = tiny(Path(directory), lines, others, chunk_rows)
         again = tiny(Path(directory, "again"), lines * cycles, others, chunk_rows)
         wanted = Counter()
-        for (name, row, time, diff), count in timed(reference(again, f"window:{size}"), logical).items():
+        for (name, row, time, diff), count in timed(written(again, f"window:{size}"), logical).items():
             in_cycle = row % dataset.rows(name) if name in ("orders", "lineitem") else row
             wanted[name, in_cycle, time, diff] += count
         work = Window(dataset, size, cycles)
         found: Counter[tuple[str, int, int, int]] = Counter()
         for worker in range(workers):
             columns = {name: ["comment"] for name in RELATION_NAMES}
-            feed = Feed(dataset, work, columns, logical=logical, worker=worker, workers=workers)
+            feed = Feed(work, columns, logical=logical, worker=worker, workers=workers)
             for batch in feed.batches(physical):
                 for delta in batch:
                     rows = dataset.table(delta.relation).column("comment").take(list(delta.rows))
@@ -169,13 +133,13 @@ def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
 @pytest.mark.parametrize(("logical", "physical"), [(1, 1000), (7, 13), (1000, 1), (10**9, 1)])
 def test_real_data_is_cut_into_the_workload(chunked, name, logical, physical):
     work = workload(chunked, name)
-    feed = Feed(chunked, work, {relation: ["comment"] for relation in RELATION_NAMES}, logical=logical)
+    feed = Feed(work, {relation: ["comment"] for relation in RELATION_NAMES}, logical=logical)
     deltas = [delta for batch in feed.batches(physical) for delta in batch]
-    assert seen(deltas) == timed(reference(chunked, name), logical)
+    assert seen(deltas) == timed(written(chunked, name), logical)
 
 
 def test_an_insert_within_a_file_is_a_view(sf001):
-    feed = Feed(sf001, workload(sf001, "insert"), {"lineitem": ["orderkey", "shipmode", "comment"]})
+    feed = Feed(workload(sf001, "insert"), {"lineitem": ["orderkey", "shipmode", "comment"]})
     (delta,) = feed.take(1000)
     whole = sf001.pieces("lineitem", "orderkey")[0]
     assert delta.columns["orderkey"].base is whole or np.shares_memory(delta.columns["orderkey"], whole)
@@ -185,7 +149,7 @@ def test_an_insert_within_a_file_is_a_view(sf001):
 
 def test_only_the_listed_columns_are_read(sf001):
     fresh = Dataset(sf001.directory, sf001.manifest)
-    feed = Feed(fresh, workload(fresh, "insert"), {"orders": ["custkey"]})
+    feed = Feed(workload(fresh, "insert"), {"orders": ["custkey"]})
     assert set(feed.take(10)[0].columns) == {"custkey"}
     assert fresh.pieces.cache_info().currsize == 1
     assert fresh._batch.cache_info().currsize == 1
@@ -196,7 +160,7 @@ def test_only_the_listed_columns_are_read(sf001):
     [
         (lambda d: workload(d, "windw:3"), "unknown workload: windw:3; did you mean window:N"),
         (lambda d: workload(d, "window:0"), "window:N needs a whole number N: '0'; write one from 1 to 1000"),
-        (lambda d: workload(d, "refresh"), "refresh:N needs a whole number N: ''; write one from 1 to 1000"),
+        (lambda d: workload(d, "refresh"), "refresh:K needs a whole number K: ''; write one from 1 to 1000"),
         (
             lambda d: workload(d, "refresh:2000"),
             "not enough orders to hold back: refresh:2000; at this scale at most refresh:1500",
@@ -214,15 +178,15 @@ def test_only_the_listed_columns_are_read(sf001):
             "no boundary of logical batches of 7: 2000 rounds; give 1498 or 1501",
         ),
         (
-            lambda d: Feed(d, workload(d, "insert"), {}, logical=0),
+            lambda d: Feed(workload(d, "insert"), {}, logical=0),
             "a logical batch is at least 1: 0; give a whole number from 1 up",
         ),
         (
-            lambda d: Feed(d, workload(d, "insert"), {}, worker=2, workers=2),
+            lambda d: Feed(workload(d, "insert"), {}, worker=2, workers=2),
             "no such worker of 2: 2; give one from 0 to 1",
         ),
         (
-            lambda d: Feed(d, workload(d, "insert"), {"orders": ["custkye"]}),
+            lambda d: Feed(workload(d, "insert"), {"orders": ["custkye"]}),
             "unknown column of orders: custkye; did you mean custkey",
         ),
     ],

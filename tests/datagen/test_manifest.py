@@ -25,7 +25,7 @@ from deltamark.datagen.manifest import FILE
 from deltamark.datagen.prebatch import write_arrow
 from deltamark.datagen.schema import RELATION_NAMES, RELATIONS
 from deltamark.datagen.sealed import DIGEST, digest_of, write_sealed
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import machine
@@ -40,7 +40,7 @@ def directory(tmp_path: Path) -> Path:
 
 def rows(dataset: Dataset) -> dict[str, list[tuple[Any, ...]]]:
     """Return all rows of the feed."""
-    feed = Feed(dataset, workload(dataset, "window:2"), EVERYTHING)
+    feed = Feed(workload(dataset, "window:2"), EVERYTHING)
     found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in RELATION_NAMES}
     for batch in feed.batches(3):
         for delta in batch:
@@ -119,7 +119,7 @@ def test_a_value_outside_its_bounds_is_an_error_that_names_it(directory, column,
     for read in (
         rows,
         lambda dataset: dataset.table("lineitem"),
-        lambda dataset: dataset.slice("lineitem", column, 0, 9),
+        lambda dataset: dataset.values("lineitem", column, range(9)),
     ):
         with pytest.raises(DeltamarkError, match=message):
             read(narrowed)
@@ -138,8 +138,8 @@ def test_columns_and_files_that_are_not_read_are_not_checked(directory):
     low, high = Dataset.open(directory).manifest.relations["lineitem"].bounds["orderkey"]
     narrow(directory, "orderkey", [low, high - 1])  # which the last file has
     dataset = Dataset.open(directory)
-    Feed(dataset, workload(dataset, "insert"), {"lineitem": ["partkey"]}).take(100)
-    feed = Feed(dataset, workload(dataset, "insert"), {"lineitem": ["orderkey"]})
+    Feed(workload(dataset, "insert"), {"lineitem": ["partkey"]}).take(100)
+    feed = Feed(workload(dataset, "insert"), {"lineitem": ["orderkey"]})
     feed.take(8)
     with pytest.raises(DeltamarkError, match=r"lineitem/00002.arrow: orderkey has the value"):
         feed.take(1)
@@ -152,7 +152,7 @@ def test_a_file_is_checked_once(directory, monkeypatch):
     )
     dataset = Dataset.open(directory)
     for _ in range(2):
-        feed = Feed(dataset, workload(dataset, "window:2"), {"lineitem": ["orderkey", "comment"]})
+        feed = Feed(workload(dataset, "window:2"), {"lineitem": ["orderkey", "comment"]})
         assert sum(len(delta.time) for batch in feed.batches(1) for delta in batch) == 9 + 6
     assert sorted(checked) == [("lineitem", column, file) for column in ("comment", "orderkey") for file in range(3)]
 

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from deltamark.dataflow.plan.traversal import base_inputs
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check import verify
 from deltamark.harness.check.change_stream import open_answer

@@ -12,7 +12,7 @@ import time
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import RelationName
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data as options
 from deltamark.harness.console.console import say
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> Entries:
-    feed = Feed(dataset, workload(dataset, name), COLUMNS, logical=logical)
+    feed = Feed(workload(dataset, name), COLUMNS, logical=logical)
     nanoseconds: list[int] = []
     rows = 0
     while not feed.done and len(nanoseconds) < MAX_BATCHES:

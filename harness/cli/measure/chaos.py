@@ -24,7 +24,7 @@ from pathlib import Path
 from random import Random
 
 from deltamark.datagen.scratch import scratch
-from deltamark.datagen.workload import known_workload
+from deltamark.datagen.workloads.registry import NAMES, known_workload
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.chaos.bench import BenchTrial
 from deltamark.harness.chaos.compare import CompareTrial
@@ -57,7 +57,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=whole(0, MAX_SEED), help="seed of the moments (default: drawn, and printed)")
     add = parser.add_argument_group("spark").add_argument
     add("--queries", type=words, default=QUERIES, metavar="Q,Q", help="queries to run")
-    add("--workload", default="window:500", help="insert, window:N or refresh:K")
+    add("--workload", default="window:500", help=", ".join(NAMES))
     add("--physical", type=batch_size, default=1000, metavar="P", help="logical batches fed at once")
     add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards")
     add("--victims", type=words, default=VICTIMS, metavar="V,V", help="processes to kill")

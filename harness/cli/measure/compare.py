@@ -28,7 +28,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
-from deltamark.datagen.workload import Workload, workload
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words, worker_counts

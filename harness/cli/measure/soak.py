@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import RelationName
-from deltamark.datagen.workload import Window
+from deltamark.datagen.workloads.window import Window
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_cell, cell_of, size

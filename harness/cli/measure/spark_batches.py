@@ -16,7 +16,7 @@ from statistics import median
 from typing import TypedDict, cast
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_BATCHES, add_cell, cell_of, whole

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from decimal import Decimal
 
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.check.change_stream import end_of, open_answer
 from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.check.snapshot import Snapshot

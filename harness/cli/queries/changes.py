@@ -12,7 +12,7 @@ import argparse
 import sys
 from contextlib import closing
 
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.check import change_stream
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.cli.data.data import quietly

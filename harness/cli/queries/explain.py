@@ -12,7 +12,7 @@ import argparse
 from contextlib import closing
 from decimal import Decimal
 
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_stream import end_after_rounds
 from deltamark.harness.cli.data.data import quietly

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from random import Random
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workload import known_workload, workload
+from deltamark.datagen.workloads.registry import known_workload, workload
 from deltamark.errors import whole_number
 from deltamark.harness.check import verify
 from deltamark.harness.cli.data.data import quietly
@@ -122,7 +122,7 @@ def _violations(cell: Cell, request: VerifyRequest, dataset: Dataset) -> Iterato
     times = (
         verify.random_times(work, answers.relations, cell.logical, request.times, chance)
         if request.times
-        else verify.every_time(dataset, work, answers.relations, cell.logical)
+        else verify.every_time(work, answers.relations, cell.logical)
     )
     for variant in (answers.default, *answers.accumulated):  # the other variants are compared by their streams below
         size, workers = chance.choice(request.physical), chance.choice(request.workers)

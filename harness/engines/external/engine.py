@@ -12,7 +12,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, last_time
 from deltamark.datagen.schema import relation
-from deltamark.datagen.workload import Workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import (
     AnswerEngine,
     Capabilities,
@@ -76,9 +76,9 @@ class ExternalEngine(FedEngine[PreparedBatch]):
     columns: Columns
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
-        self._cell, self._dataset, self._work, self._sink = cell, dataset, work, sink
+        self._cell, self._work, self._sink = cell, work, sink
         self._inputs = sql_inputs(cell)
-        self.feed = feed_of(cell, dataset, work, self._inputs)
+        self.feed = feed_of(cell, work, self._inputs)
         self._rows = SqlRows(dataset)
         self._taken = self._waiting_changes = 0
         self._read_until = -1
@@ -240,7 +240,7 @@ class ExternalStream(ExternalChanges, StreamEngine):
     def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
         collected: list[Batch] = []
         self._sink = partial(_collect, collected)
-        self.feed = feed_of(self._cell, self._dataset, self._work, self._inputs, rounds)
+        self.feed = feed_of(self._cell, self._work, self._inputs, rounds)
         while not self.feed.done:
             if self.take(self._cell.physical):
                 self.apply()

@@ -14,7 +14,8 @@ import pyarrow as pa
 from deltamark.dataflow.batch import Batch
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import last_time
-from deltamark.datagen.workload import Workload, workload
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.check.difference import difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.snapshot import Snapshot
@@ -122,7 +123,7 @@ def _graded_run(cell: Cell, dataset: Dataset, work: Workload, chance: Random) ->
     compared, last = 0, ""
     with (
         closing(open_engine(cell, dataset, work, output.add)) as engine,
-        closing(Oracle(dataset, work, sql_inputs(cell), cell.logical)) as oracle,
+        closing(Oracle(work, sql_inputs(cell), cell.logical)) as oracle,
     ):
         times = random_times(work, query(cell.query).relations, cell.logical, TIMES, chance)
         for moment, wrong in _compared(cell, engine, output, oracle, times):

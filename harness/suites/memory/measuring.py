@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.console.console import warn
@@ -94,10 +94,10 @@ def measure(sampled: SampledCell, name: str, data: Path, max_seconds: float) -> 
 
 def _checked_job(sampled: SampledCell, data: Path) -> CellJob:
     """Return a job whose output is compared with DuckDB's answers."""
-    cell, dataset = sampled.cell, Dataset.open(data)
-    work = workload(dataset, cell.workload)
+    cell = sampled.cell
+    work = workload(Dataset.open(data), cell.workload)
     rounds = checkpoints(cell, sampled.sample, work)
-    return CellJob(cell, sampled.sample, 1, oracle_answers(cell, dataset, work, rounds).answers)
+    return CellJob(cell, sampled.sample, 1, oracle_answers(cell, work, rounds).answers)
 
 
 def _row(limited: LimitedCell, free: Outcome, found: LeastSize) -> TableRow:

@@ -19,7 +19,8 @@ from typing import Literal
 import msgspec
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workload import Workload, workload
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.base import RefusedError

@@ -119,7 +119,7 @@ def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[TableR
                 left, right = (relation_source(shared.dataset, relation(side).name, shared.work) for side in sides)
                 plan = left.select(key).join(right.select(key), on=key).count()
                 columns = {relation(side).name: (key,) for side in sides}
-                history = batches(Feed(shared.dataset, shared.work, columns, logical=feed.round).take(1))
+                history = batches(Feed(shared.work, columns, logical=feed.round).take(1))
                 figures = _attach_beside(timed, name, plan, {side: [batch] for side, batch in history.items()}, fuel)
                 yield TableRow(name, {"fuel": [fuel], **figures})
 

@@ -13,7 +13,8 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import RelationName, relation
-from deltamark.datagen.workload import Workload, workload
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.check.difference import difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.snapshot import Snapshot
@@ -48,7 +49,7 @@ class SharedQueries:
 
     def feed(self, engine: Dataflow[dict[str, Batch]], logical: int) -> Feed:
         """Return the stream of the columns that a dataflow reads."""
-        return Feed(self.dataset, self.work, _columns(engine), logical=logical)
+        return Feed(self.work, _columns(engine), logical=logical)
 
     def batches(self, engine: Dataflow[dict[str, Batch]], logical: int, physical: int) -> Iterator[dict[str, Batch]]:
         feed = self.feed(engine, logical)
@@ -67,7 +68,7 @@ class SharedQueries:
         return engine
 
     def oracle(self) -> Oracle:
-        return Oracle(self.dataset, self.work, sql_inputs(*self.cells.values()), 1)
+        return Oracle(self.work, sql_inputs(*self.cells.values()), 1)
 
     def compare(self, name: str, snapshot: Snapshot, oracle: Oracle, where: str) -> None:
         """Raise an error if the answer of a query differs from DuckDB's."""

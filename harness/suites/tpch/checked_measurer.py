@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.engines.registry import DEFAULT, capabilities
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from deltamark.datagen.workload import known_workload
+from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import unknown
 from deltamark.harness.engines.base import Capabilities
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info

@@ -16,7 +16,7 @@ import pytest
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
 from deltamark.datagen import scratch
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos.spark import KillPlan, survive, victims
 from deltamark.harness.check import verify
@@ -74,7 +74,7 @@ def test_recomputation_on_spark_sql_ignores_retracted_rows(chunked):
     cell = CELL.but(query="q12", workload="window:500", engine="spark-sql", checkpoint="", physical=500)
     work = workload(chunked, cell.workload)
     half = work.rounds // 2 // cell.physical * cell.physical
-    check = open_check(cell, chunked, work, oracle_answers(cell, chunked, work, [half, work.rounds]).answers)
+    check = open_check(cell, chunked, work, oracle_answers(cell, work, [half, work.rounds]).answers)
     timing.run(cell, 1, work, lambda: open_engine(cell, chunked, work, check.add), check)
     assert not check.problem
 

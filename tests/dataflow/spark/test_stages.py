@@ -25,7 +25,7 @@ from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.types import NULL, TEXT, integer
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import relation
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.check import verify
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.engines.inputs import batches
@@ -124,7 +124,7 @@ def digest_in_stages(cell, dataset, shards):
     work, choices = workload(dataset, cell.workload), random.Random(cell.query)
     with closing(Chain(plan_of(cell, dataset, work), shards, lambda: choices.random() < 0.3)) as chain:
         columns = {relation(name).name: names for name, names in chain.inputs.items()}
-        feeds = [Feed(dataset, work, columns, worker=worker, workers=2) for worker in range(2)]
+        feeds = [Feed(work, columns, worker=worker, workers=2) for worker in range(2)]
         lines, digest = ChangeCsv(chain.schema), Digest()
         while not feeds[0].done:
             lines.digest(chain.feed(*(batches(each.take(work.rounds // 4 + 1)) for each in feeds)), digest)

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from support.harness.programs import EXAMPLE
 
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.verify import digest_of
@@ -33,7 +33,7 @@ def _settled_heap():
 
 def answers(dataset, cell, sample=0):
     work = workload(dataset, cell.workload)
-    return oracle_answers(cell, dataset, work, checkpoints(cell, sample, work)).answers
+    return oracle_answers(cell, work, checkpoints(cell, sample, work)).answers
 
 
 def job(dataset, cell, runs=2, sample=0, compared=None):

@@ -14,7 +14,7 @@ import pytest
 from support.harness.processes import all_end
 from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, example_in_thread, faulty, stream_in_thread
 
-from deltamark.datagen.workload import workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.run_check import open_check
@@ -30,7 +30,7 @@ from deltamark.queries.catalogue import QUERIES
 
 def job(dataset, cell):
     work = workload(dataset, cell.workload)
-    return CellJob(cell, 0, 1, oracle_answers(cell, dataset, work, checkpoints(cell, 0, work)).answers)
+    return CellJob(cell, 0, 1, oracle_answers(cell, work, checkpoints(cell, 0, work)).answers)
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -1,0 +1,1 @@
+"""The workloads: a file for each, and the names by which commands select them."""

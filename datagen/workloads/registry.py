@@ -1,0 +1,58 @@
+"""The names of the workloads, by which commands select them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.workloads.insert import Insert
+from deltamark.datagen.workloads.refresh import Refresh
+from deltamark.datagen.workloads.window import Window
+from deltamark.datagen.workloads.workload import Workload
+from deltamark.errors import unknown, whole_number
+
+MAX_SIZE = 10**12
+"""The largest number in the name of a workload: more than any data has rows."""
+
+
+@dataclass(frozen=True)
+class WorkloadKind:
+    """A kind of workloads whose names contain a number."""
+
+    letter: str
+    open: Callable[[Dataset, int], Workload]
+    meaning: str
+    """One clause for the notes of tables."""
+
+
+KINDS = {
+    "window": WorkloadKind("N", Window, "keeps the last N orders"),
+    "refresh": WorkloadKind("K", Refresh, "loads all rows, then runs TPC-H's refresh functions"),
+}
+
+NAMES = ("insert", *(f"{name}:{kind.letter}" for name, kind in KINDS.items()))
+
+
+def meanings(texts: Iterable[str]) -> str:
+    """Explain the kinds of some workloads, each in one clause."""
+    names = {text.partition(":")[0] for text in texts}
+    return "; ".join(f"{name}:{kind.letter} {kind.meaning}" for name, kind in KINDS.items() if name in names)
+
+
+def workload(dataset: Dataset, text: str) -> Workload:
+    """Open a workload by its name."""
+    kind, _, size = known_workload(text).partition(":")
+    return KINDS[kind].open(dataset, int(size)) if size else Insert(dataset)
+
+
+def known_workload(text: str) -> str:
+    """Return the name of a workload if it is well formed, which needs no data."""
+    kind, colon, size = text.partition(":")
+    if kind == "insert" and not colon:
+        return text
+    if kind not in KINDS:
+        raise unknown("workload", text, NAMES)
+    name = f"{kind}:{KINDS[kind].letter}"
+    whole_number(size, 1, MAX_SIZE, f"{name} needs a whole number {KINDS[kind].letter}")
+    return text

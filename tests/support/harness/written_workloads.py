@@ -1,0 +1,59 @@
+"""The definitions of the workloads, one row at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.schema import RELATION_NAMES
+
+Change = tuple[int, str, int, int]  # round, relation, row, diff
+
+
+def written(dataset: Dataset, name: str) -> list[Change]:
+    kind, _, size = name.partition(":")
+    return DEFINITIONS[kind](dataset, int(size or 0))
+
+
+def insert(dataset: Dataset, _: int) -> list[Change]:
+    return [(row, name, row, 1) for name, rows in sizes(dataset).items() for row in range(rows)]
+
+
+def window(dataset: Dataset, size: int) -> list[Change]:
+    rows = sizes(dataset)
+    static = [name for name in RELATION_NAMES if name not in ("orders", "lineitem")]
+    changes = [(0, name, row, 1) for name in static for row in range(rows[name])]
+    for round_ in range(1, rows["orders"] + 1):
+        changes += order(dataset, round_, round_ - 1, 1)
+        if round_ >= size + 1:
+            changes += order(dataset, round_, round_ - 1 - size, -1)
+    return changes
+
+
+def refresh(dataset: Dataset, held_back: int) -> list[Change]:
+    """Define `refresh` for scale factors at which S is 1."""
+    loaded = dataset.rows("orders") - held_back
+    lines = sum(change[1] == "lineitem" for each in range(loaded) for change in order(dataset, 0, each, 1))
+    kept = sizes(dataset) | {"orders": loaded, "lineitem": lines}
+    changes = [(row, name, row, 1) for name in RELATION_NAMES for row in range(kept[name])]
+    load = max(kept.values())
+    for step in range(held_back):
+        changes += order(dataset, load + 2 * step, loaded + step, 1) + order(dataset, load + 2 * step + 1, step, -1)
+    return changes
+
+
+DEFINITIONS = {"insert": insert, "window": window, "refresh": refresh}
+
+
+def sizes(dataset: Dataset) -> dict[str, int]:
+    return {name: dataset.rows(name) for name in RELATION_NAMES}
+
+
+def order(dataset: Dataset, round_: int, number: int, diff: int) -> list[Change]:
+    """Return the changes of an order with its lines."""
+    lines = np.flatnonzero(column(dataset, "lineitem") == column(dataset, "orders")[number])
+    return [(round_, "orders", number, diff), *((round_, "lineitem", row, diff) for row in lines.tolist())]
+
+
+def column(dataset: Dataset, name: str) -> np.ndarray:
+    return dataset.values(name, "orderkey", range(dataset.rows(name)))

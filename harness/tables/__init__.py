@@ -19,7 +19,7 @@ def tables(records: Iterable[QueryRecord], sf: str) -> list[Table]:
     lookup = Lookup(records, sf)
     candidates = [
         *side_by_side(lookup), post.physical(lookup), post.product(lookup), *post.workers(lookup),
-        post.variants(lookup), from_sql(lookup), ours.small(lookup), ours.latency(lookup), ours.deletions(lookup),
+        post.variants(lookup), from_sql(lookup), ours.small(lookup), ours.latency(lookup), ours.workloads(lookup),
         against.crossover(lookup), against.load(lookup),
         ours.state(lookup), others.others(lookup), distributed(lookup), *beside_published(lookup),
     ]  # fmt: skip

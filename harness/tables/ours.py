@@ -1,10 +1,11 @@
-"""Tables beyond those of the post: small batches, deletions, latency, state and memory."""
+"""Tables beyond those of the post: small batches, workloads, latency, state and memory."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
 
+from deltamark.datagen.workloads.registry import meanings
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
 from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, FINE, PHYSICAL, SMALL
@@ -41,24 +42,24 @@ def _against(theirs: float, record: QueryRecord) -> TableEntry:
     return ratio(record.rate / theirs)
 
 
-def deletions(lookup: Lookup) -> Table:
-    """Make the table of workloads with deletions."""
-    workloads = sorted({record.workload for record in lookup.records} - {"insert"}, reverse=True)
+def workloads(lookup: Lookup) -> Table:
+    """Make the table of workloads other than `insert`."""
+    names = sorted({record.workload for record in lookup.records} - {"insert"}, reverse=True)
     rows = []
     for query in lookup.queries:
-        records = [lookup.find(query, *FINE, workload=workload) for workload in workloads]
+        records = [lookup.find(query, *FINE, workload=name) for name in names]
         to_insert = partial(_to_insert, lookup.find(query, *FINE))
         row = [entry_of(record, show) for record in records for show in (whole, speed, to_insert, _state_rows)]
         if any(entry is not NOTHING for entry in row):
             rows.append([words(query), *row])
-    headers = [f"{workload}{figure}" for workload in workloads for figure in ("", " rate", " to insert", " state rows")]
+    headers = [f"{name}{figure}" for name in names for figure in ("", " rate", " to insert", " state rows")]
     return Table(
-        "deletions", "Deletions: rows that are inserted and deleted, 1 x 100000", ["query", *headers], rows,
+        "workloads", "Workloads other than insert, 1 x 100000", ["query", *headers], rows,
         [
-            "window:N keeps the last N orders; refresh:K loads all rows, then runs TPC-H's refresh functions",
+            meanings(names),
             "rates count deletions like insertions; to insert: the rate relative to that of insertions alone",
         ],
-        mean_foot(rows, [None, rate, ratio, None] * len(workloads)),
+        mean_foot(rows, [None, rate, ratio, None] * len(names)),
     )  # fmt: skip
 
 

@@ -87,6 +87,8 @@ def live_rows(name: RelationName, sf: Decimal, workload: str) -> int:
     kind, _, size = workload.partition(":")
     if kind == "window" and name in ("orders", "lineitem"):
         return min(rows(name, sf), int(size) * (MEAN_LINES_PER_ORDER if name == "lineitem" else 1))
+    if kind == "slide" and name not in FIXED_ROWS:
+        return min(rows(name, sf), int(size))
     return rows(name, sf)
 
 

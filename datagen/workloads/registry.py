@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.insert import Insert
+from deltamark.datagen.workloads.late import Late
 from deltamark.datagen.workloads.refresh import Refresh
+from deltamark.datagen.workloads.slide import Slide
 from deltamark.datagen.workloads.window import Window
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import unknown, whole_number
@@ -29,6 +31,8 @@ class WorkloadKind:
 KINDS = {
     "window": WorkloadKind("N", Window, "keeps the last N orders"),
     "refresh": WorkloadKind("K", Refresh, "loads all rows, then runs TPC-H's refresh functions"),
+    "slide": WorkloadKind("N", Slide, "keeps the last N rows of every relation"),
+    "late": WorkloadKind("H", Late, "inserts rows up to H rounds late"),
 }
 
 NAMES = ("insert", *(f"{name}:{kind.letter}" for name, kind in KINDS.items()))

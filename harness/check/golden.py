@@ -13,12 +13,14 @@ from deltamark.queries.catalogue import QUERIES
 SF = "0.01"
 FILE = Path(__file__).resolve().parent.parent.parent / "results" / "golden" / f"sf{SF}.csv"
 HEADER = ["query", "workload", "logical", "updates", "digest"]
-WORKLOADS = ("insert", "window:500", "refresh:5")
-LOGICAL = (1, 1000)
+WORKLOADS = {
+    "insert": (1, 1000), "window:500": (1, 1000), "refresh:5": (1, 1000), "slide:20000": (1000,), "late:500": (1000,),
+}  # fmt: skip
+"""The workloads with their sizes of logical batches."""
 
 
 def golden_cells(queries: Iterable[str] = QUERIES) -> list[Cell]:
-    return [Cell(name, SF, work, logical) for name in queries for work in WORKLOADS for logical in LOGICAL]
+    return [Cell(name, SF, work, logical) for name in queries for work in WORKLOADS for logical in WORKLOADS[work]]
 
 
 def read_golden() -> dict[Cell, str]:

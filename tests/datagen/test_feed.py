@@ -129,7 +129,7 @@ def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
             assert values.tolist() == stored.take(list(delta.rows)).to_pylist()
 
 
-@pytest.mark.parametrize("name", ["insert", "window:100", "window:5000", "refresh:3"])
+@pytest.mark.parametrize("name", ["insert", "window:100", "window:5000", "refresh:3", "slide:1500", "late:700"])
 @pytest.mark.parametrize(("logical", "physical"), [(1, 1000), (7, 13), (1000, 1), (10**9, 1)])
 def test_real_data_is_cut_into_the_workload(chunked, name, logical, physical):
     work = workload(chunked, name)
@@ -166,6 +166,14 @@ def test_only_the_listed_columns_are_read(sf001):
             "not enough orders to hold back: refresh:2000; at this scale at most refresh:1500",
         ),
         (
+            lambda d: workload(d, "slide:7000"),
+            "the window is longer than the longest relation: slide:7000; at this scale at most slide:6005",
+        ),
+        (
+            lambda d: workload(d, "late:7000"),
+            "the delay exceeds the longest relation: late:7000; give at most late:6005",
+        ),
+        (
             lambda d: Window(d, 1500, cycles=2),
             "an order would arrive again before it leaves: window:1500; at this scale at most window:1499",
         ),
@@ -195,6 +203,8 @@ def test_only_the_listed_columns_are_read(sf001):
         "window-0",
         "refresh-without-steps",
         "refresh-beyond-the-orders",
+        "slide-beyond-the-rows",
+        "late-beyond-the-rows",
         "window-of-all-orders-in-cycles",
         "between-batches",
         "beyond-the-end",

@@ -144,8 +144,8 @@ def test_the_example_of_sql_over_own_tables_runs():
 def test_the_example_of_an_own_query_runs(tmp_path, capsys, data):
     file = tmp_path / "modes.py"
     file.write_text(_block("modes = Query("))
-    words = ["verify", str(file), "--data", str(data), "--logical", "1,7", "--physical", "13,all", "--times", "10"]
-    assert main(words) == 0
+    words = ["verify", str(file), "--data", str(data), "--workload", "insert,window:500,refresh:5"]
+    assert main([*words, "--logical", "1,7", "--physical", "13,all", "--times", "10"]) == 0
     assert "6 checked, 0 wrong" in capsys.readouterr().out
 
 

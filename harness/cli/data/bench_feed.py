@@ -29,7 +29,7 @@ COLUMNS: dict[RelationName, list[str]] = {
     "region": ["regionkey", "name"],
     "supplier": ["suppkey", "nationkey"],
 }
-WORKLOADS = ("insert", "window:500", "refresh:10")
+WORKLOADS = ("insert", "window:500", "refresh:10", "late:500")
 BATCHES = ((1, 1), (1, 1000), (1, 100_000), (100_000, 1))
 MAX_BATCHES = 20_000
 """The largest number of timed batches for each workload and batch size; not measured."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.harness.programs import EXAMPLE_FILE, STREAM_FILE, faulty
+from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, faulty
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
@@ -45,6 +45,14 @@ def test_a_stream_is_right_at_every_time(chunked):
 def test_an_engine_that_recomputes_is_right_at_the_ends_of_batches(chunked):
     found = grade(chunked, "duckdb")
     assert (found.grade, found.recomputed) == ("batches", True)
+
+
+@pytest.mark.parametrize(("engine", "moments"), [("embedded", "times"), ("duckdb", "batches"), (EXAMPLE, "batches")])
+@pytest.mark.parametrize(("work", "name"), [("slide:2000", "q03"), ("late:700", "q16")])
+def test_every_engine_is_right_whichever_rows_come_and_go(chunked, monkeypatch, engine, moments, work, name):
+    monkeypatch.setattr(grading, "WORKLOADS", (work,))
+    found = grade(chunked, engine, name)
+    assert (found.grade, found.problem) == (moments, "")
 
 
 def test_a_stream_with_the_times_of_batches_is_right_at_their_ends(chunked, tmp_path):

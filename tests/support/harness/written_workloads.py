@@ -6,6 +6,7 @@ import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import RELATION_NAMES
+from deltamark.datagen.seeded import hashed
 
 Change = tuple[int, str, int, int]  # round, relation, row, diff
 
@@ -42,7 +43,26 @@ def refresh(dataset: Dataset, held_back: int) -> list[Change]:
     return changes
 
 
-DEFINITIONS = {"insert": insert, "window": window, "refresh": refresh}
+def slide(dataset: Dataset, size: int) -> list[Change]:
+    changes = []
+    for name, rows in sizes(dataset).items():
+        for row in range(rows):
+            if name in ("nation", "region"):
+                changes.append((0, name, row, 1))
+            else:
+                changes += [(row, name, row, 1), (row + size, name, row, -1)]
+    return changes
+
+
+def late(dataset: Dataset, delay: int) -> list[Change]:
+    changes = []
+    for name, rows in sizes(dataset).items():
+        delays = hashed(f"late {name}", np.arange(rows)) % (delay + 1)
+        changes += [(row + by, name, row, 1) for row, by in enumerate(delays.tolist())]
+    return changes
+
+
+DEFINITIONS = {"insert": insert, "window": window, "refresh": refresh, "slide": slide, "late": late}
 
 
 def sizes(dataset: Dataset) -> dict[str, int]:

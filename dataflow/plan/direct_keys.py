@@ -9,7 +9,7 @@ MIN_DIRECT_KEYS. Measured: 1 to 3 ns a row direct, 7 to 22 ns hashed."""
 PAGED_KEYS_PER_ROW, MIN_PAGED_KEYS = 64, 1 << 20
 """Keys of a range from MIN_PAGED_KEYS up have ids in pages, for runs of keys, if they are probably few: if each key has
 at most half a row per word of its state. So do keys of a range up to PAGED_KEYS_PER_ROW times the rows that is too
-large for direct keys. Measured: state of q18 at SF 10 takes 2.4 GB instead of 4.4 GB, q07 takes 0.85 times as long; in
+large for direct keys. Measured: state of q18 at SF 10 takes 2.6 GB instead of 4.4 GB, q07 takes 0.85 times as long; in
 a window, seven queries take 0.77 times as long as hashed. Keys that are all used and come in no order are better
 direct: q17 takes twice as long with pages. The two numbers are not measured."""
 

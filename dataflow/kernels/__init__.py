@@ -31,6 +31,8 @@ def _cache_directory() -> Path:
 
 def _bases() -> Iterator[Path]:
     """Yield the directories in which the cache may lie, the preferred one first."""
+    if base := os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(base)
     if base := os.environ.get("XDG_CACHE_HOME"):
         yield Path(base) / "deltamark"
     else:
@@ -60,6 +62,5 @@ def is_writable() -> bool:
     return os.access(directory if directory.exists() else directory.parent, os.W_OK)
 
 
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]
+config.CACHE_DIR = str(_cache_directory())  # type: ignore[attr-defined]
 install()

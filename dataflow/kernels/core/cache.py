@@ -1,8 +1,8 @@
 """The cache of compiled kernels: keyed by the source of a kernel, wherever the source lies, and verified when read.
 
-So copies of the project share it, and so do the archives of it that Spark sends to its executors. Every file contains a
-digest of its content: a truncated or damaged file counts as absent, and its kernel is compiled again. If the cache
-cannot be written, kernels are compiled in each process, and nothing fails.
+So copies of the project share it, and so do the archives of it that Spark sends to its executors. Every file begins
+with a digest of its content: a truncated or damaged file counts as absent, and its kernel is compiled again. If the
+cache cannot be written, kernels are compiled in each process, and nothing fails.
 """
 
 # mypy: allow-untyped-calls
@@ -63,33 +63,29 @@ class Locator:
 
 
 class Files(IndexDataCacheFile):
-    """The files of one kernel: an index, and a data file for each signature. All begin with their digest."""
+    """The files of one kernel: one for each key, which consists of the argument types and the processor.
+
+    Numba numbers the files, and lists them in an index. Two processes that compile a kernel at once for different types
+    may choose the same number, and then one loads the code of the other. So the name here is a digest of the key.
+    """
 
     def load(self, key: object) -> object:
         with suppress(OSError):
-            return super().load(key)
+            found, data = pickle.loads(_read(self._path(key)))  # noqa: S301 (verified)
+            return data if found == self._whole(key) else None
         return None
 
-    def _load_index(self) -> dict[object, str]:
-        try:
-            version, stamp, names = pickle.loads(_read(self._index_path))  # noqa: S301 (verified)
-        except OSError:
-            return {}
-        return names if (version, stamp) == (self._version, self._source_stamp) else {}
-
-    def _save_index(self, overloads: dict[object, str]) -> None:
-        self._save(self._index_path, (self._version, self._source_stamp, overloads))
-
-    def _load_data(self, name: str) -> object:
-        return pickle.loads(_read(self._data_path(name)))  # noqa: S301 (verified)
-
-    def _save_data(self, name: str, data: object) -> None:
-        self._save(self._data_path(name), data)
-
-    def _save(self, path: str, value: object) -> None:
-        content = self._dump(value)
-        with self._open_for_write(path) as file:
+    def save(self, key: object, data: object) -> None:
+        content = self._dump((self._whole(key), data))
+        with self._open_for_write(self._path(key)) as file:
             file.write(_digest(content) + content)
+
+    def _whole(self, key: object) -> object:
+        return self._version, self._source_stamp, key
+
+    def _path(self, key: object) -> str:
+        name = _digest(repr(self._whole(key)).encode()).hex()
+        return str(Path(self._cache_path) / f"{Path(self._index_name).stem}.{name}.nbc")
 
 
 class Cache(FunctionCache):

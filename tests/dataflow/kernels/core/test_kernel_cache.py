@@ -7,10 +7,12 @@ import pickle
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from numba import config, njit
+from numba import config, njit, types
 from support.paths import ROOT
 
 from deltamark.dataflow import kernels
@@ -66,22 +68,49 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_broken_file_is_compiled_again(directory, suffix, damage):
-    (path,) = directory.glob(f"*.{suffix}")
+def test_a_broken_file_is_compiled_again(directory, damage):
+    (path,) = directory.iterdir()
     DAMAGE[damage](path)
     assert use() == (0, 1)
     assert use() == (1, 0)
 
 
-@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
-def test_a_directory_in_place_of_a_file_stops_nothing(directory, suffix):
-    (path,) = directory.glob(f"*.{suffix}")
+def test_a_directory_in_place_of_a_file_stops_nothing(directory):
+    (path,) = directory.iterdir()
     into_directory(path)
     assert use() == (0, 1)
     assert use() == (0, 1)
     assert not list(directory.glob("*.tmp.*"))
+
+
+def files_of(directory):
+    return cache.Files(str(directory), "module.kernel-1.py311", b"stamp")
+
+
+def test_processes_that_store_different_keys_at_once_do_not_mix_them(tmp_path):
+    files = [files_of(tmp_path), files_of(tmp_path)]
+    keys = [(types.int64,), (types.int32,)]
+    stored = threading.Barrier(2)
+
+    def dump(value):
+        stored.wait(10)  # each has chosen a name before the other has written
+        return pickle.dumps(value)
+
+    with ThreadPoolExecutor(2) as threads:
+        for each in files:
+            each._dump = dump
+        list(threads.map(cache.Files.save, files, keys, ["one", "other"]))
+    assert [files_of(tmp_path).load(key) for key in keys] == ["one", "other"]
+
+
+def test_a_file_of_another_key_is_not_loaded(tmp_path):
+    one, other = (types.int64,), (types.int32,)
+    files = files_of(tmp_path)
+    files.save(one, "one")
+    (path,) = tmp_path.iterdir()
+    path.rename(files._path(other))
+    assert files.load(other) is None
 
 
 def test_a_file_in_place_of_the_directory_stops_nothing(directory):
@@ -106,10 +135,18 @@ def test_functions_outside_the_package_are_cached_by_numba(monkeypatch):
     assert not isinstance(cache.Cache(use)._cache_file, cache.Files)
 
 
+def test_numbas_setting_is_the_place_of_the_directory(tmp_path, monkeypatch):
+    """Numba itself does not distinguish sources of other kernels, nor checked kernels."""
+    usual = kernels._cache_directory()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert kernels._cache_directory() == tmp_path / usual.name
+
+
 @pytest.mark.parametrize("home", ["/proc/nothing", "a file"])
 def test_without_a_usable_home_kernels_lie_among_temporary_files(tmp_path, monkeypatch, home):
     (tmp_path / "a file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / home))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     found = kernels._cache_directory()
     assert found.parent == tmp_path / f"deltamark-{os.getuid()}"
@@ -127,14 +164,14 @@ def test_a_process_finds_its_kernels_damaged(tmp_path):
     """Damage the files of every kernel that another process needs, as a user may."""
     package = "deltamark.dataflow.kernels"
     imports = f"from {package}.core import memory; from {package}.hashing import hash_map"
-    script = f"{imports}; print(hash_map.needs_rehash(hash_map.KeyMap(memory.Memory().reserve(16)), 1))"
+    script = f"{imports}; own = memory.Memory(); hash_map.needs_rehash(hash_map.KeyMap(own.reserve(16)), 1)"
     for _ in range(2):
         ran = subprocess.run(
             [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (ran.returncode, ran.stderr) == (0, "")
-        written = list(tmp_path.rglob("*.nb?"))
+        written = list(tmp_path.rglob("*.nbc"))
         assert written
         for path in written:
             path.write_bytes(b"garbage")

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.types import Schema, Type
 from deltamark.harness.check import csv_kernel
 from deltamark.harness.check.csv_kernel import DATE, NUMBER, SHORT, TEXT
@@ -150,15 +151,13 @@ class _Block:
     out: np.ndarray
 
     def lines(self) -> bytes:
-        size = csv_kernel.write(self.time, self.diff, self.values, self.kinds, self.scales, *self._addresses)
+        with lent(self.offsets, self.data, self.out) as addresses:
+            size = csv_kernel.write(self.time, self.diff, self.values, self.kinds, self.scales, *addresses)
         return self.out[:size].tobytes()
 
     def digest(self) -> np.ndarray:
-        return csv_kernel.digest(self.time, self.diff, self.values, self.kinds, self.scales, *self._addresses)
-
-    @property
-    def _addresses(self) -> tuple[int, int, int]:
-        return self.offsets.ctypes.data, self.data.ctypes.data, self.out.ctypes.data
+        with lent(self.offsets, self.data, self.out) as addresses:
+            return csv_kernel.digest(self.time, self.diff, self.values, self.kinds, self.scales, *addresses)
 
 
 class _Texts:

@@ -11,6 +11,7 @@ from numba import njit
 
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.blocks import Array, Block
+from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.kernels.core.intrinsics import add_product
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.expressions import FilterRangeBlock
@@ -115,12 +116,13 @@ def test_a_range_keeps_the_rows_in_it_of_a_selection(values, low, high, whole):
     cells = memory.reserve(6)  # size, values, selection, out, size of out
     rows = np.arange(len(values)) if whole else selection
     out = memory.reserve(64)
-    view(cells, 5)[:] = [len(rows), array.ctypes.data, selection.ctypes.data, out, -1]
     op = made(
         memory, FilterRangeBlock, opcode=0, size=cells, values=cells + 8, width=8, low=low, high=high,
         selected=0 if whole else cells + 16, out=cells + 24, out_size=cells + 32,
     )  # fmt: skip
-    expressions.filter_range(FilterRangeBlock(op))
+    with lent(array, selection) as addresses:
+        view(cells, 5)[:] = [len(rows), *addresses, out, -1]
+        expressions.filter_range(FilterRangeBlock(op))
     kept = [row for row in rows.tolist() if low <= values[row] <= high]
     assert view(out, view(cells, 5)[4]).tolist() == kept
 

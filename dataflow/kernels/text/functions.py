@@ -157,7 +157,10 @@ def prefix(op: TextFunctionBlock) -> None:
     starts, lengths, result = op.start, op.length, op.result
     for at in range(op.size):
         length = lengths[at]
-        result[at] = NULL if length < 0 else big_endian(first_bytes(starts[at], min(length, 7)))
+        if length > 0:
+            result[at] = big_endian(first_bytes(starts[at], min(length, 7)))
+        else:
+            result[at] = NULL if length < 0 else 0
 
 
 @kernel

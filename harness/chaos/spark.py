@@ -68,15 +68,16 @@ def survive(cell: Cell, dataset: Dataset, plan: KillPlan, chance: Random) -> Spa
     outcome, began = SparkOutcome(), time.monotonic()
     with scratch() as temporary:
         directory = temporary / "query"
-        command = _command(cell, dataset, directory)
+        running = cell.but(checkpoint=str(directory))
         digest = ""
         while not digest:
             if outcome.starts == MAX_STARTS:
-                outcome.problems.append(f"not done after {outcome.starts} starts: {shlex.join(command.words)}")
+                words = _command(running, dataset).words
+                outcome.problems.append(f"not done after {outcome.starts} starts: {shlex.join(words)}")
                 return outcome
             outcome.starts += 1
             try:
-                digest = _run(command, directory, plan, outcome, chance)
+                digest = run_driver(running, dataset, plan, outcome, chance)
             except subprocess.TimeoutExpired:
                 outcome.problems.append(f"a start did not end within {START_LIMIT_S:.0f} s")
                 digest = "none"
@@ -95,19 +96,24 @@ def _expected_digest(cell: Cell, dataset: Dataset) -> str:
     return golden or verify.digest_of(cell.but(engine=DEFAULT_ENGINE, workers=1, master=""), dataset)
 
 
-def _command(cell: Cell, dataset: Dataset, directory: Path) -> Invocation:
+def _command(cell: Cell, dataset: Dataset) -> Invocation:
     words = [
         sys.executable, "-m", "harness", "changes", cell.query, "--digest", "--sf", cell.sf,
         "--data", str(dataset.directory.resolve().parent), "--workload", cell.workload, "--logical", str(cell.logical),
         "--physical", str(cell.physical), "--workers", str(cell.workers), "--engine", cell.engine,
-        "--checkpoint", str(directory),
+        "--checkpoint", cell.checkpoint,
     ]  # fmt: skip
-    return Invocation([*words, *(["--master", cell.master] if cell.master else [])], ROOT, directory.parent)
+    master = ["--master", cell.master] if cell.master else []
+    return Invocation([*words, *master], ROOT, Path(cell.checkpoint).parent)
 
 
-def _run(command: Invocation, directory: Path, plan: KillPlan, outcome: SparkOutcome, chance: Random) -> str:
-    """Run the driver until it ends or is killed; return the digest that it prints, or nothing if it failed."""
-    with started(command, subprocess.PIPE, subprocess.DEVNULL) as process:
+def run_driver(cell: Cell, dataset: Dataset, plan: KillPlan, outcome: SparkOutcome, chance: Random) -> str:
+    """Run the driver of a cell with a checkpoint until it ends or is killed.
+
+    Return the digest that it prints, or nothing if it failed.
+    """
+    directory = Path(cell.checkpoint)
+    with started(_command(cell, dataset), subprocess.PIPE, subprocess.DEVNULL) as process:
         while process.poll() is None and not any(directory.glob("checkpoint/commits/[0-9]*")):
             time.sleep(POLL_S)
         committed = time.monotonic()

@@ -29,9 +29,9 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.mark.waits(30)
-def test_random_plans_are_right_in_checked_kernels():
+def test_random_plans_are_right_in_checked_kernels(checked_environment):
     seed = random.SystemRandom().getrandbits(40)
-    environment = {**os.environ, "DELTAMARK_CHECKED": "1", "PYTHONHASHSEED": "0", "PYTHONPATH": "tests"}
+    environment = {**checked_environment, "PYTHONHASHSEED": "0", "PYTHONPATH": "tests"}
     words = [sys.executable, "-m", "fuzz", f"SEED={seed}", f"EXAMPLES={EXAMPLES}"]
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -72,12 +71,11 @@ refused(name, lambda: worker.feed({'rows': Batch(one, one, {'a': one})}), 'AGGRE
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(checked_environment):
     """Return the errors of all faults, from one process that has checked kernels."""
     script = "\n".join([BEGIN, *(f"name = {name!r}\n{fault}" for name, fault in FAULTS.items())])
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, env={**os.environ, "DELTAMARK_CHECKED": "1"},
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-c", script], cwd=ROOT, env=checked_environment, capture_output=True, text=True, check=False
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return dict(line.split(": ", 1) for line in done.stdout.splitlines())

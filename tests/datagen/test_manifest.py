@@ -7,6 +7,7 @@ import os
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_a_changed_manifest_is_an_error_or_leads_to_the_same_rows(directory, sea
     """With a corrected digest, the change shows in the structure, in the values of the files, or in fewer rows."""
     path = directory / FILE
     raw, expected = json.loads(path.read_text()), rows(Dataset.open(directory))
-    for name, mutant in islice(mutants(raw), 0, None, 1 if sealed else 7):  # one digest guards all places alike
+    for name, mutant in islice(mutants(raw), Random().randrange(4), None, 4):  # other places in each run
         write(path, mutant, sealed=sealed)
         try:
             found = rows(Dataset.open(directory))

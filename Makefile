@@ -7,7 +7,7 @@ IN := .venv/bin/
 RUN := $(IN)python -m harness
 
 COMMANDS := $(subst _,-,$(basename $(notdir $(wildcard harness/cli/*/[a-z]*.py))))
-.PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-reach bench-memory fuzz check lint types test format clean
+.PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-reach bench-memory rate fuzz check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.bootstrap.makehelp Makefile
@@ -33,6 +33,9 @@ bench-reach: .venv/ready  ## the suite of loops: distances, from scratch and att
 
 bench-memory: .venv/ready  ## the suite of memory: the least memory of a cell, under limits: make bench-memory QUERIES=q05,q18 SF=0.1
 	@$(RUN) bench SUITE=memory $(MAKEOVERRIDES)
+
+rate: .venv/ready  ## the suite of rates: the highest rate that an engine sustains: make rate QUERY=q05 SF=0.1 ENGINES=embedded,duckdb
+	@$(RUN) bench SUITE=rate $(MAKEOVERRIDES)
 
 fuzz: .venv/ready  ## random plans on every engine, in checked kernels: make fuzz SECONDS=600 KINDS=worker,together SEED=1
 	@DELTAMARK_CHECKED=1 PYTHONHASHSEED=0 PYTHONPATH=tests $(IN)python -m fuzz $(MAKEOVERRIDES)

@@ -26,6 +26,7 @@ from deltamark.harness.cli.options import (
 from deltamark.harness.cli.parser import setting_help
 from deltamark.harness.engines.registry import ALL as ALL_ENGINES
 from deltamark.harness.engines.registry import every_engine, known_engine
+from deltamark.harness.suites.rate.arrivals import NAMES as ARRIVALS
 from deltamark.harness.suites.registry import DEFAULT, SUITES
 from deltamark.harness.suites.suite import Suite
 
@@ -43,6 +44,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
     _add_common(parser)
     _add_queries(parser)
+    _add_rates(parser)
     _add_graphs(parser)
     for action in parser._actions:  # noqa: SLF001 (set_defaults would set the marker as the value)
         if action.dest in ("sf", "data", "master"):
@@ -65,8 +67,8 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_queries(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("suites tpch, coverage, shared, ssb and memory").add_argument
-    add("--queries", type=words, action=Added, metavar="Q,Q", help="queries to run (default: all)")
+    add = parser.add_argument_group("suites tpch, coverage, shared, ssb, memory and rate").add_argument
+    add("--queries", "--query", type=words, action=Added, metavar="Q,Q", help="queries to run (default: all)")
     text = "files of SQL, as queries to run"
     add("--sql", dest="queries", type=sql_files, action=Added, metavar="FILE,FILE", help=text)
     add("--logical", type=batch_sizes, metavar="L,L", help="rounds per logical batch, which share a time")
@@ -74,16 +76,24 @@ def _add_queries(parser: argparse.ArgumentParser) -> None:
     add("--physical", type=batch_sizes, metavar="P,P", help=text)
     text = "units of incremental attachment per batch, for shared (default: 2)"
     add("--fuel", type=whole(1, MAX_FUEL), help=text)
-    add = parser.add_argument_group("suites tpch, coverage and memory").add_argument
+    add = parser.add_argument_group("suites tpch, coverage, memory and rate").add_argument
     text = "embedded, spark; duckdb, spark-sql, which recompute; a peer; exec:PROGRAM; all (default: embedded,duckdb)"
     add("--engines", type=engines, metavar="E,E", help=text)
+    add("--workload", type=words, metavar="W,W", help=", ".join(NAMES))
     add = parser.add_argument_group("suites tpch and memory").add_argument
     add("--variants", type=words, metavar="V,V", help="dataflows of a query: first, sql, ..., or all (default: first)")
     add("--product", type=batch_sizes, metavar="N", help="all L x P = N in powers of ten")
     add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers")
-    add("--workload", type=words, metavar="W,W", help=", ".join(NAMES))
     text = "largest number of timed batches, spread over the stream; 0: all (default: 10000, 15 if recomputed)"
     add("--sample", type=whole(0, MAX_BATCHES), metavar="N", help=text)
+
+
+def _add_rates(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("suite rate").add_argument
+    text = f"{', '.join(ARRIVALS)}: rounds at equal intervals, or in bursts of random sizes (default: steady)"
+    add("--arrivals", type=words, metavar="A,A", help=text)
+    add("--limit", type=seconds, metavar="S", help="largest 99th percentile of the latency, in seconds (default: 1)")
+    add("--seconds", type=seconds, metavar="S", help="duration of a trial, unless the stream is shorter (default: 5)")
 
 
 def _add_graphs(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +113,7 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
 def add_suite(parser: argparse.ArgumentParser) -> None:
     text = (
         "tpch; coverage: grades of engines; shared: all queries in one dataflow; ssb: queries of SQL; "
-        "memory: the least memory of a cell; loops; graph"
+        "memory: the least memory of a cell; rate: the highest sustained rate; loops; graph"
     )
     parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=f"{text} (default: {DEFAULT})")
 

@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 CONFIDENCE = 0.95
 
 
@@ -19,7 +21,7 @@ def geomean(values: Iterable[float]) -> float:
     return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
 
-def percentile(ordered: Sequence[float], percent: float) -> float:
+def percentile(ordered: Sequence[float] | np.ndarray, percent: float) -> float:
     """Return the smallest of the ordered values that at least `percent` % do not exceed; NaN if there are none."""
     if not len(ordered):
         return math.nan

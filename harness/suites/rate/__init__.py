@@ -1,0 +1,1 @@
+"""The suite of rates: the highest rate that an engine sustains, and its latency at lower rates."""

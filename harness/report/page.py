@@ -23,6 +23,7 @@ from deltamark.harness.report.sections.engines import engines
 from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
 from deltamark.harness.report.sections.latency import latency
+from deltamark.harness.report.sections.rates import rates
 from deltamark.harness.report.sections.state import state
 from deltamark.harness.report.sections.suites import graphs, loops, memory, sharing
 from deltamark.harness.report.sections.throughput import throughput
@@ -62,7 +63,7 @@ def page(report: ReportData) -> str:
 
 
 def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
-    others = [make(report.table_records) for make in (memory, sharing, loops, graphs)]
+    others = [make(report.table_records) for make in (rates, memory, sharing, loops, graphs)]
     if not lookup.records:
         return [*others, _machine(report, lookup)]
     return [

@@ -18,6 +18,7 @@ from support.harness.suite_records import (
     least_memory,
     load,
     measured,
+    rates,
 )
 
 from deltamark.harness.cli.main import main
@@ -193,14 +194,16 @@ def test_errors_can_be_debugged_in_every_suite(tmp_path, capsys):
 SHOWN = {
     "graph": "Motifs in a static graph", "shared": "Shared against unshared",
     "loops": "Distances over a random graph", "memory": "Least memory in which a cell passes",
+    "rate": "Highest sustained rate",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_report_shows_suites_without_records_of_tpch(name, tmp_path):
-    records = {"graph": measured, "shared": lambda: [load()], "loops": distances, "memory": lambda: [least_memory()]}[
-        name
-    ]()
+    records = {
+        "graph": measured, "shared": lambda: [load()], "loops": distances, "memory": lambda: [least_memory()],
+        "rate": lambda: [rates("q05 on embedded")],
+    }[name]()  # fmt: skip
     with store.writing(tmp_path / "machine") as writer:
         add(writer, records)
         writer.add_session(HEADER)

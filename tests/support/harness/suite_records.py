@@ -149,3 +149,23 @@ def least_memory():
     figures |= {"seconds": 1.0, "free_seconds": 0.5}
     row = TableRow("q05 1x100000", {name: [value] for name, value in figures.items()}, "killed")
     return TableRecord(suite="memory", dataset="SF 1", table="least", cell="x", session="session", rows=(row,))
+
+
+def trial(name, rate, p99, note=""):
+    """Return a trial of the suite of rates, which is sustained unless it has a note."""
+    figures = {
+        "rate": rate, "rounds": 1000, "rows": 1000, "batches": 100, "seconds": 1000 / rate, "p50": p99 / 2, "p99": p99,
+        "max": 2 * p99, "sustained": int(not note), "limit": 1,
+    }  # fmt: skip
+    if "burst" in name:
+        figures["recovery"] = 3 * p99
+    return TableRow(name, {name: [value] for name, value in figures.items()}, note)
+
+
+def rates(name, *trials):
+    """Return a record of the suite of rates. trials: a rate, a 99th percentile, and a note if it is not sustained."""
+    rows = tuple(trial(name, *each) for each in trials or ((1000, 0.001), (4000, 0.002), (4200, 0.5, "latency grows")))
+    return TableRecord(
+        suite="rate", dataset="SF 1", table="trials", cell=f"rate SF 1 trials {name}", session="session", rows=rows,
+        verified="oracle",
+    )  # fmt: skip

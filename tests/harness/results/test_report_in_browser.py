@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -15,7 +16,9 @@ from deltamark.harness.report.page import page
 def shown(tmp_path_factory):
     program = browser.find()
     if program is None:
-        pytest.skip(f"no browser is installed: none of {', '.join(browser.NAMES)}")
+        missing = f"no browser is installed: none of {', '.join(browser.NAMES)}"
+        assert not os.environ.get(browser.REQUIRED), missing
+        pytest.skip(missing)
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(page(REPORT))
     with browser.opened(program, tmp_path_factory.mktemp("profile")) as opened:

@@ -9,6 +9,9 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 
+REQUIRED = "DELTAMARK_BROWSER_REQUIRED"
+"""The environment variable that makes tests fail without a browser, instead of skipping them."""
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 WORDS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",

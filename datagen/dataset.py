@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from deltamark.datagen.manifest import Chunk, Manifest, read_manifest
-from deltamark.datagen.positions import Rows, Values, cut, values_at
+from deltamark.datagen.positions import Rows, Values, concatenated_ranges, cut, values_at
 from deltamark.datagen.schema import ORDER_LINES_SCHEMA, Column, RelationName, relation
 from deltamark.errors import DeltamarkError, is_memory, refused
 
@@ -44,6 +44,19 @@ class Dataset:
 
     def rows(self, name: RelationName) -> int:
         return self.manifest.relations[name].rows
+
+    def positions(self, name: RelationName) -> int:
+        """Return the number after the largest position of a row."""
+        return self.rows(name)
+
+    def first_derived(self, name: RelationName) -> int:
+        """Return the first position after the files, which derived rows may have."""
+        return len(self.manifest.relations[name].chunks) << self.shift
+
+    def numbers(self, name: RelationName, positions: np.ndarray) -> np.ndarray:
+        """Return the numbers in the table of a relation of the rows at some positions."""
+        rows, first = self.rows(name), self.first_derived(name)
+        return np.where(positions < first, positions, positions - first + rows)
 
     def dictionary(self, name: RelationName, column: str) -> pa.StringArray:
         """Return the sorted values of a dictionary column."""
@@ -78,6 +91,10 @@ class Dataset:
     def first_lines(self, start: int, stop: int) -> np.ndarray:
         """Return the position of the first line of orders start..stop-1; that of order `rows("orders")` is the end."""
         return cut(self._first, self.shift, start, stop)
+
+    def lines_of(self, orders: np.ndarray) -> np.ndarray:
+        """Return the positions of the lines of some orders, order by order."""
+        return concatenated_ranges(*(values_at(self._first, self.shift, each) for each in (orders, orders + 1)))
 
     def verify(self, report: Callable[[int, int], None]) -> None:
         """Read every byte again and compare digests; report bytes done."""

@@ -42,6 +42,8 @@ def cut(pieces: Sequence[Values], shift: int, start: int, stop: int) -> Values:
 
 
 def _gathered(pieces: Sequence[Values], shift: int, rows: np.ndarray) -> Values:
+    if not len(rows):
+        return pieces[0][:0]
     numbers = rows >> shift
     within = rows & ((1 << shift) - 1)
     if (numbers == numbers[0]).all():
@@ -56,3 +58,9 @@ def _gathered(pieces: Sequence[Values], shift: int, rows: np.ndarray) -> Values:
 
 def joined(parts: Sequence[Values]) -> Values:
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
+
+
+def concatenated_ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Return the positions starts[0]..stops[0]-1, starts[1]..stops[1]-1, and so on."""
+    sizes = stops - starts
+    return np.repeat(stops - np.cumsum(sizes), sizes) + np.arange(sizes.sum())

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.workloads.churn import Churn
+from deltamark.datagen.workloads.hot import Hot
 from deltamark.datagen.workloads.insert import Insert
 from deltamark.datagen.workloads.late import Late
 from deltamark.datagen.workloads.refresh import Refresh
 from deltamark.datagen.workloads.slide import Slide
+from deltamark.datagen.workloads.update import OrderUpdates
 from deltamark.datagen.workloads.window import Window
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import unknown, whole_number
@@ -33,6 +36,9 @@ KINDS = {
     "refresh": WorkloadKind("K", Refresh, "loads all rows, then runs TPC-H's refresh functions"),
     "slide": WorkloadKind("N", Slide, "keeps the last N rows of every relation"),
     "late": WorkloadKind("H", Late, "inserts rows up to H rounds late"),
+    "update": WorkloadKind("K", OrderUpdates, "loads all rows, then changes orders and lines in K rounds"),
+    "churn": WorkloadKind("K", Churn, "loads all rows, then changes every relation in K rounds"),
+    "hot": WorkloadKind("N", Hot, "loads all rows, then busy customers and parts leave and come back in N rounds"),
 }
 
 NAMES = ("insert", *(f"{name}:{kind.letter}" for name, kind in KINDS.items()))

@@ -110,7 +110,7 @@ class Oracle:
 
     def _show(self, live: LiveRows) -> None:
         span = live.span
-        if span is None:
+        if span is None or span.stop > self._dataset.rows(live.name):
             self._number(live)
             where = f" WHERE rowid IN (SELECT number FROM {NUMBERS}.{live.name})"  # noqa: S608
         elif span == range(len(live.mask)):
@@ -123,7 +123,8 @@ class Oracle:
 
     def _number(self, live: LiveRows) -> None:
         """Store the numbers of the live rows."""
-        self._connection.register("live", pa.table({"number": np.flatnonzero(live.mask)}))
+        numbers = self._dataset.numbers(live.name, np.flatnonzero(live.mask))
+        self._connection.register("live", pa.table({"number": numbers}))
         self._connection.execute(f"CREATE OR REPLACE TABLE {NUMBERS}.{live.name} AS SELECT number FROM live")  # noqa: S608
         self._connection.unregister("live")
 
@@ -133,7 +134,7 @@ class LiveRows:
 
     def __init__(self, work: Workload, name: RelationName, logical: int) -> None:
         self.name: RelationName = name
-        self.mask = np.zeros(work.dataset.rows(name), dtype=bool)
+        self.mask = np.zeros(work.dataset.positions(name), dtype=bool)
         self._work, self._logical = work, logical
         self._round = 0
 

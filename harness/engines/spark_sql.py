@@ -126,7 +126,7 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
         self._stored: dict[str, StoredRows] = {}
         for name in self._inputs:
             (self._files / name).mkdir()
-            self._stored[name] = StoredRows(work.dataset.rows(relation(name).name))
+            self._stored[name] = StoredRows(work.dataset.positions(relation(name).name))
 
     def prepare(self, deltas: list[Delta]) -> tuple[FileDelta, ...]:
         return tuple(map(_file_delta, deltas))

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.harness.tiny_data import tiny
-from support.harness.written_workloads import DEFINITIONS, Change, written
+from support.harness.written_workloads import DEFINITIONS, Change, listed, written
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.schema import RELATION_NAMES, RELATIONS, relation
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.window import Window
+from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 
 
@@ -56,20 +57,52 @@ def test_the_batches_of_all_workers_are_the_workload(shape, kind, size, logical,
         dataset = tiny(Path(directory), lines, others, chunk_rows)
         name = kind if kind == "insert" else f"{kind}:{min(size, len(lines))}"
         work = workload(dataset, name)
-        wanted = {relation.name: [column.name for column in relation.columns] for relation in RELATIONS.values()}
-        found: Counter[tuple[str, int, int, int]] = Counter()
-        for worker in range(workers):
-            feed = Feed(work, wanted, logical=logical, worker=worker, workers=workers)
-            sizes = itertools.cycle(physical)
-            while not feed.done:
-                first = feed.round // logical
-                batch = feed.take(size := next(sizes))
-                for delta in batch:
-                    check_delta(dataset, delta, first, first + size)
-                found += seen(batch)
-        assert found == timed(written(dataset, name), logical)
+        assert batches(work, logical, physical, workers) == timed(written(dataset, name), logical)
         assert {each: work.most_live(each) for each in RELATION_NAMES} == most_live(written(dataset, name), kind)
         assert work.rounds == 1 + max(change[0] for change in written(dataset, name))
+
+
+@given(
+    tiny_data(),
+    st.sampled_from(["update", "churn", "hot"]),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    st.integers(1, 3),
+)
+def test_the_batches_of_all_workers_have_every_step(shape, kind, size, logical, physical, workers):
+    lines, others, chunk_rows = shape
+    with tempfile.TemporaryDirectory() as directory:
+        work = workload(tiny(Path(directory), lines, others, chunk_rows), f"{kind}:{min(size, len(lines))}")
+        changes = listed(work)
+        assert batches(work, logical, physical, workers) == timed(changes, logical)
+        assert all(rows <= work.most_live(name) for name, rows in most_live(changes, kind).items())
+
+
+def batches(work: Workload, logical: int, physical: list[int], workers: int) -> Counter[tuple[str, int, int, int]]:
+    """Cut a workload into batches, and check each; return all changes."""
+    wanted = {relation.name: [column.name for column in relation.columns] for relation in RELATIONS.values()}
+    found: Counter[tuple[str, int, int, int]] = Counter()
+    for worker in range(workers):
+        feed = Feed(work, wanted, logical=logical, worker=worker, workers=workers)
+        sizes, live = itertools.cycle(physical), set()
+        while not feed.done:
+            first = feed.round // logical
+            batch = feed.take(size := next(sizes))
+            for delta in batch:
+                check_delta(work.dataset, delta, first, first + size)
+                if workers == 1:
+                    check_order(delta, live)
+            found += seen(batch)
+    return found
+
+
+def check_order(delta: Delta, live: set[tuple[str, int]]) -> None:
+    """Check that a row arrives if it is not live, and leaves if it is."""
+    for row, diff in zip(delta.rows, delta.diff.tolist(), strict=True):
+        position = (delta.relation, int(row))
+        assert (position in live) == (diff < 0)
+        live ^= {position}
 
 
 @given(tiny_data(), st.integers(1, 11), st.integers(2, 4), st.integers(1, 9), st.integers(1, 9), st.integers(1, 2))
@@ -119,14 +152,14 @@ def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
     assert first <= delta.time[0] // 8
     assert delta.time[-1] // 8 < last
     assert all(address == delta.columns[name].ctypes.data for name, address in delta.addresses.items())
-    table = dataset.table(delta.relation)
+    table = dataset.table(delta.relation).take(dataset.numbers(delta.relation, np.array(delta.rows)))
     for name, values in delta.columns.items():
         stored = table.column(name)
         if relation(delta.relation).column(name).kind == "code":
             words = dataset.dictionary(delta.relation, name).to_pylist()
-            assert [words[code] for code in values] == stored.take(list(delta.rows)).to_pylist()
+            assert [words[code] for code in values] == stored.to_pylist()
         else:
-            assert values.tolist() == stored.take(list(delta.rows)).to_pylist()
+            assert values.tolist() == stored.to_pylist()
 
 
 @pytest.mark.parametrize("name", ["insert", "window:100", "window:5000", "refresh:3", "slide:1500", "late:700"])
@@ -174,6 +207,14 @@ def test_only_the_listed_columns_are_read(sf001):
             "the delay exceeds the longest relation: late:7000; give at most late:6005",
         ),
         (
+            lambda d: workload(d, "churn:1501"),
+            "more changes of orders than there are orders: churn:1501; at this scale at most churn:1500",
+        ),
+        (
+            lambda d: workload(d, "hot:601"),
+            "more rounds than groups of customers and parts: hot:601; at this scale at most hot:600",
+        ),
+        (
             lambda d: Window(d, 1500, cycles=2),
             "an order would arrive again before it leaves: window:1500; at this scale at most window:1499",
         ),
@@ -205,6 +246,8 @@ def test_only_the_listed_columns_are_read(sf001):
         "refresh-beyond-the-orders",
         "slide-beyond-the-rows",
         "late-beyond-the-rows",
+        "churn-of-too-many-orders",
+        "hot-beyond-the-customers",
         "window-of-all-orders-in-cycles",
         "between-batches",
         "beyond-the-end",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from random import Random
 
+import numpy as np
 import pytest
 
 from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
@@ -93,7 +94,7 @@ def test_random_times_are_at_most_all_times(chunked, name):
     assert times[-1] == 15
 
 
-LIVE = {"insert": 1, "window:100": 7, "refresh:4": 10}
+LIVE = {"insert": 1, "window:100": 7, "refresh:4": 10, "slide:900": 7, "late:500": 7, "update:9": 1, "churn:9": 1}
 
 
 @pytest.mark.parametrize("name", LIVE)
@@ -111,7 +112,8 @@ def test_the_oracle_has_exactly_the_live_rows(chunked, name):
                     live[row] += diff * (at <= time)
                 key = RELATIONS[delta.relation].prefix + keys[delta.relation][0]
                 rows = [row for row, weight in live.items() if weight]
-                wanted = chunked.table(delta.relation).column(0).to_numpy()[rows].tolist()
+                numbers = work.dataset.numbers(delta.relation, np.array(rows, dtype=np.int64))
+                wanted = work.dataset.table(delta.relation).column(0).to_numpy()[numbers].tolist()
                 found = oracle.answer(f"SELECT {key} FROM {delta.relation}")
                 assert Counter(value for (value,) in found) == Counter(wanted)
 

@@ -23,6 +23,9 @@ COARSE = {
         "        return reply"
     ),
 }
+STREAMS = [
+    ("slide:2000", "q03"), ("late:700", "q16"), ("update:1400", "q18"), ("churn:1400", "q08"), ("hot:600", "q21"),
+]  # fmt: skip
 REFUSE = {"open": "return {'refused': 'too hard'}"}
 
 
@@ -48,7 +51,7 @@ def test_an_engine_that_recomputes_is_right_at_the_ends_of_batches(chunked):
 
 
 @pytest.mark.parametrize(("engine", "moments"), [("embedded", "times"), ("duckdb", "batches"), (EXAMPLE, "batches")])
-@pytest.mark.parametrize(("work", "name"), [("slide:2000", "q03"), ("late:700", "q16")])
+@pytest.mark.parametrize(("work", "name"), STREAMS)
 def test_every_engine_is_right_whichever_rows_come_and_go(chunked, monkeypatch, engine, moments, work, name):
     monkeypatch.setattr(grading, "WORKLOADS", (work,))
     found = grade(chunked, engine, name)

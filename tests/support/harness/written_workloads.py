@@ -7,6 +7,7 @@ import numpy as np
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import RELATION_NAMES
 from deltamark.datagen.seeded import hashed
+from deltamark.datagen.workloads.workload import Workload
 
 Change = tuple[int, str, int, int]  # round, relation, row, diff
 
@@ -14,6 +15,17 @@ Change = tuple[int, str, int, int]  # round, relation, row, diff
 def written(dataset: Dataset, name: str) -> list[Change]:
     kind, _, size = name.partition(":")
     return DEFINITIONS[kind](dataset, int(size or 0))
+
+
+def listed(work: Workload) -> list[Change]:
+    """List the changes of a workload round by round, as its pieces have them."""
+    return [
+        (round_, name, int(row), piece.diff)
+        for name in RELATION_NAMES
+        for round_ in range(work.rounds)
+        for piece in work.pieces(name, round_, round_ + 1)
+        for row in piece.rows
+    ]
 
 
 def insert(dataset: Dataset, _: int) -> list[Change]:

@@ -7,10 +7,12 @@ reach the suite, which refuses the settings of another.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from deltamark.datagen.graphs.generator import KINDS
 from deltamark.datagen.workloads.registry import NAMES
+from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.options import (
     MAX_BATCHES,
     Added,
@@ -24,6 +26,8 @@ from deltamark.harness.cli.options import (
     worker_counts,
 )
 from deltamark.harness.cli.parser import setting_help
+from deltamark.harness.compare.trees import resolve
+from deltamark.harness.engines.external.named import is_program
 from deltamark.harness.engines.registry import ALL as ALL_ENGINES
 from deltamark.harness.engines.registry import every_engine, known_engine
 from deltamark.harness.suites.rate.arrivals import NAMES as ARRIVALS
@@ -54,8 +58,20 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
 
 def suite_of(args: argparse.Namespace) -> Suite:
     """Return the suite with the given settings."""
-    others = ("suite", "results", "debug")
-    return SUITES[args.suite].of({name: value for name, value in vars(args).items() if name not in others})
+    others = ("suite", "results", "repo", "debug")
+    suite = SUITES[args.suite].of({name: value for name, value in vars(args).items() if name not in others})
+    if args.repo is not None:
+        _check_repository(args.repo, getattr(args, "engines", ()))
+    return suite
+
+
+def _check_repository(repository: Path, measured: Sequence[str]) -> None:
+    """Raise an error unless a directory has a git repository, to which all engines may belong."""
+    resolve(repository, "HEAD")
+    others = [name for name in measured if not is_program(name)]
+    if others or not measured:
+        problem = ", ".join(others) or "ENGINES is not given"
+        raise DeltamarkError("not of the repository", problem, "with REPO, name its own engine: ENGINES=exec:PROGRAM")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +80,8 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add("--runs", type=whole(1, MAX_RUNS), help="largest number of timed runs of a cell (default: 3)")
     text = "time limit in seconds: of a run for tpch, of a cell for other suites (default: 600)"
     add("--timeout", type=seconds, metavar="S", help=text)
+    text = "git repository of the measured program, whose commit the records name (default: this project)"
+    add("--repo", type=Path, default=None, metavar="DIR", help=text)
 
 
 def _add_queries(parser: argparse.ArgumentParser) -> None:

@@ -70,7 +70,7 @@ def _python(record: QueryRecord) -> str:
 
 def _configuration(repository: Path, shown: set[KnownCommit]) -> dict[str, object]:
     return {
-        "version": CONFIGURATION_VERSION, "project": "deltamark", "repo": str(repository),
+        "version": CONFIGURATION_VERSION, "project": repository.name, "repo": str(repository),
         "branches": branches(repository, shown), "results_dir": "results", "html_dir": "html",
     }  # fmt: skip
 

@@ -93,17 +93,17 @@ def data(directory: Path) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest() if text else ""
 
 
-def commit() -> str:
-    """Return the commit, with a plus if the work tree differs from it."""
+def commit(repository: Path = ROOT) -> str:
+    """Return the commit of a repository, with a plus if its work tree differs from it."""
     try:
-        sha = _git("rev-parse", "--short=12", "HEAD")
-        return sha + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+        sha = _git(repository, "rev-parse", "--short=12", "HEAD")
+        return sha + ("+" if _git(repository, "status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
 
-def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+def _git(repository: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=repository, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _cpu() -> str:

@@ -80,8 +80,13 @@ class Suite(ABC):
         """The setting with which other commands find the records of the suite."""
         return f"SUITE={self.NAME}"
 
-    def plan(self, known: Sequence[Record], session: str = "") -> Plan:
-        """Return the plan of all cells; known: the records of this machine."""
-        origin = Origin(machine.code(self.CODE), machine.versions(), machine.commit(), session)
+    def plan(self, known: Sequence[Record], session: str = "", repository: Path | None = None) -> Plan:
+        """Return the plan of all cells.
+
+        known: the records of this machine. repository: that of the measured engine, if it has one of its own, each of
+        whose commits has cells of its own.
+        """
+        code, commit = machine.code(self.CODE), machine.commit(repository or machine.ROOT)
+        origin = Origin(f"{code} {commit}" if repository else code, machine.versions(), commit, session)
         of_suite = [record for record in known if record.suite == self.NAME]
         return Plan(self.cells(), of_suite, origin, Effort(self.runs, self.timeout))

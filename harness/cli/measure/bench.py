@@ -49,8 +49,8 @@ def _run(suite: Suite, args: argparse.Namespace) -> int:
     with store.writing(directory) as writer:
         suite.cells()  # reject wrong names before any data is made
         suite.make_data()
-        header = _header(facts)
-        plan = suite.plan(store.read(directory).records, header["session"])
+        header = _header(facts, args.repo or machine.ROOT)
+        plan = suite.plan(store.read(directory).records, header["session"], args.repo)
         say_folded(f"{plan_line(plan, suite.headline(plan))}\n{session_header(header)}")
         for warning in machine.warnings(facts):
             say_folded(f"warning: {warning}")
@@ -107,10 +107,10 @@ def _command(name: str, selection: str, args: argparse.Namespace) -> str:
     return " ".join(filter(None, (name, selection, results)))
 
 
-def _header(facts: Facts) -> Header:
+def _header(facts: Facts, repository: Path) -> Header:
     started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     return {
         "session": f"{started}-{os.getpid()}", "started": started, "machine": facts, "versions": machine.versions(),
-        "java": machine.java(), "commit": machine.commit(),
+        "java": machine.java(), "commit": machine.commit(repository),
         "argv": shlex.join(["python", "-m", "harness", *sys.argv[1:]]),
     }  # fmt: skip

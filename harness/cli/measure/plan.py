@@ -18,6 +18,6 @@ __all__ = ["options", "run"]
 
 def run(args: argparse.Namespace) -> int:
     suite = suite_of(args)
-    plan = suite.plan(store.read(args.results / machine.name(machine.facts())).records)
+    plan = suite.plan(store.read(args.results / machine.name(machine.facts())).records, repository=args.repo)
     say_folded("\n".join([plan_line(plan, suite.headline(plan)), *plan_lines(plan)]))
     return 0

@@ -33,6 +33,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
     add_machine(parser)
     targets = ", ".join(export.target for export in EXPORTS.values())
+    text = "git repository of the measured commits, for asv (default: this project)"
+    parser.add_argument("--repo", type=Path, default=machine.ROOT, metavar="DIR", help=text)
     text = f"output file, - for standard output, or directory of asv (default: beside the records, {targets})"
     parser.add_argument("--output", type=Path, metavar="FILE", help=text)
 
@@ -63,7 +65,7 @@ def _source(args: argparse.Namespace, path: Path) -> ExportSource:
     if not records:
         raise DeltamarkError("nothing is measured", f"{path}{setting and ','}{setting}", f"make bench{setting}")
     last = max(store.sessions(path).values(), key=lambda header: header["started"], default=None)
-    return ExportSource(records, path.resolve().name, last and last["machine"], machine.ROOT)
+    return ExportSource(records, path.resolve().name, last and last["machine"], args.repo.resolve())
 
 
 def _write(encoded: Encoded, output: Path) -> None:

@@ -34,6 +34,11 @@ def is_external(name: str) -> bool:
     return name in PEERS or _program_of(name).startswith(PROGRAM)
 
 
+def is_program(name: str) -> bool:
+    """Return whether a name is one of a program that a user provides."""
+    return is_external(name) and name not in PEERS
+
+
 @cache
 def resolved(name: str) -> ExternalName:
     """Find the program of an external engine; raise a DeltamarkError if there is none."""

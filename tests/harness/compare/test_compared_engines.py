@@ -9,7 +9,8 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
-from support.harness.programs import EXAMPLE_FILE, InThread
+from support.harness.engine_repository import BUILD, engine_repository
+from support.harness.programs import InThread
 from support.paths import ROOT
 
 from deltamark.datagen.dataset import Dataset
@@ -17,7 +18,6 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.compare import gate, rule, side
 from deltamark.harness.compare.sides import CellSettings, OwnRepository, SideRequest, sides
-from deltamark.harness.compare.trees import COMMITTER
 from deltamark.harness.engines.external import program
 from deltamark.harness.measure import sample
 from deltamark.harness.measure.cell import Cell
@@ -25,41 +25,13 @@ from deltamark.harness.measure.messages import CellRequest, OracleRequest, Sampl
 from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results.record import MEASURING
 
-ENGINE = f"""
-import pathlib, runpy, time
-
-SECONDS = float((pathlib.Path(__file__).parent / "seconds").read_text())
-
-class Engine(runpy.run_path({str(EXAMPLE_FILE)!r})["Engine"]):
-    def apply(self, request):
-        began = time.perf_counter()
-        reply = super().apply(request)
-        time.sleep(max(SECONDS - (time.perf_counter() - began), 0))
-        return reply | {{"seconds": SECONDS}}
-"""
-"""An engine that says that a batch takes as long as a file beside it says, which the build of a commit writes."""
-
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-
-
-def git(directory, *words):
-    named = [f"{name}={value}" for name, value in COMMITTER.items()]
-    subprocess.run(["env", *named, "git", *words], cwd=directory, check=True, capture_output=True)
 
 
 @pytest.fixture
 def repository(tmp_path):
     """Make a repository of an engine, in whose second commit nothing changes, and which is slower in the third."""
-    root = tmp_path / "engine"
-    root.mkdir()
-    git(root, "init", "--initial-branch=main")
-    (root / "engine.py").write_text(ENGINE)
-    (root / ".gitignore").write_text("seconds\n")
-    for name, seconds in (("first", 0.054), ("second", 0.054), ("third", 0.072)):
-        (root / "source").write_text(str(seconds))
-        git(root, "add", "--all")
-        git(root, "commit", "--allow-empty", "--message", name)
-    return root
+    return engine_repository(tmp_path / "engine", (0.054, 0.054, 0.072))
 
 
 class InProcess:
@@ -106,7 +78,7 @@ def quick(monkeypatch, tmp_path):
     ("head", "ratio", "verdict", "confirming"), [("main", 4 / 3, "regression", 6), ("main~1", 1, "unchanged", 0)]
 )
 def test_commits_of_an_engine_are_compared(repository, quick, chunked, head, ratio, verdict, confirming):
-    words = ["BASE=main~2", f"HEAD={head}", f"REPO={repository}", "BUILD=cp source seconds", "EXEC=engine.py"]
+    words = ["BASE=main~2", f"HEAD={head}", f"REPO={repository}", f"BUILD={BUILD}", "EXEC=engine.py"]
     words += ["SF=0.001", f"DATA={chunked.directory.parent}", "QUERIES=q06", "WORKLOAD=insert", "PHYSICAL=100000"]
     code = main(["compare", *words])
     found = json.loads((quick / "verdict-tpch.json").read_text())
@@ -130,7 +102,7 @@ def test_a_build_that_fails_is_named(repository):
 
 
 def test_a_build_may_print_anything_and_leave_a_process(repository, tmp_path):
-    build = f"sleep 60 & echo $! > {tmp_path}/left; printf '\\377\\n'; cp source seconds"
+    build = f"sleep 60 & echo $! > {tmp_path}/left; printf '\\377\\n'; {BUILD}"
     own = OwnRepository(repository, build, "engine.py")
     with sides(repository, SideRequest("main"), SideRequest("main"), "tpch", own) as both:
         assert [side.settings.engine for side in both] == [f"exec:{side}/engine.py" for side in _roots(repository)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import os
 import re
@@ -15,18 +14,16 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-import msgspec
 import pytest
-from msgspec import structs
+from support.harness.near_server import Near
 from support.harness.processes import all_end
 from support.paths import ROOT
 
-from deltamark.datagen.dataset import Dataset
 from deltamark.harness.cli.main import main
 from deltamark.harness.console.reporter import Reporter
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply, OracleRequest
+from deltamark.harness.measure.messages import CellReply, CellRequest
 from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.record import latest
@@ -39,29 +36,6 @@ pytestmark = [
 ]
 
 CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")
-
-
-class Near:
-    """The measurement server in this process, so that its children have the patches of a test."""
-
-    def __init__(self, spec):
-        self._server = QueryServer(Dataset.open(spec.directory))
-
-    def warm(self):
-        self._server.warm()
-        gc.unfreeze()
-
-    def oracle_answers(self, cell, rounds, limit):
-        return self._reply(OracleRequest(cell, limit, tuple(rounds)), OracleReply)
-
-    def cell(self, request, beside=None):
-        return self._reply(structs.replace(request, beside=beside), CellReply)
-
-    def _reply(self, request, kind):
-        return msgspec.convert(msgspec.to_builtins(self._server.reply(request)), kind)
-
-    def close(self):
-        self._server.close()
 
 
 @pytest.fixture

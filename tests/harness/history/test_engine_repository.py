@@ -1,0 +1,111 @@
+"""An engine in a repository of its own is measured at each commit; its history and its exports are of these commits."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from support.harness.command_line import error_line
+from support.harness.engine_repository import BUILD, engine_repository
+from support.harness.export_schemas import asv_files, bencher_benchmarks, github_entries
+from support.harness.history_records import git, noisy_step
+from support.harness.near_server import Near
+from support.harness.programs import EXAMPLE, InThread
+
+from deltamark.harness.cli.main import main
+from deltamark.harness.engines.external import program
+from deltamark.harness.results import machine, store
+from deltamark.harness.suites.tpch import suite
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+
+FASTEST_S, COMMITS, STEP, RATIO = 0.002, 12, 6, 1.5
+SECONDS = [round(FASTEST_S * math.exp(log), 6) for log in noisy_step(3, COMMITS, STEP, RATIO)]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory, data):
+    """Build and measure each commit of a repository as its users do; return the repository, records and names."""
+    place = tmp_path_factory.mktemp("history")
+    repository, results = engine_repository(place / "mine", SECONDS), place / "results"
+    commits = git(repository, "rev-list", "--reverse", "main").splitlines()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(suite, "MeasurementClient", Near)
+        in_thread = SimpleNamespace(Popen=InThread, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
+        patched.setattr(program, "subprocess", in_thread)
+        for commit in commits:
+            git(repository, "checkout", "--quiet", commit)
+            subprocess.run(BUILD, shell=True, cwd=repository, check=True)
+            assert bench(repository, results, data) == 0
+        assert bench(repository, results, data) == 0  # measures nothing again
+    return repository, results, [commit[:12] for commit in commits]
+
+
+def bench(repository, results, data):
+    cells = ["SF=0.001", f"DATA={data}", "QUERIES=q06", "WORKLOAD=insert", "PHYSICAL=100000", "RUNS=1"]
+    engine = [f"ENGINES=mine=exec:{repository / 'engine.py'}", f"REPO={repository}"]
+    return main(["bench", *cells, *engine, f"RESULTS={results}"])
+
+
+def records(results):
+    return store.read(results / machine.name(machine.facts())).records
+
+
+def test_each_commit_has_a_record(measured):
+    _, results, commits = measured
+    assert [(each.commit, each.status, max(each.seconds)) for each in records(results)] == [
+        (commit, "ok", seconds) for commit, seconds in zip(commits, SECONDS, strict=True)
+    ]
+
+
+def test_the_step_is_found_at_its_commit(measured, tmp_path, capsys):
+    repository, results, commits = measured
+    assert main(["history", f"RESULTS={results}", f"REPO={repository}", f"OUTPUT={tmp_path / 'page.html'}"]) == 0
+    printed = capsys.readouterr().out
+    ((commit, percent, direction),) = re.findall(r"(\w+) +2026-01-\d\d +([+-]\d\d\.\d)% (slower|faster)", printed)
+    assert (commit, direction) == (commits[STEP][:7], "slower")
+    assert float(percent) == pytest.approx(100 * (RATIO - 1), abs=10)
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"), [("github-action-benchmark", github_entries), ("bencher", bencher_benchmarks)]
+)
+def test_an_export_has_the_last_commit(measured, capsys, name, schema):
+    assert main(export(measured, name, "-")) == 0
+    entries = schema(capsys.readouterr().out)
+    if isinstance(entries, list):
+        times = [entry["value"] for entry in entries if entry["unit"] == "seconds"]
+    else:
+        times = [metric["value"] for metrics in entries.values() for metric in metrics.values()]
+    assert SECONDS[-1] in times
+    assert not {*times} & {*SECONDS[:-1]}
+
+
+def test_the_export_to_asv_has_every_commit(measured, tmp_path):
+    _, _, commits = measured
+    assert main(export(measured, "asv", tmp_path / "asv")) == 0
+    files = {str(path.relative_to(tmp_path / "asv")): path.read_bytes() for path in tmp_path.rglob("*.json")}
+    _, results = asv_files(files)
+    assert {name.rpartition("/")[2][:8] for name in results} == {commit[:8] for commit in commits}
+
+
+def export(measured, name, output):
+    repository, results, _ = measured
+    where = [f"RESULTS={results}", f"MACHINE={machine.name(machine.facts())}", f"REPO={repository}"]
+    return ["export", f"FORMAT={name}", *where, f"OUTPUT={output}"]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["ENGINES=embedded"], "not of the repository: embedded; with REPO, name its own engine: ENGINES=exec:PROGRAM"),
+        ([], "not of the repository: ENGINES is not given; with REPO, name its own engine"),
+        ([f"ENGINES={EXAMPLE}", "REPO=/"], "not a git repository"),
+    ],
+)
+def test_errors_name_the_cause(tmp_path, capsys, words, error):
+    repository = engine_repository(tmp_path / "mine", SECONDS[:1])
+    assert error in error_line(capsys, ["plan", f"REPO={repository}", *words])

@@ -58,8 +58,13 @@ class ReportData:
 def page(report: ReportData) -> str:
     lookup = Lookup(report.records, report.sf)
     sections = [section for section in _sections(report, lookup) if section is not None]
-    title = f"deltamark, SF {report.sf}, {report.machine}"
-    return document(title, _top(report, lookup), sections, choices(lookup.records, lookup.engines))
+    of_data = [f"SF {report.sf}"] if lookup.records else []  # the sections of other suites name their data
+    return document(
+        ", ".join(["deltamark", *of_data, report.machine]),
+        _top(report, lookup),
+        sections,
+        choices(lookup.records, lookup.engines),
+    )
 
 
 def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
@@ -86,10 +91,11 @@ def _history(report: ReportData) -> Section | None:
 
 
 def _top(report: ReportData, lookup: Lookup) -> Markup:
+    of_data = f" on TPC-H at scale factor {report.sf}" if lookup.records else ""
     return tag(
         "header",
         tag("h1", "deltamark"),
-        tag("p", f"Incremental view maintenance on TPC-H at scale factor {report.sf}", class_="subtitle"),
+        tag("p", f"Incremental view maintenance{of_data}", class_="subtitle"),
         *_machine_facts(_sessions(report, lookup)),
         tiles(lookup) if lookup.records else "",
         _terms() if lookup.records else "",

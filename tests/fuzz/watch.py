@@ -162,6 +162,8 @@ class Shrinker:
     failure: Failure
     child: Child
     best: Smaller | None = None
+    problem: str = ""
+    """The reason why the search ended early."""
 
     def is_done(self) -> bool:
         ended, problem = self.child.ended(), self.child.problem()
@@ -169,15 +171,15 @@ class Shrinker:
             self.best = best
         if problem is None and not ended:
             return False
+        self.problem = f" ({problem})" if problem else ""
         self.child.close()
         return True
 
     def report(self) -> str:
         """Return the text of a failure, of its smallest example if it fails alone."""
         failure, best = self.failure, self.best
-        head = f"{failure.kind}, seed {failure.seed}, "
+        head, end = f"{failure.kind}, seed {failure.seed}, ", self.problem
         if best is None:
-            return f"{head}does not fail alone; it failed by {failure.what}: {failure.details}"
-        return (
-            f"{head}made smaller by {best.attempts} attempts:\n{best.written}\n{failure.what}: {best.failure.details}\n"
-        )
+            return f"{head}does not fail alone{end}; it failed by {failure.what}: {failure.details}"
+        head = f"{head}made smaller by {best.attempts} attempts{end}"
+        return f"{head}:\n{best.written}\n{failure.what}: {best.failure.details}\n"

@@ -29,7 +29,7 @@ SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java, which otherwise compiles code of Spark again that a test runs for seconds. Measured: the tests of
 motifs on Spark take 43 CPU seconds instead of 95."""
 
-settings.register_profile("deltamark", deadline=None, max_examples=60)
+settings.register_profile("deltamark", deadline=None, max_examples=40)
 settings.load_profile("deltamark")
 
 

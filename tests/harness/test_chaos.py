@@ -127,10 +127,9 @@ def bench(data, tmp_path_factory):
     return trial, undisturbed.seconds
 
 
-@pytest.mark.parametrize("target", ["group", "child"])
-def test_a_sweep_that_is_struck_at_a_random_moment_goes_on(bench, target):
+def test_a_sweep_that_is_struck_at_a_random_moment_goes_on(bench):
     trial, length = bench
-    strike = Strike(SystemRandom().random(), SystemRandom().choice(SIGNALS), target, SystemRandom().random())
+    strike = Strike.drawn(SystemRandom())
     outcome = attempt(trial, strike, length)
     assert outcome is None or outcome.problems == [], f"{strike}: {outcome}"
 

@@ -8,7 +8,7 @@ import inspect
 import string
 from contextlib import closing
 from decimal import Decimal
-from random import Random
+from random import Random, randrange
 
 import duckdb
 import pytest
@@ -30,7 +30,6 @@ pytestmark = pytest.mark.usefixtures("texts_planned_once")
 FROM_TEXT = "sql"
 VARIANTS = [(name, variant) for name, each in QUERIES.items() for variant in each.variants]
 WORKLOADS = {"insert": 7, "window:300": 1, "window:20": 1000, "refresh:5": 1}
-SEEDS = (1, 2)
 
 
 def checked(dataset, cell, count):
@@ -40,9 +39,10 @@ def checked(dataset, cell, count):
 
 
 @pytest.mark.parametrize("work", WORKLOADS)
-@pytest.mark.parametrize(("name", "variant"), VARIANTS)
-def test_an_answer_equals_duckdbs_at_any_time(chunked, name, variant, work):
-    cell = Cell(name, "0.001", work, WORKLOADS[work], physical=100, variant=variant)
+@pytest.mark.parametrize("name", QUERIES)
+def test_an_answer_equals_duckdbs_at_any_time(chunked, name, work):
+    """Another law below says that variants have the same stream."""
+    cell = Cell(name, "0.001", work, WORKLOADS[work], physical=100)
     assert checked(chunked, cell, 10) == ""
 
 
@@ -52,10 +52,10 @@ def test_an_answer_equals_duckdbs_on_more_data(sf001, name):
     assert checked(sf001, Cell(name, "0.01", "window:5000"), 4) == ""
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
-def test_an_answer_equals_duckdbs_for_other_parameters(sf001, name, variant, seed):
-    assert checked(sf001, Cell(name, "0.01", "insert", 1000, variant=variant, seed=seed), 3) == ""
+def test_an_answer_equals_duckdbs_for_other_parameters(sf001, name, variant):
+    cell = Cell(name, "0.01", "insert", 1000, variant=variant, seed=randrange(1000))
+    assert checked(sf001, cell, 3) == "", cell
 
 
 @pytest.mark.parametrize("name", QUERIES)

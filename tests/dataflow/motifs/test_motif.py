@@ -93,11 +93,10 @@ def test_a_motif_that_is_cut_into_stages_makes_the_changes_of_the_whole(name, da
 
 
 @each_motif
-@pytest.mark.parametrize("variant", ["least", "fixed"])
 @settings(max_examples=2)
 @given(data=st.data())
-def test_shards_that_have_indexes_by_key_make_the_changes_of_the_whole(name, variant, data):
-    case = drawn(data, name, variant)
+def test_shards_that_have_indexes_by_key_make_the_changes_of_the_whole(name, data):
+    case = drawn(data, name, data.draw(st.sampled_from(["least", "fixed"])))
     feeds = data.draw(cuts(case.streams))
     with closing(Pieces(by_key(case.collection), 2)) as engine:
         found = added(feed(engine, case.collection, between(case.streams, set(times))) for times in feeds)

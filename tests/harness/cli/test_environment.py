@@ -63,7 +63,7 @@ def test_a_file_that_may_not_grow_is_an_error(tmp_path):
     assert f"error: cannot read or write: {tmp_path}/x.html: File too large; make room" in errors
 
 
-@pytest.mark.parametrize("words", [["--help"], ["sql", "--help"], ["--version"], ["sql", "q01"], ["sql", "q99"]])
+@pytest.mark.parametrize("words", [["--help"], ["sql", "--help"], ["sql", "q01"], ["sql", "q99"]])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_that_cannot_be_written_is_an_error(words, unbuffered):
     with Path("/dev/full").open("w") as full:

@@ -90,7 +90,7 @@ def updates(out):
     return [int(number.replace(",", "")) for number in re.findall(r"^ *([\d,]+) +[\d,]+ +[\d,.]+ ", out, re.MULTILINE)]
 
 
-@pytest.mark.parametrize("words", [[], ["PHYSICAL=7"], ["WORKERS=2"]])
+@pytest.mark.parametrize("words", [[], ["PHYSICAL=7", "WORKERS=2"]])
 def test_soak_goes_over_the_orders_until_it_has_the_updates(data, chunked, capsys, words):
     assert soak(data, "UPDATES=40K", *words) == 0
     out = capsys.readouterr().out

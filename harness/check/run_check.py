@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.types import Schema
-from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
@@ -158,9 +157,9 @@ def _bench(cell: Cell) -> str:
     )
 
 
-def open_check(cell: Cell, dataset: Dataset, work: Workload, answers: Answers) -> RunCheck:
+def open_check(cell: Cell, work: Workload, answers: Answers) -> RunCheck:
     """Open the check of a run of a cell. answers: the oracle's; empty: a stream is digested only."""
     engine = capabilities(cell.engine)
     if engine.has_stream:
-        return StreamCheck(cell, plan_of(cell, dataset, work).schema, answers)
+        return StreamCheck(cell, plan_of(cell, work).schema, answers)
     return AnswerCheck(cell, answers, engine.tolerance)

@@ -51,7 +51,8 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
     )
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
-        plan = plan_of(cell, dataset, work)
+        del dataset  # the workload has the data
+        plan = plan_of(cell, work)
         self._cell, self._work, self._sink = cell, work, sink
         self._dataflow = Dataflow(plan, workers=cell.workers)
         self.schema = plan.schema
@@ -127,6 +128,7 @@ class ParallelEngine(Engine):
     name, capabilities = EmbeddedEngine.name, EmbeddedEngine.capabilities
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
+        del dataset
         assert sink is None
         sources: list[_PagedFeed] = []
 
@@ -134,7 +136,7 @@ class ParallelEngine(Engine):
             sources.append(_PagedFeed(feed_of(cell, work, inputs)))
             return sources[0]
 
-        self._dataflow = WorkerGroup({ANSWER: plan_of(cell, dataset, work)}, cell.workers, source)
+        self._dataflow = WorkerGroup({ANSWER: plan_of(cell, work)}, cell.workers, source)
         self.feed = sources[0].feed
 
     def take(self, physical: int) -> int:

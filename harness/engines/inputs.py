@@ -9,15 +9,15 @@ from deltamark.dataflow.batch import Batch, trusted
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.types import TEXT, Type, code_type, date_type, integer
 from deltamark.datagen import specification
-from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.manifest import Bounds
 from deltamark.datagen.schema import RELATIONS, Column, RelationName
 from deltamark.datagen.workloads.workload import Workload
 
 
-def relation_source(dataset: Dataset, name: RelationName, work: Workload) -> Collection:
-    """Declare a relation as an input, with the bounds that the manifest and the workload state."""
+def relation_source(name: RelationName, work: Workload) -> Collection:
+    """Declare a relation as an input, with the bounds that the workload and the manifest of its data state."""
+    dataset = work.dataset
     bounds = dataset.manifest.relations[name].bounds
     return _source(name, work.most_live(name), bounds.__getitem__, lambda column: dataset.dictionary(name, column))
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import Inputs
@@ -16,10 +15,10 @@ from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
 
-def plan_of(cell: Cell, dataset: Dataset, work: Workload) -> Collection:
+def plan_of(cell: Cell, work: Workload) -> Collection:
     """Build the plan of the query of a cell, in the cell's variant."""
     names = query(cell.query).relations
-    return _plan(cell, {name: relation_source(dataset, relation(name).name, work) for name in names})
+    return _plan(cell, {name: relation_source(relation(name).name, work) for name in names})
 
 
 def specified_plan(cell: Cell) -> Collection:

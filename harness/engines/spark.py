@@ -43,7 +43,7 @@ class SparkEngine(PlanEngine):
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
         self._cell, self._dataset, self._work, self._sink = cell, dataset, work, sink
-        self._plan = plan_of(cell, dataset, work)
+        self._plan = plan_of(cell, work)
         self.schema = self._plan.schema
         self.feed = feed_of(cell, work, dict.fromkeys(query(cell.query).relations, ()))
         self._scratch = "" if cell.checkpoint else str(scratch())

@@ -135,7 +135,7 @@ def _timed_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun
 
 def checked_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun, str]:
     """Run a cell and compare its output; return the digest of its stream, too. A wrong output raises a WrongError."""
-    check = open_check(job.cell, dataset, work, job.answers)
+    check = open_check(job.cell, work, job.answers)
     run = _run(job, dataset, work, check)
     counts = capabilities(job.cell.engine).output != "answers" and run.fully_timed
     if counts and check.changes != run.changes:

@@ -126,7 +126,7 @@ class QueryServer(Server[Cell]):
         """Compile or load the kernels with the first rows of a query."""
         cell = Cell("q06", self._dataset.manifest.sf)
         work = workload(self._dataset, "insert")
-        check = open_check(cell, self._dataset, work, {})
+        check = open_check(cell, work, {})
         with closing(check), closing(open_engine(cell, self._dataset, work, check.add)) as engine:
             engine.take(WARM_UP_ROUNDS)
             engine.apply()

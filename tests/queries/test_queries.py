@@ -107,7 +107,7 @@ def test_a_dataflow_takes_the_parameters_and_relations_of_its_sql(chunked, name,
     assert set(given) == in_sql
     if variant != FROM_TEXT:
         assert [*inspect.signature(spec.variants[variant]).parameters][1:] == [*given]
-    plan = plan_of(Cell(name, "0.001", variant=variant), chunked, workload(chunked, "insert"))
+    plan = plan_of(Cell(name, "0.001", variant=variant), workload(chunked, "insert"))
     assert {each.name for each in base_inputs(plan.node)} == set(spec.relations)
     assert sorted(spec.relations) == list(spec.relations)
 

@@ -83,7 +83,7 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         self._taken = self._waiting_changes = 0
         self._read_until = -1
         """The last logical time of the changes that were read."""
-        self.schema = plan_of(cell, dataset, work).schema
+        self.schema = plan_of(cell, work).schema
         self.columns = self._columns()
         self._program = named.acquire(cell.engine)
         resources.reset_peak(self._program.process)

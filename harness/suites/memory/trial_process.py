@@ -83,7 +83,7 @@ def _load(cell: Cell, dataset: Dataset, work: Workload) -> None:
     if capabilities(cell.engine).has_session:
         warm_up(small, dataset, work)
         return
-    check = open_check(small, dataset, work, {})
+    check = open_check(small, work, {})
     with closing(check), closing(open_engine(small, dataset, work, check.add)) as engine:
         if engine.take(LOADED_ROUNDS):
             engine.apply()

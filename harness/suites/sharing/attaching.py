@@ -116,7 +116,7 @@ def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[TableR
         with closing(resources.PretouchedMemory(engine.state_bytes())) as warm:
             timed = _TimedFeed(engine, feed, warm)
             for name, (*sides, key) in JOINS.items():
-                left, right = (relation_source(shared.dataset, relation(side).name, shared.work) for side in sides)
+                left, right = (relation_source(relation(side).name, shared.work) for side in sides)
                 plan = left.select(key).join(right.select(key), on=key).count()
                 columns = {relation(side).name: (key,) for side in sides}
                 history = batches(Feed(shared.work, columns, logical=feed.round).take(1))

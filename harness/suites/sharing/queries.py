@@ -45,7 +45,7 @@ class SharedQueries:
 
     @cached_property
     def plans(self) -> Mapping[str, Collection]:
-        return {name: plan_of(cell, self.dataset, self.work) for name, cell in self.cells.items()}
+        return {name: plan_of(cell, self.work) for name, cell in self.cells.items()}
 
     def feed(self, engine: Dataflow[dict[str, Batch]], logical: int) -> Feed:
         """Return the stream of the columns that a dataflow reads."""

@@ -68,7 +68,7 @@ def test_a_finished_query_has_the_same_changes_when_it_is_opened_again(finished,
 def test_a_timed_run_has_the_changes_that_are_checked(chunked):
     cell = CELL.but(query="q12", checkpoint="")
     work = workload(chunked, cell.workload)
-    check = open_check(cell, chunked, work, {work.rounds: [("no", "answer")]})
+    check = open_check(cell, work, {work.rounds: [("no", "answer")]})
     run = timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
     assert check.digest == str(embedded(cell, chunked))
     assert check.changes == run.changes
@@ -79,7 +79,7 @@ def test_recomputation_on_spark_sql_ignores_retracted_rows(chunked):
     cell = CELL.but(query="q12", workload="window:500", engine="spark-sql", checkpoint="", physical=500)
     work = workload(chunked, cell.workload)
     half = work.rounds // 2 // cell.physical * cell.physical
-    check = open_check(cell, chunked, work, oracle_answers(cell, work, [half, work.rounds]).answers)
+    check = open_check(cell, work, oracle_answers(cell, work, [half, work.rounds]).answers)
     timing.run(cell, 1, work, lambda: open_engine(cell, chunked, work, check.add), check)
     assert not check.problem
 

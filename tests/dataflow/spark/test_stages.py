@@ -121,7 +121,7 @@ def test_every_query_in_stages_has_the_change_stream_of_one_worker(name, chunked
 
 def digest_in_stages(cell, dataset, shards):
     work, choices = workload(dataset, cell.workload), random.Random(cell.query)
-    with closing(Chain(plan_of(cell, dataset, work), shards, lambda: choices.random() < 0.3)) as chain:
+    with closing(Chain(plan_of(cell, work), shards, lambda: choices.random() < 0.3)) as chain:
         columns = {relation(name).name: names for name, names in chain.inputs.items()}
         feeds = [Feed(work, columns, worker=worker, workers=2) for worker in range(2)]
         lines, digest = ChangeCsv(chain.schema), Digest()
@@ -132,7 +132,7 @@ def digest_in_stages(cell, dataset, shards):
 
 def stage_count(name, dataset, shards):
     """Count the stages of a query, without stage 0."""
-    plan = plan_of(Cell(name, "0.001", "insert"), dataset, workload(dataset, "insert"))
+    plan = plan_of(Cell(name, "0.001", "insert"), workload(dataset, "insert"))
     return len(plan_stages(plan, shards).stages) - 1
 
 

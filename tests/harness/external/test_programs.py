@@ -107,7 +107,7 @@ def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch,
 
     example_in_thread(monkeypatch, Backwards)
     cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")
-    check = open_check(cell, chunked, work, job(chunked, cell).answers)
+    check = open_check(cell, work, job(chunked, cell).answers)
     with pytest.raises(DeltamarkError, match=r"failed to feed: .* a row that they did not insert: \(.*\), weight -1"):
         timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
 

@@ -28,59 +28,89 @@ from deltamark.datagen.order_lines import write_order_lines
 from deltamark.datagen.prebatch import prebatch
 from deltamark.datagen.schema import CHUNK_ROWS, SCHEMA_VERSION
 from deltamark.datagen.scratch import sweep
+from deltamark.datagen.skew.rewriting import rewrite
 from deltamark.datagen.spark.session import session
+from deltamark.datagen.workloads.zipf import exponents, skewed_directory
 from deltamark.errors import DeltamarkError
 
-Phase = Literal["waiting for another process", "starting Spark", "generating parts", "pre-batching rows"]
+Phase = Literal[
+    "waiting for another process", "starting Spark", "generating parts", "pre-batching rows", "rewriting keys"
+]
 Report = Callable[[Phase, int, int], None]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request for the data of a scale factor below the directory `data`; master: the Spark master that makes it."""
+    """A request for the data of a scale factor below the directory `data`.
+
+    master: the Spark master that makes it; workloads: those whose own data is made, too.
+    """
 
     data: Path
     sf: Decimal
     master: str = "local[*]"
     chunk_rows: int = CHUNK_ROWS
+    workloads: tuple[str, ...] = ()
 
     @property
     def directory(self) -> Path:
         """The directory of the data. Its name is the key: equal names mean equal bytes."""
         return self.data / f"tpch-sf{self.sf}-{generator_version().replace(' ', '-')}-v{SCHEMA_VERSION}"
 
-    @property
-    def making(self) -> Path:
-        return self.data / f".making-{self.directory.name}"
-
 
 def make_data(request: Wanted, report: Report) -> tuple[Dataset, bool]:
-    """Open the data, and make it first if necessary; return whether it is new."""
+    """Open the data, and make it first if necessary; return whether it, or the data of a workload, is new."""
     sweep()
-    is_new = not request.directory.exists()
+    is_new = _ensure(request.directory, partial(_make, request, report), report)
+    plain = Dataset.open(request.directory)
+    for exponent in exponents(request.workloads):
+        making = partial(_make_skewed, request, report, plain, exponent)
+        is_new |= _ensure(skewed_directory(plain.directory, exponent), making, report)
+    return plain, is_new
+
+
+def _ensure(directory: Path, make: Callable[[Path], Path], report: Report) -> bool:
+    """Make the data of a directory if necessary; return whether it is new.
+
+    make: makes the data in the directory that it is given, and returns the complete directory.
+    """
+    making = directory.with_name(f".making-{directory.name}")
+    is_new = not directory.exists()
     if is_new:
-        _writable(request.data)
-    if is_new or request.making.exists():
-        with _locked(request.data, report):
-            if is_new := not request.directory.exists():
-                _make(request, report)
-            shutil.rmtree(request.making, ignore_errors=True)
-    return Dataset.open(request.directory), is_new
+        _writable(directory.parent)
+    if is_new or making.exists():
+        with _locked(directory.parent, report):
+            if is_new := not directory.exists():
+                make(making).rename(directory)
+            shutil.rmtree(making, ignore_errors=True)
+    return is_new
 
 
-def _make(request: Wanted, report: Report) -> None:
+def _make(request: Wanted, report: Report, making: Path) -> Path:
     report("starting Spark", 0, 0)
     with session(request.master) as spark:
         parts = part_count(request.sf, spark.sparkContext.defaultParallelism)
-        parquet = request.making / f"parquet-{parts}"
+        parquet = making / f"parquet-{parts}"
         parquet.mkdir(parents=True, exist_ok=True)
         generate(spark, request.sf, parquet, parts, partial(report, "generating parts"))
-        # a directory of this run: orphaned processes of a killed run may still write into theirs
-        arrow = request.making / f"arrow-{uuid.uuid4().hex}"
+        arrow = _own(making)
         relations = prebatch(spark, parquet, arrow, request.chunk_rows, partial(report, "pre-batching rows"))
         lines = write_order_lines(arrow, relations, request.chunk_rows)
     Manifest(SCHEMA_VERSION, str(request.sf), generator_version(), request.chunk_rows, relations, lines).write(arrow)
-    arrow.rename(request.directory)
+    return arrow
+
+
+def _make_skewed(request: Wanted, report: Report, plain: Dataset, exponent: Decimal, making: Path) -> Path:
+    report("starting Spark", 0, 0)
+    arrow = _own(making)
+    with session(request.master) as spark:
+        rewrite(spark, plain, exponent, arrow, partial(report, "rewriting keys"))
+    return arrow
+
+
+def _own(making: Path) -> Path:
+    """Return a directory of this run: orphaned processes of a killed run may still write into theirs."""
+    return making / f"arrow-{uuid.uuid4().hex}"
 
 
 def _writable(data: Path) -> None:

@@ -154,7 +154,7 @@ def write_chunk(task: ChunkTask) -> WrittenChunk:
     arrays, bounds = [], {}
     for column in relation.columns:
         arrays.append(_stored(column, _read(relation, column, task.slices), task.codes.get(column.name)))
-        bounds[column.name] = _bounds(column, arrays[-1])
+        bounds[column.name] = bounds_of(column, arrays[-1])
     batch = pa.RecordBatch.from_arrays(arrays, schema=relation.arrow_schema)
     return WrittenChunk(task.relation, write_arrow(task.into, task.file, batch), bounds)
 
@@ -213,7 +213,8 @@ def _recoded(piece: pa.DictionaryArray, pool: pa.Array) -> np.ndarray:
     return translated.to_numpy()[piece.indices.to_numpy()].astype(np.int32)
 
 
-def _bounds(column: Column, array: pa.Array) -> Bounds:
+def bounds_of(column: Column, array: pa.Array) -> Bounds:
+    """Return the smallest and the largest value of a column."""
     if column.kind == "code":
         codes = array.indices.to_numpy()
         return array.dictionary[int(codes.min())].as_py(), array.dictionary[int(codes.max())].as_py()
@@ -227,10 +228,11 @@ def _bounds(column: Column, array: pa.Array) -> Bounds:
 def _gather(name: RelationName, written: Sequence[WrittenChunk], codes: dict[str, list[str]]) -> RelationFiles:
     chunks = sorted((each.chunk for each in written), key=lambda chunk: chunk.file)
     names = [column.name for column in RELATIONS[name].columns]
-    bounds = {column: _merged([each.bounds[column] for each in written]) for column in names}
+    bounds = {column: merged([each.bounds[column] for each in written]) for column in names}
     return RelationFiles(tuple(chunks), bounds, {column: len(values) for column, values in codes.items()})
 
 
-def _merged(bounds: Sequence[Bounds]) -> Bounds:
+def merged(bounds: Sequence[Bounds]) -> Bounds:
+    """Return the bounds of the values of several files."""
     lows, highs = zip(*bounds, strict=True)
     return min(lows), max(highs)

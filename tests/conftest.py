@@ -104,7 +104,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "data"
     with tasks_in_process():
         for sf, chunk_rows in (("0.01", 1 << 20), ("0.001", 64)):
-            make_data(Wanted(directory, Decimal(sf), chunk_rows=chunk_rows), lambda *_: None)
+            make_data(Wanted(directory, Decimal(sf), chunk_rows=chunk_rows, workloads=("zipf:1",)), lambda *_: None)
     return directory
 
 

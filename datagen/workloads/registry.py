@@ -15,10 +15,15 @@ from deltamark.datagen.workloads.slide import Slide
 from deltamark.datagen.workloads.update import OrderUpdates
 from deltamark.datagen.workloads.window import Window
 from deltamark.datagen.workloads.workload import Workload
+from deltamark.datagen.workloads.zipf import KIND, Zipf, hundredths
 from deltamark.errors import unknown, whole_number
 
 MAX_SIZE = 10**12
 """The largest number in the name of a workload: more than any data has rows."""
+
+
+def _size(text: str, cause: str) -> int:
+    return whole_number(text, 1, MAX_SIZE, cause)
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,9 @@ class WorkloadKind:
     open: Callable[[Dataset, int], Workload]
     meaning: str
     """One clause for the notes of tables."""
+    noun: str = "whole number"
+    read: Callable[[str, str], int] = _size
+    """Reads the number; the second argument is the cause of the error for another text."""
 
 
 KINDS = {
@@ -39,6 +47,7 @@ KINDS = {
     "update": WorkloadKind("K", OrderUpdates, "loads all rows, then changes orders and lines in K rounds"),
     "churn": WorkloadKind("K", Churn, "loads all rows, then changes every relation in K rounds"),
     "hot": WorkloadKind("N", Hot, "loads all rows, then busy customers and parts leave and come back in N rounds"),
+    KIND: WorkloadKind("Z", Zipf, "inserts rows whose keys follow Zipf's law with exponent Z", "number", hundredths),
 }
 
 NAMES = ("insert", *(f"{name}:{kind.letter}" for name, kind in KINDS.items()))
@@ -53,7 +62,7 @@ def meanings(texts: Iterable[str]) -> str:
 def workload(dataset: Dataset, text: str) -> Workload:
     """Open a workload by its name."""
     kind, _, size = known_workload(text).partition(":")
-    return KINDS[kind].open(dataset, int(size)) if size else Insert(dataset)
+    return KINDS[kind].open(dataset, _number(kind, size)) if size else Insert(dataset)
 
 
 def known_workload(text: str) -> str:
@@ -63,6 +72,11 @@ def known_workload(text: str) -> str:
         return text
     if kind not in KINDS:
         raise unknown("workload", text, NAMES)
-    name = f"{kind}:{KINDS[kind].letter}"
-    whole_number(size, 1, MAX_SIZE, f"{name} needs a whole number {KINDS[kind].letter}")
+    _number(kind, size)
     return text
+
+
+def _number(kind: str, text: str) -> int:
+    """Read the number in the name of a workload."""
+    known = KINDS[kind]
+    return known.read(text, f"{kind}:{known.letter} needs a {known.noun} {known.letter}")

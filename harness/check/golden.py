@@ -15,7 +15,7 @@ FILE = Path(__file__).resolve().parent.parent.parent / "results" / "golden" / f"
 HEADER = ["query", "workload", "logical", "updates", "digest"]
 WORKLOADS = {
     "insert": (1, 1000), "window:500": (1, 1000), "refresh:5": (1, 1000), "slide:20000": (1000,), "late:500": (1000,),
-    "update:5": (1,), "churn:5": (1, 1000), "hot:8": (1,),
+    "update:5": (1,), "churn:5": (1, 1000), "hot:8": (1,), "zipf:1": (1000,),
 }  # fmt: skip
 """The workloads with their sizes of logical batches."""
 

@@ -48,8 +48,17 @@ def add_sf(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--sf", type=scale_factor, default=Decimal("0.01"), help=text)
 
 
+def add_own_data(parser: argparse.ArgumentParser) -> None:
+    """Add the workloads whose own data is meant, too."""
+    text = "workloads with data of their own, such as zipf:1, separated by commas (default: none)"
+    parser.add_argument("--workload", type=words, default=(), metavar="W,W", help=text)
+
+
 def data_request(args: argparse.Namespace) -> Wanted:
-    return Wanted(args.data, args.sf, args.master or Wanted.master)
+    """Return the request for the data of a command, with the data of the workloads that it names."""
+    named = vars(args).get("workload", ())
+    workloads = words(named) if isinstance(named, str) else named
+    return Wanted(args.data, args.sf, args.master or Wanted.master, workloads=tuple(map(known_workload, workloads)))
 
 
 def add_query(parser: argparse.ArgumentParser) -> None:

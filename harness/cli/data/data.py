@@ -1,5 +1,7 @@
 """Generate TPC-H and pre-batch it into Arrow files, unless the directory has the data already.
 
+WORKLOAD=zipf:1 also makes the data of this workload, which otherwise is made when it is first needed.
+
 Example: make data SF=0.01
 """
 
@@ -8,11 +10,13 @@ from __future__ import annotations
 import argparse
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.harness.cli.options import add_data as options
-from deltamark.harness.cli.options import data_request
+from deltamark.harness.cli.options import add_data, add_own_data, data_request
 from deltamark.harness.console.datasets import open_dataset, open_quietly
 
-__all__ = ["options", "run"]
+
+def options(parser: argparse.ArgumentParser) -> None:
+    add_data(parser)
+    add_own_data(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import argparse
 from decimal import Decimal
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.golden import FILE, SF, golden_cells, read_golden, write_golden
+from deltamark.harness.check.golden import FILE, SF, WORKLOADS, golden_cells, read_golden, write_golden
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_data
@@ -22,6 +22,7 @@ from deltamark.harness.measure.cell import Cell
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
+    parser.set_defaults(workload=tuple(WORKLOADS))
     parser.add_argument("--write", choices=("yes", "no"), default="no", help="write the digests to results/golden")
 
 

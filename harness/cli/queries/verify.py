@@ -38,7 +38,7 @@ from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stre
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import QUERIES, parameters, query
 
-WORKLOADS = "insert,window:500,refresh:5,slide:500,late:500,update:5,churn:5,hot:8"
+WORKLOADS = "insert,window:500,refresh:5,slide:500,late:500,update:5,churn:5,hot:8,zipf:1"
 
 
 def options(parser: argparse.ArgumentParser) -> None:

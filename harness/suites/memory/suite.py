@@ -37,7 +37,7 @@ class MemorySuite(GridSettings, TableSuite):
 
     @property
     def _wanted(self) -> Wanted:
-        return Wanted(self.data, self.sf, self.master or Wanted.master)
+        return Wanted(self.data, self.sf, self.master or Wanted.master, workloads=self.workload)
 
     @property
     def _with_batching(self) -> Self:

@@ -43,7 +43,7 @@ class RateSuite(TableSuite):
 
     @property
     def _wanted(self) -> Wanted:
-        return Wanted(self.data, self.sf, self.master or Wanted.master)
+        return Wanted(self.data, self.sf, self.master or Wanted.master, workloads=self.workload)
 
     def make_data(self) -> None:
         open_dataset(self._wanted)

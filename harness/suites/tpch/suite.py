@@ -36,7 +36,7 @@ class TpchSuite(GridSettings, Suite):
 
     @property
     def _wanted(self) -> Wanted:
-        return Wanted(self.data, self.sf, self.master or Wanted.master)
+        return Wanted(self.data, self.sf, self.master or Wanted.master, workloads=self.workload)
 
     def make_data(self) -> None:
         open_dataset(self._wanted)

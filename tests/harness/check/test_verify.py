@@ -94,7 +94,10 @@ def test_random_times_are_at_most_all_times(chunked, name):
     assert times[-1] == 15
 
 
-LIVE = {"insert": 1, "window:100": 7, "refresh:4": 10, "slide:900": 7, "late:500": 7, "update:9": 1, "churn:9": 1}
+LIVE = {
+    "insert": 1, "window:100": 7, "refresh:4": 10, "slide:900": 7, "late:500": 7, "update:9": 1, "churn:9": 1,
+    "zipf:1": 7,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LIVE)

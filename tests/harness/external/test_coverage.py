@@ -25,6 +25,7 @@ COARSE = {
 }
 STREAMS = [
     ("slide:2000", "q03"), ("late:700", "q16"), ("update:1400", "q18"), ("churn:100", "q08"), ("hot:600", "q21"),
+    ("zipf:1", "q13"),
 ]  # fmt: skip
 REFUSE = {"open": "return {'refused': 'too hard'}"}
 

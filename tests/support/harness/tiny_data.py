@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.manifest import Manifest, RelationFiles
 from deltamark.datagen.order_lines import write_order_lines
-from deltamark.datagen.prebatch import _bounds, write_arrow
+from deltamark.datagen.prebatch import bounds_of, write_arrow
 from deltamark.datagen.schema import ARROW_TYPES, RELATIONS, SCHEMA_VERSION, Column, RelationName
 
 WORDS = ["ash", "birch", "cedar"]
@@ -49,5 +49,5 @@ def _write(directory: Path, name: RelationName, arrays: list[pa.Array], chunk_ro
     starts = range(0, whole.num_rows, chunk_rows)
     batches = [whole.slice(start, chunk_rows) for start in starts]
     chunks = [write_arrow(directory, f"{name}/{number:05}.arrow", batch) for number, batch in enumerate(batches)]
-    bounds = {column.name: _bounds(column, whole.column(column.name)) for column in RELATIONS[name].columns}
+    bounds = {column.name: bounds_of(column, whole.column(column.name)) for column in RELATIONS[name].columns}
     return RelationFiles(tuple(chunks), bounds, dict.fromkeys(RELATIONS[name].codes, len(WORDS)))

@@ -23,16 +23,16 @@ class Steps(Workload):
         self.name = name
         self.dataset = dataset
         self._load = Insert(dataset)
-        self._steps = steps
-        self.rounds = self._load.rounds + steps
+        self.load_rounds = self._load.rounds
+        self.rounds = self.load_rounds + steps
 
     def most_live(self, name: RelationName) -> int:
         return self.dataset.rows(name)
 
     def pieces(self, name: RelationName, start: int, stop: int) -> list[ChangedRows]:
-        pieces, loaded = self._load.pieces(name, start, stop), self._load.rounds
-        for round_ in range(max(start, loaded), min(stop, self.rounds)):
-            changes = self.changes(name, round_ - loaded)
+        pieces = self._load.pieces(name, start, stop)
+        for round_ in range(max(start, self.load_rounds), min(stop, self.rounds)):
+            changes = self.changes(name, round_ - self.load_rounds)
             pieces += [in_one_round(rows, diff, round_) for rows, diff in changes if len(rows)]
         return pieces
 

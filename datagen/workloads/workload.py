@@ -44,6 +44,8 @@ class Workload(ABC):
     rounds: int
     dataset: Dataset
     """The data in which the positions lie."""
+    load_rounds: int = 0
+    """The first rounds, which load rows that later rounds change, and are not timed."""
 
     @abstractmethod
     def pieces(self, name: RelationName, start: int, stop: int) -> list[ChangedRows]:

@@ -111,8 +111,8 @@ def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> tuple[RunOutput 
         warm_up(job.cell, dataset, work)
     if engine.checked_while_timed or not job.checked:
         return None, 0
-    run, digest = checked_run(job, dataset, work)
-    return RunOutput(digest, run.changes), 0 if engine.has_session else run.state_bytes
+    run, check = checked_run(job, dataset, work)
+    return RunOutput(check.digest, run.changes), 0 if engine.has_session else run.state_bytes
 
 
 def _run(job: CellJob, dataset: Dataset, work: Workload, check: RunCheck | None) -> TimedRun:
@@ -130,17 +130,18 @@ def _timed_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun
     engine = capabilities(job.cell.engine)
     if not engine.checked_while_timed:
         return _run(job, dataset, work, None), ""
-    return checked_run(job, dataset, work)
+    run, check = checked_run(job, dataset, work)
+    return run, check.digest
 
 
-def checked_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun, str]:
-    """Run a cell and compare its output; return the digest of its stream, too. A wrong output raises a WrongError."""
+def checked_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun, RunCheck]:
+    """Run a cell and compare its output; return the finished check, too. A wrong output raises a WrongError."""
     check = open_check(job.cell, work, job.answers)
     run = _run(job, dataset, work, check)
     counts = capabilities(job.cell.engine).output != "answers" and run.fully_timed
     if counts and check.changes != run.changes:
         raise WrongError(f"the engine emitted {check.changes} changes, but counted {run.changes}")
-    return run, check.digest
+    return run, check
 
 
 def warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:

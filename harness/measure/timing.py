@@ -67,7 +67,7 @@ def run(
         figures.opened_bytes = memory.now
         gc.disable()
         windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)
-        figures.fully_timed = len(windows) == 1
+        figures.fully_timed = len(windows) == 1 and windows[0][0] == 0
         for window in windows:
             _load(engine, check, window[0], cell.logical, figures)
             if engine.takes_several:

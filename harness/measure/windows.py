@@ -22,15 +22,18 @@ Span = tuple[int, int]
 def spans(work: Workload, names: Iterable[str], step: int, most: int) -> list[Span]:
     """Return the rounds to time, in batches of `step` rounds: one span of all rounds in which some relations change.
 
+    The batches of a load are left out, but not the one in which it ends. If there is only a load, it is timed.
+
     If these have more than `most` batches (0: no limit), return windows with that number of batches instead. Each
     window lies in the middle of an equal part of the stream, so that means over windows estimate means over the stream.
     """
     rounds = _last_round(work, names) + 1
-    total = -(-rounds // step)
+    loaded = work.load_rounds // step if rounds > work.load_rounds else 0
+    total = -(-rounds // step) - loaded
     if not most or total <= most:
-        return [(0, rounds)]
+        return [(loaded * step, rounds)]
     size = max(most // WINDOWS, 1)
-    starts = ((2 * window + 1) * total // (2 * WINDOWS) - size // 2 for window in range(WINDOWS))
+    starts = (loaded + (2 * window + 1) * total // (2 * WINDOWS) - size // 2 for window in range(WINDOWS))
     return [(start * step, min((start + size) * step, rounds)) for start in starts]
 
 
@@ -45,8 +48,9 @@ def rounds_of(dataset: Dataset) -> Callable[[Cell], int]:
 
 
 def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:
-    """Return the numbers of rounds after which the answers of a cell are compared: about half, if possible, and all.
+    """Return the numbers of rounds after which answers of a cell are compared: if possible the middle, and the end.
 
+    The middle is that of the rounds after a load.
     A stream has the answer at any logical time; an engine with batches has it where a batch ends. An engine that
     recomputes is compared at the end only, since its timed run is also its checked run.
     """
@@ -54,7 +58,7 @@ def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:
     if engine.recomputes:
         middle = 0
     elif engine.has_stream:
-        middle = work.rounds // 2 // cell.logical * cell.logical
+        middle = (work.load_rounds + work.rounds) // 2 // cell.logical * cell.logical
     else:
         middle = _middle_batch(work, query(cell.query).relations, step, sample)
     return [middle, work.rounds] if middle else [work.rounds]
@@ -63,7 +67,8 @@ def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:
 def _middle_batch(work: Workload, names: Iterable[str], step: int, most: int) -> int:
     """Return the first round of a batch in the middle, or of the middle window."""
     windows = spans(work, names, step, most)
-    return windows[len(windows) // 2][0] or work.rounds // 2 // step * step
+    first, last = windows[len(windows) // 2]
+    return first if len(windows) > 1 else (first + last) // 2 // step * step
 
 
 def _last_round(work: Workload, names: Iterable[str]) -> int:

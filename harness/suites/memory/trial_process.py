@@ -64,7 +64,7 @@ def reply_to(request: TrialRequest) -> TrialReply:
     try:
         if not request.launcher:
             _load(cell, dataset, work)
-        run, digest = checked_run(request.job, dataset, work)
+        run, check = checked_run(request.job, dataset, work)
     except WrongError as error:
         return TrialReply("wrong", str(error))
     except RefusedError as error:
@@ -72,7 +72,7 @@ def reply_to(request: TrialRequest) -> TrialReply:
     except DeltamarkError as error:
         return TrialReply("failed", str(error))
     return TrialReply(
-        digest=digest, seconds=run.seconds, opened_bytes=run.opened_bytes,
+        digest=check.digest, seconds=run.seconds, opened_bytes=run.opened_bytes,
         state_rows=run.state_rows, state_bytes=run.state_bytes,
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ FIRST_RATE = 1000.0
 """The rate of the first trial, in rounds per second. Not tuned."""
 
 LOADED_SHARE = 0.25
-"""The share of the stream that is loaded before the first round is due.
+"""The share of the stream that is loaded before the first round is due, if the workload has no load of its own.
 
 In the workload `insert` the orders end about there, and almost every later round is one row of lineitem.
 """
@@ -100,7 +100,8 @@ class Trials:
         return not problem
 
     def _run(self, rate_of_rounds: float) -> OpenRun:
-        cell, first = self.of.cell, int(LOADED_SHARE * self.rounds)
+        cell, load = self.of.cell, self.work.load_rounds
+        first = load if 0 < load < self.rounds else int(LOADED_SHARE * self.rounds)
         most = self.rounds - first
         due = due_times(self.of.arrivals, rate=rate_of_rounds, seconds=self.of.seconds, most=most)
         gc.collect()
@@ -152,8 +153,8 @@ def _checked_changes(cell: Cell, dataset: Dataset, work: Workload) -> int:
     """Run the whole stream in a closed loop, and compare its answers; return the number of changes."""
     sample = RECOMPUTED_BATCHES if capabilities(cell.engine).recomputes else 0
     answers = oracle_answers(cell, work, checkpoints(cell, sample, work)).answers
-    run, _ = checked_run(CellJob(cell, sample, 1, answers), dataset, work)
-    return run.changes
+    _, check = checked_run(CellJob(cell, sample, 1, answers), dataset, work)
+    return check.changes
 
 
 def _load(engine: Engine, rounds: int) -> int:

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from support.harness.programs import EXAMPLE
 
-from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.registry import KINDS, workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.verify import digest_of
@@ -148,6 +148,22 @@ def test_windows_are_spread_evenly(chunked):
     middle = sum(first + last for first, last in found) / 10
     assert abs(middle - rounds / 2) < 20
     assert spans(work, ["supplier"], 1, 0) == [(0, chunked.rows("supplier"))]
+
+
+def test_a_load_is_not_timed(chunked):
+    work, rounds = workload(chunked, "update:30"), chunked.rows("lineitem")
+    assert spans(work, ["lineitem"], 7, 0) == [(rounds // 7 * 7, rounds + 30)]
+    assert all(rounds // 2 * 2 <= first for first, _ in spans(work, ["orders"], 2, 10))
+    assert spans(work, ["part"], 7, 0) == [(0, chunked.rows("part"))], "nothing changes after the load"
+    cell = Cell("q01", "0.001", work.name, physical=7)
+    found = measured(job(chunked, cell), chunked, Mock())
+    changed = sum(len(piece.rows) for piece in work.pieces("lineitem", rounds // 7 * 7, rounds + 30))
+    assert (found.status, found.fully_timed, found.tuples) == ("ok", False, changed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_says_whether_it_has_a_load(chunked, kind):
+    assert KINDS[kind].has_load == (workload(chunked, f"{kind}:1").load_rounds > 0)
 
 
 def test_unknown_engines_and_programs_are_named():

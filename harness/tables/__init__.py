@@ -12,6 +12,7 @@ from deltamark.harness.tables.distributed import distributed
 from deltamark.harness.tables.engines import side_by_side
 from deltamark.harness.tables.from_sql import from_sql
 from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.streams import workloads
 
 
 def tables(records: Iterable[QueryRecord], sf: str) -> list[Table]:
@@ -19,7 +20,7 @@ def tables(records: Iterable[QueryRecord], sf: str) -> list[Table]:
     lookup = Lookup(records, sf)
     candidates = [
         *side_by_side(lookup), post.physical(lookup), post.product(lookup), *post.workers(lookup),
-        post.variants(lookup), from_sql(lookup), ours.small(lookup), ours.latency(lookup), ours.workloads(lookup),
+        post.variants(lookup), from_sql(lookup), ours.small(lookup), ours.latency(lookup), *workloads(lookup),
         against.crossover(lookup), against.load(lookup),
         ours.state(lookup), others.others(lookup), distributed(lookup), *beside_published(lookup),
     ]  # fmt: skip

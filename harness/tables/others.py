@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltamark.harness.console.formatting import words
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.registry import DEFAULT
-from deltamark.harness.measure.batch_sizes import CROSSOVER, FINE, PHYSICAL, PRODUCT, SMALL
+from deltamark.harness.measure.batch_sizes import CROSSOVER, PHYSICAL, PRODUCT, SMALL
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.entry import entries, peak, whole
 from deltamark.harness.tables.lookup import Lookup, row_name
@@ -28,7 +28,7 @@ def others(lookup: Lookup) -> Table:
         [words(name), *entries(map(records.get, columns), whole), peak(records.values())]
         for name, records in sorted(by_name.items())
     ]
-    title = "Other batches: seconds for the whole stream"
+    title = "Other batches and workloads: seconds for the whole stream, or tuples per second"
     return Table("others", title, ["query", *map(_header, columns), "peak rate"], rows, [FASTEST])
 
 
@@ -40,7 +40,7 @@ def _has_column(record: QueryRecord) -> bool:
     """Return whether another table has a column for the record."""
     batching, is_ours = (record.logical, record.physical), record.engine == DEFAULT
     if record.workload != "insert":
-        return is_ours and record.is_default and record.workers == 1 and batching == FINE
+        return False
     if not record.is_default:
         return is_ours and record.workers == 1 and batching in PHYSICAL
     return record.workers > 1 or batching in SHOWN

@@ -1,17 +1,16 @@
-"""Tables beyond those of the post: small batches, workloads, latency, state and memory."""
+"""Tables beyond those of the post: small batches, latency, state and memory."""
 
 from __future__ import annotations
 
 import math
 from functools import partial
 
-from deltamark.datagen.workloads.registry import meanings
-from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
+from deltamark.harness.console.formatting import TableEntry, brief, count, megabytes, rate, ratio, words
 from deltamark.harness.console.table import Table, mean_foot
 from deltamark.harness.measure.batch_sizes import COARSE, FINE, PHYSICAL, SMALL
 from deltamark.harness.results import published
 from deltamark.harness.results.record import SPREAD, QueryRecord
-from deltamark.harness.tables.entry import entries, entry_of, row_bytes, speed, whole
+from deltamark.harness.tables.entry import entries, entry_of, row_bytes, speed
 from deltamark.harness.tables.lookup import Lookup, row_name
 
 LATENCY = (SMALL[0], PHYSICAL[0], FINE)
@@ -42,35 +41,6 @@ def _against(theirs: float, record: QueryRecord) -> TableEntry:
     return ratio(record.rate / theirs)
 
 
-def workloads(lookup: Lookup) -> Table:
-    """Make the table of workloads other than `insert`."""
-    names = sorted({record.workload for record in lookup.records} - {"insert"}, reverse=True)
-    rows = []
-    for query in lookup.queries:
-        records = [lookup.find(query, *FINE, workload=name) for name in names]
-        to_insert = partial(_to_insert, lookup.find(query, *FINE))
-        row = [entry_of(record, show) for record in records for show in (whole, speed, to_insert, _state_rows)]
-        if any(entry is not NOTHING for entry in row):
-            rows.append([words(query), *row])
-    headers = [f"{name}{figure}" for name in names for figure in ("", " rate", " to insert", " state rows")]
-    return Table(
-        "workloads", "Workloads other than insert, 1 x 100000", ["query", *headers], rows,
-        [
-            meanings(names),
-            "rates count deletions like insertions; to insert: the rate relative to that of insertions alone",
-        ],
-        mean_foot(rows, [None, rate, ratio, None] * len(names)),
-    )  # fmt: skip
-
-
-def _to_insert(insert: QueryRecord | None, record: QueryRecord) -> TableEntry:
-    return ratio(record.rate / insert.rate) if insert is not None and insert.has_numbers else NOTHING
-
-
-def _state_rows(record: QueryRecord) -> TableEntry:
-    return count(record.state_rows)
-
-
 def latency(lookup: Lookup) -> Table:
     """Make the table of batch latencies."""
     shows = [partial(_latency, part) for part in SPREAD]
@@ -93,7 +63,8 @@ def _latency(part: str, record: QueryRecord) -> TableEntry:
 def state(lookup: Lookup) -> Table:
     """Make the table of state at the end of the stream."""
     shows = (
-        lambda record: count(record.tuples), _state_rows, lambda record: megabytes(record.state_bytes), _row_bytes,
+        lambda record: count(record.tuples), lambda record: count(record.state_rows),
+        lambda record: megabytes(record.state_bytes), _row_bytes,
         lambda record: megabytes(record.peak_bytes), lambda record: count(record.changes),
     )  # fmt: skip
     rows = []

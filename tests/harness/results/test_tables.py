@@ -188,6 +188,22 @@ def test_the_whole_stream_stands_against_the_query_once():
     assert texts(made.rows[0]) == ["q01", "250 ms", "500 ms", "2.00x", "750 ms", "3.00x", "1.00 ms"]
 
 
+def test_workloads_have_rates_relative_to_insert():
+    insert = record("q01", 1, 100_000, 0.5)
+    update = record("q01", 1, 10, 1.0, workload="update:9", fully_timed=False)
+    load = record("q02", 1, 10, 1.0, workload="update:9")
+    skewed = record("q02", 1, 100_000, 0.25, workload="zipf:1")
+    theirs = [other("q01", 1, 100_000, 1.0), other("q01", 1, 100_000, 4.0, workload="zipf:1")]
+    measured = [insert, update, load, record("q02", 1, 100_000, 0.5), skewed, *theirs]
+    made = table(measured, "workloads")
+    assert made.headers == ["query", "insert", "update:9, 1 x 10", "zipf:1"]
+    assert [texts(row) for row in made.rows] == [
+        ["q01", "12.00M/s", "0.50x", "-"], ["q02", "12.00M/s", "-", "2.00x"], ["q01 other", "6.00M/s", "-", "0.25x"],
+    ]  # fmt: skip
+    means = table(measured, "workload-means")
+    assert [texts(row) for row in means.rows] == [["embedded", "0.50x", "2.00x"], ["other", "-", "0.25x"]]
+
+
 def test_every_measured_cell_is_in_a_table():
     settings = GridSettings(
         sf=Decimal(1), queries=("q01", "q15"), variants=("all",), logical=(1, 3, 1000), physical=(1, 7, 1000),

@@ -63,6 +63,28 @@ def scratch() -> Iterator[Path]:
         remove(directory)
 
 
+@contextmanager
+def published(target: Path) -> Iterator[Path]:
+    """Make a directory beside `target`, and rename it to `target` at the end of the block.
+
+    If another process has made `target` meanwhile, that one stays.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    making = make(target.parent, f".making-{target.name}-")
+    making.chmod(0o755)  # executors may run as another user
+    try:
+        directory = making / target.name
+        directory.mkdir()
+        yield directory
+        try:
+            directory.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
+    finally:
+        remove(making)
+
+
 def sweep(parent: Path | None = None, prefix: str = PREFIX) -> None:
     """Remove the directories of dead processes."""
     parent = Path(tempfile.gettempdir()) if parent is None else parent

@@ -79,20 +79,8 @@ def make_graph(data: Path, graph: Graph, master: str, report: Callable[[str, int
     target = directory_of(data, graph)
     if target.exists():
         return target
-    data.mkdir(parents=True, exist_ok=True)
-    making = scratch.make(data, f".making-{target.name}-")
-    making.chmod(0o755)  # executors may run as another user
-    try:
-        directory = making / target.name
-        directory.mkdir()
+    with scratch.published(target) as directory:
         _make(directory, graph, master, report)
-        try:
-            directory.rename(target)
-        except OSError:
-            if not target.exists():  # otherwise another process has made the graph
-                raise
-    finally:
-        scratch.remove(making)
     return target
 
 

@@ -10,6 +10,7 @@ from unittest.mock import Mock, patch
 from deltamark.datagen import generate, make, prebatch
 from deltamark.datagen.graphs import make as make_graph
 from deltamark.datagen.graphs.generator import graph
+from deltamark.datagen.nexmark import make as make_nexmark
 from deltamark.datagen.skew import rewriting
 from deltamark.datagen.spark.session import run_task
 
@@ -17,9 +18,9 @@ from deltamark.datagen.spark.session import run_task
 @contextmanager
 def tasks_in_process():
     with ExitStack() as patches:
-        for module in (make, make_graph):
+        for module in (make, make_graph, make_nexmark):
             patches.enter_context(patch.object(module, "session", lambda *_: nullcontext(Mock())))
-        for module in (generate, prebatch, rewriting, make_graph):
+        for module in (generate, prebatch, rewriting, make_graph, make_nexmark):
             patches.enter_context(patch.object(module, "run_tasks", _run_tasks))
         yield
 

@@ -1,0 +1,1 @@
+"""Nexmark: the events of an auction house, and their storage."""

@@ -1,0 +1,222 @@
+"""The events of Nexmark: in each cycle of 50 events a person, three auctions, and 46 bids.
+
+Proportions, hot values and leads are those of Nexmark's generator. A value is a function of the number of its event, so
+a stream does not depend on the tasks that draw it, and a shorter stream is a prefix of a longer one.
+
+- Half of the bids are for a hot auction, the first of the last hundred, the others for one of the last hundred auctions
+  or of the next ten. Three quarters of the bids have a hot bidder, the second of the last hundred persons, and three
+  quarters of the auctions a hot seller, the first of them; the others are among the last thousand persons, or the next
+  ten. So some rows refer to rows that arrive later.
+- An event happens 100 ms after the one before. (Nexmark's default is 0.1 ms, but then a million events are within one
+  day.) The stream begins five minutes before midnight, so that small streams have two days.
+- A price is one of 6,001 values with evenly spaced logarithms, from 1 to 1,000,000 dollars in cents. Nexmark rounds a
+  power to cents, whose last digit may depend on the machine.
+- Times are milliseconds since 1970. Names of columns are in lower case, with underscores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from deltamark.datagen.nexmark.texts import digits, joined, letters, uniform, words
+
+CYCLE = 50
+"""The number of events in a cycle."""
+
+AUCTIONS_PER_CYCLE = 3
+FIRST_ID, FIRST_CATEGORY, CATEGORIES = 1000, 10, 5
+HOT = 100
+"""One in this many persons and auctions is hot."""
+
+ACTIVE_PERSONS, OPEN_AUCTIONS, LEAD = 1000, 100, 10
+"""The last persons and auctions to which events refer, and the next ones."""
+
+FIRST_MS, INTERVAL_MS = 1_436_918_100_000, 100
+AUCTION_MS = 2 * OPEN_AUCTIONS * CYCLE // AUCTIONS_PER_CYCLE * INTERVAL_MS
+"""The longest duration of an auction. On average an auction ends when OPEN_AUCTIONS others have begun."""
+
+PRICE_STEPS, STEPS_PER_POWER, MIN_PRICE = 6001, 1000, 100
+MAX_PRICE = MIN_PRICE * 10 ** ((PRICE_STEPS - 1) // STEPS_PER_POWER)
+
+STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
+CITIES = (
+    "Bend", "Boise", "Cheyenne", "Kent", "Los Angeles", "Phoenix", "Portland", "Redmond", "San Francisco", "Seattle",
+)  # fmt: skip
+FIRST_NAMES = ("Ada", "Blaise", "Carl", "Dorothy", "Emmy", "Frances", "Grace", "Henri", "Isaac", "Julia", "Kurt")
+LAST_NAMES = ("Baker", "Carter", "Fisher", "Hunter", "Mason", "Porter", "Smith", "Taylor", "Walker")
+HOT_CHANNELS = ("Apple", "Baidu", "Facebook", "Google")
+OTHER_CHANNELS = 10_000
+SIDE_KEYS = 10_000
+"""The rows of side_input, a table that does not change."""
+
+Values = Mapping[str, "np.ndarray | pa.Array"]
+Bounds = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class EventKind:
+    """A kind of events, which is a relation: `count` consecutive events in each cycle, from its event `first` on."""
+
+    first: int
+    count: int
+    schema: pa.Schema
+    draw: Callable[[np.ndarray], Values]
+    """Returns the columns of the rows of some events."""
+    bounds: Callable[[int], Mapping[str, Bounds]]
+    """Returns the smallest and the largest possible value of each number, by the number of the last event."""
+
+    def rows_of(self, events: int) -> int:
+        """Return the number of rows among the first events."""
+        cycles, rest = divmod(events, CYCLE)
+        return cycles * self.count + min(max(rest - self.first, 0), self.count)
+
+    def events_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the numbers of the events of some rows."""
+        return rows // self.count * CYCLE + self.first + rows % self.count
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        """Draw the rows among the events start to stop - 1."""
+        values = self.draw(self.events_of(np.arange(self.rows_of(start), self.rows_of(stop))))
+        return pa.RecordBatch.from_arrays([pa.array(values[name]) for name in self.schema.names], schema=self.schema)
+
+
+def _schema(numbers: str, texts: str) -> pa.Schema:
+    types = {**dict.fromkeys(numbers.split(), pa.int64()), **dict.fromkeys(texts.split(), pa.string())}
+    return pa.schema([pa.field(name, type_, nullable=False) for name, type_ in types.items()])
+
+
+def _persons(events: np.ndarray) -> Values:
+    names = (words("first name", events, FIRST_NAMES), words("last name", events, LAST_NAMES))
+    mailbox, host = (letters(f"email {part}", events, size, size) for part, size in (("mailbox", 7), ("host", 5)))
+    return {
+        "id": FIRST_ID + events // CYCLE, "date_time": _time(events), "name": joined(" ", *names),
+        "email_address": joined("", mailbox, "@", host, ".com"),
+        "credit_card": joined(" ", *(digits(f"credit card {part}", events, 4) for part in range(4))),
+        "city": words("city", events, CITIES), "state": words("state", events, STATES),
+        "extra": letters("person", events, 100, 150),
+    }  # fmt: skip
+
+
+def _auctions(events: np.ndarray) -> Values:
+    initial = _price("initial bid", events)
+    return {
+        "id": FIRST_ID + _last_auction(events), "initial_bid": initial, "reserve": initial + _price("reserve", events),
+        "date_time": _time(events), "expires": _time(events) + 1 + uniform("duration", events, AUCTION_MS),
+        "seller": _person("seller", events, 0), "category": FIRST_CATEGORY + uniform("category", events, CATEGORIES),
+        "item_name": letters("item name", events, 3, 20), "description": letters("description", events, 3, 100),
+        "extra": letters("auction", events, 310, 470),
+    }  # fmt: skip
+
+
+def _bids(events: np.ndarray) -> Values:
+    last = _last_auction(events)
+    oldest = np.maximum(last - OPEN_AUCTIONS, 0)
+    any_open = oldest + uniform("auction", events, last - oldest + 1 + LEAD)
+    auction = np.where(uniform("is auction hot", events, 2) > 0, last // HOT * HOT, any_open)
+    channel = np.where(
+        uniform("is channel hot", events, 2) > 0,
+        uniform("hot channel", events, len(HOT_CHANNELS)),
+        len(HOT_CHANNELS) + uniform("channel", events, OTHER_CHANNELS),
+    )
+    names, urls = _channels()
+    return {
+        "auction": FIRST_ID + auction, "bidder": _person("bidder", events, 1), "price": _price("bid", events),
+        "date_time": _time(events), "channel": names.take(pa.array(channel)), "url": urls.take(pa.array(channel)),
+        "extra": letters("bid", events, 55, 81),
+    }  # fmt: skip
+
+
+def _time(events: np.ndarray) -> np.ndarray:
+    return FIRST_MS + INTERVAL_MS * events
+
+
+def _last_auction(events: np.ndarray) -> np.ndarray:
+    """Return the number of the last auction that is not after an event, which is an auction or a bid."""
+    return events // CYCLE * AUCTIONS_PER_CYCLE + np.minimum(events % CYCLE, AUCTIONS_PER_CYCLE) - 1
+
+
+def _person(purpose: str, events: np.ndarray, hot: int) -> np.ndarray:
+    """Draw a person: in three of four events the one with the place `hot` among the last hundred."""
+    last = events // CYCLE
+    oldest = np.maximum(last + 1 - ACTIVE_PERSONS, 0)
+    active = oldest + uniform(purpose, events, last + 1 - oldest + LEAD)
+    return FIRST_ID + np.where(uniform(f"is {purpose} hot", events, 4) > 0, last // HOT * HOT + hot, active)
+
+
+def _price(purpose: str, events: np.ndarray) -> np.ndarray:
+    return _prices()[uniform(f"{purpose} price", events, PRICE_STEPS)]
+
+
+@cache
+def _prices() -> np.ndarray:
+    exponents = (Decimal(step) / STEPS_PER_POWER for step in range(PRICE_STEPS))
+    return np.array([round(MIN_PRICE * Decimal(10) ** each) for each in exponents])
+
+
+@cache
+def _channels() -> tuple[pa.StringArray, pa.StringArray]:
+    """Return the names of all channels, and their addresses; nine of ten of the others have a number in theirs."""
+    others = np.arange(OTHER_CHANNELS)
+    numbered = uniform("is channel numbered", others, 10) > 0
+    ids = [f"&channel_id={number}" if has_id else "" for number, has_id in enumerate(numbered.tolist())]
+    places = np.arange(len(HOT_CHANNELS) + OTHER_CHANNELS)
+    folders = (letters(f"folder {part}", places, 5, 5) for part in range(3))
+    endings = pa.array([*[""] * len(HOT_CHANNELS), *ids])
+    urls = joined("/", "https://www.nexmark.com", *folders, joined("", "item.htm?query=1", endings))
+    return pa.array([*HOT_CHANNELS, *(f"channel-{number}" for number in range(OTHER_CHANNELS))]), urls
+
+
+def _times(last: int) -> Bounds:
+    return FIRST_MS, FIRST_MS + INTERVAL_MS * last
+
+
+def _person_ids(last: int) -> Bounds:
+    return FIRST_ID, FIRST_ID + last // CYCLE + LEAD
+
+
+def _auction_ids(last: int) -> Bounds:
+    return FIRST_ID, FIRST_ID + (last // CYCLE + 1) * AUCTIONS_PER_CYCLE + LEAD
+
+
+def _auction_bounds(last: int) -> Mapping[str, Bounds]:
+    first, latest = _times(last)
+    return {
+        "id": _auction_ids(last), "initial_bid": (MIN_PRICE, MAX_PRICE), "reserve": (2 * MIN_PRICE, 2 * MAX_PRICE),
+        "date_time": (first, latest), "expires": (first, latest + AUCTION_MS), "seller": _person_ids(last),
+        "category": (FIRST_CATEGORY, FIRST_CATEGORY + CATEGORIES - 1),
+    }  # fmt: skip
+
+
+def _bid_bounds(last: int) -> Mapping[str, Bounds]:
+    people, prices = _person_ids(last), (MIN_PRICE, MAX_PRICE)
+    return {"auction": _auction_ids(last), "bidder": people, "price": prices, "date_time": _times(last)}
+
+
+KINDS: Mapping[str, EventKind] = {
+    "person": EventKind(
+        0, 1, _schema("id date_time", "name email_address credit_card city state extra"),
+        _persons, lambda last: {"id": _person_ids(last), "date_time": _times(last)},
+    ),
+    "auction": EventKind(
+        1, AUCTIONS_PER_CYCLE, _schema(
+            "id initial_bid reserve date_time expires seller category", "item_name description extra"
+        ), _auctions, _auction_bounds,
+    ),
+    "bid": EventKind(
+        1 + AUCTIONS_PER_CYCLE, CYCLE - 1 - AUCTIONS_PER_CYCLE,
+        _schema("auction bidder price date_time", "channel url extra"), _bids, _bid_bounds,
+    ),
+}  # fmt: skip
+"""The kinds of events by the names of their relations."""
+
+
+def side_input() -> pa.Table:
+    """Return the static table of query 13: a text for each number that an auction modulo 10,000 can have."""
+    keys = np.arange(SIDE_KEYS)
+    return pa.table([pa.array(keys), letters("side input", keys, 8, 8)], schema=_schema("key", "value"))

@@ -1,0 +1,170 @@
+"""Laws of the events of Nexmark: their proportions, their references, and that tasks do not change them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from support.harness.local_tasks import tasks_in_process
+
+from deltamark.datagen.manifest import FILE
+from deltamark.datagen.nexmark.events import (
+    CITIES,
+    CYCLE,
+    FIRST_ID,
+    FIRST_MS,
+    HOT,
+    HOT_CHANNELS,
+    INTERVAL_MS,
+    KINDS,
+    LEAD,
+    OPEN_AUCTIONS,
+    STATES,
+    side_input,
+)
+from deltamark.datagen.nexmark.make import WantedEvents, make_events, read_events, read_table
+from deltamark.datagen.nexmark.texts import uniform
+from deltamark.errors import DeltamarkError
+
+EVENTS = 60_000
+
+
+def stored(data, events, block_events):
+    with tasks_in_process():
+        return make_events(WantedEvents(data, events, block_events=block_events), lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return {name: pa.Table.from_batches([kind.batch(0, EVENTS)]) for name, kind in KINDS.items()}
+
+
+def column(tables, relation, name):
+    return tables[relation].column(name).to_numpy()
+
+
+def share(condition):
+    return float(np.mean(condition))
+
+
+def test_a_cycle_has_one_person_three_auctions_and_46_bids():
+    assert {name: kind.rows_of(CYCLE) for name, kind in KINDS.items()} == {"person": 1, "auction": 3, "bid": 46}
+    for events in range(3 * CYCLE):
+        assert sum(kind.rows_of(events) for kind in KINDS.values()) == events
+
+
+def test_each_event_is_one_row():
+    numbers = [kind.events_of(np.arange(kind.rows_of(EVENTS))) for kind in KINDS.values()]
+    assert np.sort(np.concatenate(numbers)).tolist() == list(range(EVENTS))
+
+
+def test_an_event_happens_at_its_time(tables):
+    for name, kind in KINDS.items():
+        events = kind.events_of(np.arange(tables[name].num_rows))
+        assert (column(tables, name, "date_time") == FIRST_MS + INTERVAL_MS * events).all()
+
+
+@pytest.mark.parametrize("relation", KINDS)
+def test_blocks_do_not_change_the_rows(tmp_path, tables, relation):
+    blocks = [stored(tmp_path / str(size), 1234, size) for size in (100, 333, 5000)]
+    assert [len(read_events(each).relations[relation]) for each in blocks] == [13, 4, 1]
+    for each in blocks:
+        assert read_table(each, relation).equals(tables[relation].slice(0, KINDS[relation].rows_of(1234)))
+
+
+@pytest.mark.parametrize("relation", KINDS)
+def test_values_are_within_their_bounds(tables, relation):
+    for events in (100, 1234, EVENTS):
+        rows = tables[relation].slice(0, KINDS[relation].rows_of(events))
+        for name, (low, high) in KINDS[relation].bounds(events - 1).items():
+            found = pc.min_max(rows.column(name)).as_py()
+            assert low <= found["min"] <= found["max"] <= high
+
+
+def test_every_number_has_bounds():
+    for kind in KINDS.values():
+        assert {*kind.bounds(0)} == {each.name for each in kind.schema if pa.types.is_integer(each.type)}
+
+
+def test_identifiers_are_consecutive(tables):
+    for relation in ("person", "auction"):
+        assert column(tables, relation, "id").tolist() == list(range(FIRST_ID, FIRST_ID + tables[relation].num_rows))
+
+
+def test_hot_auctions_bidders_sellers_and_channels_have_their_shares(tables):
+    events = KINDS["bid"].events_of(np.arange(tables["bid"].num_rows))
+    last_person, last_auction = events // CYCLE, events // CYCLE * 3 + 2
+    auction, bidder = column(tables, "bid", "auction") - FIRST_ID, column(tables, "bid", "bidder") - FIRST_ID
+    assert 0.50 < share(auction == last_auction // HOT * HOT) < 0.52
+    assert 0.74 < share(bidder == last_person // HOT * HOT + 1) < 0.76
+    person_before = KINDS["auction"].events_of(np.arange(tables["auction"].num_rows)) // CYCLE
+    assert 0.73 < share(column(tables, "auction", "seller") - FIRST_ID == person_before // HOT * HOT) < 0.77
+    channels = pc.is_in(tables["bid"].column("channel"), pa.array(HOT_CHANNELS)).to_numpy()
+    assert 0.49 < share(channels) < 0.51
+
+
+def test_a_bid_is_for_an_auction_that_is_open_or_comes_soon(tables):
+    events = KINDS["bid"].events_of(np.arange(tables["bid"].num_rows))
+    ahead = column(tables, "bid", "auction") - FIRST_ID - (events // CYCLE * 3 + 2)
+    assert (ahead.min(), ahead.max()) == (-OPEN_AUCTIONS, LEAD)
+
+
+def test_prices_are_even_over_powers_of_ten(tables):
+    powers = Counter(np.floor(np.log10(column(tables, "bid", "price"))).astype(int).tolist())
+    assert set(powers) <= {*range(2, 9)}
+    assert all(abs(powers[power] / tables["bid"].num_rows - 1 / 6) < 0.01 for power in range(2, 8))
+
+
+def test_rows_have_the_bytes_of_nexmark(tables):
+    for relation, size in (("person", 200), ("auction", 500), ("bid", 100)):
+        hidden = ("channel", "url")  # Nexmark does not count these two
+        kept = tables[relation].drop_columns([name for name in hidden if name in tables[relation].column_names])
+        texts = [each.name for each in kept.schema if pa.types.is_string(each.type)]
+        letters = sum(pc.sum(pc.binary_length(kept.column(name))).as_py() for name in texts)
+        numbers = 8 * (kept.num_columns - len(texts)) * kept.num_rows
+        assert abs((letters + numbers) / kept.num_rows - size) < 0.06 * size
+
+
+def test_texts_have_the_shape_of_their_columns(tables):
+    rows = tables["person"].slice(0, 200).to_pylist() + tables["person"].slice(1000).to_pylist()
+    assert {row["state"] for row in rows} == set(STATES)
+    assert {row["city"] for row in rows} == set(CITIES)
+    cards = pc.match_substring_regex(tables["person"].column("credit_card"), r"^(\d{4} ){3}\d{4}$")
+    emails = pc.match_substring_regex(tables["person"].column("email_address"), r"^[a-z]{7}@[a-z]{5}\.com$")
+    urls = pc.match_substring_regex(tables["bid"].column("url"), r"^https://www\.nexmark\.com/(\w{5}/){3}item\.htm\?")
+    assert all(pc.all(each).as_py() for each in (cards, emails, urls))
+    assert pc.count_distinct(tables["bid"].column("extra")).as_py() == tables["bid"].num_rows
+
+
+def test_the_side_input_has_every_remainder():
+    assert side_input().column("key").to_pylist() == list(range(10_000))
+
+
+def test_draws_for_different_purposes_are_independent():
+    events = np.arange(EVENTS)
+    one, other = uniform("one", events, 10), uniform("other", events, 10)
+    counts = np.bincount(one * 10 + other, minlength=100)
+    assert abs(counts / EVENTS - 0.01).max() < 0.002
+
+
+def test_events_are_made_once(tmp_path):
+    directory = stored(tmp_path, 200, 100)
+    before = {path: path.stat().st_mtime_ns for path in directory.rglob("*")}
+    assert stored(tmp_path, 200, 100) == directory
+    assert {path: path.stat().st_mtime_ns for path in directory.rglob("*")} == before
+    assert [path.name for path in tmp_path.iterdir()] == [directory.name]
+
+
+def test_an_edited_manifest_and_a_damaged_file_are_errors(tmp_path):
+    edited, damaged = (stored(tmp_path / name, 200, 100) for name in ("edited", "damaged"))
+    manifest = json.loads((edited / FILE).read_text())
+    (edited / FILE).write_text(json.dumps(manifest | {"events": 300}))
+    with pytest.raises(DeltamarkError, match="not the manifest of events"):
+        read_events(edited)
+    (damaged / "bid" / "00001.arrow").write_bytes(b"")
+    with pytest.raises(DeltamarkError, match="not the one that was made"):
+        read_events(damaged)

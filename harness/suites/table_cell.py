@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,8 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.check.difference import unordered_difference
+from deltamark.harness.engines.base import TOLERANCE, Row
 from deltamark.harness.engines.registry import external_info
 from deltamark.harness.measure import child, control_work
 from deltamark.harness.results import machine
@@ -22,6 +24,14 @@ from deltamark.harness.suites.plan import BenchmarkCell, Plan
 
 class WrongAnswerError(DeltamarkError):
     """Two algorithms disagree about an answer."""
+
+
+def refuse_difference(mine: Sequence[Row], theirs: Sequence[Row], where: str, tests: str) -> None:
+    """Raise an error if an answer differs from DuckDB's. where: names it; tests: a file of tests on small data."""
+    if wrong := unordered_difference(mine, theirs, TOLERANCE):
+        raise WrongAnswerError(
+            "a wrong answer", f"{where}\n{wrong}", f"pytest {tests} tells whether small data is right"
+        )
 
 
 def _nothing() -> None:

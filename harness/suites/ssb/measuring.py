@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from random import Random
 
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.harness.check.difference import unordered_difference
 from deltamark.harness.check.snapshot import Snapshot
-from deltamark.harness.engines.base import TOLERANCE
+from deltamark.harness.check.table_oracle import LiveRanges, TableOracle
 from deltamark.harness.measure import resources
 from deltamark.harness.results.table_record import TableRow
-from deltamark.harness.suites.ssb.oracle import StarOracle
 from deltamark.harness.suites.ssb.stream import StarQuery
-from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.suites.table_cell import refuse_difference
 
 RANDOM_TIMES = 3
 """The logical times, beside three fixed ones, at which an answer is compared with DuckDB's."""
 
-ORACLE_RUNS = 3
-"""The timed runs of DuckDB, after one that is not timed; the fastest one counts."""
+TESTS = "tests/harness/suites/test_ssb.py"
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,8 @@ class StarLoad:
 def measure(query: StarQuery, batch_rows: int, runs: int) -> Iterator[TableRow]:
     """Compare the answers of a query with DuckDB's, then time its stream."""
     compared = check(query, batch_rows)
-    with StarOracle(query) as oracle:
-        once = min([oracle.seconds() for _ in range(ORACLE_RUNS + 1)][1:])
+    with TableOracle(query.text, query.tables) as oracle:
+        once = oracle.seconds({table: range(rows) for table, rows in query.rows.items()})
     touched = load(query, batch_rows, 0).state_bytes
     loads = [load(query, batch_rows, touched) for _ in range(runs)]
     yield TableRow(
@@ -56,21 +53,17 @@ def check(query: StarQuery, batch_rows: int) -> int:
     inserts = sum(any(each.diff > 0 for each in step) for step in steps)
     drawn = Random(f"{query.name} {batch_rows}").choices(range(len(steps)), k=RANDOM_TIMES)  # noqa: S311 (no secret)
     times = {0, inserts - 1, len(steps) - 1, *drawn}
-    with closing(Dataflow(query.plan)) as engine, StarOracle(query) as oracle:
+    live: LiveRanges = dict.fromkeys(query.columns, range(0))
+    with closing(Dataflow(query.plan)) as engine, TableOracle(query.text, query.tables) as oracle:
         snapshot = Snapshot(query.plan.schema)
         for time_, batch in enumerate(query.batches(engine.inputs, batch_rows)):
             snapshot.add(engine.feed(batch))
-            oracle.apply(steps[time_])
+            for each in steps[time_]:
+                live = each.applied(live)
             if time_ in times:
-                compare(query, snapshot, oracle, f"in batches of {batch_rows} rows, at time {time_}")
+                where = f"{query.name}, in batches of {batch_rows} rows, at time {time_}"
+                refuse_difference(snapshot.answer(()), oracle.answer(live), where, TESTS)
     return len(times)
-
-
-def compare(query: StarQuery, snapshot: Snapshot, oracle: StarOracle, where: str) -> None:
-    """Raise an error if the answer differs from DuckDB's."""
-    if wrong := unordered_difference(snapshot.answer(()), oracle.answer(), TOLERANCE):
-        remedy = "pytest tests/harness/suites/test_ssb.py tells whether small data is right"
-        raise WrongAnswerError("a wrong answer", f"{query.name}, {where}\n{wrong}", remedy)
 
 
 def load(query: StarQuery, batch_rows: int, touched_bytes: int) -> StarLoad:

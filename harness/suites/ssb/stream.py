@@ -6,18 +6,19 @@ So the live rows of a table are always consecutive, as DuckDB's views of them ar
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.sql.arrow_tables import arrow_batch, parquet_table
 from deltamark.dataflow.sql.query import sql
+from deltamark.harness.check.table_oracle import LiveRanges, named_columns
 from deltamark.harness.suites.ssb.star import KEYS, TABLES, path_of
 from deltamark.queries.ssb import TEXTS
 
@@ -36,6 +37,12 @@ class TableChange:
     stop: int
     diff: int
 
+    def applied(self, live: LiveRanges) -> LiveRanges:
+        """Return the live rows of all tables after this change."""
+        rows = live[self.table]
+        changed = range(rows.start, self.stop) if self.diff > 0 else range(self.stop, rows.stop)
+        return {**live, self.table: changed}
+
 
 @dataclass(frozen=True)
 class StarQuery:
@@ -51,9 +58,15 @@ class StarQuery:
     @cached_property
     def columns(self) -> Mapping[str, list[str]]:
         """The columns that the text names, of the tables that it names."""
-        words = set(re.findall(r"\w+", self.text))
-        schemas = {table: pq.read_schema(path_of(self.directory, table)) for table in TABLES if table in words}
-        return {table: [name for name in schema.names if name in words] for table, schema in schemas.items()}
+        return named_columns(self.text, {each: pq.read_schema(path_of(self.directory, each)) for each in TABLES})
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The rows of these columns."""
+        return {
+            table: pq.read_table(path_of(self.directory, table), columns=columns)
+            for table, columns in self.columns.items()
+        }
 
     @cached_property
     def plan(self) -> Collection:

@@ -42,11 +42,13 @@ class Snapshot:
 
     def answer(self, order: tuple[str, ...]) -> list[Row]:
         """Return the rows of the answer as values, in order, each repeated by its weight."""
+        return in_order(self._schema, order, self.rows())
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the answer as values, in any order, each repeated by its weight."""
         table = self.table()
         weighted = zip(table.drop_columns([WEIGHT]).to_pylist(), table[WEIGHT].to_pylist(), strict=True)
-        return in_order(
-            self._schema, order, decoded(self._schema, [row for row, times in weighted for _ in range(times)])
-        )
+        return decoded(self._schema, [row for row, times in weighted for _ in range(times)])
 
     def _sum(self) -> None:
         empty = stored_table(self._schema, no_changes(self._schema))

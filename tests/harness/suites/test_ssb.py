@@ -89,7 +89,7 @@ def test_the_suite_measures_every_query(own_data, tmp_path, capsys):
 
 
 def test_the_suite_finds_a_wrong_answer(own_data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(Snapshot, "answer", lambda *_: [("wrong",)])
+    monkeypatch.setattr(Snapshot, "rows", lambda *_: [("wrong",)])
     words = ["bench", "SUITE=ssb", "SF=0.001", f"DATA={own_data}", f"RESULTS={tmp_path}", "QUERIES=q1.1", "RUNS=1"]
     assert main([*words, "PHYSICAL=1000"]) == 2
     assert "WRONG: a wrong answer: q1.1, in batches of 1000 rows, at time 0" in capsys.readouterr().err

@@ -20,11 +20,10 @@ LiveRanges = Mapping[str, range]
 
 
 def named_columns(text: str, schemas: Mapping[str, pa.Schema]) -> dict[str, list[str]]:
-    """Return the columns that a text names, of the tables that it names."""
+    """Return the columns that a text names, of the tables that it names. A column may have the name of a table."""
     words = set(re.findall(r"\w+", text))
-    return {
-        table: [name for name in schema.names if name in words] for table, schema in schemas.items() if table in words
-    }
+    found = {table: [name for name in schema.names if name in words] for table, schema in schemas.items()}
+    return {table: columns for table, columns in found.items() if table in words and columns}
 
 
 class TableOracle:

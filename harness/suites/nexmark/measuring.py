@@ -1,0 +1,143 @@
+"""Measurements of a query over the events of Nexmark: runs that are checked, then timed ones, in this process.
+
+A timed run must make as many changes as the checked run, whatever its batches and workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from random import Random
+from time import perf_counter
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.harness.check.snapshot import Snapshot
+from deltamark.harness.check.table_oracle import TableOracle
+from deltamark.harness.engines.base import SEVERAL_ROUNDS, batches_at_a_time
+from deltamark.harness.measure import resources
+from deltamark.harness.measure.stats import percentile
+from deltamark.harness.results.table_record import TableRow
+from deltamark.harness.suites.nexmark.stream import EventQuery
+from deltamark.harness.suites.table_cell import WrongAnswerError, refuse_difference
+
+RANDOM_TIMES = 3
+"""The logical times, beside the last one, at which an answer is compared with DuckDB's."""
+
+MAX_COMPARED_EVENTS = 20_000
+"""The number of live events up to which an answer is compared, row by row in Python. Not tuned."""
+
+CHECKED_ROUNDS = 10_000
+"""The rounds of a batch of a checked run, at most. Not tuned."""
+
+TESTS = "tests/harness/suites/test_nexmark.py"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A run whose answers were compared: the number of comparisons, and of changes."""
+
+    compared: int
+    changes: int
+
+
+@dataclass
+class EventLoad:
+    """A timed run: the seconds of each batch, and the rows, changes and state."""
+
+    latencies: list[float] = field(default_factory=list)
+    tuples: int = 0
+    changes: int = 0
+    state_bytes: int = 0
+
+
+def measure(query: EventQuery, *, physical: Sequence[int], workers: Sequence[int], runs: int) -> Iterator[TableRow]:
+    """Compare answers with DuckDB's, then time the stream; yield a row for each batch size and number of workers."""
+    checked = {each: check(query, each) for each in workers}
+    with TableOracle(query.text, query.tables) as oracle:
+        once = oracle.seconds(query.live(query.rounds))
+    state = load(query, max(physical), 1, 0).state_bytes
+    for batches in physical:
+        for each in workers:
+            loads = [load(query, batches, each, state) for _ in range(runs)]
+            _refuse_other_changes(query, checked[each].changes, loads)
+            ordered = [sorted(run.latencies) for run in loads]
+            yield TableRow(
+                f"{query.name} {batches} {each}",
+                {
+                    "seconds": [sum(run.latencies) for run in loads], "tuples": [loads[0].tuples],
+                    "p50": [percentile(times, 50) for times in ordered],
+                    "p99": [percentile(times, 99) for times in ordered],
+                    "state_bytes": [state], "oracle_seconds": [once], "compared": [checked[each].compared],
+                },
+            )  # fmt: skip
+
+
+def check(query: EventQuery, workers: int) -> Checked:
+    """Compare answers at random times and at the last one; without a window, while few events are live."""
+    start, changes, stops = 0, 0, _stops(query)
+    step = max(CHECKED_ROUNDS // query.logical, 1) * query.logical
+    with closing(Dataflow(query.plan, workers=workers)) as engine, TableOracle(query.text, query.tables) as oracle:
+        snapshot = Snapshot(query.plan.schema)
+        for stop in sorted({*stops, query.rounds}):
+            for first in range(start, stop, step):
+                made = engine.feed(query.batch(engine.inputs, first, min(first + step, stop)))
+                snapshot.add(made)
+                changes += len(made.time)
+            if stop in stops:
+                where = f"{query.name}, {query.workload}, workers={workers}, after round {stop - 1}"
+                refuse_difference(snapshot.rows(), oracle.answer(query.live(stop)), where, TESTS)
+            start = stop
+    return Checked(len(stops), changes)
+
+
+def _stops(query: EventQuery) -> set[int]:
+    """Draw the numbers of rounds after which answers are compared; they end with logical times."""
+    last = query.rounds if query.window <= MAX_COMPARED_EVENTS else MAX_COMPARED_EVENTS
+    drawn = Random(f"{query.name} {query.workload}").choices(range(last), k=RANDOM_TIMES)  # noqa: S311 (no secret)
+    ends = ((each // query.logical + 1) * query.logical for each in (*drawn, last - 1))
+    return {min(each, query.rounds) for each in ends}
+
+
+def load(query: EventQuery, physical: int, workers: int, touched_bytes: int) -> EventLoad:
+    """Feed the whole stream; the conversion of its rows is not timed."""
+    done, rounds = EventLoad(), physical * query.logical
+    several = batches_at_a_time(rounds) if workers == 1 and 2 * rounds <= SEVERAL_ROUNDS else 1
+    with (
+        closing(Dataflow(query.plan, workers=workers)) as engine,
+        closing(resources.PretouchedMemory(touched_bytes)) as warm,
+    ):
+        for start in range(0, query.rounds, several * rounds):
+            stop = min(start + several * rounds, query.rounds)
+            batch = query.batch(engine.inputs, start, stop)
+            warm.release()
+            ends = [
+                (min(end, query.rounds) - 1) // query.logical for end in range(start + rounds, stop + rounds, rounds)
+            ]
+            _push(engine, batch, ends, done)
+            done.tuples += sum(len(each.time) for each in batch.values())
+        if workers == 1:
+            done.state_bytes = engine.state_bytes()
+    return done
+
+
+def _push(engine: Dataflow[Batch], batch: dict[str, Batch], ends: Sequence[int], done: EventLoad) -> None:
+    """Time batches: several by the clock of compiled code, a single one by that of Python."""
+    if len(ends) > 1:
+        each = engine.push_each(batch, ends)
+        done.latencies += (each.nanoseconds / 1e9).tolist()
+        done.changes += int(each.changes.sum())
+        return
+    started = perf_counter()
+    done.changes += engine.push(batch)
+    done.latencies.append(perf_counter() - started)
+
+
+def _refuse_other_changes(query: EventQuery, expected: int, loads: Sequence[EventLoad]) -> None:
+    for run in loads:
+        if run.changes != expected:
+            actual = f"{query.name}, {query.workload}: {run.changes:,}, in the checked run {expected:,}"
+            raise WrongAnswerError(
+                "a wrong number of changes", actual, f"pytest {TESTS} tells whether small data is right"
+            )

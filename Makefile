@@ -7,7 +7,7 @@ IN := .venv/bin/
 RUN := $(IN)python -m harness
 
 COMMANDS := $(subst _,-,$(basename $(notdir $(wildcard harness/cli/*/[a-z]*.py))))
-.PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-reach bench-memory rate fuzz check lint types test format clean
+.PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-nexmark bench-reach bench-memory rate fuzz check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.bootstrap.makehelp Makefile
@@ -27,6 +27,9 @@ bench-shared: .venv/ready  ## the suite of sharing: all queries in one dataflow,
 
 bench-ssb: .venv/ready  ## the suite of the Star Schema Benchmark: 13 queries from their SQL: make bench-ssb SF=1
 	@$(RUN) bench SUITE=ssb $(MAKEOVERRIDES)
+
+bench-nexmark: .venv/ready  ## the suite of Nexmark: 14 queries from their SQL over auctions and bids: make bench-nexmark EVENTS=1M
+	@$(RUN) bench SUITE=nexmark $(MAKEOVERRIDES)
 
 bench-reach: .venv/ready  ## the suite of loops: distances, from scratch and attached: make bench-reach NODES=10M EDGES=100M
 	@$(RUN) bench SUITE=loops $(MAKEOVERRIDES)

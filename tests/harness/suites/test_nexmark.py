@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from support.harness.local_tasks import tasks_in_process
 
+from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.datagen.nexmark.events import KINDS
 from deltamark.datagen.nexmark.make import WantedEvents, make_events, read_table
 from deltamark.errors import DeltamarkError
+from deltamark.harness.check.snapshot import Snapshot
+from deltamark.harness.cli.main import main
 from deltamark.harness.suites.nexmark.measuring import check, load
 from deltamark.harness.suites.nexmark.stream import EventQuery, window_of
 from deltamark.queries.nexmark import TEXTS
 
-EVENTS, WINDOW = 3500, 1000
+EVENTS, WINDOW = 3200, 1000
 WORKLOADS = ("insert", f"window:{WINDOW}")
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -37,18 +40,18 @@ def events(data):
 @pytest.mark.parametrize("name", TEXTS)
 def test_answers_are_those_of_duckdb_on_one_and_two_workers(events, name, workload):
     alone, together = (check(EventQuery(name, events, workload), workers) for workers in (1, 2))
-    assert alone == together
+    assert (alone.compared, alone.changes) == (together.compared, together.changes)
     assert alone.compared > 1
     assert alone.changes > 0
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize("name", ["q4", "q9", "q15", "q23"])
+@pytest.mark.parametrize("name", ["q4", "q9", "q15"])
 def test_batches_and_workers_do_not_change_the_number_of_changes(events, name, workload):
     query = EventQuery(name, events, workload)
     runs = [load(query, *each, 0) for each in ((1, 1), (333, 1), (EVENTS, 1), (1000, 2))]
     assert len({(run.changes, run.tuples) for run in runs}) == 1
-    assert [len(run.latencies) for run in runs] == [EVENTS, 11, 1, 4]
+    assert [len(run.latencies) for run in runs] == [EVENTS, 10, 1, 4]
     assert runs[0].changes == check(query, 1).changes
 
 
@@ -104,3 +107,45 @@ def test_query_18_is_the_row_number_of_its_definition(events):
 def test_an_unknown_workload_is_an_error(words):
     with pytest.raises(DeltamarkError, match=r"workload|window:N"):
         window_of(words, EVENTS)
+
+
+def words(data, results, *more):
+    return ["bench", "SUITE=nexmark", f"EVENTS={EVENTS}", f"DATA={data}", f"RESULTS={results}", "RUNS=1", *more]
+
+
+def test_the_suite_measures_batches_and_workers(data, tmp_path, capsys):
+    settings = ["QUERIES=q18", f"WORKLOAD=window:{WINDOW}", "PHYSICAL=500,5000", "WORKERS=1,2"]
+    assert main(words(data, tmp_path, *settings)) == 0
+    out = capsys.readouterr().out
+    assert "4 cells measured" in out
+    assert f"Nexmark: tuples per second, and latency of batches (3,200 events, window:{WINDOW}, L = 1)" in out
+    assert "checked oracle" in out
+    assert main(["tables", "SUITE=nexmark", "TABLE=nexmark", f"RESULTS={tmp_path}"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("q18")]
+    assert [row[:3] for row in rows] == [["q18", batch, workers] for batch in ("500", "5K") for workers in ("1", "2")]
+    assert ["-" in row for row in rows] == [False, True] * 2  # the state is that of one worker
+
+
+def test_the_suite_finds_a_wrong_answer(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Snapshot, "rows", lambda *_: [("wrong",)])
+    assert main(words(data, tmp_path, "QUERIES=q2", "WORKLOAD=insert", "PHYSICAL=1000")) == 2
+    assert "WRONG: a wrong answer: q2, insert, workers=1, after round " in capsys.readouterr().err
+
+
+def test_the_suite_finds_a_wrong_number_of_changes(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Dataflow, "push", lambda *_: 1)
+    assert main(words(data, tmp_path, "QUERIES=q2", "WORKLOAD=insert", "PHYSICAL=1000")) == 2
+    assert "WRONG: a wrong number of changes: q2, insert: 4, in the checked run " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("QUERIES=q5", "unknown query: q5; did you mean q"),
+        ("WORKLOAD=refresh:9", "unknown workload of Nexmark: refresh:9"),
+        ("EVENTS=99", "too few or too many events: 99; give EVENTS from 100 to 10000000000"),
+    ],
+)
+def test_a_setting_that_the_suite_does_not_have_is_an_error(data, tmp_path, capsys, setting, problem):
+    assert main(words(data, tmp_path, setting)) == 2
+    assert problem in capsys.readouterr().err

@@ -8,7 +8,7 @@ a stream does not depend on the tasks that draw it, and a shorter stream is a pr
   quarters of the auctions a hot seller, the first of them; the others are among the last thousand persons, or the next
   ten. So some rows refer to rows that arrive later.
 - An event happens 100 ms after the one before. (Nexmark's default is 0.1 ms, but then a million events are within one
-  day.) The stream begins five minutes before midnight, so that small streams have two days.
+  day.) The stream begins a minute before midnight, so that small streams have two days.
 - A price is one of 6,001 values with evenly spaced logarithms, from 1 to 1,000,000 dollars in cents. Nexmark rounds a
   power to cents, whose last digit may depend on the machine.
 - Times are milliseconds since 1970. Names of columns are in lower case, with underscores.
@@ -37,7 +37,7 @@ HOT = 100
 ACTIVE_PERSONS, OPEN_AUCTIONS, LEAD = 1000, 100, 10
 """The last persons and auctions to which events refer, and the next ones."""
 
-FIRST_MS, INTERVAL_MS = 1_436_918_100_000, 100
+FIRST_MS, INTERVAL_MS = 1_436_918_340_000, 100
 AUCTION_MS = 2 * OPEN_AUCTIONS * CYCLE // AUCTIONS_PER_CYCLE * INTERVAL_MS
 """The longest duration of an auction. On average an auction ends when OPEN_AUCTIONS others have begun."""
 

@@ -13,11 +13,12 @@ from deltamark.datagen.nexmark.make import WantedEvents, make_events, read_table
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.cli.main import main
-from deltamark.harness.suites.nexmark.measuring import check, load
+from deltamark.harness.suites.nexmark import measuring
+from deltamark.harness.suites.nexmark.measuring import check, compared_rounds, load
 from deltamark.harness.suites.nexmark.stream import EventQuery, window_of
 from deltamark.queries.nexmark import TEXTS
 
-EVENTS, WINDOW = 3200, 1000
+EVENTS, WINDOW = 2200, 700
 WORKLOADS = ("insert", f"window:{WINDOW}")
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:
 def data(tmp_path_factory):
     own = tmp_path_factory.mktemp("data")
     with tasks_in_process():
-        make_events(WantedEvents(own, EVENTS, block_events=1000), lambda *_: None)
+        make_events(WantedEvents(own, EVENTS, block_events=600), lambda *_: None)
     return own
 
 
@@ -51,8 +52,15 @@ def test_batches_and_workers_do_not_change_the_number_of_changes(events, name, w
     query = EventQuery(name, events, workload)
     runs = [load(query, *each, 0) for each in ((1, 1), (333, 1), (EVENTS, 1), (1000, 2))]
     assert len({(run.changes, run.tuples) for run in runs}) == 1
-    assert [len(run.latencies) for run in runs] == [EVENTS, 10, 1, 4]
+    assert [len(run.latencies) for run in runs] == [EVENTS, 7, 1, 3]
     assert runs[0].changes == check(query, 1).changes
+
+
+def test_answers_are_compared_to_the_end_if_events_leave(events, monkeypatch):
+    monkeypatch.setattr(measuring, "MAX_COMPARED_EVENTS", 100)
+    for logical in (1, 7, 64):
+        assert max(compared_rounds(EventQuery("q4", events, f"window:{WINDOW}", logical))) == EVENTS
+        assert 100 <= max(compared_rounds(EventQuery("q4", events, "insert", logical))) < 100 + logical
 
 
 @pytest.mark.parametrize("logical", [7, 50, 5000])
@@ -118,7 +126,7 @@ def test_the_suite_measures_batches_and_workers(data, tmp_path, capsys):
     assert main(words(data, tmp_path, *settings)) == 0
     out = capsys.readouterr().out
     assert "4 cells measured" in out
-    assert f"Nexmark: tuples per second, and latency of batches (3,200 events, window:{WINDOW}, L = 1)" in out
+    assert f"Nexmark: tuples per second, and latency of batches (2,200 events, window:{WINDOW}, L = 1)" in out
     assert "checked oracle" in out
     assert main(["tables", "SUITE=nexmark", "TABLE=nexmark", f"RESULTS={tmp_path}"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("q18")]
@@ -133,9 +141,9 @@ def test_the_suite_finds_a_wrong_answer(data, tmp_path, capsys, monkeypatch):
 
 
 def test_the_suite_finds_a_wrong_number_of_changes(data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(Dataflow, "push", lambda *_: 1)
+    monkeypatch.setattr(Dataflow, "push", lambda *_: 7)
     assert main(words(data, tmp_path, "QUERIES=q2", "WORKLOAD=insert", "PHYSICAL=1000")) == 2
-    assert "WRONG: a wrong number of changes: q2, insert: 4, in the checked run " in capsys.readouterr().err
+    assert "WRONG: a wrong number of changes: q2, insert: 21, in the checked run " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

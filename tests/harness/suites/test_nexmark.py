@@ -46,10 +46,9 @@ def test_answers_are_those_of_duckdb_on_one_and_two_workers(events, name, worklo
     assert alone.changes > 0
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-@pytest.mark.parametrize("name", ["q4", "q9", "q15"])
-def test_batches_and_workers_do_not_change_the_number_of_changes(events, name, workload):
-    query = EventQuery(name, events, workload)
+@pytest.mark.parametrize("name", ["q9", "q15"])
+def test_batches_and_workers_do_not_change_the_number_of_changes(events, name):
+    query = EventQuery(name, events, f"window:{WINDOW}")
     runs = [load(query, *each, 0) for each in ((1, 1), (333, 1), (EVENTS, 1), (1000, 2))]
     assert len({(run.changes, run.tuples) for run in runs}) == 1
     assert [len(run.latencies) for run in runs] == [EVENTS, 7, 1, 3]

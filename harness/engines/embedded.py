@@ -114,11 +114,13 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
 
     def analyze(self, rounds: int) -> str:
         source = _PagedFeed(feed_of(self._cell, self._work, self._dataflow.inputs, rounds))
-        physical = min(self._cell.physical, max(ANALYZED_ROUNDS // self._cell.logical, 1))
-        self._dataflow.profile()
+        most, loaded = max(ANALYZED_ROUNDS // self._cell.logical, 1), self._work.load_rounds // self._cell.logical
         self._dataflow.push({})
+        for start in range(0, loaded, most):
+            self._dataflow.push(source.take(min(most, loaded - start)))
+        self._dataflow.profile()
         while not source.feed.done:
-            self._dataflow.push(source.take(physical))
+            self._dataflow.push(source.take(min(self._cell.physical, most)))
         return self._dataflow.explain()
 
 

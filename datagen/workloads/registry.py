@@ -34,8 +34,6 @@ class WorkloadKind:
     open: Callable[[Dataset, int], Workload]
     meaning: str
     """One clause for the notes of tables."""
-    has_load: bool = False
-    """Whether it begins with a load that is not timed."""
     noun: str = "whole number"
     read: Callable[[str, str], int] = _size
     """Reads the number; the second argument is the cause of the error for another text."""
@@ -46,13 +44,9 @@ KINDS = {
     "refresh": WorkloadKind("K", Refresh, "loads all rows, then runs TPC-H's refresh functions"),
     "slide": WorkloadKind("N", Slide, "keeps the last N rows of every relation"),
     "late": WorkloadKind("H", Late, "inserts rows up to H rounds late"),
-    "update": WorkloadKind(
-        "K", OrderUpdates, "loads all rows, then changes orders and lines in K rounds", has_load=True
-    ),
-    "churn": WorkloadKind("K", Churn, "loads all rows, then changes every relation in K rounds", has_load=True),
-    "hot": WorkloadKind(
-        "N", Hot, "loads all rows, then busy customers and parts leave and come back in N rounds", has_load=True
-    ),
+    "update": WorkloadKind("K", OrderUpdates, "loads all rows, then changes orders and lines in K rounds"),
+    "churn": WorkloadKind("K", Churn, "loads all rows, then changes every relation in K rounds"),
+    "hot": WorkloadKind("N", Hot, "loads all rows, then busy customers and parts leave and come back in N rounds"),
     KIND: WorkloadKind(
         "Z", Zipf, "inserts rows whose keys follow Zipf's law with exponent Z", noun="number", read=hundredths
     ),

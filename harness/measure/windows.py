@@ -38,11 +38,16 @@ def spans(work: Workload, names: Iterable[str], step: int, most: int) -> list[Sp
 
 
 def rounds_of(dataset: Dataset) -> Callable[[Cell], int]:
-    """Return a function that counts the rounds of a cell, up to the last one in which its relations change."""
+    """Return a function that counts the rounds of a cell, up to the last one in which its relations change.
+
+    It returns 0 if they do not change after a load, because then there is nothing to measure.
+    """
 
     @cache
     def counted(name: str, relations: frozenset[str]) -> int:
-        return _last_round(workload(dataset, name), relations) + 1
+        work = workload(dataset, name)
+        rounds = _last_round(work, relations) + 1
+        return rounds if rounds > work.load_rounds else 0
 
     return lambda cell: counted(cell.workload, frozenset(query(cell.query).relations))
 

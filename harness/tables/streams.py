@@ -38,12 +38,6 @@ class Stream:
         """The workload, and the batching unless it is that of `insert`."""
         return self.workload if self.physical == FINE[1] else f"{self.workload}, 1 x {self.physical}"
 
-    def record(self, lookup: Lookup, query: str, engine: str) -> QueryRecord | None:
-        """Return the record of the stream, unless nothing changes after its load."""
-        found = lookup.find(query, 1, self.physical, engine=engine, workload=self.workload)
-        has_load = self._kind in KINDS and KINDS[self._kind].has_load
-        return None if found and found.has_numbers and found.fully_timed and has_load else found
-
 
 def workloads(lookup: Lookup) -> Iterator[Table]:
     """Make the tables of workloads: by query, and the means of several engines."""
@@ -69,7 +63,9 @@ def _rows(lookup: Lookup, engine: str, streams: list[Stream]) -> list[Entries]:
     rows = []
     for query in lookup.queries:
         insert = lookup.find(query, *FINE, engine=engine)
-        records = [stream.record(lookup, query, engine) for stream in streams]
+        records = [
+            lookup.find(query, 1, stream.physical, engine=engine, workload=stream.workload) for stream in streams
+        ]
         if any(records):
             to_insert = partial(_to_insert, insert)
             shown = [entry_of(record, to_insert) for record in records]

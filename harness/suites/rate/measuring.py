@@ -101,7 +101,7 @@ class Trials:
 
     def _run(self, rate_of_rounds: float) -> OpenRun:
         cell, load = self.of.cell, self.work.load_rounds
-        first = load if 0 < load < self.rounds else int(LOADED_SHARE * self.rounds)
+        first = load or int(LOADED_SHARE * self.rounds)
         most = self.rounds - first
         due = due_times(self.of.arrivals, rate=rate_of_rounds, seconds=self.of.seconds, most=most)
         gc.collect()
@@ -122,7 +122,10 @@ class Trials:
 def measure(of: RateCell, data: Path) -> Iterator[TableRow]:
     """Compare a run with DuckDB's answers, and then find the highest sustained rate; yield a row for each trial."""
     dataset = Dataset.open(data)
-    work = workload(dataset, of.cell.workload)
+    work, rounds = workload(dataset, of.cell.workload), rounds_of(dataset)(of.cell)
+    if not rounds:
+        yield TableRow(of.name, {}, f"{REFUSED}nothing changes after the load")
+        return
     try:
         changes = _checked_changes(of.cell, dataset, work)
     except WrongError as error:
@@ -130,7 +133,7 @@ def measure(of: RateCell, data: Path) -> Iterator[TableRow]:
     except RefusedError as error:
         yield TableRow(of.name, {}, f"{REFUSED}{error.actual}")
         return
-    trials = Trials(of, dataset, work, rounds_of(dataset)(of.cell), changes)
+    trials = Trials(of, dataset, work, rounds, changes)
     highest_rate(trials.passes, FIRST_RATE, MIN_ROUNDS / of.seconds)
     yield from trials.rows
 

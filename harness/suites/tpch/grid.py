@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from deltamark.datagen.workloads.registry import known_workload
-from deltamark.errors import unknown
+from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.engines.base import Capabilities
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
 from deltamark.harness.measure.batch_sizes import (
@@ -88,11 +88,20 @@ def grid_cells(
         raise unknown("variant", variant, known)
     for work in settings.workload:
         known_workload(work)
-    cells = _selected(settings, names) if settings.selects_batchings else _default(settings, names)
-    cells = (cell.but(master=settings.master) if capabilities(cell.engine).has_master else cell for cell in cells)
-    cells = cells if rounds is None else _without_equal_batches(cells, rounds)
+    chosen = _selected(settings, names) if settings.selects_batchings else _default(settings, names)
+    cells = [cell.but(master=settings.master) if capabilities(cell.engine).has_master else cell for cell in chosen]
+    cells = cells if rounds is None else _different_cells(cells, rounds)
     sampled = (SampledCell(cell, _sample(settings, cell), data, external_info(cell.engine)) for cell in cells)
     return list(dict.fromkeys(sampled))
+
+
+def _different_cells(cells: Sequence[Cell], rounds: Callable[[Cell], int]) -> list[Cell]:
+    """Drop the cells in which nothing changes after a load, and those that are equal to others."""
+    changing = [cell for cell in cells if rounds(cell)]
+    if cells and not changing:
+        remedy = "give other queries or another WORKLOAD="
+        raise DeltamarkError("nothing to measure: no cell has changes after its load", str(cells[0]), remedy)
+    return [*_without_equal_batches(changing, rounds)]
 
 
 def _without_equal_batches(cells: Iterable[Cell], rounds: Callable[[Cell], int]) -> Iterator[Cell]:

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from support.harness.programs import EXAMPLE
 
-from deltamark.datagen.workloads.registry import KINDS, workload
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.verify import digest_of
@@ -159,11 +159,6 @@ def test_a_load_is_not_timed(chunked):
     found = measured(job(chunked, cell), chunked, Mock())
     changed = sum(len(piece.rows) for piece in work.pieces("lineitem", rounds // 7 * 7, rounds + 30))
     assert (found.status, found.fully_timed, found.tuples) == ("ok", False, changed)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_says_whether_it_has_a_load(chunked, kind):
-    assert KINDS[kind].has_load == (workload(chunked, f"{kind}:1").load_rounds > 0)
 
 
 def test_unknown_engines_and_programs_are_named():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from deltamark.errors import DeltamarkError
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
@@ -26,3 +29,12 @@ def test_the_rounds_are_those_in_which_relations_of_the_query_change(chunked):
     rounds = rounds_of(chunked)
     assert rounds(Cell("q01", "0.001")) == chunked.rows("lineitem")
     assert rounds(Cell("q11", "0.001")) == chunked.rows("partsupp")
+    assert rounds(Cell("q01", "0.001", "update:30")) == chunked.rows("lineitem") + 30
+    assert rounds(Cell("q11", "0.001", "update:30")) == 0, "nothing changes after the load"
+
+
+def test_cells_without_changes_after_the_load_are_left_out(chunked):
+    settings = GridSettings(queries=("q01", "q11"), workload=("update:30",), engines=("embedded",))
+    assert {each.cell.query for each in grid_cells(settings, rounds=rounds_of(chunked))} == {"q01"}
+    with pytest.raises(DeltamarkError, match=r"no cell has changes after its load: .*q11"):
+        grid_cells(GridSettings(queries=("q11",), workload=("update:30",)), rounds=rounds_of(chunked))

@@ -73,6 +73,11 @@ def test_a_trial_is_sustained_if_its_latency_is_short_and_does_not_grow(run, pro
     assert problem_of(run, 1.0, 0.5) == problem
 
 
+def test_a_query_without_changes_after_the_load_is_refused(chunked):
+    of = replace(OF_Q06, cell=Cell("q11", "0.001", "update:30", physical=1000))
+    assert [row.note for row in measuring.measure(of, chunked.directory)] == ["refused: nothing changes after the load"]
+
+
 def test_a_rate_that_fails_is_tried_again(trials, monkeypatch):
     outcomes = [completed(0.01), completed(0.6), completed(0.6), completed(0.6), completed(0.01)]
     monkeypatch.setattr(trials, "_run", lambda _: outcomes[len(trials.rows)])

@@ -56,7 +56,7 @@ def pack_index(program: HasMemory, op: int) -> None:
 def grow_lookup(program: HasMemory, arrangement: int) -> None:
     """Make room in the row lookup of an arrangement, or build it if there is none."""
     rows = ArrangementBlock(arrangement)
-    slots = 1 << max(4 * (rows.live + rows.size), MIN_LOOKUP_SLOTS).bit_length()
+    slots = 1 << max(2 * (rows.live + rows.size), MIN_LOOKUP_SLOTS).bit_length()
     lookup = rows.lookup
     if lookup.address != 0:
         _move(program, lookup.table, slots, lambda table: row_lookup.rehash(lookup, table, slots - 1))

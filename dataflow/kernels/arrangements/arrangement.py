@@ -2,9 +2,8 @@
 
 A row lies in a slot, and the slots of a key form a list. As long as nothing was retracted the newest row is the first,
 so an insertion touches no other row. From then on the list of each key that is touched has the oldest row first, so
-rows that leave in the order of their arrival are found at once; an insertion follows the last row. If a search
-nevertheless passes more than MAX_PASSED rows, rows are found by a hash of their values from the next slice on: see
-`row_lookup`.
+rows that leave in the order of their arrival are found at once; an insertion follows the last row. Once searches have
+passed many other rows, rows are found by a hash of their values, from the next slice on: see `row_lookup`.
 
 The updates of a slice are added before the operators that read them run, and settled after all of them. Between the
 two, readers need the time of an update. `kind` says how a slice was added:
@@ -103,7 +102,8 @@ class ArrangementBlock(Operator):
     inputs: Vectors
     stored: Arrays
     lookup: RowLookup = NONE
-    wants_lookup: int = 0
+    passed: int = 0
+    """The rows that searches have passed, less those that a lookup would have cost as much as."""
     visible_time: Vector
     visible_diff: Vector
     """The times and diffs of all updates that are not settled; those of the slice begin at number `first`."""

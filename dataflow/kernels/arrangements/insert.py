@@ -15,8 +15,8 @@ FAR, NEAR = 32, 16
 """The numbers of updates ahead at which the list of a key and the rows in it are prefetched. Measured on q17, q05 and
 q08 in a window: 16 and 8 take 1.03 times as long, 64 and 32 take 1.02 times as long."""
 
-MAX_PASSED = 64
-"""Rows that a search may pass before all rows are hashed. Not measured."""
+CHEAP_PASSED = 4
+"""The rows that a search passes in about the time of a lookup. Not measured."""
 
 
 @kernel
@@ -151,22 +151,29 @@ def _link_units(op: ArrangementBlock, rows: int, first: int) -> None:
 @kernel
 def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
     """Let each retraction, from slot `first` on, take a row; return the number of those that are pending."""
-    retractions, ids, lists, pending = op.scratch, op.ids, op.lists, 0
+    retractions, ids, lists, places = op.scratch, op.ids, op.lists, op.places
+    pending, has_lookup = 0, op.lookup.address != 0
+    if has_lookup:
+        _hash_retractions(op, count, first)
     for index in range(count):
         at = retractions[index]
-        prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
-        _prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
         key_id, slot = ids[at], first + index
-        row = _row_to_take(op, key_id, slot, at)
+        if has_lookup:
+            _prefetch_home(op, places[retractions[min(index + NEAR, count - 1)]])
+            row = _found_in_lookup(op, key_id, slot, places[at])
+        else:
+            prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
+            _prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
+            row = _row_to_take(op, key_id, slot, at)
         if row >= 0:
             op.next[row] = ~op.next[row]
             op.taken_by[row] = at
-            op.places[at] = row
+            places[at] = row
             continue
         op.next[slot] = op.pending[key_id]
         op.pending[key_id] = slot + 1
         op.has_pending = 1
-        op.places[at] = slot
+        places[at] = slot
         pending += 1
     return pending
 
@@ -184,8 +191,6 @@ def _prefetch_row(op: ArrangementBlock, slot: int) -> None:
 @kernel
 def _row_to_take(op: ArrangementBlock, key_id: int, slot: int, at: int) -> int:
     """Return the oldest visible row that is equal to that of a retraction, in a slot; -1 if this must be pending."""
-    if op.lookup.address != 0:
-        return _found_in_lookup(op, key_id, slot)
     link, passed, found = op.lists[2 * key_id], 0, -1
     if link != 0 and op.lists[2 * key_id + 1] == 0:
         order(op, key_id)
@@ -199,16 +204,35 @@ def _row_to_take(op: ArrangementBlock, key_id: int, slot: int, at: int) -> int:
             break
         link = next_of(op, row)
         passed += 1
-    if passed > MAX_PASSED:
-        op.wants_lookup = 1
+    op.passed = max(op.passed + passed - CHEAP_PASSED, 0)
     return found
 
 
 @kernel
-def _found_in_lookup(op: ArrangementBlock, key_id: int, slot: int) -> int:
+def _hash_retractions(op: ArrangementBlock, count: int, first: int) -> None:
+    """Hash the rows of retractions, in `places`, and prefetch the entries of the lookup."""
+    lookup = op.lookup
+    for index in range(count):
+        at = op.scratch[index]
+        row_hash = hash_of(op, op.ids[at], first + index)
+        op.places[at] = row_hash
+        prefetch(lookup.table[row_hash & lookup.mask :].address)
+
+
+@inline
+def _prefetch_home(op: ArrangementBlock, row_hash: int) -> None:
+    """Prefetch the row of the first entry of a hash, and its neighbours in its list."""
+    entry = op.lookup.table[row_hash & op.lookup.mask]
+    if entry != 0:
+        row = (entry & 0xFFFFFFFF) - 1
+        _prefetch_row(op, row)
+        prefetch(op.lookup.links[2 * row :].address)
+
+
+@kernel
+def _found_in_lookup(op: ArrangementBlock, key_id: int, slot: int, row_hash: int) -> int:
     """Return a row of an earlier slice that is equal to that of a retraction; -1 if this must be pending."""
     lookup = op.lookup
-    row_hash = hash_of(op, key_id, slot)
     place = row_hash & lookup.mask
     while True:
         entry = lookup.table[place]

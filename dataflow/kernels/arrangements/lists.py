@@ -15,9 +15,12 @@ def link_row(op: ArrangementBlock, key_id: int, slot: int) -> None:
     """Put a new row into the list of its key."""
     lists, following = op.lists, op.next
     first, last = lists[2 * key_id], lists[2 * key_id + 1]
-    if op.ordered == 0:
+    if op.ordered == 0 or (first != 0 and last == 0 and op.lookup.address != 0):
         following[slot] = first
         lists[2 * key_id] = slot + 1
+        if op.lookup.address != 0:
+            row_lookup.follow(op.lookup, slot, key_id, 0)
+            row_lookup.set_predecessor(op.lookup, first - 1, slot + 1)
         return
     if first != 0 and last == 0:
         last = order(op, key_id)
@@ -60,7 +63,8 @@ def unlink(op: ArrangementBlock, key_id: int, previous: int, slot: int) -> None:
         was_taken = following[previous - 1] < 0
         following[previous - 1] = ~link if was_taken else link
     if link == 0:
-        lists[2 * key_id + 1] = previous
+        if lists[2 * key_id + 1] != 0:
+            lists[2 * key_id + 1] = previous
     elif op.lookup.address != 0:
         row_lookup.set_predecessor(op.lookup, link - 1, previous)
 

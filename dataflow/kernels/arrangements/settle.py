@@ -10,13 +10,20 @@ from deltamark.dataflow.kernels.arrangements.arrangement import (
     ArrangementBlock,
     number_of,
 )
-from deltamark.dataflow.kernels.arrangements.insert import MAX_PASSED
+from deltamark.dataflow.kernels.arrangements.insert import CHEAP_PASSED, FAR, NEAR
 from deltamark.dataflow.kernels.arrangements.lists import equal, hash_of, link_row, next_of, order, unlink, weight_of
 from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
-from deltamark.dataflow.kernels.arrangements.slots import free_slot, has_many_dead, move_together
-from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.arrangements.slots import free_slot, has_many_dead, is_dead, move_together
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import prefetch
 from deltamark.dataflow.kernels.hashing.hash_map import find, id_limit, id_of, remove
 from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
+
+LOOKUP_SHIFT, MIN_PASSED = 2, 256
+"""The rows are hashed once searches have passed a quarter of their number, and these more. Not measured."""
+
+WALKS = 16
+"""The number of lists that are walked at once. Not measured."""
 
 
 @kernel
@@ -45,7 +52,7 @@ def _settle_slice(op: ArrangementBlock, size: int) -> int:
     """Settle a slice that has updates; return the status."""
     lookup = op.lookup
     has_lookup = lookup.address != 0
-    if not has_lookup and op.wants_lookup != 0:
+    if not has_lookup and op.passed > (op.live >> LOOKUP_SHIFT) + MIN_PASSED:
         return NEEDS_ROOM
     if has_lookup and 2 * (lookup.used + size) > lookup.mask + 1:
         return NEEDS_ROOM
@@ -70,13 +77,27 @@ def _settle_insertions(op: ArrangementBlock, rows: int) -> None:
         for slot in range(op.mark, op.mark + rows):
             op.weight[slot] = 1
     if op.lookup.address != 0:
-        for slot in range(op.mark, op.mark + rows):
-            _add_to_lookup(op, slot, id_of(op.keys, op.key[number_of(op, slot)]))
+        _add_to_lookup(op, op.mark, op.mark + rows)
 
 
 @kernel
-def _add_to_lookup(op: ArrangementBlock, slot: int, key_id: int) -> None:
-    row_lookup.add_row(op.lookup, slot, hash_of(op, key_id, slot))
+def _add_to_lookup(op: ArrangementBlock, start: int, stop: int) -> None:
+    """Add rows to the lookup, the entries of which are prefetched."""
+    lookup = op.lookup
+    for slot in range(start, min(start + FAR, stop)):
+        _prefetch_entry(op, slot)
+    for slot in range(start, stop):
+        if slot + FAR < stop:
+            _prefetch_entry(op, slot + FAR)
+        row_lookup.add_row(lookup, slot, hash_of(op, row_lookup.key_id_of(lookup, slot), slot))
+
+
+@inline
+def _prefetch_entry(op: ArrangementBlock, slot: int) -> None:
+    """Prefetch the entry of a row in the lookup."""
+    lookup = op.lookup
+    row_hash = hash_of(op, row_lookup.key_id_of(lookup, slot), slot)
+    prefetch(lookup.table[row_hash & lookup.mask :].address)
 
 
 @kernel
@@ -115,7 +136,7 @@ def _link_settled(op: ArrangementBlock, key_id: int, slot: int) -> None:
     """Put a row that was pending into the list of its key, and into the lookup."""
     link_row(op, key_id, slot)
     if op.lookup.address != 0:
-        _add_to_lookup(op, slot, key_id)
+        _add_to_lookup(op, slot, slot + 1)
 
 
 @kernel
@@ -142,8 +163,7 @@ def _cancel(op: ArrangementBlock, key_id: int, slot: int, at: int) -> int:
         diff += weight
         link = next_of(op, row)
         _drop(op, key_id, previous, row, weight)
-    if passed > MAX_PASSED:
-        op.wants_lookup = 1
+    op.passed = max(op.passed + passed - CHEAP_PASSED, 0)
     return diff
 
 
@@ -191,11 +211,19 @@ def _remove_taken(op: ArrangementBlock) -> None:
         if op.next[row] >= 0 or op.next[row] == DEAD:
             continue
         if op.lookup.address != 0:
+            _prefetch_neighbours(op, op.places[op.scratch[min(index + NEAR, op.retractions - 1)]])
             _drop(op, key_id, row_lookup.predecessor_of(op.lookup, row), row, 1)
         else:
             _remove_taken_until(op, key_id, row)
         if hashed and op.lists[2 * key_id] == 0 and op.has_pending == 0:
             remove(op.keys, op.key[at])
+
+
+@inline
+def _prefetch_neighbours(op: ArrangementBlock, row: int) -> None:
+    """Prefetch the links of the rows before and behind a row in its list."""
+    prefetch(op.next[row_lookup.predecessor_of(op.lookup, row) - 1 :].address)
+    prefetch(op.lookup.links[2 * (next_of(op, row) - 1) :].address)
 
 
 @kernel
@@ -238,15 +266,35 @@ def _drop(op: ArrangementBlock, key_id: int, previous: int, slot: int, weight: i
 @kernel
 def build_lookup(op: ArrangementBlock, lookup: RowLookup) -> None:
     """Add all settled rows to a new lookup, whose table has room for them."""
-    for key_id in range(id_limit(op.keys)):
-        if op.lists[2 * key_id] == 0:
-            continue
-        order(op, key_id)
-        previous, link = 0, op.lists[2 * key_id]
-        while link != 0:
-            row_lookup.follow(lookup, link - 1, key_id, previous)
-            if not op.mark < link <= op.limit:
-                row_hash = hash_of(op, key_id, link - 1)
-                row_lookup.add_row(lookup, link - 1, row_hash)
-            previous, link = link, next_of(op, link - 1)
+    _find_predecessors(op, lookup)
     op.lookup = lookup
+    start = 0
+    while start < op.top:
+        stop = start
+        while stop < op.top and not is_dead(op, stop) and not op.mark <= stop < op.limit:
+            stop += 1
+        _add_to_lookup(op, start, stop)
+        start = stop + 1
+
+
+@kernel
+def _find_predecessors(op: ArrangementBlock, lookup: RowLookup) -> None:
+    """Record the key and the predecessor of every row. Several lists are walked at once, since each row is far away."""
+    ids, walks, key_id = id_limit(op.keys), op.scratch[op.retractions :], 0  # the retractions are still needed
+    for walk in range(WALKS):
+        walks[3 * walk] = 0
+    running = 1
+    while running > 0:
+        running = 0
+        for walk in range(WALKS):
+            link = walks[3 * walk]
+            while link == 0 and key_id < ids:
+                link = op.lists[2 * key_id]
+                walks[3 * walk + 1] = 0
+                walks[3 * walk + 2] = key_id
+                key_id += 1
+            if link != 0:
+                row_lookup.follow(lookup, link - 1, walks[3 * walk + 2], walks[3 * walk + 1])
+                walks[3 * walk + 1] = link
+                walks[3 * walk] = next_of(op, link - 1)
+                running += 1

@@ -122,6 +122,28 @@ def test_rows_under_a_key_of_many_leave_in_any_order(form, diff):
     assert op.sides[LEFT].weights() == rows_of(updates, LEFT)
 
 
+@pytest.mark.parametrize("form", KEY_FORMS)
+def test_rows_are_found_whether_or_not_the_list_of_their_key_is_in_order(form):
+    rng, keys = np.random.default_rng(4), 200
+    side = Side(Blocks(), form=form, last_key=KEYS[0] + keys - 1)
+    rows = [(KEYS[0] + place % keys, place) for place in range(100 * keys)]
+    updates = [(0, 1, *row) for row in rows]
+    side.insert(updates, 1)
+    assert side.settle() == DONE
+    for time in range(1, 9):
+        rng.shuffle(rows)
+        leaving, rows = rows[:160], rows[160:]
+        arriving = [(KEYS[0] + int(key), 40_000 * time + at) for at, key in enumerate(rng.integers(keys, size=60))]
+        changes = [(time, -1, *map(int, row)) for row in leaving] + [(time, 1, *row) for row in arriving]
+        rows += arriving
+        side.insert(changes, time + 1)
+        assert side.settle() == DONE
+    assert side.rows.lookup.address != 0
+    lists = view(side.rows.lists.address, keys).view(np.int32).reshape(-1, 2)
+    assert {*(lists[:, 1] == 0).tolist()} == {False, True}
+    assert side.weights(time) == dict.fromkeys([tuple(map(int, row)) for row in rows], 1)
+
+
 @pytest.mark.parametrize("oldest_first", [True, False], ids=["oldest first", "any order"])
 @pytest.mark.parametrize("form", KEY_FORMS)
 def test_slots_of_rows_that_have_left_are_used_again(form, oldest_first):

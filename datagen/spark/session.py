@@ -87,9 +87,10 @@ def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = Q
     jvm: options of the JVMs that run on this machine.
     """
     directory = scratch()
-    names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions") if master.startswith("local") else ()
+    here = ("driver", "executor") if master.startswith("local") else ("driver",)
     # a killed JVM leaves the files that it has unpacked: they must be in a directory that is swept
-    settings = {**dict.fromkeys(names, f"{jvm} -Djava.io.tmpdir={directory}"), **(settings or {})}
+    options = f"{jvm} -Djava.io.tmpdir={directory}"
+    settings = {**{f"spark.{each}.extraJavaOptions": options for each in here}, **(settings or {})}
     saved = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ["TMPDIR"] = str(directory)
     os.environ["JAVA_HOME"] = str(java_home(os.environ, directory))

@@ -49,6 +49,9 @@ CHANGE_COUNT = "changes"
 CORRUPTION = r"Checksum|[Mm]alformed|JsonParse|JsonMapping|CANNOT_LOAD_STATE_STORE|log (file|version)|EOFException"
 """A pattern that occurs in Spark's errors about unreadable checkpoints."""
 
+FULL_DISK = r"\((\S+) executor \S+\):[^\n]*(No space left on device)"
+"""A pattern of Spark's error about a task that could not write; its groups are the host and the reason."""
+
 POLL_INTERVAL_S = 0.01
 """The pause between two looks for completed batches; not measured."""
 
@@ -134,7 +137,7 @@ class SparkQuery:
         try:
             self._query.awaitTermination()
         except PySparkException as error:
-            raise _explained(error) from error
+            raise explained(error) from error
 
     def stop(self) -> None:
         self._query.stop()
@@ -161,12 +164,15 @@ def _shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
     return tuple(row["partitions"].index(shard) for shard in range(shards))
 
 
-def _explained(error: PySparkException) -> DeltamarkError:
+def explained(error: PySparkException) -> DeltamarkError:
     """Return the reason why a query ended: an error of this project if an executor raised one, or Spark's last line."""
     text = str(error)
     own_errors = re.findall(r"DeltamarkError: (.+?): (.+); (.+)", text)
     if own_errors:
         return DeltamarkError(*own_errors[-1])
+    if full := re.search(FULL_DISK, text):
+        remedy = "make room on the local disk of that host and on the disk of the query's directory, and run it again"
+        return DeltamarkError("a disk is full", f"{full[2]}, on {full[1]}", remedy)
     reasons = [line.strip() for line in text.splitlines() if re.search(r"(Error|Exception)\b", line)] or [text]
     if any(re.search(CORRUPTION, line) for line in reasons):
         return DeltamarkError("a corrupt checkpoint", reasons[-1], "remove its directory and start again")

@@ -11,7 +11,19 @@ from deltamark.datagen.spark.session import QUICK, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SETTINGS = {"spark.driver.maxResultSize": "0"}
+MAX_FAILURES = 4
+"""The failures of a task on one executor after which it goes to another one, such as with a full disk; Spark's own
+number of failures after which it gives up."""
+
+SETTINGS = {
+    "spark.driver.maxResultSize": "0",
+    "spark.executor.cores": "1",
+    "spark.excludeOnFailure.taskAndStage.enabled": "true",
+    "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor": str(MAX_FAILURES),
+    "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": str(MAX_FAILURES),
+    "spark.task.maxFailures": str(2 * MAX_FAILURES),
+}
+"""The settings of a session: a shard stays in the Python process of its executor only if that has one core."""
 
 EXECUTOR_MB = 1024
 """The memory of an executor of a local cluster, Spark's own default."""

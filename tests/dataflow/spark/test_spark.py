@@ -12,8 +12,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.spark.query import explained
 from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
 from deltamark.datagen import scratch
 from deltamark.datagen.workloads.registry import workload
@@ -140,6 +142,13 @@ def test_a_corrupt_checkpoint_is_an_error(part, finished, chunked):
             verify.digest_of(finished[0], chunked)
     finally:
         path.write_bytes(content)
+
+
+def test_a_full_disk_is_an_error_that_names_the_host():
+    failed = "Lost task 0.7 in stage 5.0 (TID 16) (worker1 executor 1): java.io.IOException: No space left on device"
+    suppressed = "\n\tat java.base/java.io\n\tSuppressed: java.io.IOException: No space left on device"
+    error = explained(StreamingQueryException(f"Task 0 failed 8 times: {failed}{suppressed}"))
+    assert str(error).startswith("a disk is full: No space left on device, on worker1; make room")
 
 
 def test_a_query_survives_the_kill_of_a_python_worker(chunked, tmp_path):

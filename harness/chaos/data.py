@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from deltamark.datagen.manifest import FILE
@@ -18,14 +18,14 @@ Digests = dict[str, str]
 
 
 class DataTrial:
-    def __init__(self, sf: str, master: str, scratch: Path) -> None:
-        self._sf, self._master = sf, master
+    def __init__(self, sf: str, master: str, scratch: Path, host_command: Sequence[str] = ()) -> None:
+        self._sf, self._master, self._host_command = sf, master, host_command
         self._data, self._temporary = scratch / "data", scratch / "temporary"
         self._expected: Digests = {}
 
     @property
     def command(self) -> Invocation:
-        words = [sys.executable, "-m", "harness", "data", f"SF={self._sf}", f"DATA={self._data}"]
+        words = [*self._host_command, sys.executable, "-m", "harness", "data", f"SF={self._sf}", f"DATA={self._data}"]
         return Invocation([*words, *([f"MASTER={self._master}"] if self._master else [])], ROOT, self._temporary)
 
     def prepare(self) -> None:

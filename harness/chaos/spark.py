@@ -1,8 +1,9 @@
-"""Kills of the processes of a query on Spark, at random moments. Its change stream must be that of one worker.
+"""Strikes at a query on Spark, at random moments. Its change stream must be that of one worker.
 
-No process is killed before the first batch is committed, because a query cannot continue without a commit. A driver
-that ends before its query does is started again with its checkpoint. Spark itself replaces executors and Python
-workers; if that fails, the driver ends and is started again too.
+A strike kills a process of the query, or is a fault of a host (`hosts/faults.py`). There is none before the first batch
+is committed, because a query cannot continue without a commit. A driver that ends before its query does is started
+again with its checkpoint. Spark itself replaces executors and Python workers; if that fails, the driver ends and is
+started again too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,35 +39,44 @@ MARKERS = {"executor": "CoarseGrainedExecutorBackend", "worker": "pyspark.daemon
 
 MAX_STARTS = 30
 START_LIMIT_S = 1200.0
-"""The time limit of a start after the last kill."""
+"""The time limit of a start after the last strike."""
 
 POLL_S = 0.05
 
 
-@dataclass(frozen=True)
-class KillPlan:
-    """The victim, the number of kills, and the largest delay of a kill after the first commit, in seconds."""
+SparkStrike = Callable[[int, Random], str]
+"""A function that strikes a query, given its driver, and describes the strike; nothing if it found no target."""
 
-    victim: Victim
-    kills: int
+
+@dataclass(frozen=True)
+class StrikePlan:
+    """The strikes at a query."""
+
+    strike: SparkStrike
+    times: int
     max_delay: float
+    """The largest time from the first commit to a strike, and from each strike to the next, in seconds."""
+    host_command: Sequence[str] = ()
+    """The words before the command of the driver, which run it on a host."""
 
 
 @dataclass
 class SparkOutcome:
-    """The kills and starts of one query, and the laws that do not hold after them."""
+    """The strikes and starts of one query, and the laws that do not hold after them."""
 
-    kills: list[str] = field(default_factory=list)
-    """The victim and the moment of each kill."""
+    strikes: list[str] = field(default_factory=list)
+    """The description and the moment of each strike."""
     starts: int = 0
     seconds: float = 0.0
     committed: float = 0.0
     """The seconds of the last start from its first commit to its end."""
     problems: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """The last line of each driver that failed."""
 
 
-def survive(cell: Cell, dataset: Dataset, plan: KillPlan, chance: Random) -> SparkOutcome:
-    """Run a query with a checkpoint to its end, and kill its processes meanwhile."""
+def survive(cell: Cell, dataset: Dataset, plan: StrikePlan, chance: Random) -> SparkOutcome:
+    """Run a query with a checkpoint to its end, and strike meanwhile."""
     outcome, began = SparkOutcome(), time.monotonic()
     with scratch() as temporary:
         directory = temporary / "query"
@@ -72,7 +84,7 @@ def survive(cell: Cell, dataset: Dataset, plan: KillPlan, chance: Random) -> Spa
         digest = ""
         while not digest:
             if outcome.starts == MAX_STARTS:
-                words = _command(running, dataset).words
+                words = _command(running, dataset, plan).words
                 outcome.problems.append(f"not done after {outcome.starts} starts: {shlex.join(words)}")
                 return outcome
             outcome.starts += 1
@@ -96,9 +108,9 @@ def _expected_digest(cell: Cell, dataset: Dataset) -> str:
     return golden or verify.digest_of(cell.but(engine=DEFAULT_ENGINE, workers=1, master=""), dataset)
 
 
-def _command(cell: Cell, dataset: Dataset) -> Invocation:
+def _command(cell: Cell, dataset: Dataset, plan: StrikePlan) -> Invocation:
     words = [
-        sys.executable, "-m", "harness", "changes", cell.query, "--digest", "--sf", cell.sf,
+        *plan.host_command, sys.executable, "-m", "harness", "changes", cell.query, "--digest", "--sf", cell.sf,
         "--data", str(dataset.directory.resolve().parent), "--workload", cell.workload, "--logical", str(cell.logical),
         "--physical", str(cell.physical), "--workers", str(cell.workers), "--engine", cell.engine,
         "--checkpoint", cell.checkpoint,
@@ -107,30 +119,44 @@ def _command(cell: Cell, dataset: Dataset) -> Invocation:
     return Invocation([*words, *master], ROOT, Path(cell.checkpoint).parent)
 
 
-def run_driver(cell: Cell, dataset: Dataset, plan: KillPlan, outcome: SparkOutcome, chance: Random) -> str:
+def run_driver(cell: Cell, dataset: Dataset, plan: StrikePlan, outcome: SparkOutcome, chance: Random) -> str:
     """Run the driver of a cell with a checkpoint until it ends or is killed.
 
     Return the digest that it prints, or nothing if it failed.
     """
     directory = Path(cell.checkpoint)
-    with started(_command(cell, dataset), subprocess.PIPE, subprocess.DEVNULL) as process:
+    with tempfile.TemporaryFile() as errors, started(_command(cell, dataset, plan), subprocess.PIPE, errors) as process:
         while process.poll() is None and not any(directory.glob("checkpoint/commits/[0-9]*")):
             time.sleep(POLL_S)
         committed = time.monotonic()
-        while len(outcome.kills) < plan.kills and process.poll() is None:
+        while len(outcome.strikes) < plan.times and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(chance.uniform(0, plan.max_delay))
-            candidates = victims(process.pid, plan.victim)
-            if process.poll() is None and candidates:
-                victim = chance.choice(candidates)
-                with suppress(psutil.NoSuchProcess):
-                    victim.kill()
-                    delay = time.monotonic() - committed
-                    outcome.kills.append(f"{plan.victim} {victim.pid} {delay:.2f} s after a commit")
+            delay = time.monotonic() - committed
+            if process.poll() is None and (strike := plan.strike(process.pid, chance)):
+                outcome.strikes.append(f"{strike} {delay:.2f} s after a commit")
         output, _ = process.communicate(timeout=START_LIMIT_S)
         outcome.committed = time.monotonic() - committed
         outcome.problems += [f"process {name} was left" for name in processes.left_over(directory.parent)]
-        return output.decode().strip() if process.returncode == 0 else ""
+        if process.returncode == 0:
+            return output.decode().strip()
+        errors.seek(0)
+        outcome.failures += errors.read().decode(errors="replace").strip().splitlines()[-1:]
+        return ""
+
+
+def killing(victim: Victim) -> SparkStrike:
+    """Return the strike that kills one of the processes of a kind."""
+
+    def kill(driver: int, chance: Random) -> str:
+        candidates = victims(driver, victim)
+        with suppress(psutil.NoSuchProcess, IndexError):
+            chosen = chance.choice(candidates)
+            chosen.kill()
+            return f"{victim} {chosen.pid}"
+        return ""
+
+    return kill
 
 
 def victims(driver: int, victim: Victim) -> list[psutil.Process]:

@@ -2,13 +2,15 @@
 
 data, bench and compare are struck at a moment drawn from the length of an undisturbed run, mostly by SIGKILL, sometimes
 by SIGTERM or SIGINT, in their process group, their first process or one of its children. spark kills the driver, an
-executor or a Python worker of a query after its first commit. The seed is printed; SEED= draws the same moments again.
-Exit code 1 means that a law does not hold.
+executor or a Python worker of a query after its first commit. hosts runs a query on a Spark cluster of several hosts,
+which are namespaces of this machine, and makes a link, a disk, the master or a whole host fail; it needs root and
+iproute2, and is skipped with the reason elsewhere. The seed is printed; SEED= draws the same moments again. Exit code 1
+means that a law does not hold.
 
 After data, every file must be byte for byte that of an undisturbed run. After bench, each planned cell must have one
-verified record. After compare, the next run must have a verdict, and no work tree or lock may hinder it. On spark, the
-change stream must be the golden one. No process or temporary file may be left by any of them, and no shared memory by
-data, bench and compare.
+verified record. After compare, the next run must have a verdict, and no work tree or lock may hinder it. On spark and
+hosts, the change stream must be the golden one. No process or temporary file may be left by any of them, and no shared
+memory by data, bench and compare.
 
 Example: make chaos KINDS=data,bench TIMES=5
 """
@@ -18,10 +20,11 @@ from __future__ import annotations
 import argparse
 import secrets
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle, islice, product
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from deltamark.datagen.scratch import scratch
 from deltamark.datagen.workloads.registry import NAMES, known_workload
@@ -29,7 +32,10 @@ from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.chaos.bench import BenchTrial
 from deltamark.harness.chaos.compare import CompareTrial
 from deltamark.harness.chaos.data import DataTrial
-from deltamark.harness.chaos.spark import VICTIMS, KillPlan, survive
+from deltamark.harness.chaos.hosts.faults import FAULTS, Fault
+from deltamark.harness.chaos.hosts.host import missing
+from deltamark.harness.chaos.hosts.trial import generate, survive_fault
+from deltamark.harness.chaos.spark import VICTIMS, SparkOutcome, StrikePlan, Victim, killing, survive
 from deltamark.harness.chaos.strike import Strike
 from deltamark.harness.chaos.trial import Trial, attempt, measure
 from deltamark.harness.cli.data.data import ensure
@@ -38,13 +44,14 @@ from deltamark.harness.console.console import say
 from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
-SPARK = "spark"
-KINDS = ("data", "bench", "compare", SPARK)
+SPARK, HOSTS = "spark", "hosts"
+KINDS = ("data", "bench", "compare", SPARK, HOSTS)
 QUERIES = ("q03", "q09", "q18")
 
 MAX_ATTEMPTS = 3
 """Attempts for each strike, on average: a run may end before its strike."""
 
+Target = TypeVar("Target")
 Violations = Iterator[bool]
 """Whether each strike broke a law."""
 
@@ -55,13 +62,14 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--kinds", type=words, default=KINDS, metavar="K,K", help="commands to strike")
     add("--times", type=whole(1, MAX_TIMES), default=20, help="number of strikes of each command")
     add("--seed", type=whole(0, MAX_SEED), help="seed of the moments (default: drawn, and printed)")
-    add = parser.add_argument_group("spark").add_argument
+    add = parser.add_argument_group("spark and hosts").add_argument
     add("--queries", type=words, default=QUERIES, metavar="Q,Q", help="queries to run")
     add("--workload", default="window:500", help=", ".join(NAMES))
     add("--physical", type=batch_size, default=1000, metavar="P", help="logical batches fed at once")
     add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards")
-    add("--victims", type=words, default=VICTIMS, metavar="V,V", help="processes to kill")
-    add("--kills", type=whole(1, MAX_TIMES), default=1, help="number of kills in each run")
+    add("--victims", type=words, default=VICTIMS, metavar="V,V", help="processes to kill (spark)")
+    add("--kills", type=whole(1, MAX_TIMES), default=1, help="number of kills in each run (spark)")
+    add("--faults", type=words, default=tuple(FAULTS), metavar="F,F", help=f"faults (hosts): {', '.join(FAULTS)}")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
     say(f"SEED={seed}")
     # a shell's background process ignores SIGINT, and so would all processes that it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    violations = {kind: list(_strike(kind, args, Random(f"{seed} {kind}"))) for kind in args.kinds}  # noqa: S311
+    kinds = list(filter(_is_possible, args.kinds))
+    violations = {kind: list(_strike(kind, args, Random(f"{seed} {kind}"))) for kind in kinds}  # noqa: S311
     for kind, results in violations.items():
         planned = f" of {args.times}" if len(results) < args.times else ""
         say(f"{kind}: {len(results)}{planned} struck, {sum(results)} broke a law")
@@ -79,19 +88,28 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse wrong names before any data is made."""
-    for kind, names, known in (("kind of chaos", args.kinds, KINDS), ("victim", args.victims, VICTIMS)):
+    named = (("kind of chaos", args.kinds, KINDS), ("victim", args.victims, VICTIMS), ("fault", args.faults, FAULTS))
+    for kind, names, known in named:
         for name in {*names} - {*known}:
             raise unknown(kind, name, known)
     for name in args.queries:
         query(name)
     known_workload(args.workload)
-    if not (args.kinds and args.victims and args.queries):
-        raise DeltamarkError("nothing to strike", "an empty list", "leave KINDS, VICTIMS and QUERIES out")
+    if not (args.kinds and args.victims and args.faults and args.queries):
+        raise DeltamarkError("nothing to strike", "an empty list", "leave KINDS, VICTIMS, FAULTS and QUERIES out")
+
+
+def _is_possible(kind: str) -> bool:
+    """Return whether this machine can run the trials of a kind; print the reason if it cannot."""
+    reason = missing() if kind == HOSTS else ""
+    if reason:
+        say(f"{kind}: skipped, because {reason}")
+    return not reason
 
 
 def _strike(kind: str, args: argparse.Namespace, chance: Random) -> Violations:
-    if kind == SPARK:
-        yield from _strike_spark(args, chance)
+    if kind in (SPARK, HOSTS):
+        yield from {SPARK: _strike_spark, HOSTS: _strike_hosts}[kind](args, chance)
         return
     makers: dict[str, Callable[[Path], Trial]] = {
         "data": lambda directory: DataTrial(str(args.sf), args.master, directory),
@@ -124,25 +142,53 @@ def _try(kind: str, trial: Trial, times: int, chance: Random) -> Violations:
 
 def _strike_spark(args: argparse.Namespace, chance: Random) -> Violations:
     dataset, lengths = ensure(args), dict[tuple[str, int], float]()
-    runs = islice(cycle(product(args.queries, args.workers, args.victims)), MAX_ATTEMPTS * args.times)
+
+    def strike(cell: Cell, victim: Victim) -> SparkOutcome:
+        if (cell.query, cell.workers) not in lengths:
+            undisturbed = survive(cell, dataset, StrikePlan(killing("driver"), 0, 0.0), chance)
+            lengths[cell.query, cell.workers] = undisturbed.committed
+            say(f"{SPARK}: {cell} takes {undisturbed.committed:.2f} s after its first commit; {_end(undisturbed)}")
+        max_delay = lengths[cell.query, cell.workers]
+        return survive(cell, dataset, StrikePlan(killing(victim), args.kills, max_delay), chance)
+
+    yield from _strike_queries(SPARK, args, args.victims, strike)
+
+
+def _strike_hosts(args: argparse.Namespace, chance: Random) -> Violations:
+    dataset = ensure(args)
+    problems = generate(str(args.sf), dataset)
+    say(f"{HOSTS}: data generated on a cluster; {_laws(problems)}")
+    if problems:
+        yield True
+
+    def strike(cell: Cell, fault: Fault) -> SparkOutcome:
+        return survive_fault(cell, dataset, fault, chance)
+
+    yield from _strike_queries(HOSTS, args, args.faults, strike)
+
+
+def _strike_queries(
+    kind: str, args: argparse.Namespace, targets: Iterable[Target], strike: Callable[[Cell, Target], SparkOutcome]
+) -> Violations:
+    """Strike the queries in turn. A run that ends before its strike does not count."""
+    runs = islice(cycle(product(args.queries, args.workers, targets)), MAX_ATTEMPTS * args.times)
     done = 0
-    for name, workers, victim in runs:
+    for name, workers, target in runs:
         if done == args.times:
             return
         cell = Cell(
             name, str(args.sf), args.workload, 1, args.physical, workers=workers, engine=SPARK, master=args.master
         )
-        if (name, workers) not in lengths:
-            undisturbed = survive(cell, dataset, KillPlan("driver", 0, 0.0), chance)
-            lengths[name, workers] = undisturbed.committed
-            problems = "".join(f"; {problem}" for problem in undisturbed.problems)
-            say(f"{SPARK}: {cell} takes {undisturbed.committed:.2f} s after its first commit{problems}")
-        outcome = survive(cell, dataset, KillPlan(victim, args.kills, lengths[name, workers]), chance)
-        if outcome.kills or outcome.problems:
+        outcome = strike(cell, target)
+        if outcome.strikes or outcome.problems:
             done += 1
-            kills = f"{', '.join(outcome.kills)}; {outcome.starts} starts, {outcome.seconds:.0f} s"
-            say(f"{SPARK} {done}/{args.times}: {cell}: {kills}; {_laws(outcome.problems)}")
+            say(f"{kind} {done}/{args.times}: {cell}: {', '.join(outcome.strikes)}; {_end(outcome)}")
             yield bool(outcome.problems)
+
+
+def _end(outcome: SparkOutcome) -> str:
+    failures = "".join(f"; a driver failed: {failure}" for failure in outcome.failures)
+    return f"{outcome.starts} starts, {outcome.seconds:.0f} s{failures}; {_laws(outcome.problems)}"
 
 
 def _laws(problems: list[str]) -> str:

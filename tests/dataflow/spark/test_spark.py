@@ -20,7 +20,7 @@ from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type
 from deltamark.datagen import scratch
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.chaos.spark import KillPlan, SparkOutcome, run_driver, victims
+from deltamark.harness.chaos.spark import SparkOutcome, StrikePlan, killing, run_driver, victims
 from deltamark.harness.check import verify
 from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.run_check import open_check
@@ -48,8 +48,8 @@ def finished(chunked, tmp_path_factory):
     Return its cell and its digest.
     """
     cell, outcome = CELL.but(checkpoint=str(tmp_path_factory.mktemp("spark") / "query")), SparkOutcome()
-    assert run_driver(cell, chunked, KillPlan("driver", kills=1, max_delay=1.0), outcome, Random(1)) == ""
-    assert len(outcome.kills) == 1
+    assert run_driver(cell, chunked, StrikePlan(killing("driver"), 1, max_delay=1.0), outcome, Random(1)) == ""
+    assert len(outcome.strikes) == 1
     return cell, verify.digest_of(cell, chunked)
 
 

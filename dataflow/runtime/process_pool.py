@@ -9,7 +9,6 @@ Forking is safe although other threads may run: a child runs nothing but the com
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pickle
 import select
@@ -23,6 +22,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.parallel.exchange import LINE, awaited, publish
+from deltamark.dataflow.runtime.process_ends import described_end, end_with
 from deltamark.errors import DeltamarkError
 
 FINISHED, RESULT = 0, 1
@@ -34,15 +34,10 @@ MAX_SPINS, MAX_POLLS = 4000, 400
 MAX_YIELDS, NAP_S = 200, 50e-6
 """Checks in a row that only yield the core; each later one sleeps for NAP_S. Not measured."""
 
-DEATH_SIGNAL = 1
-"""The option of `prctl` by which a process gets a signal when its parent ends."""
-
 KILLING_SIGNALS = ("SIGKILL", "SIGTERM")
 """The names of signals that come from outside; others are faults of a worker."""
 
 MessageT = TypeVar("MessageT")
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class StoppedError(Exception):
@@ -209,22 +204,6 @@ class ProcessPool(Generic[MessageT]):
                     break
         message: MessageT = pickle.loads(_read(commands))  # noqa: S301 (our own process wrote it)
         return message
-
-
-def end_with(parent: int) -> None:
-    """Let the system kill this process, which `parent` has just forked, when `parent` ends."""
-    _libc.prctl(DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def described_end(pid: int) -> str:
-    """Wait for the end of a child process, and describe it by a signal or an exit code. The child is not reaped."""
-    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert ended
-    if ended.si_code == os.CLD_EXITED:
-        return f"ended with exit code {ended.si_status}"
-    return f"ended by {signal.Signals(ended.si_status).name}"
 
 
 def _no_command(message: object) -> int:

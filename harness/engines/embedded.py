@@ -7,11 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.codegen.node_parts import ANSWER
-from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.workloads.workload import Workload
@@ -46,11 +42,11 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
     """The embedded engine, fed with batches that the harness cuts."""
 
     name = "embedded"
-    capabilities = Capabilities(
-        output="stream", has_variants=True, max_workers=MAX_WORKERS, analyzes=True, checks_in_pairs=True
-    )
+    capabilities = Capabilities(output="stream", has_variants=True, analyzes=True, checks_in_pairs=True)
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
+        from deltamark.dataflow.runtime.dataflow import Dataflow  # noqa: PLC0415 (most commands need no kernels)
+
         del dataset  # the workload has the data
         plan = plan_of(cell, work)
         self._cell, self._work, self._sink = cell, work, sink
@@ -130,6 +126,9 @@ class ParallelEngine(Engine):
     name, capabilities = EmbeddedEngine.name, EmbeddedEngine.capabilities
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
+        from deltamark.dataflow.codegen.node_parts import ANSWER  # noqa: PLC0415 (most commands need no kernels)
+        from deltamark.dataflow.runtime.worker_group import WorkerGroup  # noqa: PLC0415
+
         del dataset
         assert sink is None
         sources: list[_PagedFeed] = []

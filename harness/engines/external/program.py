@@ -20,7 +20,7 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
-from deltamark.dataflow.runtime.process_pool import end_with
+from deltamark.dataflow.runtime.process_ends import end_with
 from deltamark.datagen import scratch
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.external.messages import PROTOCOL, Close, Hello, HelloReply, Reply, Request

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from deltamark.dataflow.runtime.process_pool import end_with
+from deltamark.dataflow.runtime.process_ends import end_with
 from deltamark.harness.engines.external import named
 from deltamark.harness.measure.cell_job import CellJob
 from deltamark.harness.measure.client import ONE_THREAD, ROOT

@@ -69,7 +69,12 @@ def test_the_package_has_all_names():
         deltamark.Datafow  # noqa: B018
 
 
-@pytest.mark.parametrize("words", [["-c", "import deltamark"], ["-m", "harness", "--help"]], ids=["import", "help"])
+WITHOUT_KERNELS = {
+    "import": ["-c", "import deltamark"], "help": ["-m", "harness", "--help"], "sql": ["-m", "harness", "sql", "q01"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WITHOUT_KERNELS.values(), ids=WITHOUT_KERNELS)
 def test_the_kernels_are_not_loaded_before_they_are_needed(words):
     code = "import sys; sys.modules['numba'] = None; import runpy; "
     code += (

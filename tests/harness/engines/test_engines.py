@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 from support.harness.programs import EXAMPLE
 
+from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import oracle_answers
@@ -184,7 +185,7 @@ def test_every_engine_has_its_own_name_and_a_known_output(name):
 
 
 def test_more_workers_than_an_engine_supports_are_refused(chunked):
-    limit = EmbeddedEngine.capabilities.max_workers
-    cell = Cell("q06", "0.001", workers=limit + 1)
-    with pytest.raises(DeltamarkError, match=rf"no such number of workers: {limit + 1}; give from 1 to {limit}"):
+    cell = Cell("q06", "0.001", workers=MAX_WORKERS + 1)
+    message = rf"no such number of workers: {MAX_WORKERS + 1}; give from 1 to {MAX_WORKERS}"
+    with pytest.raises(DeltamarkError, match=message):
         open_engine(cell, chunked, workload(chunked, "insert"))

@@ -1,0 +1,28 @@
+"""The ends of child processes: a child ends with its parent, and its own end is described in words."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+DEATH_SIGNAL = 1
+"""The option of `prctl` by which a process gets a signal when its parent ends."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def end_with(parent: int) -> None:
+    """Let the system kill this process, which `parent` has just forked, when `parent` ends."""
+    _libc.prctl(DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def described_end(pid: int) -> str:
+    """Wait for the end of a child process, and describe it by a signal or an exit code. The child is not reaped."""
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ended
+    if ended.si_code == os.CLD_EXITED:
+        return f"ended with exit code {ended.si_status}"
+    return f"ended by {signal.Signals(ended.si_status).name}"

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from deltamark.dataflow.kernels.arrangements import row_lookup, settle
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
-from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory
 from deltamark.dataflow.kernels.groups import grouped_rows
@@ -22,11 +19,8 @@ from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.motifs.index_settle import SettleIndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.ordered import sorted_lists
-from deltamark.dataflow.kernels.program import LateBlock, RoomBlock
+from deltamark.dataflow.kernels.program import RoomBlock
 from deltamark.dataflow.kernels.text import pool as text_pool
-
-MIN_LOOKUP_SLOTS = 1024
-"""Entries of a new row lookup. Not measured."""
 
 
 class HasMemory(Protocol):
@@ -51,19 +45,6 @@ def pack_index(program: HasMemory, op: int) -> None:
     sorted_lists.pack(index, id_limit(index.keys), Array(new_pool), Array(new_weights))
     memory.replace(pool, new_pool)
     memory.replace(weights, new_weights)
-
-
-def grow_lookup(program: HasMemory, arrangement: int) -> None:
-    """Make room in the row lookup of an arrangement, or build it if there is none."""
-    rows = ArrangementBlock(arrangement)
-    slots = 1 << max(2 * (rows.live + rows.size), MIN_LOOKUP_SLOTS).bit_length()
-    lookup = rows.lookup
-    if lookup.address != 0:
-        _move(program, lookup.table, slots, lambda table: row_lookup.rehash(lookup, table, slots - 1))
-        return
-    table, links = program.memory.reserve(slots), program.memory.reserve(UNBOUNDED_WORDS)
-    new = program.block(RowLookup, table=table, mask=slots - 1, used=0, links=links)
-    settle.build_lookup(rows, RowLookup(new))
 
 
 def _grow_consolidate(program: HasMemory, op: int) -> None:
@@ -126,6 +107,5 @@ GROWERS: Mapping[Opcode, Callable[[HasMemory, int], None]] = {
     Opcode.NUMBER_TEXTS: _grow_texts,
     Opcode.UPDATE_GROUPS: _grow_rows,
     Opcode.CONSOLIDATE: _grow_consolidate,
-    Opcode.SETTLE: lambda program, op: grow_lookup(program, LateBlock(op).block),
     Opcode.SETTLE_INDEX: pack_index,
 }

@@ -90,7 +90,8 @@ def arrange(stream: Stream, key: int, keys: KeyIds, terms: Sequence[Term], rows:
     block = program.add(
         Opcode.INSERT, ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key,
         keys=keys.block, frontier=program.frontier, lists=reserve(keys.capacity), present=present,
-        pending=reserve(keys.capacity), **{each: reserve(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
+        pending=reserve(keys.capacity), debts=reserve(keys.capacity),
+        **{each: reserve(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
         wide=sum(widths[term] == 8 for term in terms), inputs=program.table(inputs),
         stored=program.table([program.address(cell) for cell, _ in stored.values()]), visible_time=stream.time,
         visible_diff=stream.diff,

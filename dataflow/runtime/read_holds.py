@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Pointers
-from deltamark.dataflow.builder.growth import grow_lookup
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
@@ -23,7 +22,7 @@ from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.hashing.interner import InternerBlock
 from deltamark.dataflow.kernels.program import InputBlock
-from deltamark.dataflow.kernels.status import DONE, FAILED
+from deltamark.dataflow.kernels.status import FAILED
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
@@ -80,10 +79,8 @@ class UpdateLog:
 
     def _settle(self, frontier: int) -> None:
         view(self._program.frontier, 1)[0] = frontier
-        while (status := settle(self._block)) != DONE:
-            if status == FAILED:
-                raise self._state.problem()
-            grow_lookup(self._program, self._state.block)
+        if settle(self._block) == FAILED:
+            raise self._state.problem()
 
     @contextmanager
     def replay(self, after: int, until: int) -> Iterator[None]:

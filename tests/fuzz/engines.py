@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+import numpy as np
 from support.engines.chain import Pieces
 from support.engines.driving import arrays, between, feed, shuffled, stream_of, undone
 from support.random_plans.choices import Choices
@@ -13,8 +14,10 @@ from support.random_plans.growth import degree, plan
 from support.random_plans.streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.kernels.arrangements import debts
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.slots import is_dead
+from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.plan.nodes import NullRow, walk
@@ -23,6 +26,12 @@ from deltamark.errors import DeltamarkError
 from fuzz.example import Expected, WrongError, changed, check, compare, expected, is_heavy, slices, written
 
 SLICE_ROWS = (64, 1, 2, 3, 5, 16)
+
+COUNTED_DEBTS = [debts.MIN_DEBTS - 1, 0, debts.MIN_DEBTS - 2] * 20
+"""The debts of the first keys, in examples with debts."""
+
+MAX_IDS = 1 << 16
+"""The largest number of possible keys of an arrangement that begins with debts, which visits all of them."""
 
 NO_SPACE = "no address space"
 """An error that plans over billions of declared rows may raise."""
@@ -58,16 +67,20 @@ class OnOneWorker(Fed):
     order: int
     goes: bool
     at_once: bool
+    debts: bool
 
     def check(self) -> None:
         streams = shuffled(self.streams, self.order) if self.order else self.streams
         wanted = expected(self.collection, streams)
         with closing(Dataflow(self.collection)) as worker:
+            if self.debts:
+                begin_debts(worker)
+                wanted.must_fail = False
             if not check(worker, self.collection, streams, self.feeds, wanted):
                 return
             if self.goes:
                 self.leave(worker, wanted)
-        if self.at_once:
+        if self.at_once and not self.debts:  # an arrangement without debts may find an error first
             self.feed_at_once(streams, wanted)
 
     def feed_at_once(self, streams: Streams, wanted: Expected) -> None:
@@ -86,7 +99,7 @@ class OnOneWorker(Fed):
             raise WrongError("another number of changes", f"feeds that end with {ends}: {each.changes}, not {found}")
 
     def leave(self, worker: Dataflow, wanted: Expected) -> None:
-        """Delete all rows: the worker must keep as much as one without input."""
+        """Delete all rows: the worker must keep as much as one without input, unless an arrangement has debts."""
         end = max(times_of(self.streams), default=0) + 1
         try:
             feed(worker, self.collection, between(undone(self.streams), {end}))
@@ -96,8 +109,24 @@ class OnOneWorker(Fed):
             raise
         feed(worker, self.collection, {})  # releases the texts of the last output
         left, never = kept(worker), untouched(self.collection)
-        if left != never:
+        if left != never and not has_debts(worker):
             raise WrongError("rows are left", f"{left} are kept though none is live, and {never} at the start")
+
+
+def begin_debts(worker: Dataflow[Batch]) -> None:
+    """Let arrangements have debts; the lists of some keys are consolidated after their first one."""
+    for each in worker.states(Arrangement):
+        rows = ArrangementBlock(each.block)
+        ids = len(COUNTED_DEBTS) if rows.keys.hashed else rows.keys.high - rows.keys.low + 1
+        if ids <= MAX_IDS:
+            debts.begin(rows)
+            count = min(ids, len(COUNTED_DEBTS))
+            view(rows.debts.address, (count + 1) // 2).view(np.int32)[:count] = COUNTED_DEBTS[:count]
+
+
+def has_debts(worker: Dataflow[Batch]) -> bool:
+    """Return whether an arrangement has debts: it may keep rows until their sum is computed."""
+    return any(ArrangementBlock(each.block).has_debts for each in worker.states(Arrangement))
 
 
 def kept(worker: Dataflow[Batch]) -> int:
@@ -161,7 +190,8 @@ def fed(choices: Choices, steps: int = 5) -> tuple[Collection, Streams, list[lis
 
 
 def on_one_worker(choices: Choices) -> OnOneWorker:
-    return OnOneWorker(*fed(choices), order=choices.place(1000), goes=choices.chance(30), at_once=choices.chance(30))
+    order, goes, at_once, begins_debts = choices.place(1000), *(choices.chance(percent) for percent in (30, 30, 20))
+    return OnOneWorker(*fed(choices), order, goes, at_once, begins_debts)
 
 
 def on_workers(choices: Choices) -> OnWorkers:

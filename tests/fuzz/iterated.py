@@ -19,4 +19,5 @@ def loop(choices: Choices) -> OnOneWorker:
     streams = streams_for(choices, inputs_of(collection), 2)
     feeds = cut(choices, times_of(streams))
     rows, order = choices.pick(SLICE_ROWS), choices.place(1000)
-    return OnOneWorker(collection, streams, feeds, rows, order, goes=choices.chance(30), at_once=choices.chance(30))
+    goes, at_once, begins_debts = (choices.chance(percent) for percent in (30, 30, 20))
+    return OnOneWorker(collection, streams, feeds, rows, order, goes, at_once, begins_debts)

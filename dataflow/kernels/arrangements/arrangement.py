@@ -1,14 +1,14 @@
 """Arrangements: rows by key, shared by every operator that joins on that key.
 
-A row lies in a slot, and the slots of a key form a list. As long as nothing was retracted the newest row is the first,
-so an insertion touches no other row. From then on the list of each key that is touched has the oldest row first, so
-rows that leave in the order of their arrival are found at once; an insertion follows the last row. Once searches have
-passed many other rows, rows are found by a hash of their values, from the next slice on: see `row_lookup`.
+A row lies in a slot, and the slots of a key form a list. As long as no row of a list was retracted the newest row is
+the first, so an insertion touches no other row. A retraction searches the list of its key; from then on the list has
+the oldest row first, so rows that leave in the order of their arrival are found at once. Once searches have passed many
+other rows, no row is searched for any more: see `debts`.
 
 The updates of a slice are added before the operators that read them run, and settled after all of them. Between the
 two, readers need the time of an update. `kind` says how a slice was added:
 
-INSERTIONS   every update is a row: update i lies in slot `mark + i`
+ROWS         every update is a row, whose weight is its diff: update i lies in slot `mark + i`
 UNITS        an insertion is a row. A retraction takes a row that is equal, the oldest, which remains in its list: it is
              visible before the time of the retraction. A retraction that finds no row of weight 1 is pending.
 PENDING      all updates are pending, update i in slot `mark + i`
@@ -22,17 +22,16 @@ with their times, diffs and keys in a log, and readers see all of them. All are 
 held time as if they were the updates of one slice.
 
 The weight of a row is 1 unless `weighted` is set. A retraction that precedes its insertion within a logical time is a
-row of negative weight until the time ends; one that is left then is an error.
+row of negative weight until the time ends; one that is left then is an error, unless the arrangement has debts.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Arrays, Cell, Operator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import inline
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 
-INSERTIONS, UNITS, PENDING = range(3)
+ROWS, UNITS, PENDING = range(3)
 """Kinds of slices."""
 
 DEAD = -(1 << 31)
@@ -52,7 +51,7 @@ class ArrangementBlock(Operator):
     """A pair for each key id, the first and the last slot of its list, plus 1. The last is 0 if the newest row is the
     first."""
     ordered: int = 0
-    """Whether new rows follow the last one."""
+    """Whether new rows follow the last one of a list that has one, and begin such lists."""
     pending: Array32
     """For each key id the newest pending update: its slot, plus 1."""
     has_pending: int = 0
@@ -85,7 +84,7 @@ class ArrangementBlock(Operator):
     negative_time: int = 0
     negative_slot: int = 0
     """The last row of negative weight, and the time since which there is one."""
-    kind: int = INSERTIONS
+    kind: int = ROWS
     retractions: int = 0
     """The number of retractions of the slice, if it is one of UNITS."""
     scratch: Array
@@ -101,9 +100,14 @@ class ArrangementBlock(Operator):
     """The number of columns whose values take 8 bytes, which come first; those of the others take 4."""
     inputs: Vectors
     stored: Arrays
-    lookup: RowLookup = NONE
     passed: int = 0
-    """The rows that searches have passed, less those that a lookup would have cost as much as."""
+    """The rows that searches have passed, less those that a debt would have cost as much as."""
+    has_debts: int = 0
+    """Whether retractions are rows of negative weight until the list of their key is consolidated."""
+    debts: Array32
+    """For each key id the number of retractions since then, less those that the length of its list allows."""
+    all_debts: int = 0
+    """The number of rows of negative weight, if the arrangement has debts."""
     visible_time: Vector
     visible_diff: Vector
     """The times and diffs of all updates that are not settled; those of the slice begin at number `first`."""

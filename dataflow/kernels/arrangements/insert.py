@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements import row_lookup
-from deltamark.dataflow.kernels.arrangements.arrangement import INSERTIONS, PENDING, UNITS, ArrangementBlock, number_of
-from deltamark.dataflow.kernels.arrangements.lists import equal, hash_of, link_row, next_of, order, weight_of
+from deltamark.dataflow.kernels.arrangements.arrangement import PENDING, ROWS, UNITS, ArrangementBlock, number_of
+from deltamark.dataflow.kernels.arrangements.lists import (
+    are_long,
+    equal,
+    link_row,
+    next_of,
+    order,
+    prefetch_row,
+    weight_of,
+)
 from deltamark.dataflow.kernels.arrangements.slots import free_slot, take_slots, use_slots
 from deltamark.dataflow.kernels.core.blocks import Array32
-from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
 from deltamark.dataflow.kernels.hashing.hash_map import add, prefetch_entry
 
@@ -16,7 +23,7 @@ FAR, NEAR = 32, 16
 q08 in a window: 16 and 8 take 1.03 times as long, 64 and 32 take 1.02 times as long."""
 
 CHEAP_PASSED = 4
-"""The rows that a search passes in about the time of a lookup. Not measured."""
+"""The rows that a search passes in about the time of a debt. Not measured."""
 
 
 @kernel
@@ -48,12 +55,16 @@ def insert(op: ArrangementBlock) -> None:
 def _kind(op: ArrangementBlock, size: int) -> int:
     """Return the kind of the slice."""
     diff, insertions, units = op.diff, 0, 0
+    if op.log_time.address != 0:
+        return PENDING
+    if op.has_debts != 0:
+        return ROWS
     for at in range(size):
         insertions += diff[at] == 1
         units += diff[at] == 1 or diff[at] == -1
-    if op.log_time.address != 0 or op.negative_rows > 0 or units < size:
+    if op.negative_rows > 0 or units < size:
         return PENDING
-    return INSERTIONS if insertions == size else UNITS
+    return ROWS if insertions == size else UNITS
 
 
 @kernel
@@ -85,7 +96,7 @@ def _find_ids(op: ArrangementBlock, size: int) -> None:
 
 @kernel
 def _link_rows(op: ArrangementBlock, size: int, first: int) -> None:
-    """Put insertions into the lists of their keys."""
+    """Put all updates into the lists of their keys."""
     ids, lists, following, ordered = op.ids, op.lists, op.next, op.ordered != 0
     for at in range(size):
         prefetch(lists[2 * ids[min(at + FAR, size - 1)] :].address)
@@ -99,7 +110,8 @@ def _link_rows(op: ArrangementBlock, size: int, first: int) -> None:
 @kernel
 def _add_pending(op: ArrangementBlock, size: int, first: int) -> None:
     """Add all updates to the pending ones of their keys."""
-    op.ordered = op.has_pending = 1
+    op.ordered = op.has_debts == 0
+    op.has_pending = 1
     for at in range(size):
         op.next[first + at] = op.pending[op.ids[at]]
         op.pending[op.ids[at]] = first + at + 1
@@ -143,28 +155,22 @@ def _link_units(op: ArrangementBlock, rows: int, first: int) -> None:
     ids, lists, following, numbers = op.ids, op.lists, op.next, op.numbers
     for row in range(rows):
         prefetch(lists[2 * ids[numbers[min(row + FAR, rows - 1)]] :].address)
-        last = lists[2 * ids[numbers[min(row + NEAR, rows - 1)]] + 1]
-        prefetch(following[last - 1 :].address)
+        near = 2 * ids[numbers[min(row + NEAR, rows - 1)]]
+        link = lists[near + 1] if lists[near + 1] != 0 else lists[near]
+        prefetch(following[link - 1 :].address)
         link_row(op, ids[numbers[row]], first + row)
 
 
 @kernel
 def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
     """Let each retraction, from slot `first` on, take a row; return the number of those that are pending."""
-    retractions, ids, lists, places = op.scratch, op.ids, op.lists, op.places
-    pending, has_lookup = 0, op.lookup.address != 0
-    if has_lookup:
-        _hash_retractions(op, count, first)
+    retractions, ids, lists, places, pending = op.scratch, op.ids, op.lists, op.places, 0
     for index in range(count):
         at = retractions[index]
         key_id, slot = ids[at], first + index
-        if has_lookup:
-            _prefetch_home(op, places[retractions[min(index + NEAR, count - 1)]])
-            row = _found_in_lookup(op, key_id, slot, places[at])
-        else:
-            prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
-            _prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
-            row = _row_to_take(op, key_id, slot, at)
+        prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
+        prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
+        row = -1 if are_long(op) else _row_to_take(op, key_id, slot, at)
         if row >= 0:
             op.next[row] = ~op.next[row]
             op.taken_by[row] = at
@@ -176,16 +182,6 @@ def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
         places[at] = slot
         pending += 1
     return pending
-
-
-@inline
-def _prefetch_row(op: ArrangementBlock, slot: int) -> None:
-    """Prefetch a row, and its link."""
-    prefetch(op.next[slot:].address)
-    for column in range(op.wide):
-        prefetch(op.stored[column][slot:].address)
-    for column in range(op.wide, op.columns):
-        prefetch(Array32(op.stored[column])[slot:].address)
 
 
 @kernel
@@ -206,44 +202,6 @@ def _row_to_take(op: ArrangementBlock, key_id: int, slot: int, at: int) -> int:
         passed += 1
     op.passed = max(op.passed + passed - CHEAP_PASSED, 0)
     return found
-
-
-@kernel
-def _hash_retractions(op: ArrangementBlock, count: int, first: int) -> None:
-    """Hash the rows of retractions, in `places`, and prefetch the entries of the lookup."""
-    lookup = op.lookup
-    for index in range(count):
-        at = op.scratch[index]
-        row_hash = hash_of(op, op.ids[at], first + index)
-        op.places[at] = row_hash
-        prefetch(lookup.table[row_hash & lookup.mask :].address)
-
-
-@inline
-def _prefetch_home(op: ArrangementBlock, row_hash: int) -> None:
-    """Prefetch the row of the first entry of a hash, and its neighbours in its list."""
-    entry = op.lookup.table[row_hash & op.lookup.mask]
-    if entry != 0:
-        row = (entry & 0xFFFFFFFF) - 1
-        _prefetch_row(op, row)
-        prefetch(op.lookup.links[2 * row :].address)
-
-
-@kernel
-def _found_in_lookup(op: ArrangementBlock, key_id: int, slot: int, row_hash: int) -> int:
-    """Return a row of an earlier slice that is equal to that of a retraction; -1 if this must be pending."""
-    lookup = op.lookup
-    place = row_hash & lookup.mask
-    while True:
-        entry = lookup.table[place]
-        if entry == 0:
-            return -1
-        row = (entry & 0xFFFFFFFF) - 1
-        place = (place + 1) & lookup.mask
-        if entry >> 32 != row_hash or row_lookup.key_id_of(lookup, row) != key_id or op.next[row] < 0:
-            continue
-        if equal(op, row, slot):
-            return row if weight_of(op, row) == 1 else -1
 
 
 @kernel

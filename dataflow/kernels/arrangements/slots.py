@@ -7,7 +7,6 @@ arrival. Otherwise, once most slots are dead, the rows move together.
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements import row_lookup
 from deltamark.dataflow.kernels.arrangements.arrangement import DEAD, ArrangementBlock
 from deltamark.dataflow.kernels.core.blocks import Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
@@ -132,8 +131,6 @@ def move_together(op: ArrangementBlock) -> None:
                 op.weight[links[slot + 1] - 1] = op.weight[slot]
     for at in range(2 * id_limit(op.keys)):
         op.lists[at] = links[op.lists[at]]
-    if op.lookup.address != 0:
-        row_lookup.renumber(op.lookup, links, op.top)
     op.negative_slot = max(0, links[op.negative_slot + 1] - 1)
     for block in range(op.top >> BLOCK_BITS):
         op.used[block] = max(0, min(BLOCK_SLOTS, end - (block << BLOCK_BITS)))

@@ -23,6 +23,7 @@ from support.engines.join_blocks import (
 from support.engines.kernel_blocks import KEY_FORMS, Blocks, random_slices
 
 from deltamark.dataflow.kernels.arrangements import join_cursor, settle, update_log
+from deltamark.dataflow.kernels.arrangements.debts import MIN_DEBTS, MIN_ROWS
 from deltamark.dataflow.kernels.arrangements.join import join
 from deltamark.dataflow.kernels.arrangements.slots import BLOCK_SLOTS
 from deltamark.dataflow.kernels.core.memory import view
@@ -46,6 +47,25 @@ def test_a_join_emits_each_pair_at_the_later_time_with_the_product_of_weights(di
     assert consolidated(pairs) == joined(updates, bits)
     for number, side in enumerate(op.sides):
         assert side.weights() == rows_of(updates, number, bit=bits[number])
+
+
+@pytest.mark.parametrize("logged", [False, True], ids=["settled", "logged"])
+@given(updates_of(ANY_DIFFS), kinds_of_keys, seeds)
+def test_a_join_of_arrangements_with_debts_is_the_same(logged, updates, kinds, seed):
+    rng, op, pairs = np.random.default_rng(seed), Join(kinds), []
+    for side in op.sides:
+        side.set_debts(rng.integers(MIN_DEBTS, size=2 * len(KEYS)))
+        if logged:
+            side.keep_log()
+    for part, frontier in random_slices(rng, updates):
+        pairs += op.run(part, frontier)
+        for side in op.sides:
+            side.set_debts(rng.integers(MIN_DEBTS, size=2 * len(KEYS)))
+            if logged:
+                side.settle_log(side.rows.first, frontier)
+    assert consolidated(pairs) == joined(updates)
+    for number, side in enumerate(op.sides):
+        assert side.weights() == rows_of(updates, number)
 
 
 @given(updates_of(ANY_DIFFS), kinds_of_keys, seeds, st.integers(-1, LAST_TIME))
@@ -117,7 +137,7 @@ def test_rows_under_a_key_of_many_leave_in_any_order(form, diff):
     pairs = []
     for time in range(LAST_TIME):
         pairs += op.run([update for update in updates if update[0] == time], time + 1)
-    assert op.sides[LEFT].rows.lookup.address != 0
+    assert op.sides[LEFT].rows.has_debts == 1
     assert consolidated(pairs) == joined(updates)
     assert op.sides[LEFT].weights() == rows_of(updates, LEFT)
 
@@ -138,7 +158,7 @@ def test_rows_are_found_whether_or_not_the_list_of_their_key_is_in_order(form):
         rows += arriving
         side.insert(changes, time + 1)
         assert side.settle() == DONE
-    assert side.rows.lookup.address != 0
+    assert side.rows.has_debts == 1
     lists = view(side.rows.lists.address, keys).view(np.int32).reshape(-1, 2)
     assert {*(lists[:, 1] == 0).tolist()} == {False, True}
     assert side.weights(time) == dict.fromkeys([tuple(map(int, row)) for row in rows], 1)
@@ -158,7 +178,8 @@ def test_slots_of_rows_that_have_left_are_used_again(form, oldest_first):
         side.insert(updates, time + 1)
         assert side.settle() == 0
         most = max(most, side.rows.live)
-    assert side.rows.live == len(rows)
+        assert 3 * side.rows.all_debts <= max(side.rows.live, MIN_ROWS)
+    assert side.rows.live == len(rows) + 2 * side.rows.all_debts
     assert side.rows.top <= 2 * most + 4 * BLOCK_SLOTS
     assert side.weights(30) == {tuple(map(int, row)): 1 for row in rows}
 
@@ -191,3 +212,30 @@ def test_a_row_may_be_negative_until_its_time_ends(form):
     assert side.settle() == settle.FAILED
     assert side.rows.negative_time == 5
     assert side.row(side.rows.negative_slot) == (KEYS[0], 1)
+
+
+@pytest.mark.parametrize("form", KEY_FORMS)
+def test_a_debt_may_be_left_until_its_time_ends(form):
+    side = Side(Blocks(), form=form)
+    side.set_debts([MIN_DEBTS - 1] * len(KEYS))
+    side.insert([(3, -1, KEYS[0], 1), (3, 1, KEYS[0], 2)], 3)
+    assert side.settle() == DONE
+    assert side.weights() == {(KEYS[0], 1): -1, (KEYS[0], 2): 1}
+    side.insert([(3, 1, KEYS[0], 1)], 4)
+    assert side.settle() == DONE
+    side.set_debts([MIN_DEBTS - 1] * len(KEYS))
+    side.insert([(5, -1, KEYS[0], 1)], 6)
+    assert side.settle() == FAILED
+    assert side.rows.negative_time == 5
+    assert side.row(side.rows.negative_slot) == (KEYS[0], 1)
+
+
+def test_equal_rows_of_an_arrangement_with_debts_become_one():
+    side = Side(Blocks(), form="hashed")
+    side.set_debts([0] * len(KEYS))
+    side.insert([(0, 1, KEYS[0], 1)] * 100 + [(0, 2, KEYS[0], 2), (0, 5, KEYS[1], 1)], 1)
+    assert side.settle() == DONE
+    side.insert([(1, -1, KEYS[0], 1)] * (MIN_DEBTS - 1) + [(1, -2, KEYS[0], 2)] + [(1, -1, KEYS[1], 1)] * 5, 2)
+    assert side.settle() == DONE
+    assert side.weights() == {(KEYS[0], 1): 100 - (MIN_DEBTS - 1)}
+    assert side.rows.live == 1 + 1 + 5

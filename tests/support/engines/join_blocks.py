@@ -8,11 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 from support.engines.kernel_blocks import Blocks, Updates
 
-from deltamark.dataflow.kernels.arrangements import join_cursor, row_lookup, settle, update_log
+from deltamark.dataflow.kernels.arrangements import debts, join_cursor, settle, update_log
 from deltamark.dataflow.kernels.arrangements.arrangement import PENDING, ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.insert import insert
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, join
-from deltamark.dataflow.kernels.arrangements.row_lookup import RowLookup
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.operators.arrangement import GROWING
@@ -69,7 +68,8 @@ class Side:
         self.rows = blocks.block(
             ArrangementBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
             keys=keys.address, frontier=updates.frontier, lists=blocks.room(),
-            present=blocks.room() if sparse and form != "hashed" else 0, pending=blocks.room(), columns=COLUMNS,
+            present=blocks.room() if sparse and form != "hashed" else 0, pending=blocks.room(), debts=blocks.room(),
+            columns=COLUMNS,
             wide=1 if sparse else COLUMNS, inputs=blocks.words([updates.columns[2], *updates.columns[:2]]),
             stored=blocks.words(self.stored), visible_time=updates.time, visible_diff=updates.diff,
             **{each: blocks.room() for each in GROWING},
@@ -86,15 +86,14 @@ class Side:
 
     def settle(self):
         """Settle the slice; return the status."""
-        while (status := settle.settle(self.rows)) == settle.NEEDS_ROOM:
-            mask, lookup = (1 << (2 * (self.rows.live + self.rows.size)).bit_length()) - 1, self.rows.lookup
-            table = self._blocks.words([0] * (mask + 1))
-            if lookup.address != 0:
-                row_lookup.rehash(lookup, Array(table), mask)
-            else:
-                new = self._blocks.block(RowLookup, table=table, mask=mask, used=0, links=self._blocks.room())
-                settle.build_lookup(self.rows, new)
-        return status
+        return settle.settle(self.rows)
+
+    def set_debts(self, counts):
+        """Let every update be a row, and let the keys have had some numbers of debts."""
+        if self.rows.has_debts == 0 and self.rows.negative_rows == 0:
+            debts.begin(self.rows)
+        if self.rows.has_debts == 1:
+            view(self.rows.debts.address, len(counts)).view(np.int32)[: len(counts)] = counts
 
     def keep_log(self):
         """Keep updates in a log rather than settle them."""

@@ -38,11 +38,11 @@ def take_batch(program: ProgramBlock) -> None:
         block = InputBlock(program.input_blocks[index])
         if at == 0:
             batches.rows[index] = block.rows
-        block.rows = _first_after(block.times, block.position, batches.rows[index], batches.ends[at])
+        block.rows = first_after(block.times, block.position, batches.rows[index], batches.ends[at])
 
 
 @kernel
-def _first_after(times: Array, low: int, high: int, end: int) -> int:
+def first_after(times: Array, low: int, high: int, end: int) -> int:
     """Return the first position from `low` on whose time is later than `end`. Most batches have few rows."""
     step = 1
     while low + step <= high and times[low + step - 1] <= end:

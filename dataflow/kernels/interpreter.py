@@ -76,6 +76,7 @@ from deltamark.dataflow.kernels.text.functions import (
     TextPairBlock,
 )
 from deltamark.dataflow.kernels.text.pool import NumberedTextsBlock, NumberTextsBlock
+from deltamark.dataflow.kernels.unread import skip_unread
 
 STEPS_PER_POLL = 8
 """Operators that run between two calls of `heed_signals`. Not measured."""
@@ -92,6 +93,7 @@ def run(address: int, start: int) -> int:
     while True:
         heed_signals()
         if at < 0:
+            skip_unread(program)
             cut(program)
             at = 0
         while at < program.ops:

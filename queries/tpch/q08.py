@@ -52,8 +52,8 @@ def plain(tpch: Tables, *, nation: str, region: str, type: str) -> Collection:  
     nations = tpch.nation.select("nationkey", ours=when(col.name == nation, 1).otherwise(0))
     volume = col.extendedprice * (1 - col.discount)
     return (
-        tpch.lineitem.join(orders, on="orderkey")
-        .join(tpch.part.where(col.type == type).select("partkey"), on="partkey")
+        tpch.lineitem.join(tpch.part.where(col.type == type).select("partkey"), on="partkey")
+        .join(orders, on="orderkey")
         .join(tpch.supplier.join(nations, on="nationkey"), on="suppkey")
         .aggregate(by="o_year", mkt_share=(col.ours * volume).sum() / volume.sum())
     )

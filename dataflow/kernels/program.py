@@ -19,6 +19,8 @@ class InputBlock(Block):
     rows: int = 0
     position: int = 0
     """The first row behind the current slice."""
+    skips_unread: int = 0
+    """Whether the columns are all that is read of a row, so updates that cancel each other may be skipped."""
     size: Cell
     time: Cell
     diff: Cell

@@ -18,7 +18,7 @@ def skip_unread(program: ProgramBlock) -> None:
     """Skip the next updates of each input as long as those of a whole time cancel each other."""
     for index in range(program.inputs):
         block = InputBlock(program.input_blocks[index])
-        while _begins_change(block):
+        while block.skips_unread != 0 and _begins_change(block):
             stop = first_after(block.times, block.position, block.rows, block.times[block.position])
             if not _are_unread(block, block.position, stop):
                 break

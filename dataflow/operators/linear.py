@@ -34,7 +34,7 @@ class InputReader:
         """The address of a table of the arrays' addresses."""
         self._program = program
         self._size, self._time, self._diff = program.cell(), program.cell(), program.cell()
-        self.block = program.block(InputBlock, size=self._size, time=self._time, diff=self._diff)
+        self.block = program.block(InputBlock, size=self._size, time=self._time, diff=self._diff, skips_unread=1)
 
     def stream(self, names: Iterable[str]) -> Stream:
         """Return a stream of columns. Their cells point at the slice, so reading them costs nothing."""

@@ -55,8 +55,8 @@ def pay(op: ArrangementBlock) -> bool:
     """
     due, count = op.scratch, 0
     for at in range(op.size):
-        if op.diff[at] < 0:
-            key_id = id_of(op.keys, op.key[at]) if op.kind == PENDING else op.ids[at]
+        key_id = id_of(op.keys, op.key[at]) if op.kind == PENDING else op.ids[at]
+        if op.diff[at] < 0 and key_id >= 0 and op.lists[2 * key_id] != 0:  # a key may have lost all rows before
             op.debts[key_id] += 1
             due[count] = key_id
             count += op.debts[key_id] == MIN_DEBTS

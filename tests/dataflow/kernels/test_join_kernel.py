@@ -239,3 +239,19 @@ def test_equal_rows_of_an_arrangement_with_debts_become_one():
     assert side.settle() == DONE
     assert side.weights() == {(KEYS[0], 1): 100 - (MIN_DEBTS - 1)}
     assert side.rows.live == 1 + 1 + 5
+
+
+@pytest.mark.parametrize("form", KEY_FORMS)
+def test_a_key_may_lose_all_rows_in_the_slice_in_which_debts_begin(form):
+    rng, side = np.random.default_rng(3), Side(Blocks(), form=form)
+    rows = [(KEYS[0], value) for value in range(2 * MIN_DEBTS)] + [(KEYS[1], value) for value in range(1000)]
+    side.insert([(0, 1, *row) for row in rows], 1)
+    assert side.settle() == DONE
+    leaving = rows[: 2 * MIN_DEBTS] + [rows[at] for at in 2 * MIN_DEBTS + rng.permutation(1000)[:500]]
+    side.insert([(1, -1, *row) for row in leaving], 2)
+    assert side.settle() == DONE
+    assert side.rows.has_debts == 1
+    side.insert([(2, 1, KEYS[0], 7), (2, 1, KEYS[2], 7)], 3)
+    assert side.settle() == DONE
+    left = {*rows} - {*leaving} | {(KEYS[0], 7), (KEYS[2], 7)}
+    assert side.weights() == dict.fromkeys(left, 1)

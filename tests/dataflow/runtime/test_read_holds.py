@@ -218,3 +218,16 @@ def test_a_sum_stays_a_sum_while_feeds_come_between_pieces():
         while together.pending:
             said = fed(together, {}, {})
         assert stream_of(summed, said["late"]) == {(0, (1, 8)): 1}
+
+
+def test_changes_of_a_key_since_a_time_are_not_skipped():
+    before = {"items": [((0, 1, 0), 0, 1)], "others": [((0, 2, 8034), 0, 1)]}
+    change = {"others": [((0, 2, 8034), 1, -1), ((0, 1, 8034), 1, 1)]}
+    with closing(Dataflow({"joined": JOINED})) as together:
+        fed(together, inputs_of(JOINED), before)
+        hold = together.hold()
+        fed(together, inputs_of(JOINED), change)
+        late = JOINED.aggregate(by=JOINED.schema.names)
+        found = stream_of(late, together.attach("late", late, since=hold))
+    streams = {name: before.get(name, []) + change.get(name, []) for name in before}
+    assert found == changes(late.node, streams)

@@ -46,6 +46,7 @@ def skipped(changes):
     block = blocks.block(
         InputBlock, times=times, diffs=diffs, rows=len(changes), size=0, time=0, diff=0, columns=2,
         bases=blocks.words(columns), widths=blocks.words([8, 8]),
+        skips_unread=1,
     )  # fmt: skip
     fields = dict.fromkeys(ProgramBlock.fields, 0) | {"inputs": 1, "input_blocks": blocks.words([block.address])}
     skip_unread(blocks.block(ProgramBlock, **fields))

@@ -123,6 +123,9 @@ def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Se
         with choices.part():
             if choices.chance(20):
                 continue
+            if choices.chance(20):
+                updates += replacements(choices, schema, live, time)
+                continue
             changes: list[Update] = []
             for _ in choices.some(at_once, 80 if at_once <= SMALL_POOL else 92):
                 each, target = choices.pick(pool), choices.pick(targets)
@@ -130,6 +133,22 @@ def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Se
                 live[each] = target
             updates += choices.shuffled(changes) if choices.chance(70) else changes
     return updates
+
+
+def replacements(choices: Choices, schema: Schema, live: Counter[Row], time: int) -> list[Update]:
+    """Replace rows by others that differ in at most one column: all old rows leave, and then the new ones arrive."""
+    rows = [each for each in live if live[each] > 0]
+    chosen = list(dict.fromkeys([choices.pick(rows) for _ in choices.some(4, 90)])) if rows else []
+    removed, added = [], []
+    for each in chosen:
+        place = choices.place(len(each))
+        new = (*each[:place], value(choices, schema.fields[place].type), *each[place + 1 :])
+        weight = live[each]
+        removed.append((each, time, -weight))
+        added.append((new, time, weight))
+        live[each] -= weight
+        live[new] += weight
+    return removed + added
 
 
 def parts(choices: Choices, diff: int) -> list[int]:

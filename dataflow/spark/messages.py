@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import pickle
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, Self
 
 from pyspark.sql.datasource import InputPartition
 
@@ -22,6 +23,10 @@ WAKE_UP = ""
 """The edge of the empty message that makes Spark run a shard in batch 0."""
 
 
+MAX_SPECS = 32
+"""The specifications that a process keeps unpacked; a query has at most a few."""
+
+
 class Message(NamedTuple):
     """Packed changes that an edge carries to one shard of the edge's stage."""
 
@@ -30,8 +35,26 @@ class Message(NamedTuple):
     content: bytes
 
 
+class Spec:
+    """A specification. It travels with every task, as text, and is unpacked once in each process."""
+
+    def to_text(self) -> str:
+        return base64.b64encode(pickle.dumps(self)).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        spec = _unpacked(text)
+        assert isinstance(spec, cls)
+        return spec
+
+
+@lru_cache(maxsize=MAX_SPECS)
+def _unpacked(text: str) -> object:
+    return pickle.loads(base64.b64decode(text))  # noqa: S301 (the driver of this query wrote it)
+
+
 @dataclass(frozen=True)
-class StageSpec:
+class StageSpec(Spec):
     """One stage of a staged plan, for a number of shards. labels: the key of each shard in Spark's shuffles."""
 
     plan: StagedPlan
@@ -57,20 +80,11 @@ class ShardKey:
 
 
 @dataclass(frozen=True)
-class SourceSpec:
+class SourceSpec(Spec):
     """The source of a stage: the inputs, and the stage that they enter."""
 
     stage: StageSpec
     inputs: InputSource
-
-    def to_text(self) -> str:
-        """Return the specification as an option of a Spark data source, which must be text."""
-        return base64.b64encode(pickle.dumps(self)).decode()
-
-    @classmethod
-    def from_text(cls, text: str) -> SourceSpec:
-        spec: SourceSpec = pickle.loads(base64.b64decode(text))  # noqa: S301 (the driver of this query wrote it)
-        return spec
 
 
 @dataclass

@@ -10,20 +10,24 @@ from collections.abc import Iterator
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from deltamark.dataflow.spark.messages import ShardKey, StageSpec
 from deltamark.dataflow.spark.state_log import StateLog
+
+KEY = StructType([StructField("name", StringType())])
+CONTENT = StructType([StructField("content", BinaryType())])
+"""The columns of the log; a schema as text would be parsed by the JVM in every batch."""
 
 
 class StageProcessor(StatefulProcessor):
     """Applies batches to the shards of a stage, in one run of a query."""
 
     def __init__(self, stage: StageSpec, run: str) -> None:
-        self._stage, self._run = stage, run
+        self._stage_text, self._run = stage.to_text(), run
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._contents = handle.getMapState("contents", "edge string, batch bigint, part int", "content binary")
-        self._index = handle.getValueState("index", "index string")
+        self._contents = handle.getMapState("log", KEY, CONTENT)
 
     def handleInputRows(  # noqa: N802 (Spark's name)
         self, key: tuple[int], rows: Iterator[pd.DataFrame], timerValues: TimerValues  # noqa: ARG002, N803
@@ -31,8 +35,9 @@ class StageProcessor(StatefulProcessor):
         """Apply a batch to the shard whose label is the key."""
         from deltamark.dataflow.spark.stage_batch import process_batch  # noqa: PLC0415 (planning needs no engine)
 
-        shard = ShardKey(self._run, self._stage.number, self._stage.labels.index(int(key[0])))
-        yield from process_batch(self._stage, shard, StateLog(self._contents, self._index), rows)
+        stage = StageSpec.from_text(self._stage_text)
+        shard = ShardKey(self._run, stage.number, stage.labels.index(int(key[0])))
+        yield from process_batch(stage, shard, StateLog(self._contents), rows)
 
     def close(self) -> None:
         """Do nothing: shards stay alive for the next batch."""

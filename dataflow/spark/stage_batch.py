@@ -6,6 +6,7 @@ one is created from the log.
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -29,7 +30,7 @@ def process_batch(
     if batch <= index.batch:
         actual = f"batch {batch} after batch {index.batch}, in shard {key.shard} of stage {key.stage}"
         raise DeltamarkError("a batch arrived twice", actual, "remove the directory and start again")
-    shard = _restored(stage, key, log, index)
+    shard, is_new = _restored(stage, key, log, index)
     changes, net = shard.feed(contents)
     log.append(index, batch, net, shard.edges)
     if not stage.is_last:
@@ -39,6 +40,8 @@ def process_batch(
     elif ANSWER in changes:
         yield to_spark(stage.plan.schema, changes[ANSWER])
     shard_cache.put(key, batch, shard)
+    if is_new:
+        gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time
 
 
 def _contents_by_edge(rows: Iterator[pd.DataFrame]) -> tuple[int, dict[str, list[bytes]]]:
@@ -55,8 +58,8 @@ def _contents_by_edge(rows: Iterator[pd.DataFrame]) -> tuple[int, dict[str, list
     return batches.pop(), contents
 
 
-def _restored(stage: StageSpec, key: ShardKey, log: StateLog, index: LogIndex) -> Shard:
-    """Return a shard in its state after the last committed batch."""
+def _restored(stage: StageSpec, key: ShardKey, log: StateLog, index: LogIndex) -> tuple[Shard, bool]:
+    """Return a shard in its state after the last committed batch, and whether it is a new object."""
     cached = shard_cache.take(key, index.batch)
     if cached is not None and not index.divides(cached[0]):
         cached[1].close()
@@ -64,7 +67,7 @@ def _restored(stage: StageSpec, key: ShardKey, log: StateLog, index: LogIndex) -
     batch, shard = cached or (-1, Shard(stage, key.shard))
     if batch < index.batch:
         shard.restore(log.net_changes_after(index, batch))
-    return shard
+    return shard, cached is None
 
 
 def _rows(stage: StageSpec, batch: int, messages: Iterable[Message]) -> Iterator[pd.DataFrame]:

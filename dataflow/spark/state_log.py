@@ -13,10 +13,13 @@ from dataclasses import astuple, dataclass, field
 from math import ceil
 
 import pyarrow as pa
-from pyspark.sql.streaming.stateful_processor import MapState, ValueState
+from pyspark.sql.streaming.stateful_processor import MapState
 
 from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, may_shrink, to_bytes
 from deltamark.dataflow.spark.planning.staged_plan import Edge
+
+INDEX = "index"
+"""The name under which the index of the entries is stored."""
 
 MAX_VALUE_BYTES = 1 << 26
 """The size of one value in the state store; a larger entry is stored in parts. Not measured."""
@@ -56,16 +59,16 @@ class LogIndex:
 
 
 class StateLog:
-    """The log of the shard that Spark is running, stored as a map of entries in parts and a value with their index."""
+    """The log of the shard that Spark is running: a map of named contents, the index and parts of entries."""
 
-    def __init__(self, contents: MapState, index: ValueState) -> None:
-        self._contents, self._index = contents, index
+    def __init__(self, contents: MapState) -> None:
+        self._contents = contents
 
     def index(self) -> LogIndex:
-        stored = self._index.get()
+        stored = self._contents.getValue((INDEX,))
         if stored is None:
             return LogIndex()
-        batch, rows = json.loads(stored[0])
+        batch, rows = json.loads(bytes(stored[0]))
         return LogIndex(batch, {edge: [LogEntry(*row) for row in listed] for edge, listed in rows.items()})
 
     def net_changes_after(self, index: LogIndex, batch: int) -> NetChanges:
@@ -87,7 +90,7 @@ class StateLog:
                 if _is_merge_due(entries[name]):
                     entries[name] = [self._merged(edge, entries[name], table)]
         rows = {name: [astuple(entry) for entry in listed] for name, listed in entries.items()}
-        self._index.update((json.dumps([batch, rows]),))
+        self._contents.updateValue((INDEX,), (json.dumps([batch, rows]).encode(),))
 
     def _merged(self, edge: Edge, entries: Sequence[LogEntry], newest: pa.Table) -> LogEntry:
         """Replace all entries of an edge by one. newest: the content of the last of them."""
@@ -95,11 +98,11 @@ class StateLog:
         table = consolidated(edge, pa.concat_tables([*older, newest]))
         for entry in entries:
             for part in entry.parts:
-                self._contents.removeKey((edge.name, entry.batch, part))
+                self._contents.removeKey((_name(edge.name, entry.batch, part),))
         return self._write(edge.name, -1, entries[-1].batch, table, may_shrink=False)
 
     def _read(self, edge: str, entry: LogEntry) -> pa.Table:
-        values = [self._contents.getValue((edge, entry.batch, part)) or () for part in entry.parts]
+        values = [self._contents.getValue((_name(edge, entry.batch, part),)) or () for part in entry.parts]
         return from_bytes(b"".join(bytes(content) for (content,) in values))
 
     def _write(self, edge: str, since: int, batch: int, table: pa.Table, *, may_shrink: bool) -> LogEntry:
@@ -107,8 +110,12 @@ class StateLog:
         entry = LogEntry(since, batch, len(content), may_shrink)
         for part in entry.parts:
             piece = content[part * MAX_VALUE_BYTES : (part + 1) * MAX_VALUE_BYTES]
-            self._contents.updateValue((edge, batch, part), (piece,))
+            self._contents.updateValue((_name(edge, batch, part),), (piece,))
         return entry
+
+
+def _name(edge: str, batch: int, part: int) -> str:
+    return f"{edge} {batch} {part}"
 
 
 def _is_merge_due(entries: Sequence[LogEntry]) -> bool:

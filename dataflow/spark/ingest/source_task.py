@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from functools import cache
 
@@ -31,7 +32,11 @@ def read(spec: str, partition: SourcePartition) -> Iterator[pa.RecordBatch]:
 def _open(spec_text: str) -> tuple[tuple[int, ...], StageZero, BatchReader]:
     spec = SourceSpec.from_text(spec_text)
     stage_zero = StageZero(spec.stage)
-    return spec.stage.labels, stage_zero, spec.inputs.open(stage_zero.columns)
+    opened = spec.stage.labels, stage_zero, spec.inputs.open(stage_zero.columns)
+    for _ in stage_zero.process({}):  # compiles or loads the kernels
+        pass
+    gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time
+    return opened
 
 
 def _messages(stage_zero: StageZero, reader: BatchReader, partition: SourcePartition) -> Iterator[Message]:

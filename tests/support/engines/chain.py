@@ -20,25 +20,19 @@ from deltamark.dataflow.spark.state_log import LogIndex, StateLog
 
 
 class State:
-    """A group's map or value in Spark's state store."""
+    """A group's map in Spark's state store."""
 
     def __init__(self):
         self.held = {}
 
     def getValue(self, key):
-        return self.held[key]
+        return self.held.get(key)
 
     def updateValue(self, key, value):
         self.held[key] = value
 
     def removeKey(self, key):
         del self.held[key]
-
-    def get(self):
-        return self.held.get("")
-
-    def update(self, value):
-        self.held[""] = value
 
 
 class Chain:
@@ -49,7 +43,7 @@ class Chain:
         labels = tuple(range(shards))
         self.stages = [StageSpec(self.plan, number, labels) for number in range(1, len(self.plan.stages))]
         self.zeros = [StageZero(stage) for stage in self.stages if self.plan.entering(stage.number)]
-        self.logs = defaultdict(lambda: StateLog(State(), State()))
+        self.logs = defaultdict(lambda: StateLog(State()))
         self.live = {}
         self.schema = collection.schema
 

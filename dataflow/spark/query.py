@@ -28,7 +28,8 @@ from deltamark.dataflow.spark.ingest.input_source import InputSource
 from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, SourceSpec, StageSpec
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.spark.sink import from_stored, spark_schema, value_columns
-from deltamark.dataflow.spark.stage import StageProcessor
+from deltamark.dataflow.spark.stage import STATE_VARIABLE, StageProcessor
+from deltamark.dataflow.spark.state_log import INDEX, LogIndex
 from deltamark.errors import DeltamarkError
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -63,6 +64,16 @@ class CompletedBatch:
     number: int
     changes: int
     report: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ShardState:
+    """The state that a shard has stored: the rows and the bytes of the net changes from which it can be rebuilt."""
+
+    stage: int
+    shard: int
+    rows: int
+    size: int
 
 
 class SparkQuery:
@@ -141,6 +152,20 @@ class SparkQuery:
 
     def stop(self) -> None:
         self._query.stop()
+
+    def state(self) -> list[ShardState]:
+        """Read the stored state of all shards after the last completed batch, in the order of stages and shards."""
+        return [each for number in range(1, self.stages + 1) for each in self._state_of(number)]
+
+    def _state_of(self, stage: int) -> list[ShardState]:
+        reader = self._spark.read.format("statestore").option("stateVarName", STATE_VARIABLE)
+        rows = reader.option("operatorId", self.stages - stage).load(self._directory.path(CHECKPOINT))
+        indexes = {  # Spark numbers the last stage 0; a shard that has received no rows has no index
+            row["partition_id"]: LogIndex.from_bytes(bytes(row["user_map_value"]["content"]))
+            for row in rows.where(f.col("user_map_key.name") == INDEX).collect()
+        }
+        shards = range(self._stages[0].shards)
+        return [ShardState(stage, each, (index := indexes.get(each, LogIndex())).rows, index.size) for each in shards]
 
     def changes(self) -> Batch:
         """Read all stored changes of the answer, in the order of time."""

@@ -15,6 +15,8 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from deltamark.dataflow.spark.messages import ShardKey, StageSpec
 from deltamark.dataflow.spark.state_log import StateLog
 
+STATE_VARIABLE = "log"
+
 KEY = StructType([StructField("name", StringType())])
 CONTENT = StructType([StructField("content", BinaryType())])
 """The columns of the log; a schema as text would be parsed by the JVM in every batch."""
@@ -27,7 +29,7 @@ class StageProcessor(StatefulProcessor):
         self._stage_text, self._run = stage.to_text(), run
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._contents = handle.getMapState("log", KEY, CONTENT)
+        self._contents = handle.getMapState(STATE_VARIABLE, KEY, CONTENT)
 
     def handleInputRows(  # noqa: N802 (Spark's name)
         self, key: tuple[int], rows: Iterator[pd.DataFrame], timerValues: TimerValues  # noqa: ARG002, N803

@@ -33,11 +33,12 @@ MAX_ENTRIES = 1000
 
 @dataclass(frozen=True)
 class LogEntry:
-    """The net changes of the batches after `since` up to `batch`, and their size in bytes."""
+    """The net changes of the batches after `since` up to `batch`: their size in bytes, and their number of rows."""
 
     since: int
     batch: int
     size: int
+    rows: int
     may_shrink: bool
     """Whether the entry may become smaller when it is merged with others."""
 
@@ -53,6 +54,23 @@ class LogIndex:
     batch: int = -1
     entries: Mapping[str, Sequence[LogEntry]] = field(default_factory=dict)
 
+    @classmethod
+    def from_bytes(cls, content: bytes) -> LogIndex:
+        batch, rows = json.loads(content)
+        return cls(batch, {edge: [LogEntry(*row) for row in listed] for edge, listed in rows.items()})
+
+    def to_bytes(self) -> bytes:
+        rows = {edge: [astuple(entry) for entry in listed] for edge, listed in self.entries.items()}
+        return json.dumps([self.batch, rows]).encode()
+
+    @property
+    def rows(self) -> int:
+        return sum(entry.rows for listed in self.entries.values() for entry in listed)
+
+    @property
+    def size(self) -> int:
+        return sum(entry.size for listed in self.entries.values() for entry in listed)
+
     def divides(self, batch: int) -> bool:
         """Return whether the batches after a given one have entries of their own."""
         return not any(each.since < batch < each.batch for entries in self.entries.values() for each in entries)
@@ -66,10 +84,7 @@ class StateLog:
 
     def index(self) -> LogIndex:
         stored = self._contents.getValue((INDEX,))
-        if stored is None:
-            return LogIndex()
-        batch, rows = json.loads(bytes(stored[0]))
-        return LogIndex(batch, {edge: [LogEntry(*row) for row in listed] for edge, listed in rows.items()})
+        return LogIndex() if stored is None else LogIndex.from_bytes(bytes(stored[0]))
 
     def net_changes_after(self, index: LogIndex, batch: int) -> NetChanges:
         """Return the net changes of all batches after a given one."""
@@ -89,8 +104,7 @@ class StateLog:
                 entries[name] = [*entries.get(name, ()), newest]
                 if _is_merge_due(entries[name]):
                     entries[name] = [self._merged(edge, entries[name], table)]
-        rows = {name: [astuple(entry) for entry in listed] for name, listed in entries.items()}
-        self._contents.updateValue((INDEX,), (json.dumps([batch, rows]).encode(),))
+        self._contents.updateValue((INDEX,), (LogIndex(batch, entries).to_bytes(),))
 
     def _merged(self, edge: Edge, entries: Sequence[LogEntry], newest: pa.Table) -> LogEntry:
         """Replace all entries of an edge by one. newest: the content of the last of them."""
@@ -107,7 +121,7 @@ class StateLog:
 
     def _write(self, edge: str, since: int, batch: int, table: pa.Table, *, may_shrink: bool) -> LogEntry:
         content = to_bytes(table)
-        entry = LogEntry(since, batch, len(content), may_shrink)
+        entry = LogEntry(since, batch, len(content), table.num_rows, may_shrink)
         for part in entry.parts:
             piece = content[part * MAX_VALUE_BYTES : (part + 1) * MAX_VALUE_BYTES]
             self._contents.updateValue((_name(edge, batch, part),), (piece,))

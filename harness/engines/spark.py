@@ -24,7 +24,7 @@ from deltamark.harness.results import machine
 from deltamark.queries.catalogue import query
 
 if TYPE_CHECKING:
-    from deltamark.dataflow.spark.query import CompletedBatch, SparkQuery
+    from deltamark.dataflow.spark.query import CompletedBatch, ShardState, SparkQuery
 
 PIECE_ROWS = 1 << 20
 """The number of stored changes that are yielded at once. Not tuned."""
@@ -75,11 +75,6 @@ class SparkEngine(PlanEngine):
         session, directory = on_master(cell.master, cell.workers), cell.checkpoint or self._scratch
         return SparkQuery(session, self._plan, source, shards=cell.workers, directory=directory)
 
-    @property
-    def stages(self) -> int:
-        assert self._query
-        return self._query.stages
-
     def take(self, physical: int) -> int:
         if physical != self._cell.physical:
             remedy = "time all of them: SAMPLE=0"
@@ -103,6 +98,15 @@ class SparkEngine(PlanEngine):
         done = next(self._progress)
         self.reports.append(done.report)
         return done.changes
+
+    def state(self) -> list[ShardState]:
+        """Return the stored state of each shard."""
+        assert self._query
+        return self._query.state()
+
+    def state_rows(self) -> int:
+        """Return the rows in the logs of all shards. A row that several shards need counts several times."""
+        return sum(each.rows for each in self.state())
 
     def finish(self) -> None:
         if self._sink is None:

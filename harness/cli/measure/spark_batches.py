@@ -1,7 +1,7 @@
 """Compare maintaining and recomputing a query on Spark, batch by batch.
 
-The output shows the time of each batch while rows are loaded, the first batch in which maintaining is faster, and the
-parts of a micro-batch's time.
+The output shows the time of each batch while rows are loaded, the first batch in which maintaining is faster, the
+parts of a micro-batch's time, and the state that each shard has stored after the last batch.
 
 Example: make spark-batches QUERY=q03 SF=1
 """
@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from statistics import median
-from typing import TypedDict, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
@@ -21,13 +21,16 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_BATCHES, add_cell, cell_of, whole
 from deltamark.harness.console.console import say
-from deltamark.harness.console.formatting import brief, count, ratio, words
+from deltamark.harness.console.formatting import brief, count, megabytes, ratio, words
 from deltamark.harness.console.table import Entries, Table, text
 from deltamark.harness.engines.base import Engine
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.measure import child
 from deltamark.harness.measure.cell import Cell
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.spark.query import ShardState
 
 TIMEOUT_S = 86_400.0
 """The time limit for all batches: a day; not measured."""
@@ -55,10 +58,11 @@ def run(args: argparse.Namespace) -> int:
         actual = f"--engine {cell.engine}{' --checkpoint' if cell.checkpoint else ''}"
         raise DeltamarkError("spark-batches runs on Spark and keeps no checkpoint", actual, "leave that setting out")
     dataset = quietly(args)
-    stages, reports, maintained = child.run_in_child(lambda _: _maintain(cell, dataset, args.batches), TIMEOUT_S)
+    state, reports, maintained = child.run_in_child(lambda _: _maintain(cell, dataset, args.batches), TIMEOUT_S)
     recomputed = child.run_in_child(lambda _: _recompute(cell, dataset, args.batches), TIMEOUT_S)
-    say(text(_batches(f"{cell}: {stages} stages", maintained, recomputed)))
+    say(text(_batches(f"{cell}: {state[-1].stage} stages", maintained, recomputed)))
     say(text(Table("parts", "Parts of a micro-batch's time", ["part", "median"], _parts(reports[1:]))))
+    say(text(_state(state)))
     return 0
 
 
@@ -72,11 +76,25 @@ def _batches(title: str, maintained: Timings, recomputed: Timings) -> Table:
     return Table("batches", title, ["batch", "rows loaded", "maintained", "recomputed", "gain"], rows, [note])
 
 
-def _maintain(cell: Cell, dataset: Dataset, batches: int) -> tuple[int, list[BatchReport], Timings]:
-    """Return the number of stages, Spark's reports of the micro-batches, and the timings."""
+def _state(state: list[ShardState]) -> Table:
+    """Show the stored state of each shard, and for each stage how uneven it is."""
+    by_stage = {each.stage: [other for other in state if other.stage == each.stage] for each in state}
+    rows: list[Entries] = []
+    for stage, shards in by_stage.items():
+        mean = sum(each.rows for each in shards) / len(shards)
+        rows += [
+            [count(stage), count(each.shard), count(each.rows), megabytes(each.size), ratio(each.rows / (mean or 1))]
+            for each in shards
+        ]
+    note = "skew: the rows of a shard / the mean of all shards of its stage"
+    return Table("state", "Stored state of the shards", ["stage", "shard", "rows", "MB", "skew"], rows, [note])
+
+
+def _maintain(cell: Cell, dataset: Dataset, batches: int) -> tuple[list[ShardState], list[BatchReport], Timings]:
+    """Return the state of the shards, Spark's reports of the micro-batches, and the timings."""
     with closing(SparkEngine.open(cell, dataset, workload(dataset, cell.workload))) as engine:
         timings = list(_timed(engine, cell, batches))
-        return engine.stages, cast("list[BatchReport]", engine.reports), timings
+        return engine.state(), cast("list[BatchReport]", engine.reports), timings
 
 
 def _recompute(cell: Cell, dataset: Dataset, batches: int) -> Timings:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -60,6 +61,15 @@ def embedded(cell, dataset):
 def test_the_change_stream_equals_that_of_one_worker(finished, chunked):
     cell, digest = finished
     assert digest == embedded(cell, chunked)
+
+
+def test_every_shard_reports_the_state_that_it_has_stored(finished, chunked):
+    cell, work = finished[0], workload(chunked, finished[0].workload)
+    running = SparkEngine(cell, chunked, work).start(work.rounds)
+    running.wait()
+    state = running.state()
+    assert [(each.stage, each.shard) for each in state] == list(product(range(1, running.stages + 1), range(2)))
+    assert all(each.size > each.rows > 0 for each in state if each.stage == 1)
 
 
 def test_a_finished_query_has_the_same_changes_when_it_is_opened_again(finished, chunked):

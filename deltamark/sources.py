@@ -1,13 +1,22 @@
-"""Digests of source files, which name caches, checkpoints and records."""
+"""The source files of the project: their digests, which name caches, checkpoints and records, and their archive."""
 
 from __future__ import annotations
 
 import hashlib
+import sys
+import zipfile
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
 
+import deltamark
 from deltamark import __version__
+
+HOME = Path(deltamark.__file__).resolve().parent
+PACKAGES = ("datagen", "dataflow", "queries", "harness")
+ARCHIVE = "deltamark.zip"
 
 
 def digest(*packages: str) -> str:
@@ -25,3 +34,18 @@ def _sources(path: str, folder: Traversable) -> Iterator[tuple[str, Traversable]
             yield from _sources(f"{path}/{entry.name}", entry)
         elif entry.name.endswith(".py"):
             yield f"{path}/{entry.name}", entry
+
+
+def ship(context: Any, directory: Path) -> None:
+    """Send the modules of this project to the executors of a Spark context, unless it has them.
+
+    directory: a place for the archive, which is read as long as the context is open.
+    """
+    if any(name.endswith(f"/{ARCHIVE}") for name in context.listFiles):
+        return
+    with zipfile.ZipFile(directory / ARCHIVE, "w") as archive:
+        for source in [*HOME.glob("*.py"), *(file for name in PACKAGES for file in (HOME / name).rglob("*.py"))]:
+            archive.write(source, source.relative_to(HOME.parent))
+    path = list(sys.path)
+    context.addPyFile(str(directory / ARCHIVE))
+    sys.path[:] = path  # only the executors need the archive

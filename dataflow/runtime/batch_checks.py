@@ -50,7 +50,7 @@ def accept(node: Input, names: tuple[str, ...], batch: object, last: int, live: 
     time, diff = (_integers(f"{node.name}.{what}", each) for what, each in (("time", batch.time), ("diff", batch.diff)))
     time = _times(node.name, time, last)
     diff, live = _live(node, diff, time, live)
-    columns = {name: _column(f"{node.name}.{name}", node.schema[name], batch.columns[name]) for name in names}
+    columns = {name: checked_column(f"{node.name}.{name}", node.schema[name], batch.columns[name]) for name in names}
     return Accepted(
         pointers_to(time, diff, columns, nullable=set(names).intersection(nullable_texts(node.schema.fields))), live
     )
@@ -68,8 +68,11 @@ def accept_ends(ends: object, last: int) -> np.ndarray:
     return times
 
 
-def _column(where: str, type_: Type, values: object) -> Column:
-    """Convert a column to the form that kernels read; refuse values of another type or outside its bounds."""
+def checked_column(where: str, type_: Type, values: object) -> Column:
+    """Convert a column to the form that kernels read; refuse values of another type or outside its bounds.
+
+    where: names the input and the column.
+    """
     if type_.kind == "text":
         return _texts(where, type_, values)
     return _bounded(where, type_, _integers(where, values, nullable=type_.nullable))

@@ -1,6 +1,7 @@
 """The Spark engine: compiled plans as one Structured Streaming query, with the same changes as the embedded engine.
 
-`query.py` starts a query. `planning/stage_planner.py` divides the plan into stages, with an exchange between each two
+`query.py` runs a query over an `InputSource`, in a directory of its own. `maintain.py` makes a frame of changes from
+the frames of a caller. `planning/stage_planner.py` divides the plan into stages, with an exchange between each two
 (`planning/staged_plan.py` has the result), and `checkpoint.py` checks that the directory belongs to the query. Each
 physical batch is one micro-batch of Spark, in these steps:
 
@@ -9,7 +10,7 @@ physical batch is one micro-batch of Spark, in these steps:
    (`ingest/input_source.py`).
 2. Stage 0. The task filters and projects the rows (`ingest/stage_zero.py`), hashes them to the shards that own them,
    and packs the rows for each shard and edge as a message of Arrow bytes (`ingest/wire.py`).
-3. Shuffle. Spark groups the messages by the labels of their shards (`query.py`, `_shard_labels`).
+3. Shuffle. Spark groups the messages by the labels of their shards (`chain.py`, `_shard_labels`).
 4. Stages 1, 2, ... Spark calls the processor of the stage once per shard (`stage.py`). `stage_batch.py` takes the shard
    from the cache of its process (`shard_cache.py`), or restores it from its log. The shard (`shard.py`) unpacks the
    messages and feeds an ordinary `Worker`.

@@ -12,18 +12,13 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from deltamark.dataflow.spark.state_log import refuse_another
 from deltamark.errors import DeltamarkError
-from deltamark.sources import digest
 
 IDENTITY_FILE, CHECKPOINT, CHANGES = "identity.json", "checkpoint", "changes"
 
 RENAMING_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """The checkpoint manager that renames files itself; on a local disk, Spark's default starts a process for each file."""
-
-
-def code_digest() -> str:
-    """Return a digest of the code on which the stored state depends."""
-    return digest("deltamark.dataflow")
 
 
 class QueryDirectory:
@@ -52,11 +47,7 @@ class QueryDirectory:
             self._write(file, identity)
             return
         stored = self._read(file)
-        for name in {**identity, **stored}:
-            if stored.get(name) != identity.get(name):
-                actual = f"its {name} is {stored.get(name)}, not {identity.get(name)} ({self._path.toString()})"
-                remedy = "repeat the options of the first run, or give another directory"
-                raise DeltamarkError("the checkpoint does not match", actual, remedy)
+        refuse_another(stored, identity, self._path.toString())
 
     def _child(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Self
@@ -55,11 +56,16 @@ def _unpacked(text: str) -> object:
 
 @dataclass(frozen=True)
 class StageSpec(Spec):
-    """One stage of a staged plan, for a number of shards. labels: the key of each shard in Spark's shuffles."""
+    """One stage of a staged plan, for a number of shards.
+
+    labels: the key of each shard in Spark's shuffles. identity: the properties of the query that its stored state
+    depends on.
+    """
 
     plan: StagedPlan
     number: int
     labels: tuple[int, ...]
+    identity: Mapping[str, str]
 
     @property
     def shards(self) -> int:
@@ -72,7 +78,7 @@ class StageSpec(Spec):
 
 @dataclass(frozen=True)
 class ShardKey:
-    """The identity of a shard: `run` is the unique name of one run of a query."""
+    """The identity of a shard: `run` is Spark's unique name of one run of a query."""
 
     run: str
     stage: int

@@ -1,18 +1,12 @@
-"""A dataflow as one Structured Streaming query: a chain of stages, each fed by the stage before and by its own source.
-
-The stages form a chain rather than a graph, because Spark computes a streaming frame, and keeps a copy of its state,
-once for each frame that reads it.
-"""
+"""A dataflow as one Structured Streaming query over an `InputSource`, in a directory of its own."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -22,27 +16,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.spark.checkpoint import CHANGES, CHECKPOINT, QueryDirectory, code_digest
+from deltamark.dataflow.spark.chain import chained, identity_of, staged
+from deltamark.dataflow.spark.checkpoint import CHANGES, CHECKPOINT, QueryDirectory
 from deltamark.dataflow.spark.ingest.data_source import SPEC_OPTION, DeltaSource
 from deltamark.dataflow.spark.ingest.input_source import InputSource
-from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, SourceSpec, StageSpec
-from deltamark.dataflow.spark.planning.stage_planner import plan_stages
-from deltamark.dataflow.spark.sink import from_stored, spark_schema, value_columns
-from deltamark.dataflow.spark.stage import STATE_VARIABLE, StageProcessor
+from deltamark.dataflow.spark.messages import SourceSpec
+from deltamark.dataflow.spark.sink import from_stored
+from deltamark.dataflow.spark.stage import STATE_VARIABLE
 from deltamark.dataflow.spark.state_log import INDEX, LogIndex
 from deltamark.errors import DeltamarkError
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "100000",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.session.timeZone": "UTC",
 }
-"""The settings that every query needs, besides one shuffle partition per shard."""
+"""The settings of a query that is measured, besides those of `chain.py`."""
 
 CHANGE_COUNT = "changes"
 """The name of the metric that counts the changes of the answer in a batch."""
@@ -83,16 +71,11 @@ class SparkQuery:
         self, spark: SparkSession, collection: Collection, inputs: InputSource, *, shards: int, directory: str
     ) -> None:
         self.schema = collection.schema
-        plan = plan_stages(collection, shards)
         self._spark, self._directory = spark, QueryDirectory(spark, directory)
-        self._directory.claim({
-            **inputs.identity, "shards": str(shards), "plan": collection.node.digest.hex(), "code": code_digest(),
-        })  # fmt: skip
-        settings = {**SETTINGS, **self._directory.settings, "spark.sql.shuffle.partitions": str(shards)}
-        for name, value in settings.items():
+        self._directory.claim({**inputs.identity, **identity_of(collection, shards)})
+        for name, value in {**SETTINGS, **self._directory.settings}.items():
             spark.conf.set(name, value)
-        labels = _shard_labels(spark, shards)
-        self._stages = [StageSpec(plan, number, labels) for number in range(1, len(plan.stages))]
+        self._stages = staged(spark, collection, shards)
         self._query = self._start(self._answer(inputs))
 
     @property
@@ -101,19 +84,15 @@ class SparkQuery:
         return len(self._stages)
 
     def _answer(self, inputs: InputSource) -> DataFrame:
-        """Chain the stages; return the streaming frame of the answer's changes."""
+        """Return the streaming frame of the answer's changes."""
         self._spark.dataSource.register(DeltaSource)
-        run = uuid.uuid4().hex
-        chain: list[DataFrame] = []
-        for stage in self._stages:
-            if stage.plan.entering(stage.number):
-                option = SourceSpec(stage, inputs).to_text()
-                chain.append(self._spark.readStream.format(DeltaSource.name()).option(SPEC_OPTION, option).load())
-            rows = reduce(DataFrame.union, chain).groupBy("label")
-            schema = spark_schema(self.schema) if stage.is_last else MESSAGE_SCHEMA
-            chain = [rows.transformWithStateInPandas(StageProcessor(stage, run), schema, "append", "none")]
-        values = chain[0].select(*value_columns(self.schema))
-        return values.observe(CHANGE_COUNT, f.count(f.lit(1)).alias(CHANGE_COUNT))
+        source = self._spark.readStream.format(DeltaSource.name())
+        entering = {
+            stage.number: source.option(SPEC_OPTION, SourceSpec(stage, inputs).to_text()).load()
+            for stage in self._stages
+            if stage.plan.entering(stage.number)
+        }
+        return chained(self._stages, entering).observe(CHANGE_COUNT, f.count(f.lit(1)).alias(CHANGE_COUNT))
 
     def _start(self, answer: DataFrame) -> StreamingQuery:
         self._stored_schema = answer.schema
@@ -171,22 +150,6 @@ class SparkQuery:
         """Read all stored changes of the answer, in the order of time."""
         changes = self._spark.read.schema(self._stored_schema).parquet(self._directory.path(CHANGES))
         return from_stored(self.schema, changes.toArrow())
-
-
-def _shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
-    """Choose the grouping key of each shard, so that shard i is alone in shuffle partition i.
-
-    `groupBy("label")` sends a row to partition `pmod(hash(label), shards)`. With the labels 0, 1, 2 ... two shards may
-    hash to one partition: a task would then run both, one after the other, while another task has nothing to do. So
-    Spark hashes the first few thousand numbers, and the label of shard i is the least number that hashes to i. Each
-    shard has 64 candidates on average, and 1024 more are tried for the sake of a few shards: with S shards the chance
-    that a given shard has none is (1 - 1/S)**(64 * S + 1024), less than 1e-27.
-    """
-    candidates = 64 * shards + 1024
-    query = f"SELECT transform(sequence(0L, {candidates}L), label -> pmod(hash(label), {shards})) AS partitions"
-    row = spark.sql(query).first()
-    assert row is not None
-    return tuple(row["partitions"].index(shard) for shard in range(shards))
 
 
 def explained(error: PySparkException) -> DeltamarkError:

@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from deltamark.dataflow.spark.messages import ShardKey, StageSpec
 from deltamark.dataflow.spark.state_log import StateLog
+from deltamark.dataflow.spark.task_properties import RUN, task_property
 
 STATE_VARIABLE = "log"
 
@@ -23,10 +24,10 @@ CONTENT = StructType([StructField("content", BinaryType())])
 
 
 class StageProcessor(StatefulProcessor):
-    """Applies batches to the shards of a stage, in one run of a query."""
+    """Applies batches to the shards of a stage."""
 
-    def __init__(self, stage: StageSpec, run: str) -> None:
-        self._stage_text, self._run = stage.to_text(), run
+    def __init__(self, stage: StageSpec) -> None:
+        self._stage_text = stage.to_text()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._contents = handle.getMapState(STATE_VARIABLE, KEY, CONTENT)
@@ -38,7 +39,7 @@ class StageProcessor(StatefulProcessor):
         from deltamark.dataflow.spark.stage_batch import process_batch  # noqa: PLC0415 (planning needs no engine)
 
         stage = StageSpec.from_text(self._stage_text)
-        shard = ShardKey(self._run, stage.number, stage.labels.index(int(key[0])))
+        shard = ShardKey(task_property(RUN), stage.number, stage.labels.index(int(key[0])))
         yield from process_batch(stage, shard, StateLog(self._contents), rows)
 
     def close(self) -> None:

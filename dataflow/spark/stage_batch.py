@@ -26,7 +26,7 @@ def process_batch(
 ) -> Iterator[pd.DataFrame]:
     """Apply a batch to a shard; yield messages to later stages or, from the last stage, the changes of the answer."""
     batch, contents = _contents_by_edge(rows)
-    index = log.index()
+    index = log.index(stage.identity)
     if batch <= index.batch:
         actual = f"batch {batch} after batch {index.batch}, in shard {key.shard} of stage {key.stage}"
         raise DeltamarkError("a batch arrived twice", actual, "remove the directory and start again")

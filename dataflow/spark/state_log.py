@@ -17,6 +17,7 @@ from pyspark.sql.streaming.stateful_processor import MapState
 
 from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, may_shrink, to_bytes
 from deltamark.dataflow.spark.planning.staged_plan import Edge
+from deltamark.errors import DeltamarkError
 
 INDEX = "index"
 """The name under which the index of the entries is stored."""
@@ -53,15 +54,17 @@ class LogIndex:
 
     batch: int = -1
     entries: Mapping[str, Sequence[LogEntry]] = field(default_factory=dict)
+    identity: Mapping[str, str] = field(default_factory=dict)
+    """The properties of the query that has written the log."""
 
     @classmethod
     def from_bytes(cls, content: bytes) -> LogIndex:
-        batch, rows = json.loads(content)
-        return cls(batch, {edge: [LogEntry(*row) for row in listed] for edge, listed in rows.items()})
+        batch, rows, identity = json.loads(content)
+        return cls(batch, {edge: [LogEntry(*row) for row in listed] for edge, listed in rows.items()}, identity)
 
     def to_bytes(self) -> bytes:
         rows = {edge: [astuple(entry) for entry in listed] for edge, listed in self.entries.items()}
-        return json.dumps([self.batch, rows]).encode()
+        return json.dumps([self.batch, rows, dict(self.identity)]).encode()
 
     @property
     def rows(self) -> int:
@@ -82,9 +85,14 @@ class StateLog:
     def __init__(self, contents: MapState) -> None:
         self._contents = contents
 
-    def index(self) -> LogIndex:
+    def index(self, identity: Mapping[str, str]) -> LogIndex:
+        """Return the index of the log; refuse a log that a query with another identity has written."""
         stored = self._contents.getValue((INDEX,))
-        return LogIndex() if stored is None else LogIndex.from_bytes(bytes(stored[0]))
+        if stored is None:
+            return LogIndex(identity=identity)
+        index = LogIndex.from_bytes(bytes(stored[0]))
+        refuse_another(index.identity, identity)
+        return index
 
     def net_changes_after(self, index: LogIndex, batch: int) -> NetChanges:
         """Return the net changes of all batches after a given one."""
@@ -104,7 +112,7 @@ class StateLog:
                 entries[name] = [*entries.get(name, ()), newest]
                 if _is_merge_due(entries[name]):
                     entries[name] = [self._merged(edge, entries[name], table)]
-        self._contents.updateValue((INDEX,), (LogIndex(batch, entries).to_bytes(),))
+        self._contents.updateValue((INDEX,), (LogIndex(batch, entries, index.identity).to_bytes(),))
 
     def _merged(self, edge: Edge, entries: Sequence[LogEntry], newest: pa.Table) -> LogEntry:
         """Replace all entries of an edge by one. newest: the content of the last of them."""
@@ -126,6 +134,15 @@ class StateLog:
             piece = content[part * MAX_VALUE_BYTES : (part + 1) * MAX_VALUE_BYTES]
             self._contents.updateValue((_name(edge, batch, part),), (piece,))
         return entry
+
+
+def refuse_another(stored: Mapping[str, str], identity: Mapping[str, str], where: str = "") -> None:
+    """Refuse the state of a query that differs in a property. where: the directory of the state, if it is known."""
+    for name in {**identity, **stored}:
+        if stored.get(name) != identity.get(name):
+            actual = f"its {name} is {stored.get(name)}, not {identity.get(name)}{where and f' ({where})'}"
+            remedy = "repeat the options of the first run, or give another directory"
+            raise DeltamarkError("the checkpoint does not match", actual, remedy)
 
 
 def _name(edge: str, batch: int, part: int) -> str:

@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -21,11 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import deltamark
 from deltamark.datagen.scratch import empty, make, remove
 from deltamark.datagen.spark.interrupts import ended_if_interrupted, hush, own_interrupt_handler
 from deltamark.datagen.spark.java import java_home
 from deltamark.errors import DeltamarkError
+from deltamark.sources import ship
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-HOME = Path(deltamark.__file__).resolve().parent
-PACKAGES = ("datagen", "dataflow", "queries", "harness")
 ONE_CORE = "-XX:+UseSerialGC"
 QUICK = f"{ONE_CORE} -XX:TieredStopAtLevel=1"
 """Options of the JVMs on this machine, whose cores Python needs for its work.
@@ -173,9 +170,7 @@ def _start(master: str, settings: Mapping[str, str], directory: Path) -> SparkSe
         reason = _reason(f"{error}\n{log.read_text(encoding='utf-8', errors='replace')}")
         remedy = "give MASTER=local[*], local[N] or spark://host:port, and see --debug"
         raise DeltamarkError(f"Spark did not start on {master}", reason, remedy) from error
-    path = list(sys.path)
-    spark.sparkContext.addPyFile(str(_package(directory)))
-    sys.path[:] = path  # only the executors need the archive
+    ship(spark.sparkContext, directory)
     return spark
 
 
@@ -203,15 +198,6 @@ def _stderr_to(path: Path) -> Iterator[None]:
     finally:
         os.dup2(saved, 2)
         os.close(saved)
-
-
-def _package(directory: Path) -> Path:
-    """Zip the modules of this project for the executors."""
-    target = directory / "deltamark.zip"
-    with zipfile.ZipFile(target, "w") as archive:
-        for source in [*HOME.glob("*.py"), *(file for name in PACKAGES for file in (HOME / name).rglob("*.py"))]:
-            archive.write(source, source.relative_to(HOME.parent))
-    return target
 
 
 def run_tasks(

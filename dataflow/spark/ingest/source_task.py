@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import pyarrow as pa
@@ -19,19 +19,24 @@ ARROW_SCHEMA = pa.schema([
 
 
 def read(spec: str, partition: SourcePartition) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a task, each as a record batch of one row. spec: a `SourceSpec` as text."""
+    """Yield the messages of a task. spec: a `SourceSpec` as text."""
     labels, stage_zero, reader = _open(spec)
     batch = partition.batch
-    for message in _messages(stage_zero, reader, partition) if batch else _first_messages(stage_zero):
-        row = labels[message.shard], message.edge, batch, message.content
-        arrays = [pa.array([value], field.type) for value, field in zip(row, ARROW_SCHEMA, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+    for message in _messages(stage_zero, reader, partition) if batch else [Message(0, WAKE_UP, b"")]:
+        yield as_arrow(message, labels, batch)
+
+
+def as_arrow(message: Message, labels: Sequence[int], batch: int) -> pa.RecordBatch:
+    """Return a message as a record batch of one row. labels: the key of each shard in Spark's shuffles."""
+    row = labels[message.shard], message.edge, batch, message.content
+    arrays = [pa.array([value], field.type) for value, field in zip(row, ARROW_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
 
 
 @cache
 def _open(spec_text: str) -> tuple[tuple[int, ...], StageZero, BatchReader]:
     spec = SourceSpec.from_text(spec_text)
-    stage_zero = StageZero(spec.stage)
+    stage_zero = StageZero(spec.stage.plan.entering(spec.stage.number), spec.stage.shards)
     opened = spec.stage.labels, stage_zero, spec.inputs.open(stage_zero.columns)
     for _ in stage_zero.process({}):  # compiles or loads the kernels
         pass
@@ -42,9 +47,3 @@ def _open(spec_text: str) -> tuple[tuple[int, ...], StageZero, BatchReader]:
 def _messages(stage_zero: StageZero, reader: BatchReader, partition: SourcePartition) -> Iterator[Message]:
     for piece in partition.own_pieces:
         yield from stage_zero.process(reader.take(partition.batch - 1, piece, partition.pieces))
-
-
-def _first_messages(stage_zero: StageZero) -> Iterator[Message]:
-    """Wake up the first shard; running stage 0 on no rows compiles or loads its kernels."""
-    yield from stage_zero.process({})
-    yield Message(0, WAKE_UP, b"")

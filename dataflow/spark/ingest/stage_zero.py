@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +12,15 @@ from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.spark.ingest.input_source import InputColumns
 from deltamark.dataflow.spark.ingest.wire import messages_for
-from deltamark.dataflow.spark.messages import Message, StageSpec
+from deltamark.dataflow.spark.messages import Message
 from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
 
 
 class StageZero:
-    """Computes the edges from stage 0 that enter the chain at one stage."""
+    """Computes some of the edges from stage 0."""
 
-    def __init__(self, entered: StageSpec) -> None:
-        self._shards = entered.shards
-        self._outputs = entered.plan.entering(entered.number)
+    def __init__(self, outputs: Sequence[StageOutput], shards: int) -> None:
+        self._outputs, self._shards = outputs, shards
         self._worker = Worker(compile_plans({output.edge.name: output.node for output in self._outputs}))
 
     @property

@@ -131,7 +131,7 @@ def test_a_checkpoint_of_another_query_is_refused(property_, finished, chunked):
 
 
 def test_a_checkpoint_of_other_code_is_refused(finished, chunked, monkeypatch):
-    monkeypatch.setattr("deltamark.dataflow.spark.query.code_digest", lambda: "other")
+    monkeypatch.setattr("deltamark.dataflow.spark.chain.digest", lambda _: "other")
     with pytest.raises(DeltamarkError, match=r"the checkpoint does not match: its code is \w+, not other"):
         verify.digest_of(finished[0], chunked)
 

@@ -153,7 +153,7 @@ def test_log_entries_are_merged_only_if_rows_cancel_or_add_up(monkeypatch):
                 "others": Batch(np.full(10, time), np.full(10, 1 if time < last else -1), {"key": np.arange(10)}),
             })  # fmt: skip
             (log,) = chain.logs.values()
-            ones, others = (len(each) for each in log.index().entries.values())
+            ones, others = (len(each) for each in log.index({}).entries.values())
             assert ones < 3
             assert others == (time + 1 if time < last else 1)
 

@@ -41,8 +41,10 @@ class Chain:
     def __init__(self, collection, shards, forget=lambda: False):
         self.plan, self.shards, self.forget, self.batch = plan_stages(collection, shards), shards, forget, 0
         labels = tuple(range(shards))
-        self.stages = [StageSpec(self.plan, number, labels) for number in range(1, len(self.plan.stages))]
-        self.zeros = [StageZero(stage) for stage in self.stages if self.plan.entering(stage.number)]
+        self.stages = [StageSpec(self.plan, number, labels, {}) for number in range(1, len(self.plan.stages))]
+        self.zeros = [
+            StageZero(outputs, shards) for each in self.stages if (outputs := self.plan.entering(each.number))
+        ]
         self.logs = defaultdict(lambda: StateLog(State()))
         self.live = {}
         self.schema = collection.schema
@@ -69,7 +71,7 @@ class Chain:
                 arrived = {name: messages.pop((number, name), []) for name in shard.edges}
                 changes, net = shard.feed(arrived)
                 log = self.logs[stage.number, number]
-                log.append(log.index(), self.batch, net, shard.edges)
+                log.append(log.index({}), self.batch, net, shard.edges)
                 for to, edge, content in shard.messages(changes):
                     messages[to, edge].append(content)
                 if ANSWER in changes:
@@ -86,7 +88,7 @@ class Chain:
             self.live.pop(what).close()
         made = self.live[what] = Shard(stage, number)
         log = self.logs[what]
-        if (index := log.index()) != LogIndex():
+        if (index := log.index({})) != LogIndex():
             made.restore(log.net_changes_after(index, -1))
         return made
 

@@ -1,0 +1,71 @@
+"""The stages of a plan as a chain of stateful operators of Spark.
+
+The stages form a chain rather than a graph, because Spark computes a streaming frame, and keeps a copy of its state,
+once for each frame that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, StageSpec
+from deltamark.dataflow.spark.planning.stage_planner import plan_stages
+from deltamark.dataflow.spark.sink import spark_schema, value_columns
+from deltamark.dataflow.spark.stage import StageProcessor
+from deltamark.sources import digest
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+"""The settings that every query needs when it starts, besides one shuffle partition per shard."""
+
+
+def identity_of(collection: Collection, shards: int) -> dict[str, str]:
+    """Return what must not change while a checkpoint is in use: the plan, the shards, and the code of the engine."""
+    return {"plan": collection.node.digest.hex(), "shards": str(shards), "code": digest("deltamark.dataflow")}
+
+
+def staged(spark: SparkSession, collection: Collection, shards: int) -> list[StageSpec]:
+    """Divide a plan into stages for a number of shards, and make the settings of the session that they need."""
+    plan, identity = plan_stages(collection, shards), identity_of(collection, shards)
+    for name, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(shards)}.items():
+        spark.conf.set(name, value)
+    labels = _shard_labels(spark, shards)
+    return [StageSpec(plan, number, labels, identity) for number in range(1, len(plan.stages))]
+
+
+def chained(stages: Sequence[StageSpec], entering: Mapping[int, DataFrame]) -> DataFrame:
+    """Return the streaming frame of the answer's changes. entering: the messages that enter the chain at each stage."""
+    chain: list[DataFrame] = []
+    for stage in stages:
+        if stage.number in entering:
+            chain.append(entering[stage.number])
+        rows = reduce(DataFrame.union, chain).groupBy("label")
+        schema = spark_schema(stage.plan.schema) if stage.is_last else MESSAGE_SCHEMA
+        chain = [rows.transformWithStateInPandas(StageProcessor(stage), schema, "append", "none")]
+    return chain[0].select(*value_columns(stages[-1].plan.schema))
+
+
+def _shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
+    """Choose the grouping key of each shard, so that shard i is alone in shuffle partition i.
+
+    `groupBy("label")` sends a row to partition `pmod(hash(label), shards)`. With the labels 0, 1, 2 ... two shards may
+    hash to one partition: a task would then run both, one after the other, while another task has nothing to do. So
+    Spark hashes the first few thousand numbers, and the label of shard i is the least number that hashes to i. Each
+    shard has 64 candidates on average, and 1024 more are tried for the sake of a few shards: with S shards the chance
+    that a given shard has none is (1 - 1/S)**(64 * S + 1024), less than 1e-27.
+    """
+    candidates = 64 * shards + 1024
+    query = f"SELECT transform(sequence(0L, {candidates}L), label -> pmod(hash(label), {shards})) AS partitions"
+    row = spark.sql(query).first()
+    assert row is not None
+    return tuple(row["partitions"].index(shard) for shard in range(shards))

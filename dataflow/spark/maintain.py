@@ -1,0 +1,125 @@
+"""A query over the streaming frames of a caller, as a streaming frame of the changes of its answer."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan.traversal import base_inputs
+from deltamark.dataflow.runtime.batch_checks import checked_column
+from deltamark.dataflow.spark.chain import chained, staged
+from deltamark.dataflow.spark.ingest.source_task import as_arrow
+from deltamark.dataflow.spark.ingest.stage_zero import StageZero
+from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, WAKE_UP, Message, StageSpec
+from deltamark.dataflow.spark.task_properties import BATCH, task_property
+from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table
+from deltamark.dataflow.sql.query import sql
+from deltamark.dataflow.sql.tables import ROWS
+from deltamark.dataflow.types import Schema
+from deltamark.errors import DeltamarkError, unknown
+from deltamark.sources import ship
+
+WEIGHT = "weight of the row"
+"""The name of the column with the weights, among the columns of a frame that are read."""
+
+MAX_OPEN = 32
+"""The inputs whose stage 0 stays alive in a process; a query has at most a few."""
+
+
+def maintain(
+    spark: SparkSession, query: str | Collection, inputs: Mapping[str, DataFrame], *, shards: int | None = None,
+    weight: str | None = None,
+) -> DataFrame:  # fmt: skip
+    """Maintain a query over streaming frames; return the streaming frame of the changes of its answer.
+
+    `maintain(spark, "SELECT shop, count(*) AS visits FROM visits GROUP BY shop", {"visits": visits}).writeStream...`
+
+    query: a text of SQL, or a collection over inputs with these names, which may state bounds and keys. weight: the
+    column of the frames with the weights of changes (1 inserts a row, -1 retracts an equal one); a frame without it
+    only inserts rows. shards: the parts of the state, by default one for each core of the session.
+
+    The columns of the result are `time`, which is the number of the micro-batch, the weight `diff`, and the values. The
+    settings in `chain.py` are made in the session; they must be in effect when the query starts.
+    """
+    for name, frame in inputs.items():
+        if not frame.isStreaming:
+            raise DeltamarkError("not a streaming frame", name, "read it by spark.readStream")
+    collection = _planned(query, inputs, weight) if isinstance(query, str) else query
+    schemas = {each.name: each.schema for each in base_inputs(collection.node)}
+    for name in schemas:
+        if name not in inputs:
+            raise DeltamarkError("an input without a frame", name, f"give one of the name {name}")
+    for name in inputs:
+        if name not in schemas:
+            raise unknown("input of the query", name, schemas)
+    ship(spark.sparkContext, Path(spark.sparkContext._temp_dir))  # noqa: SLF001
+    stages = staged(spark, collection, shards or spark.sparkContext.defaultParallelism)
+    rows = [_messages(stages[0], name, schema, inputs[name], weight) for name, schema in schemas.items()]
+    messages = rows[0]
+    for each in rows[1:]:
+        messages = messages.union(each)
+    return chained(stages, {1: messages})
+
+
+def _planned(text: str, inputs: Mapping[str, DataFrame], weight: str | None) -> Collection:
+    relations = {}
+    for name, frame in inputs.items():
+        fields = [each for each in to_arrow_schema(frame.schema) if each.name != weight]
+        relations[name] = arrow_table(name, pa.schema(fields), ROWS)
+    return sql(text, relations)
+
+
+def _messages(stage: StageSpec, name: str, schema: Schema, frame: DataFrame, weight: str | None) -> DataFrame:
+    """Return the messages that stage 0 sends for the rows of a frame."""
+    for column in schema.names:
+        if column not in frame.columns:
+            raise unknown(f"column of {name}", column, frame.columns)
+    weights = f.col(f"`{weight}`") if weight in frame.columns else f.lit(1)
+    read = frame.select(*(f.col(f"`{column}`") for column in schema.names), weights.cast("bigint").alias(WEIGHT))
+    return read.mapInArrow(FrameTask(stage.to_text(), name, schema), MESSAGE_SCHEMA)
+
+
+@dataclass(frozen=True)
+class FrameTask:
+    """The task of an executor that sends a part of a frame through stage 0. stage: a `StageSpec` as text."""
+
+    stage: str
+    name: str
+    schema: Schema
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        labels, stage_zero = _open(self.stage, self.name)
+        context, batch = TaskContext.get(), int(task_property(BATCH))
+        if context is not None and context.partitionId() == 0:
+            yield as_arrow(Message(0, WAKE_UP, b""), labels, batch)
+        for part in rows:
+            if part.num_rows:
+                for message in stage_zero.process({self.name: self._changes(part, batch)}):
+                    yield as_arrow(message, labels, batch)
+
+    def _changes(self, rows: pa.RecordBatch, batch: int) -> Batch:
+        changes = arrow_batch(rows, self.schema, batch, WEIGHT)
+        columns = {
+            column: checked_column(f"{self.name}.{column}", self.schema[column], values)
+            for column, values in changes.columns.items()
+        }
+        return Batch(changes.time, changes.diff, columns)
+
+
+@lru_cache(maxsize=MAX_OPEN)
+def _open(stage_text: str, name: str) -> tuple[tuple[int, ...], StageZero]:
+    stage = StageSpec.from_text(stage_text)
+    opened = stage.labels, StageZero([each for each in stage.plan.stages[0] if each.input == name], stage.shards)
+    gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time
+    return opened

@@ -1,0 +1,148 @@
+"""The changes of a query over the streaming frames of a caller add up to the answer over all rows that have arrived."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as f
+
+from deltamark import code_type, col, integer, source
+from deltamark.dataflow.spark.query import explained
+from deltamark.errors import DeltamarkError
+from deltamark.harness.engines.spark_session import SESSIONS
+from deltamark.spark import maintain
+
+pytestmark = pytest.mark.waits(10)
+
+BY_REGION = """
+SELECT region, count(*) AS sales, sum(price) AS revenue, count(note) AS notes
+FROM sales JOIN shops USING (shop) GROUP BY region
+"""
+SALES = "shop int, price decimal(6, 2), note string, diff int"
+SHOPS = "shop int, region string"
+
+
+@pytest.fixture(scope="module")
+def spark():
+    yield SESSIONS.on("local[2]")
+    SESSIONS.close()
+
+
+class Files:
+    """Directories of Parquet files, which arrive one by one."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        for name in ("sales", "shops"):
+            (directory / name).mkdir()
+
+    def add(self, name, **columns):
+        folder = self.directory / name
+        pq.write_table(pa.table(columns), folder / f"{len(list(folder.iterdir()))}.parquet")
+
+    def sell(self, rows, diff=1):
+        shops, prices, notes = zip(*rows, strict=True)
+        price = pa.array(map(Decimal, prices), pa.decimal128(6, 2))
+        weights = pa.array([diff] * len(rows), pa.int32())
+        self.add("sales", shop=pa.array(shops, pa.int32()), price=price, note=pa.array(notes), diff=weights)
+
+    def frame(self, spark, name, schema):
+        folder = str(self.directory / name)
+        return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
+
+    def frames(self, spark):
+        return {"sales": self.frame(spark, "sales", SALES), "shops": self.frame(spark, "shops", SHOPS)}
+
+    def run(self, changes, name="query"):
+        """Run a query until it has read all files."""
+        target = changes.writeStream.format("parquet").option("path", str(self.directory / f"{name} changes"))
+        running = target.option("checkpointLocation", str(self.directory / name)).trigger(availableNow=True).start()
+        try:
+            running.awaitTermination()
+        finally:
+            running.stop()
+
+    def answer(self, spark, name="query"):
+        """Add up the changes of a query."""
+        rows = Counter()
+        for time, diff, *values in spark.read.parquet(str(self.directory / f"{name} changes")).collect():
+            assert time >= 0
+            rows[tuple(values)] += diff
+        return +rows
+
+    def expected(self, text):
+        with duckdb.connect() as connection:
+            for name in ("sales", "shops"):
+                connection.execute(f"CREATE TABLE {name} AS FROM read_parquet('{self.directory}/{name}/*.parquet')")
+            connection.execute(
+                "DELETE FROM sales WHERE (shop, price) IN (SELECT shop, price FROM sales WHERE diff < 0)"
+            )
+            return Counter(connection.execute(text).fetchall())
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)
+
+
+def test_a_query_is_resumed_and_another_one_is_refused(files, spark):
+    files.add("shops", shop=pa.array([1, 2], pa.int32()), region=["north", "south"])
+    files.sell([(1, "2.50", "a"), (2, "4.00", None), (1, "1.25", "c")])
+    files.run(maintain(spark, BY_REGION, files.frames(spark), shards=3, weight="diff"))
+    assert files.answer(spark) == files.expected(BY_REGION)
+
+    files.add("shops", shop=pa.array([3], pa.int32()), region=["north"])
+    files.sell([(3, "9.00", "late"), (4, "7.00", "nowhere")])
+    files.sell([(1, "2.50", "a")], diff=-1)
+    files.run(maintain(spark, BY_REGION, files.frames(spark), shards=3, weight="diff"))
+    assert files.answer(spark) == files.expected(BY_REGION)
+    assert {row[:2] for row in files.answer(spark)} == {("north", 2), ("south", 1)}
+
+    files.sell([(1, "1.00", "new")])
+    other = BY_REGION.replace("count(note)", "count(price)")
+    with pytest.raises(Exception, match="does not match") as failure:
+        files.run(maintain(spark, other, files.frames(spark), shards=3, weight="diff"))
+    assert str(explained(failure.value)).startswith("the checkpoint does not match: its plan is ")
+    assert files.answer(spark) != files.expected(BY_REGION)
+
+
+def test_a_collection_over_a_rate_source(spark):
+    numbers = source("numbers", {"value": integer(0, 10**6), "kind": code_type(("even", "odd"))}, rows=10**6)
+    total = numbers.where(col.value < 70).aggregate(by="kind", total=col.value.sum())
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50).load()
+    kinds = f.when(f.col("value") % 2 == 0, "even").otherwise("odd")
+    rows = rate.select(f.col("value").cast("int"), kinds.alias("kind"))
+    running = maintain(spark, total, {"numbers": rows}).writeStream.format("memory").queryName("totals").start()
+    try:
+        while not running.lastProgress or running.lastProgress["batchId"] < 2:
+            running.awaitTermination(0.2)
+    finally:
+        running.stop()
+    sums = Counter()
+    for row in spark.table("totals").collect():
+        sums[row["kind"], int(row["total"])] += row["diff"]
+    assert +sums == {("even", sum(range(0, 70, 2))): 1, ("odd", sum(range(1, 70, 2))): 1}
+
+
+def test_an_answer_over_no_rows_arrives_with_the_first_batch(files, spark):
+    files.add("shops", shop=pa.array([1], pa.int32()), region=["north"])
+    files.run(
+        maintain(spark, "SELECT count(*) AS n FROM shops WHERE shop > 5", {"shops": files.frames(spark)["shops"]})
+    )
+    assert files.answer(spark) == {(0,): 1}
+
+
+def test_frames_that_do_not_fit_the_query_are_refused(files, spark):
+    frames = files.frames(spark)
+    with pytest.raises(DeltamarkError, match="not a streaming frame: shops"):
+        maintain(spark, "SELECT * FROM shops", {"shops": spark.createDataFrame([], SHOPS)})
+    plan = source("others", {"shop": integer(0, 9)}, rows=9)
+    with pytest.raises(DeltamarkError, match="an input without a frame: others"):
+        maintain(spark, plan, frames)
+    with pytest.raises(DeltamarkError, match="unknown column of shops: price"):
+        maintain(spark, source("shops", {"price": integer(0, 9)}, rows=9), {"shops": frames["shops"]})

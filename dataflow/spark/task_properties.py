@@ -1,4 +1,4 @@
-"""What Spark tells a task about its query."""
+"""Properties that Spark sets for the tasks of a streaming query."""
 
 from __future__ import annotations
 

@@ -27,9 +27,10 @@ from deltamark.harness.cli.parser import Parser
 COMMANDS = commands()
 EXAMPLES = (
     "print(changes)", "sales = source(", "dataflow.retire(", "begin.iterate(", "modes = Query(", "delta_query(",
-    "parquet_table(", "by_shop = sql(", "def mix(x):",
+    "parquet_table(", "by_shop = sql(", "maintain(spark", "def mix(x):",
 )  # fmt: skip
-"""A part of each block of Python. `tests/harness/check/test_change_csv.py` runs the last one."""
+"""A part of each block of Python. `tests/harness/check/test_change_csv.py` runs the last one, and
+`tests/dataflow/spark/test_maintain.py` the one before it."""
 
 
 def example(part: str, names: Mapping[str, object] | None = None) -> dict[str, object]:

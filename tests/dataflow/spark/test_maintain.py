@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from decimal import Decimal
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as f
+from support.manual import code
 
 from deltamark import code_type, col, integer, source
 from deltamark.dataflow.spark.query import explained
@@ -93,20 +95,20 @@ def files(tmp_path):
 def test_a_query_is_resumed_and_another_one_is_refused(files, spark):
     files.add("shops", shop=pa.array([1, 2], pa.int32()), region=["north", "south"])
     files.sell([(1, "2.50", "a"), (2, "4.00", None), (1, "1.25", "c")])
-    files.run(maintain(spark, BY_REGION, files.frames(spark), shards=3, weight="diff"))
+    files.run(maintain(spark, BY_REGION, files.frames(spark), shards=2, weight="diff"))
     assert files.answer(spark) == files.expected(BY_REGION)
 
     files.add("shops", shop=pa.array([3], pa.int32()), region=["north"])
     files.sell([(3, "9.00", "late"), (4, "7.00", "nowhere")])
     files.sell([(1, "2.50", "a")], diff=-1)
-    files.run(maintain(spark, BY_REGION, files.frames(spark), shards=3, weight="diff"))
+    files.run(maintain(spark, BY_REGION, files.frames(spark), shards=2, weight="diff"))
     assert files.answer(spark) == files.expected(BY_REGION)
     assert {row[:2] for row in files.answer(spark)} == {("north", 2), ("south", 1)}
 
     files.sell([(1, "1.00", "new")])
     other = BY_REGION.replace("count(note)", "count(price)")
     with pytest.raises(Exception, match="does not match") as failure:
-        files.run(maintain(spark, other, files.frames(spark), shards=3, weight="diff"))
+        files.run(maintain(spark, other, files.frames(spark), shards=2, weight="diff"))
     assert str(explained(failure.value)).startswith("the checkpoint does not match: its plan is ")
     assert files.answer(spark) != files.expected(BY_REGION)
 
@@ -131,10 +133,22 @@ def test_a_collection_over_a_rate_source(spark):
 
 def test_an_answer_over_no_rows_arrives_with_the_first_batch(files, spark):
     files.add("shops", shop=pa.array([1], pa.int32()), region=["north"])
-    files.run(
-        maintain(spark, "SELECT count(*) AS n FROM shops WHERE shop > 5", {"shops": files.frames(spark)["shops"]})
-    )
+    text = "SELECT count(*) AS n FROM shops WHERE shop > 5"
+    files.run(maintain(spark, text, {"shops": files.frames(spark)["shops"]}))
     assert files.answer(spark) == {(0,): 1}
+
+
+def test_the_example_of_the_manual_runs(tmp_path, spark):
+    (tmp_path / "visits").mkdir()
+    prices = pa.array([Decimal("2.50"), Decimal("1.25"), None], pa.decimal128(8, 2))
+    pq.write_table(
+        pa.table({"shop": pa.array([7, 7, 8], pa.int32()), "spent": prices}), tmp_path / "visits" / "0.parquet"
+    )
+    (block,) = [each for each in code("python", "docs/spark.md") if "maintain(spark" in each]
+    names = {"spark": spark}
+    exec(re.sub(r'"(visits|changes|state)"\)', rf'"{tmp_path}/\1")', block), names)
+    rows = {tuple(row) for row in names["answer"].collect()}
+    assert rows == {(7, 2, Decimal("3.75"), 1), (8, 1, None, 1)}
 
 
 def test_frames_that_do_not_fit_the_query_are_refused(files, spark):

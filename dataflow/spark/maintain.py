@@ -63,8 +63,11 @@ def maintain(
     for name in inputs:
         if name not in schemas:
             raise unknown("input of the query", name, schemas)
+    shards = spark.sparkContext.defaultParallelism if shards is None else shards
+    if not isinstance(shards, int) or shards < 1:
+        raise DeltamarkError("not a number of shards", repr(shards), "give at least 1")
     ship(spark.sparkContext, Path(spark.sparkContext._temp_dir))  # noqa: SLF001
-    stages = staged(spark, collection, shards or spark.sparkContext.defaultParallelism)
+    stages = staged(spark, collection, shards)
     rows = [_messages(stages[0], name, schema, inputs[name], weight) for name, schema in schemas.items()]
     messages = rows[0]
     for each in rows[1:]:

@@ -11,10 +11,10 @@ from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.measure.batch_sizes import ON_SPARK, Batching
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.against import batch_seconds
-from deltamark.harness.tables.entry import entries
+from deltamark.harness.tables.entry import entries, entry_of
 from deltamark.harness.tables.lookup import Lookup
 
-HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from")
+HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from", "p99 / median", "state rows")
 
 
 def distributed(lookup: Lookup) -> Table:
@@ -32,8 +32,9 @@ def distributed(lookup: Lookup) -> Table:
             "embedded: one worker; recomputed: the batch appended to Parquet files, the query's SQL over the live rows",
             "price: Spark / embedded, gain: recomputed / Spark, both by the mean of all timed batches",
             "wins from: the number of rows after which recomputing always takes longer than Spark's median batch",
+            "p99 / median: of Spark's batches; state rows: in the logs of all shards, after the last batch",
         ],
-        mean_foot(rows, [brief, brief, brief, ratio, ratio, None] * len(ON_SPARK)),
+        mean_foot(rows, [brief, brief, brief, ratio, ratio, None, ratio, None] * len(ON_SPARK)),
     )  # fmt: skip
 
 
@@ -46,7 +47,9 @@ def _records(lookup: Lookup, query: str, column: Batching, workers: int) -> list
 
 def _entries(own: QueryRecord | None, spark: QueryRecord | None, recomputed: QueryRecord | None) -> Entries:
     times = entries((own, spark, recomputed), lambda record: brief(record.latency["p50"]))
-    return [*times, _ratio(spark, own), _ratio(recomputed, spark), _winning(spark, recomputed)]
+    spread = entry_of(spark, lambda record: ratio(record.latency["p99"] / record.latency["p50"]))
+    rows = entry_of(spark, lambda record: count(record.state_rows) if record.state_rows else NOTHING)
+    return [*times, _ratio(spark, own), _ratio(recomputed, spark), _winning(spark, recomputed), spread, rows]
 
 
 def _ratio(one: QueryRecord | None, other: QueryRecord | None) -> TableEntry:

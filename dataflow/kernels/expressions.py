@@ -7,6 +7,7 @@ to slice. A selection is a vector of row numbers in ascending order; the cell 0 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, SizedOperator, Vector, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
@@ -175,10 +176,9 @@ def take(op: TakeBlock) -> None:
             result[at] = narrow[selected[at]]
 
 
-def _binary(function: Callable[[int, int], int]) -> Callable[[BinaryBlock], None]:
+def _binary(name: str, function: Callable[[int, int], int]) -> Callable[[BinaryBlock], None]:
     """Make the kernel that applies a function to the rows of a slice."""
 
-    @kernel
     def over_vectors(op: BinaryBlock) -> None:
         a, result = op.a, op.result
         if op.b == 0:
@@ -190,19 +190,20 @@ def _binary(function: Callable[[int, int], int]) -> Callable[[BinaryBlock], None
             for at in range(op.size):
                 result[at] = function(a[at], b[at])
 
-    return over_vectors
+    over_vectors.__qualname__ = name  # of which the linker's name is made; see `kernel`
+    return cast("Callable[[BinaryBlock], None]", kernel(over_vectors))
 
 
-add = _binary(inline(lambda a, b: a + b))
-subtract = _binary(inline(lambda a, b: a - b))
-multiply = _binary(inline(lambda a, b: a * b))
-quotient = _binary(inline(lambda a, b: a // b))
-equal = _binary(inline(lambda a, b: 1 if a == b else 0))
-less = _binary(inline(lambda a, b: 1 if a < b else 0))
-and_ = _binary(inline(lambda a, b: a & b))
-or_ = _binary(inline(lambda a, b: a | b))
-subtract_from = _binary(inline(lambda a, b: b - a))
-coalesce = _binary(inline(lambda a, b: b if a == NULL else a))
+add = _binary("add", inline(lambda a, b: a + b))
+subtract = _binary("subtract", inline(lambda a, b: a - b))
+multiply = _binary("multiply", inline(lambda a, b: a * b))
+quotient = _binary("quotient", inline(lambda a, b: a // b))
+equal = _binary("equal", inline(lambda a, b: 1 if a == b else 0))
+less = _binary("less", inline(lambda a, b: 1 if a < b else 0))
+and_ = _binary("and_", inline(lambda a, b: a & b))
+or_ = _binary("or_", inline(lambda a, b: a | b))
+subtract_from = _binary("subtract_from", inline(lambda a, b: b - a))
+coalesce = _binary("coalesce", inline(lambda a, b: b if a == NULL else a))
 
 
 @kernel

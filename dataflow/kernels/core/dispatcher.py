@@ -32,7 +32,12 @@ class KernelDispatcher(CPUDispatcher):
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function as a kernel, which other kernels and Python can call. The compiled code is cached on disk."""
+    """Compile a function as a kernel, which other kernels and Python can call. The compiled code is cached on disk.
+
+    Functions of a module must have different names. The linker knows compiled code by the module, the name and the
+    types of a function, and by a number that numba counts in each process. Cached code of two functions with one name
+    may come from two processes that have counted to the same number, and then one of them is called for both.
+    """
     dispatcher = KernelDispatcher(function, locals={}, targetoptions=OPTIONS)
     dispatcher.enable_caching()
     return dispatcher

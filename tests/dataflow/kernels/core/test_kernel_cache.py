@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import shutil
 import subprocess
 import sys
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 from numba import config, njit, types
@@ -17,9 +20,21 @@ from support.paths import ROOT
 
 from deltamark.dataflow import kernels
 from deltamark.dataflow.kernels.core import cache
+from deltamark.dataflow.kernels.core.dispatcher import KernelDispatcher
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
+
+
+def test_kernels_of_a_module_have_different_names():
+    """Otherwise the linker may call one of them for the other, if two processes have compiled them."""
+    modules = [importlib.import_module(each.name) for each in walk_packages(kernels.__path__, f"{kernels.__name__}.")]
+    found = {
+        id(each): each for module in modules for each in vars(module).values() if isinstance(each, KernelDispatcher)
+    }
+    names = Counter((each.py_func.__module__, each.py_func.__qualname__) for each in found.values())
+    assert len(names) > 100
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def use() -> tuple[int, int]:

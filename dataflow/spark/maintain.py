@@ -47,7 +47,8 @@ def maintain(
 
     query: a text of SQL, or a collection over inputs with these names, which may state bounds and keys. weight: the
     column of the frames with the weights of changes (1 inserts a row, -1 retracts an equal one); a frame without it
-    only inserts rows. shards: the parts of the state, by default one for each core of the session.
+    only inserts rows. Frames that the query does not read are ignored. shards: the parts of the state, by default one
+    for each core of the session.
 
     The columns of the result are `time`, which is the number of the micro-batch, the weight `diff`, and the values. The
     settings in `chain.py` are made in the session; they must be in effect when the query starts.
@@ -60,9 +61,6 @@ def maintain(
     for name in schemas:
         if name not in inputs:
             raise DeltamarkError("an input without a frame", name, f"give one of the name {name}")
-    for name in inputs:
-        if name not in schemas:
-            raise unknown("input of the query", name, schemas)
     shards = spark.sparkContext.defaultParallelism if shards is None else shards
     if not isinstance(shards, int) or shards < 1:
         raise DeltamarkError("not a number of shards", repr(shards), "give at least 1")

@@ -156,7 +156,7 @@ def test_frames_that_do_not_fit_the_query_are_refused(files, spark):
     with pytest.raises(DeltamarkError, match="not a streaming frame: shops"):
         maintain(spark, "SELECT * FROM shops", {"shops": spark.createDataFrame([], SHOPS)})
     with pytest.raises(DeltamarkError, match="not a number of shards: 0"):
-        maintain(spark, "SELECT * FROM shops", frames | {}, shards=0)
+        maintain(spark, "SELECT * FROM shops", frames, shards=0)
     plan = source("others", {"shop": integer(0, 9)}, rows=9)
     with pytest.raises(DeltamarkError, match="an input without a frame: others"):
         maintain(spark, plan, frames)

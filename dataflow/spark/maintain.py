@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,12 +17,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.plan.passes.pruning import required_columns
 from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.batch_checks import checked_column
 from deltamark.dataflow.spark.chain import chained, staged
 from deltamark.dataflow.spark.ingest.source_task import as_arrow
 from deltamark.dataflow.spark.ingest.stage_zero import StageZero
 from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, WAKE_UP, Message, StageSpec
+from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
 from deltamark.dataflow.spark.task_properties import BATCH, task_property
 from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table
 from deltamark.dataflow.sql.query import sql
@@ -57,20 +60,32 @@ def maintain(
         if not frame.isStreaming:
             raise DeltamarkError("not a streaming frame", name, "read it by spark.readStream")
     collection = _planned(query, inputs, weight) if isinstance(query, str) else query
-    schemas = {each.name: each.schema for each in base_inputs(collection.node)}
-    for name in schemas:
-        if name not in inputs:
-            raise DeltamarkError("an input without a frame", name, f"give one of the name {name}")
+    for each in base_inputs(collection.node):
+        if each.name not in inputs:
+            raise DeltamarkError("an input without a frame", each.name, f"give one of the name {each.name}")
     shards = spark.sparkContext.defaultParallelism if shards is None else shards
     if not isinstance(shards, int) or shards < 1:
         raise DeltamarkError("not a number of shards", repr(shards), "give at least 1")
     ship(spark.sparkContext, Path(spark.sparkContext._temp_dir))  # noqa: SLF001
     stages = staged(spark, collection, shards)
-    rows = [_messages(stages[0], name, schema, inputs[name], weight) for name, schema in schemas.items()]
-    messages = rows[0]
-    for each in rows[1:]:
-        messages = messages.union(each)
-    return chained(stages, {1: messages})
+    messages = [
+        _messages(stages[0], name, schema, inputs[name], weight)
+        for name, schema in _schemas_read(stages[0].plan.stages[0]).items()
+    ]
+    return chained(stages, {1: reduce(DataFrame.union, messages)})
+
+
+def _schemas_read(outputs: Sequence[StageOutput]) -> dict[str, Schema]:
+    """Return the columns that the outputs of stage 0 read of each input."""
+    names, inputs = defaultdict[str, set[str]](set), {}
+    for output in outputs:
+        (node,) = base_inputs(output.node)
+        inputs[node.name] = node.schema
+        names[node.name] |= {*required_columns(output.node).get(node, ()), *output.texts.values()} - {ROW}
+    return {
+        name: Schema(tuple(field for field in schema.fields if field.name in names[name]), schema.rows)
+        for name, schema in inputs.items()
+    }
 
 
 def _planned(text: str, inputs: Mapping[str, DataFrame], weight: str | None) -> Collection:

@@ -42,7 +42,7 @@ FULL_DISK = r"\((\S+) executor \S+\):[^\n]*(No space left on device)"
 """A pattern of Spark's error about a task that could not write; its groups are the host and the reason."""
 
 POLL_INTERVAL_S = 0.03
-"""The pause between two looks for completed batches. Each costs the JVM about a millisecond of work."""
+"""The pause between two looks for completed batches. Each takes about a millisecond of processor time."""
 
 
 @dataclass(frozen=True)

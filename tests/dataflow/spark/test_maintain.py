@@ -118,7 +118,7 @@ def test_a_collection_over_a_rate_source(spark):
     total = numbers.where(col.value < 70).aggregate(by="kind", total=col.value.sum())
     rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 50).load()
     kinds = f.when(f.col("value") % 2 == 0, "even").otherwise("odd")
-    rows = rate.select(f.col("value").cast("int"), kinds.alias("kind"))
+    rows = rate.select(f.col("value").cast("int"), kinds.alias("kind"), "timestamp")
     running = maintain(spark, total, {"numbers": rows}).writeStream.format("memory").queryName("totals").start()
     try:
         while not running.lastProgress or running.lastProgress["batchId"] < 2:

@@ -25,17 +25,16 @@ def least_size(passes: Callable[[int], bool], guess: int, most: int) -> LeastSiz
     """Return the least size in bytes that passes; None if `most` fails.
 
     From the guess on, sizes are doubled until one passes, or halved until one fails. Then the geometric mean of the
-    last size that passed and the last that failed is tried, until their ratio is at most RESOLUTION.
+    last size that passed and the last that failed is tried, until their ratio is at most RESOLUTION or they are
+    at most a page apart.
     """
     failed, passed = 0, _pages(min(guess, most))
     while not passes(passed):
         if passed >= most:
             return None
         failed, passed = passed, min(2 * passed, most)
-    while passed > max(RESOLUTION * failed, PAGE_BYTES):
-        size = _pages(math.isqrt(passed * failed) if failed else passed // 2)
-        if size <= failed:
-            break
+    while passed > max(RESOLUTION * failed, failed + PAGE_BYTES):
+        size = max(_pages(math.isqrt(passed * failed) if failed else passed // 2), failed + PAGE_BYTES)
         if passes(size):
             passed = size
         else:

@@ -22,7 +22,7 @@ def test_the_least_size_lies_just_above_the_threshold(threshold, guess, most):
         assert most < threshold
         return
     assert found.failed < threshold <= found.passed <= most
-    assert found.passed <= max(RESOLUTION * found.failed, found.failed + 2 * PAGE_BYTES)
+    assert found.passed <= max(RESOLUTION * found.failed, found.failed + PAGE_BYTES)
     doublings = abs(math.log2(found.passed / min(guess, most)))
     assert len(tried) <= doublings + math.log2(math.log(2) / math.log(RESOLUTION)) + 6
 

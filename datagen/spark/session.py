@@ -42,6 +42,10 @@ less time. Spark SQL takes a third more time with it.
 DEAD = r"crashed|EOFException|Lost|lost|shut ?down|stopped SparkContext|Connection (reset|refused)"
 """Messages of Spark about a process that has ended."""
 
+MAX_SOCKET_DIRECTORY = 60
+"""The longest directory, in bytes, in which Spark can make a Unix domain socket: the path of a socket has at most 103
+bytes on all systems, of which its name takes 43."""
+
 SHUTDOWN_TIMEOUT_S = 20
 """The time that a JVM may take to end; not measured."""
 
@@ -87,7 +91,8 @@ def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = Q
     here = ("driver", "executor") if master.startswith("local") else ("driver",)
     # a killed JVM leaves the files that it has unpacked: they must be in a directory that is swept
     options = f"{jvm} -Djava.io.tmpdir={directory}"
-    settings = {**{f"spark.{each}.extraJavaOptions": options for each in here}, **(settings or {})}
+    java = {f"spark.{each}.extraJavaOptions": options for each in here}
+    settings = {**java, **socket_settings(directory), **(settings or {})}
     saved = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ["TMPDIR"] = str(directory)
     os.environ["JAVA_HOME"] = str(java_home(os.environ, directory))
@@ -128,6 +133,16 @@ def deaths() -> Iterator[None]:
         remedy = "find the cause (the kernel kills processes if memory runs out: see dmesg), and run the command again"
         reason = "a task was interrupted" if interrupted else _reason(str(cause) or repr(cause))
         raise DeltamarkError("a process of Spark has died", reason, remedy) from error
+
+
+def socket_settings(directory: Path) -> dict[str, str]:
+    """Let Python processes and JVMs talk over Unix domain sockets if their paths are short enough.
+
+    Over TCP, a process waits up to 40 ms for some answers of the state store, because the sender waits for an
+    acknowledgement, which the receiver delays. Measured: micro-batches of 100,000 rows take 15% to 25% less time.
+    """
+    is_short = len(os.fsencode(directory)) <= MAX_SOCKET_DIRECTORY
+    return {"spark.python.unix.domain.socket.enabled": str(is_short).lower()}
 
 
 def _reason(text: str) -> str:

@@ -28,6 +28,9 @@ LOW_MASK = (1 << LOW_BITS) - 1
 MAX_FAST_WEIGHT = 1 << 30
 """A weight below this limit can be multiplied by either part of a value in 64 bits."""
 
+NUMBERS = ("int", "date", "code")
+"""The kinds of columns whose values have bounds."""
+
 NetChanges = Mapping[str, pa.Table]
 """The net changes of each edge."""
 
@@ -57,6 +60,17 @@ def consolidated(edge: Edge, table: pa.Table) -> pa.Table:
 def may_shrink(edge: Edge, table: pa.Table) -> bool:
     """Return whether rows may cancel, or add up by key, when net changes are consolidated with others."""
     return edge.is_summed or bool(pc.any(pc.less(table[WEIGHT], 0)).as_py())
+
+
+def key_range(edge: Edge, table: pa.Table) -> tuple[int, int]:
+    """Return the least and the largest number in the key column with the widest bounds; zeros if no key is a number."""
+    keys = {number: each.type for number, each in enumerate(edge.fields) if not _is_sum(edge, each)}
+    numbers = [number for number, type_ in keys.items() if type_.kind in NUMBERS]
+    if not numbers or not table.num_rows:
+        return 0, 0
+    widest = max(numbers, key=lambda number: keys[number].high - keys[number].low)
+    bounds = pc.min_max(table[str(widest)]).as_py()
+    return bounds["min"], bounds["max"]
 
 
 def replay(edges: Mapping[str, Edge], net: NetChanges, time: int) -> dict[str, Batch]:

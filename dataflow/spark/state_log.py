@@ -1,8 +1,8 @@
 """The log of a shard in Spark's state store: entries with the net changes of one or more batches, edge by edge.
 
 When the entries behind the first have grown as large as the first, all of them are merged into one, if rows of them
-may cancel or add up. So a log has at most about twice the size of its net changes. If rows are only inserted, they are
-written once.
+may cancel or add up. So a log has at most about twice the size of its net changes. Rows are written once if they are
+only inserted, or if each entry has keys of its own, such as the orders of its batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import ceil
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import MapState
 
-from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, may_shrink, to_bytes
+from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, key_range, may_shrink, to_bytes
 from deltamark.dataflow.spark.planning.staged_plan import Edge
 from deltamark.errors import DeltamarkError
 
@@ -27,6 +27,9 @@ MAX_VALUE_BYTES = 1 << 26
 
 MIN_MERGED_ENTRIES = 8
 """The number of entries of an edge from which they are merged, if the merged entry may be smaller; not measured."""
+
+MIN_SHARED_KEYS = 8
+"""Entries are merged if they share at least this part, 1 / 8, of their ranges of keys; not measured."""
 
 MAX_ENTRIES = 1000
 """The number of entries of an edge from which they are merged in any case; not measured."""
@@ -41,7 +44,10 @@ class LogEntry:
     size: int
     rows: int
     may_shrink: bool
-    """Whether the entry may become smaller when it is merged with others."""
+    """Whether the entry may become smaller when it is merged with others that have equal keys."""
+    low: int
+    high: int
+    """The least and the largest key; see `key_range`."""
 
     @property
     def parts(self) -> range:
@@ -108,7 +114,7 @@ class StateLog:
         for name, table in net.items():
             if table.num_rows:
                 edge = edges[name]
-                newest = self._write(name, index.batch, batch, table, may_shrink=may_shrink(edge, table))
+                newest = self._write(edge, index.batch, batch, table, may_shrink=may_shrink(edge, table))
                 entries[name] = [*entries.get(name, ()), newest]
                 if _is_merge_due(entries[name]):
                     entries[name] = [self._merged(edge, entries[name], table)]
@@ -121,18 +127,18 @@ class StateLog:
         for entry in entries:
             for part in entry.parts:
                 self._contents.removeKey((_name(edge.name, entry.batch, part),))
-        return self._write(edge.name, -1, entries[-1].batch, table, may_shrink=False)
+        return self._write(edge, -1, entries[-1].batch, table, may_shrink=False)
 
     def _read(self, edge: str, entry: LogEntry) -> pa.Table:
         values = [self._contents.getValue((_name(edge, entry.batch, part),)) or () for part in entry.parts]
         return from_bytes(b"".join(bytes(content) for (content,) in values))
 
-    def _write(self, edge: str, since: int, batch: int, table: pa.Table, *, may_shrink: bool) -> LogEntry:
+    def _write(self, edge: Edge, since: int, batch: int, table: pa.Table, *, may_shrink: bool) -> LogEntry:
         content = to_bytes(table)
-        entry = LogEntry(since, batch, len(content), table.num_rows, may_shrink)
+        entry = LogEntry(since, batch, len(content), table.num_rows, may_shrink, *key_range(edge, table))
         for part in entry.parts:
             piece = content[part * MAX_VALUE_BYTES : (part + 1) * MAX_VALUE_BYTES]
-            self._contents.updateValue((_name(edge, batch, part),), (piece,))
+            self._contents.updateValue((_name(edge.name, batch, part),), (piece,))
         return entry
 
 
@@ -150,5 +156,20 @@ def _name(edge: str, batch: int, part: int) -> str:
 
 
 def _is_merge_due(entries: Sequence[LogEntry]) -> bool:
-    enough = MIN_MERGED_ENTRIES if any(each.may_shrink for each in entries) else MAX_ENTRIES
-    return len(entries) >= enough and sum(each.size for each in entries[1:]) >= entries[0].size
+    if len(entries) >= MAX_ENTRIES:
+        return _have_doubled(entries)
+    some = len(entries) >= MIN_MERGED_ENTRIES and any(each.may_shrink for each in entries)
+    return some and _have_doubled(entries) and _share_keys(entries)
+
+
+def _have_doubled(entries: Sequence[LogEntry]) -> bool:
+    return sum(each.size for each in entries[1:]) >= entries[0].size
+
+
+def _share_keys(entries: Sequence[LogEntry]) -> bool:
+    """Return whether the ranges of keys of some entries overlap by a share that makes a merge worth its time."""
+    shared, last = 0, min(each.low for each in entries)
+    for entry in sorted(entries, key=lambda each: each.low):
+        shared += max(min(entry.high, last) - entry.low, 0)
+        last = max(last, entry.high)
+    return MIN_SHARED_KEYS * shared >= sum(each.high - each.low for each in entries)

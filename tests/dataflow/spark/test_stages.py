@@ -158,6 +158,21 @@ def test_log_entries_are_merged_only_if_rows_cancel_or_add_up(monkeypatch):
             assert others == (time + 1 if time < last else 1)
 
 
+def test_log_entries_are_merged_only_if_their_ranges_of_keys_overlap(monkeypatch):
+    """A batch that touches keys of all others is merged with them; batches with keys of their own are not."""
+    monkeypatch.setattr("deltamark.dataflow.spark.state_log.MAX_ENTRIES", 1000)
+    many = source("many", {"key": integer(0, 999), "value": integer(0, 9)}, 10_000)
+    with closing(Chain(many.aggregate("key", sum=col.value.sum()), 1)) as chain:
+        log = chain.logs[1, 0]
+        for time in range(9):
+            keys = np.arange(100 * time, 100 * time + 100) if time < 8 else np.arange(0, 800, 8)
+            one = np.full(100, 1)
+            chain.feed({"many": Batch(np.full(100, time), one, {"key": keys, "value": one})})
+            (entries,) = log.index({}).entries.values()
+            assert len(entries) == (time + 1 if time < 8 else 1)
+        assert sum(each.rows for each in entries) == 800
+
+
 @pytest.mark.parametrize("weight", [1, 2**30, 2**31, 2**40])
 def test_a_log_has_the_exact_sum_of_a_heavy_row(weight):
     heavy = source("heavy", {"a": integer(-(2**62), 2**62)}, 2**43)

@@ -160,6 +160,10 @@ class Engine(ABC):
         """Return the number of rows that the engine keeps; 0 if it does not report them."""
         return 0
 
+    def stored_bytes(self) -> int | None:
+        """Return the size of the state if the engine stores it itself; None: it is in the memory of the process."""
+        return None
+
     @abstractmethod
     def close(self) -> None: ...
 

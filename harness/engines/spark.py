@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from deltamark.datagen.schema import relation
 from deltamark.datagen.spark.session import deaths, scratch
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.console.flame import Bar
 from deltamark.harness.engines.base import Capabilities, CountReport, PlanEngine, Sink, feed_of
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.spark_feed import FeedSource
 from deltamark.harness.engines.spark_session import on_master
+from deltamark.harness.engines.spark_timeline import stages_of, timeline
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import machine
 from deltamark.queries.catalogue import query
@@ -104,9 +106,17 @@ class SparkEngine(PlanEngine):
         assert self._query
         return self._query.state()
 
+    def timeline(self, report: Mapping[str, Any]) -> list[Bar]:
+        """Return the parts of the micro-batch of a report. Spark keeps records of about a thousand micro-batches."""
+        spark = on_master(self._cell.master, self._cell.workers)
+        return list(timeline(report, stages_of(spark, report)))
+
     def state_rows(self) -> int:
         """Return the rows in the logs of all shards. A row that several shards need counts several times."""
         return sum(each.rows for each in self.state())
+
+    def stored_bytes(self) -> int:
+        return sum(each.size for each in self.state())
 
     def finish(self) -> None:
         if self._sink is None:

@@ -78,7 +78,8 @@ def run(
         figures.seconds = sum(figures.latencies)
         figures.recomputed = engine.recomputes_query
         figures.state_rows = engine.state_rows()
-        figures.state_bytes, figures.peak_bytes = memory.growth, memory.peak
+        stored = engine.stored_bytes()
+        figures.state_bytes, figures.peak_bytes = memory.growth if stored is None else stored, memory.peak
         if check is not None:
             engine.finish()
             check.finish(engine)

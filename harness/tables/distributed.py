@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, ratio, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, ratio, words
 from deltamark.harness.console.table import Entries, Table, mean_foot
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
@@ -14,7 +14,7 @@ from deltamark.harness.tables.against import batch_seconds
 from deltamark.harness.tables.entry import entries, entry_of
 from deltamark.harness.tables.lookup import Lookup
 
-HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from", "p99 / median", "state rows")
+HEADERS = ("embedded", "Spark", "recomputed", "price", "gain", "wins from", "p99 / median", "state rows", "state MB")
 
 
 def distributed(lookup: Lookup) -> Table:
@@ -32,9 +32,9 @@ def distributed(lookup: Lookup) -> Table:
             "embedded: one worker; recomputed: the batch appended to Parquet files, the query's SQL over the live rows",
             "price: Spark / embedded, gain: recomputed / Spark, both by the mean of all timed batches",
             "wins from: the number of rows after which recomputing always takes longer than Spark's median batch",
-            "p99 / median: of Spark's batches; state rows: in the logs of all shards, after the last batch",
+            "p99 / median: of Spark's batches; state: in the logs of all shards, after the last batch",
         ],
-        mean_foot(rows, [brief, brief, brief, ratio, ratio, None, ratio, None] * len(ON_SPARK)),
+        mean_foot(rows, [brief, brief, brief, ratio, ratio, None, ratio, None, None] * len(ON_SPARK)),
     )  # fmt: skip
 
 
@@ -49,7 +49,8 @@ def _entries(own: QueryRecord | None, spark: QueryRecord | None, recomputed: Que
     times = entries((own, spark, recomputed), lambda record: brief(record.latency["p50"]))
     spread = entry_of(spark, lambda record: ratio(record.latency["p99"] / record.latency["p50"]))
     rows = entry_of(spark, lambda record: count(record.state_rows) if record.state_rows else NOTHING)
-    return [*times, _ratio(spark, own), _ratio(recomputed, spark), _winning(spark, recomputed), spread, rows]
+    size = entry_of(spark, lambda record: megabytes(record.state_bytes) if record.state_rows else NOTHING)
+    return [*times, _ratio(spark, own), _ratio(recomputed, spark), _winning(spark, recomputed), spread, rows, size]
 
 
 def _ratio(one: QueryRecord | None, other: QueryRecord | None) -> TableEntry:

@@ -1,7 +1,8 @@
 """Compare maintaining and recomputing a query on Spark, batch by batch.
 
 The output shows the time of each batch while rows are loaded, the first batch in which maintaining is faster, the
-parts of a micro-batch's time, and the state that each shard has stored after the last batch.
+parts of a micro-batch's time as a table and, for one of median length, as bars, and the state that each shard has
+stored after the last batch.
 
 Example: make spark-batches QUERY=q03 SF=1
 """
@@ -21,6 +22,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_BATCHES, add_cell, cell_of, whole
 from deltamark.harness.console.console import say
+from deltamark.harness.console.flame import Bar, flame
 from deltamark.harness.console.formatting import brief, count, megabytes, ratio, words
 from deltamark.harness.console.table import Entries, Table, text
 from deltamark.harness.engines.base import Engine
@@ -58,10 +60,12 @@ def run(args: argparse.Namespace) -> int:
         actual = f"--engine {cell.engine}{' --checkpoint' if cell.checkpoint else ''}"
         raise DeltamarkError("spark-batches runs on Spark and keeps no checkpoint", actual, "leave that setting out")
     dataset = quietly(args)
-    state, reports, maintained = child.run_in_child(lambda _: _maintain(cell, dataset, args.batches), TIMEOUT_S)
+    state, reports, bars, maintained = child.run_in_child(lambda _: _maintain(cell, dataset, args.batches), TIMEOUT_S)
     recomputed = child.run_in_child(lambda _: _recompute(cell, dataset, args.batches), TIMEOUT_S)
     say(text(_batches(f"{cell}: {state[-1].stage} stages", maintained, recomputed)))
     say(text(Table("parts", "Parts of a micro-batch's time", ["part", "median"], _parts(reports[1:]))))
+    say(flame(bars))
+    say("")
     say(text(_state(state)))
     return 0
 
@@ -90,11 +94,16 @@ def _state(state: list[ShardState]) -> Table:
     return Table("state", "Stored state of the shards", ["stage", "shard", "rows", "MB", "skew"], rows, [note])
 
 
-def _maintain(cell: Cell, dataset: Dataset, batches: int) -> tuple[list[ShardState], list[BatchReport], Timings]:
-    """Return the state of the shards, Spark's reports of the micro-batches, and the timings."""
+def _maintain(
+    cell: Cell, dataset: Dataset, batches: int
+) -> tuple[list[ShardState], list[BatchReport], list[Bar], Timings]:
+    """Return the state of the shards, Spark's reports of the micro-batches, the bars of one, and the timings."""
     with closing(SparkEngine.open(cell, dataset, workload(dataset, cell.workload))) as engine:
         timings = list(_timed(engine, cell, batches))
-        return engine.state(), cast("list[BatchReport]", engine.reports), timings
+        reports = cast("list[BatchReport]", engine.reports)
+        by_length = sorted(reports[1:], key=lambda report: report["durationMs"]["triggerExecution"])
+        bars = engine.timeline(by_length[len(by_length) // 2])
+        return engine.state(), reports, bars, timings
 
 
 def _recompute(cell: Cell, dataset: Dataset, batches: int) -> Timings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 
@@ -32,6 +32,9 @@ from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
 
 pytestmark = pytest.mark.waits(10)
+
+ROUNDING_MS = 20
+"""Spark measures the phases of a batch from a moment after the time stamp of its report; not measured."""
 
 CELL = Cell("q10", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
 
@@ -77,14 +80,35 @@ def test_a_finished_query_has_the_same_changes_when_it_is_opened_again(finished,
     assert verify.digest_of(cell, chunked) == digest
 
 
-def test_a_timed_run_has_the_changes_that_are_checked(chunked):
-    cell = CELL.but(query="q12", checkpoint="")
+@pytest.fixture(scope="module")
+def timed(chunked):
+    """A timed run of a query of two stages, whose changes are checked: return its check, its result and its engine."""
+    cell, engines = CELL.but(query="q12", checkpoint=""), []
     work = workload(chunked, cell.workload)
     check = open_check(cell, work, {work.rounds: [("no", "answer")]})
-    run = timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
-    assert check.digest == str(embedded(cell, chunked))
+
+    def opened():
+        engines.append(open_engine(cell, chunked, work, check.add))
+        return engines[0]
+
+    return check, timing.run(cell, 0, work, opened, check), engines[0]
+
+
+def test_a_timed_run_has_the_changes_that_are_checked(timed, chunked):
+    check, run, _ = timed
+    assert check.digest == str(embedded(CELL.but(query="q12"), chunked))
     assert check.changes == run.changes
-    assert check.problem.startswith(f"after {work.rounds} rounds")
+    assert check.problem.startswith("after ")
+
+
+def test_the_stages_of_a_micro_batch_run_one_after_another_within_its_execution(timed):
+    _, _, engine = timed
+    bars = engine.timeline(engine.reports[-1])
+    (execution,) = (bar for bar in bars if bar.name == "execution")
+    stages = [bar for bar in bars if bar.depth == 2]
+    assert [bar.name for bar in stages] == ["stage 0", "stage 1", "stage 2"]
+    borders = [execution.start, *(border for bar in stages for border in (bar.start, bar.end)), execution.end]
+    assert all(earlier <= later + ROUNDING_MS for earlier, later in pairwise(borders))
 
 
 def test_recomputation_on_spark_sql_ignores_retracted_rows(chunked):

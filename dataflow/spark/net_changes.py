@@ -79,8 +79,9 @@ def replay(edges: Mapping[str, Edge], net: NetChanges, time: int) -> dict[str, B
 
 
 def to_bytes(table: pa.Table) -> bytes:
+    """Write a table for the log, compressed: a copy to the state store takes longer than compression."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
 

@@ -56,6 +56,9 @@ def maintain(
     The columns of the result are `time`, which is the number of the micro-batch, the weight `diff`, and the values. The
     settings in `chain.py` are made in the session; they must be in effect when the query starts.
     """
+    if not hasattr(spark, "sparkContext"):
+        actual = f"{type(spark).__module__}.{type(spark).__name__}"
+        raise DeltamarkError("not a classic session of Spark", actual, "make one by SparkSession.builder.master")
     for name, frame in inputs.items():
         if not frame.isStreaming:
             raise DeltamarkError("not a streaming frame", name, "read it by spark.readStream")

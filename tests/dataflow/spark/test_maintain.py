@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from decimal import Decimal
+from types import SimpleNamespace
 
 import duckdb
 import pyarrow as pa
@@ -162,3 +163,9 @@ def test_frames_that_do_not_fit_the_query_are_refused(files, spark):
         maintain(spark, plan, frames)
     with pytest.raises(DeltamarkError, match="unknown column of shops: price"):
         maintain(spark, source("shops", {"price": integer(0, 9)}, rows=9), {"shops": frames["shops"]})
+
+
+def test_a_session_without_a_context_is_refused():
+    """A session of Spark Connect has none."""
+    with pytest.raises(DeltamarkError, match=r"not a classic session of Spark: types\.SimpleNamespace"):
+        maintain(SimpleNamespace(), "SELECT 1", {})

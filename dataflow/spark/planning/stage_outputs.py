@@ -56,7 +56,7 @@ class StageOutputs:
         if at.stage == 0:
             output = _read_in_stage_zero(edge, at.local)
         else:
-            output = StageOutput(edge, _select(at.local, edge.fields), first_shard_only=at.distribution == FIRST)
+            output = StageOutput(edge, select(at.local, edge.fields), first_shard_only=at.distribution == FIRST)
         self._outputs.append((at.stage, output))
 
 
@@ -65,10 +65,10 @@ def _read_in_stage_zero(edge: Edge, chain: Node) -> StageOutput:
     fields = [field for field in edge.fields if field.type.kind != "text"]
     texts = {name: _origin(chain, name) for name in edge.texts}
     numbered = [*fields, ROW_NUMBERS] if texts else fields
-    return StageOutput(edge, _select(_with_row_numbers(chain), numbered), texts=texts)
+    return StageOutput(edge, select(_with_row_numbers(chain), numbered), texts=texts)
 
 
-def _select(node: Node, fields: Iterable[Field]) -> Node:
+def select(node: Node, fields: Iterable[Field]) -> Node:
     """Project a node to some fields, unless it has exactly these."""
     fields = tuple(fields)
     names = tuple(field.name for field in fields)

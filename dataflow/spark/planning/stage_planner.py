@@ -51,6 +51,7 @@ from deltamark.dataflow.spark.planning.locations import (
 from deltamark.dataflow.spark.planning.shard_partitioning import distribute_over_shards
 from deltamark.dataflow.spark.planning.stage_outputs import StageOutputs
 from deltamark.dataflow.spark.planning.staged_plan import SUM, StagedPlan
+from deltamark.dataflow.spark.planning.unread_columns import without_unread_columns
 from deltamark.dataflow.types import Field, Schema
 from deltamark.errors import DeltamarkError
 
@@ -88,7 +89,7 @@ class _StagePlanner:
             self._locations[each] = self._locate(each)
         answer = self._settled_answer()
         self._outputs.send_answer(self._root, answer)
-        return StagedPlan(self._root.schema, self._outputs.by_stage(answer.stage + 1))
+        return StagedPlan(self._root.schema, without_unread_columns(self._outputs.by_stage(answer.stage + 1)))
 
     def _settled_answer(self) -> Location:
         """Bring equal rows of the answer together; return their location."""

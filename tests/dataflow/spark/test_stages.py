@@ -141,6 +141,16 @@ def test_each_exchange_adds_a_stage_and_one_shard_needs_a_single_stage(chunked):
     assert {stage_count(name, chunked, 1) for name in QUERIES} == {1}
 
 
+def test_a_column_travels_only_to_the_stages_that_read_it(chunked):
+    """Two stages of q10 read customers, and one of them their texts."""
+    plan = plan_stages(plan_of(Cell("q10", "0.001", "insert"), workload(chunked, "insert")), 2)
+    sent = {output.edge.stage: output for output in plan.stages[0] if output.input == "customer"}
+    assert {stage: output.edge.texts for stage, output in sent.items()} == {
+        1: (), 3: ("name", "address", "phone", "comment")
+    }  # fmt: skip
+    assert [sent[stage].texts.keys() for stage in (1, 3)] == [set(), {*sent[3].edge.texts}]
+
+
 def test_log_entries_are_merged_only_if_rows_cancel_or_add_up(monkeypatch):
     monkeypatch.setattr("deltamark.dataflow.spark.state_log.MAX_ENTRIES", 1000)
     keys, value = {"key": integer(0, 9)}, integer(0, 9)

@@ -39,10 +39,11 @@ def distributed(lookup: Lookup) -> Table:
 
 
 def _records(lookup: Lookup, query: str, column: Batching, workers: int) -> list[QueryRecord | None]:
-    """Find the records of the embedded engine, of Spark, and of recomputing on Spark."""
-    names = (SparkEngine.name, SparkSqlEngine.name)
-    on_spark = (lookup.find(query, *column, workers=workers, engine=name) for name in names)
-    return [lookup.find(query, *column), *on_spark]
+    """Find the records of the embedded engine, of Spark, and of recomputing on Spark, if possible of one commit."""
+    spark, recomputed = (
+        lookup.find(query, *column, workers=workers, engine=name) for name in (SparkEngine.name, SparkSqlEngine.name)
+    )
+    return [lookup.beside(lookup.find(query, *column), spark), spark, lookup.beside(recomputed, spark)]
 
 
 def _entries(own: QueryRecord | None, spark: QueryRecord | None, recomputed: QueryRecord | None) -> Entries:

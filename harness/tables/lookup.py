@@ -31,6 +31,7 @@ class Lookup:
     def __init__(self, records: Iterable[QueryRecord], sf: str) -> None:
         of_sf = [record for record in records if record.sf == sf and record.measuring == MEASURING]
         self.sf = sf
+        self._by_commit = {(_cell(record), record.commit): record for record in of_sf}
         self.records = list({_cell(record): record for record in of_sf}.values())
         self._defaults = {record.query: record.variant for record in self.records if record.is_default}
         self._by_cell: dict[tuple[object, ...], QueryRecord] = {}
@@ -60,6 +61,12 @@ class Lookup:
             return exact
         whole = self._by_stream.get((query, workers, engine, workload, variant), ())
         return next((record for record in whole if _takes_all(record, logical, physical)), None)
+
+    def beside(self, record: QueryRecord | None, other: QueryRecord | None) -> QueryRecord | None:
+        """Return the record of the same cell that was measured on the commit of another one, if there is one."""
+        if record is None or other is None:
+            return record
+        return self._by_commit.get((_cell(record), other.commit), record)
 
     def oracle_seconds(self, query: str) -> float:
         """Return the seconds of DuckDB for a query over all rows; 0 if unknown."""

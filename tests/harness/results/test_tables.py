@@ -183,6 +183,14 @@ def test_on_spark_the_spread_of_batches_and_the_stored_state_are_shown(rows, sho
     assert texts(table([maintained], "distributed").rows[0])[-3:] == ["1.50x", *shown]
 
 
+def test_spark_is_compared_with_records_of_its_own_commit():
+    cell = {"logical": 1_000_000, "physical": 1}
+    spark = replace(record("q01", **cell, took=16.0, workers=2, engine="spark"), commit="new")
+    own, last = (record("q01", **cell, took=took) for took in (8.0, 1.0))
+    assert texts(table([replace(own, commit="new"), last, spark], "distributed").rows[0])[-6] == "2.00x"
+    assert texts(table([own, last, spark], "distributed").rows[0])[-6] == "16.00x"
+
+
 def test_spark_stands_in_a_table_of_its_own():
     records = [*on_spark(1.0, 2.0), record("q01", 1_000_000, 1, engine="duckdb")]
     assert [made.name for made in tables(records, "1") if any(row[0].text == "q01 spark" for row in made.rows)] == []

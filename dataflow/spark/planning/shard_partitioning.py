@@ -36,7 +36,7 @@ def distribute_over_shards(
     if isinstance(node, Threshold | Consolidate) and is_moved and has_many_keys(node, preferred):
         return OperatorDistribution((Exchange("owner", preferred),), Distribution("owned", preferred))
     exchanges = tuple(each and replace(each, low=None) for each in over_workers.exchanges)
-    if over_workers.distribution == FIRST:  # an exchange to all shards would serve the first one only
+    if over_workers.distribution == FIRST and not over_workers.second:  # other shards have no use for the rows
         exchanges = tuple(each and Exchange("first") for each in exchanges)
     elif isinstance(node, Concat):  # a part that the first shard alone computes, like a row of NULL, is moved
         pairs = zip(exchanges, inputs, strict=True)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from deltamark.dataflow.plan.nodes import Filter, Input, Join, Negate, Node, Project
 from deltamark.dataflow.plan.passes.distribution import ANYWHERE, Distribution, Exchange
+from deltamark.dataflow.plan.passes.preferred_keys import has_many_keys
 from deltamark.dataflow.plan.traversal import subtracts
 
 
@@ -52,3 +53,18 @@ def exchange_below(node: Node, below: Node, exchange: Exchange) -> Exchange | No
         names |= dict(zip(node.left_keys, node.right_keys, strict=True))
     by = tuple(names[name] for name in exchange.by if name in names and names[name] in below.schema)
     return replace(exchange, by=by) if len(by) == len(exchange.by) else None
+
+
+def can_deal(node: Node, exchange: Exchange) -> bool:
+    """Return whether the rows of a replicated node can be sent to the owners of many keys instead of to all shards."""
+    return has_many_keys(node, exchange.by) and (is_chain(node) or dealt_input(node, exchange) is not None)
+
+
+def dealt_input(node: Node, exchange: Exchange) -> Node | None:
+    """Return the input of a replicated node that is sent to the owners of the node's keys; None if there is none."""
+    if isinstance(node, Join | Project | Filter | Negate):
+        for each in node.inputs:
+            below = exchange_below(node, each, exchange)
+            if below and can_deal(each, below):
+                return each
+    return None

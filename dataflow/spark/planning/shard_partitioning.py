@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from deltamark.dataflow.plan.nodes import Concat, Consolidate, Node, Threshold
+from deltamark.dataflow.plan.nodes import Concat, Consolidate, Join, MovingThreshold, Node, Threshold
 from deltamark.dataflow.plan.passes.distributing import distribute
-from deltamark.dataflow.plan.passes.distribution import FIRST, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.plan.passes.distribution import FIRST, WHOLE, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.passes.preferred_keys import has_many_keys
 from deltamark.dataflow.spark.planning.locations import BY_ROW
 from deltamark.dataflow.types import Field
@@ -41,4 +41,6 @@ def distribute_over_shards(
     elif isinstance(node, Concat):  # a part that the first shard alone computes, like a row of NULL, is moved
         pairs = zip(exchanges, inputs, strict=True)
         exchanges = tuple(each or (BY_ROW if own == FIRST else None) for each, own in pairs)
+    elif isinstance(node, Join | MovingThreshold) and node.keys[0]:  # a side of which every shard has all rows stays
+        exchanges = tuple(None if own == WHOLE else each for each, own in zip(exchanges, inputs, strict=True))
     return OperatorDistribution(exchanges, replace(over_workers.distribution, low=None), over_workers.second)

@@ -33,7 +33,14 @@ from deltamark.dataflow.plan.nodes import (
     walk,
 )
 from deltamark.dataflow.plan.passes.distributing import distribute
-from deltamark.dataflow.plan.passes.distribution import ANYWHERE, FIRST, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.plan.passes.distribution import (
+    ANYWHERE,
+    FIRST,
+    WHOLE,
+    Distribution,
+    Exchange,
+    OperatorDistribution,
+)
 from deltamark.dataflow.plan.passes.preferred_keys import has_many_keys, preferred_keys
 from deltamark.dataflow.plan.passes.pruning import required_columns
 from deltamark.dataflow.plan.passes.rewriting import rewrite
@@ -44,6 +51,8 @@ from deltamark.dataflow.spark.planning.locations import (
     REPLICATED,
     UNPLACED,
     Location,
+    can_deal,
+    dealt_input,
     exchange_below,
     is_chain,
     may_cancel,
@@ -78,6 +87,8 @@ class _StagePlanner:
         self._largest = max(each.schema.rows for each in base_inputs(root))
         self._preferred = preferred_keys(self._nodes)
         self._locations: dict[Node, Location] = {}
+        self._selections: dict[Node, Location] = {}
+        """The shards' own selections, from which the first shard completes that of a node."""
         self._exchanges: dict[Node, Exchange] = {}
         """The first exchange of each unplaced node to the owners of its rows."""
         self._summed: set[Node] = set()
@@ -146,6 +157,9 @@ class _StagePlanner:
         if may_cancel(rows, at):
             at = Location("placed", at.stage + 1, ANYWHERE, self._in_stage(rows, at, BY_ROW, at.stage + 1))
         to = Exchange("first" if at.distribution == FIRST else "all")
+        by_key = Exchange("owner", tuple(node.keys[1 - side]))
+        if isinstance(node, Join) and can_deal(replicated, by_key) and (copied := self._copied(rows, at)):
+            at, to = replace(copied, distribution=Distribution("owned", tuple(node.keys[side]))), by_key
         inputs = [self._in_stage(replicated, REPLICATED, to, at.stage)]
         inputs.insert(side, self._in_stage(rows, at, None, at.stage))
         distribution = at.distribution
@@ -160,6 +174,8 @@ class _StagePlanner:
         if isinstance(node, Aggregate):
             node = self._with_terms_below(node)
         locations = [self._not_replicated(each) for each in node.inputs]
+        if isinstance(node, Join | MovingThreshold) and has_many_keys(node.inputs[0], node.keys[0]):
+            locations = self._with_copies(node, locations)
         target = self._distribute(node, locations)
         moves = [self._plan_move(*each) for each in zip(node.inputs, locations, target.exchanges, strict=True)]
         stage = max(at.stage + (exchange is not None) for at, exchange in moves)
@@ -170,8 +186,27 @@ class _StagePlanner:
             return Location("placed", stage, target.distribution, local)
         compared = [node.column] if isinstance(node, Extreme) else node.schema.names
         self._columns[node].update(dict.fromkeys(compared))
-        selected = self._send(node, Location("placed", stage, ANYWHERE, local), target.second, stage + 1)
+        self._selections[node] = Location("placed", stage, ANYWHERE, local)
+        selected = self._send(node, self._selections[node], target.second, stage + 1)
         return Location("placed", stage + 1, FIRST, node.with_inputs([selected]))
+
+    def _with_copies(self, node: Join | MovingThreshold, locations: Sequence[Location]) -> list[Location]:
+        """Let every shard complete a selection that is joined with rows of several shards, so that these stay there."""
+        several = [each.distribution != FIRST for each in locations]
+        pairs = zip(node.inputs, locations, reversed(several), strict=True)
+        return [(is_met and self._copied(each, at)) or at for each, at, is_met in pairs]
+
+    def _copied(self, node: Node, at: Location) -> Location | None:
+        """Return the location in which every shard has all rows of a selection at the first shard, or None."""
+        if at.distribution != FIRST:
+            return None
+        if node in self._selections:
+            own = self._selections[node]
+            local = node.with_inputs([self._send(node, own, Exchange("all"), own.stage + 1)])
+            return Location("placed", own.stage + 1, WHOLE, local)
+        if isinstance(node, Filter | Project | Negate) and (below := self._copied(node.rows, at)):
+            return replace(below, local=node.with_inputs([below.local or node]))
+        return None
 
     def _with_terms_below(self, node: Aggregate) -> Aggregate:
         """Compute the terms of an aggregate in a projection at the location of its rows, if these are moved."""
@@ -252,9 +287,10 @@ class _StagePlanner:
         for each in node.inputs:
             own = self._locations[each]
             below = exchange
-            if at.kind == "unplaced" and exchange is not None:
+            if exchange is not None and (at.kind == "unplaced" or exchange.to == "owner"):
                 is_replicated = own.kind == "replicated" and isinstance(node, Join)
-                below = Exchange("all") if is_replicated else exchange_below(node, each, exchange)
+                is_copied = is_replicated and not (at.kind == "replicated" and each is dealt_input(node, exchange))
+                below = Exchange("all") if is_copied else exchange_below(node, each, exchange)
             inputs.append(self._in_stage(each, own, below, stage))
         return node.with_inputs(inputs)
 

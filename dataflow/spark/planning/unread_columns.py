@@ -1,4 +1,4 @@
-"""The columns of edges that no later stage reads do not travel.
+"""Edges and columns that no later stage reads do not travel.
 
 A node may have readers in several stages, which read different columns of it.
 """
@@ -18,11 +18,11 @@ from deltamark.dataflow.spark.planning.staged_plan import ANSWER, StageOutput
 
 
 def without_unread_columns(stages: Sequence[Sequence[StageOutput]]) -> list[list[StageOutput]]:
-    """Drop the columns of edges that no later stage reads, from the last stage to the first."""
-    read = defaultdict[str, set[str]](set)
+    """Drop the edges, and the columns of edges, that no later stage reads, from the last stage to the first."""
+    read = defaultdict[str, set[str]](set, {ANSWER: set()})
     kept: list[list[StageOutput]] = []
     for outputs in reversed(stages):
-        kept.append([_with_columns(output, read[output.edge.name]) for output in outputs])
+        kept.append([_with_columns(each, read[each.edge.name]) for each in outputs if each.edge.name in read])
         on_other_shards = [output for output in kept[-1] if not output.first_shard_only]
         for edge, names in (*_columns_read(kept[-1]), *_columns_read(on_other_shards)):
             read[edge] |= {*names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,12 +17,13 @@ from support.random_plans.strategies import cases, cuts
 from support.random_plans.streams import inputs_of, times_of
 from support.reference.answers import changes
 from support.written_plans.operators import HUGE_KEY, OPERATORS
-from support.written_plans.spread import SPREAD
+from support.written_plans.spread import SELECTIONS, SPREAD
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
+from deltamark.dataflow.spark.planning.staged_plan import ANSWER
 from deltamark.dataflow.types import NULL, TEXT, integer
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import relation
@@ -71,6 +73,17 @@ def test_plans_equal_their_recomputation(shards, case, data):
     )
 
 
+@settings(max_examples=20)
+@given(cases(), st.data())
+def test_few_keys_may_be_dealt(case, data):
+    feeds = data.draw(cuts(case.streams))
+    replicated = data.draw(st.sets(st.sampled_from(sorted(case.streams))))
+    with patch("deltamark.dataflow.plan.passes.preferred_keys.MIN_KEYS", 1):
+        assert run_in_stages(case.collection, case.streams, feeds, 2, replicated) == changes(
+            case.collection.node, case.streams
+        )
+
+
 @pytest.mark.parametrize("shards", SHARDS)
 def test_rows_that_cancel_across_shards_are_joined_with_a_replicated_input(shards):
     """One shard has a row with weight 2, and another one, which owns its key, has the same row with weight -1."""
@@ -98,6 +111,24 @@ def test_keys_may_have_a_wide_range(name, replicated):
     times = times_of(streams)
     feeds = [times[:20], times[20:60], times[60:]]
     assert run_in_stages(collection, streams, feeds, 3, replicated) == changes(collection.node, streams)
+
+
+@pytest.mark.parametrize("replicated", [(), ("right",), ("few",), ("right", "few")])
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_a_selection_may_be_joined(name, replicated):
+    collection = SELECTIONS[name]
+    streams = undone({each: spread_stream(len(each), 150) for each in inputs_of(collection)})
+    times = times_of(streams)
+    feeds = [times[:20], times[20:60], times[60:]]
+    assert run_in_stages(collection, streams, feeds, 3, replicated) == changes(collection.node, streams)
+
+
+@pytest.mark.parametrize("replicated", [(), ("right",), ("right", "few")])
+@pytest.mark.parametrize("name", ["top-joined", "top-joined-with-a-join"])
+def test_the_rows_that_a_selection_is_joined_with_stay_at_several_shards(name, replicated):
+    with closing(Pieces(SELECTIONS[name], 2, replicated)) as engine:
+        sent = [output for outputs in engine.chain.plan.stages for output in outputs if output.edge.name != ANSWER]
+    assert "first" not in {output.edge.to for output in sent}
 
 
 big_values = source("big", {"key": integer(0, 1), "value": integer(-(2**62), 2**62)}, rows=8)

@@ -35,3 +35,38 @@ SPREAD = {
     "sum-beside-its-input": left.count(by="value").concat(left.select("value", count=col.value)),
     "top": left.join(right, on="id").top(3, ["-amount"]),
 }
+
+bounds = right.aggregate("id", mean=col.amount.mean())
+
+
+few = source("few", {"label": integer(5, 1 << 18), "amount": integer(0, 9)}, 10)
+
+
+chosen = left.top(20, ["-value", "id"])
+
+
+described = right.join(few, on="amount")
+
+
+SELECTIONS = {
+    "top-joined": chosen.join(right, on="id"),
+    "top-joined-from-the-right": right.join(chosen, on="id"),
+    "top-joined-with-a-join": chosen.join(described, on="id"),
+    "top-joined-with-a-filtered-join": chosen.join(described.where(col.label > 20).rename(key="id"), on={"id": "key"}),
+    "top-joined-with-a-count": chosen.join(right.count(by="id"), on="id"),
+    "top-joined-with-its-input": chosen.join(left.rename(value2="value"), on="id"),
+    "top-joined-then-selected": chosen.join(right, on="id").top(2, ["amount", "id"]),
+    "top-joined-on-few-keys": chosen.select("id", amount=col.value).join(right.rename(id2="id"), on="amount"),
+    "top-of-a-top-joined": chosen.top(5, ["value"]).join(right, on="id").count(by="amount"),
+    "semijoin-with-a-top": right.semijoin(chosen, on="id"),
+    "antijoin-of-a-top": chosen.antijoin(right, on="id"),
+    "top-that-cancels": chosen.concat(chosen.negate(), chosen.where(col.value > 3)).join(described, on="id"),
+    "top-beside-its-join": chosen.select("id", n=col.value).concat(
+        chosen.join(right, on="id").select("id", n=col.amount)
+    ),
+    "top-crossed": chosen.join(right, on="id").cross(chosen.count()),
+    "above-a-top": above(right, chosen.largest("value", by="id").distinct(), col.amount, "value", on="id"),
+    "top-above": above(chosen, bounds, col.value, "mean.num", "mean.den", on="id"),
+    "largest-joined": left.largest("value").join(right, on="id"),
+    "largest-key-joined": left.largest("id").join(described, on="id"),
+}

@@ -14,6 +14,7 @@ from deltamark.dataflow.kernels.hashing.hash_map import RUN_KEYS, KeyMap
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import RoomBlock
 from deltamark.dataflow.kernels.text.pool import TextPool
+from deltamark.dataflow.plan.cardinality import RowCount
 from deltamark.dataflow.plan.direct_keys import is_direct, is_paged
 
 HASHED_ENTRIES = 1024
@@ -32,17 +33,18 @@ class KeyIds:
         return bool(KeyMap(self.block).as_words.table)
 
 
-def key_ids(program: Program, key: Key, rows: int, incoming: int, *, state_words: int = 1) -> KeyIds:
-    """Make the map of keys to ids. rows: a bound on the live rows; incoming: the cell of the rows that a slice adds.
+def key_ids(program: Program, key: Key, rows: RowCount, incoming: int, *, state_words: int = 1) -> KeyIds:
+    """Make the map of keys to ids. rows: the live rows; incoming: the cell of the rows that a slice adds.
 
     state_words: the size of the state of a key.
     """
-    if key.form == "interned" or (is_direct(key.high - key.low, rows, state_words) and not key.text_digits):
+    direct = is_direct(key.high - key.low, rows.bound, state_words, rows.expected)
+    if key.form == "interned" or (direct and not key.text_digits):
         block = program.block(KeyMap, hashed=0, low=key.low, high=key.high, interned=key.next_id_address)
         return KeyIds(block, key.high - key.low + 1)
     reserve = program.memory.reserve
     keys = key.high - key.low + 1
-    if is_paged(keys - 1, rows) and not key.text_digits:
+    if is_paged(keys - 1, rows.bound) and not key.text_digits:
         block = program.block(
             KeyMap, hashed=1, low=key.low, high=key.high,
             **{each: reserve(keys) for each in ("free", "pages", "runs", "members")},

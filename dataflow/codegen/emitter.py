@@ -35,14 +35,14 @@ from deltamark.dataflow.operators.join import join
 from deltamark.dataflow.operators.motifs.extend import extend, is_counted
 from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settle
 from deltamark.dataflow.plan import nodes
-from deltamark.dataflow.plan.cardinality import expected_rows
+from deltamark.dataflow.plan.cardinality import row_count
 from deltamark.dataflow.plan.loops import inside
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.passes.distribution import ANYWHERE, WHOLE, Distribution, Exchange, OperatorDistribution
 from deltamark.dataflow.plan.passes.partitioning import Partitioned
 from deltamark.dataflow.plan.passes.sharing import ArrangementKey, Shared
 from deltamark.dataflow.plan.terms import Term, filter_bitmap
-from deltamark.dataflow.plan.traversal import base_rows, is_consolidated
+from deltamark.dataflow.plan.traversal import is_consolidated
 from deltamark.errors import DeltamarkError
 
 
@@ -134,7 +134,7 @@ class _Emitter:
             case nodes.Aggregate():
                 return self._aggregate(node, streams[0])
             case nodes.Threshold():
-                return aggregates.threshold(streams[0], node, base_rows(node))
+                return aggregates.threshold(streams[0], node)
             case nodes.Join():
                 return self._join(node)
             case nodes.Extreme():
@@ -169,7 +169,7 @@ class _Emitter:
         if self._distribution(node).distribution.kind == "scanned":
             append = partial(prefix_aggregate, self._program)
             self._building.remark = "each worker sums its slices and sends sums instead of rows"
-        return aggregates.aggregate(stream, node, base_rows(node), append)
+        return aggregates.aggregate(stream, node, append)
 
     def _in_two_phases(
         self, node: Node, select: Callable[[Stream], Stream], stream: Stream, names: Iterable[str]
@@ -247,10 +247,11 @@ class _Emitter:
             number = key_of(stream, key.names, key.types, self.compiled.interners.get(key.types))
             if number.interner is not None:
                 self.compiled.interners[key.types] = number.interner
-            keys = key_ids(program, number, base_rows(key.node), stream.size)
+            rows = row_count(key.node)
+            keys = key_ids(program, number, rows, stream.size)
             conditions = self.shared.filters.get(at)
             terms = [*self.shared.stored[at], *([filter_bitmap(conditions)] if conditions else [])]
-            arrangement = arrange(stream, number.cell, keys, terms, expected_rows(key.node))
+            arrangement = arrange(stream, number.cell, keys, terms, rows.expected)
             program.add_late(Opcode.SETTLE, LateBlock, block=arrangement.block)
             program.add_state(arrangement)
         self.compiled.node_parts.append(part)
@@ -274,7 +275,7 @@ class _Emitter:
             with self._program.building(part):
                 stream = self._exchange(node, by)
                 part.rows_cell = stream.size
-                new = index(stream, of, node.schema[read.value], base_rows(node))
+                new = index(stream, of, node.schema[read.value], row_count(node))
                 settle(self._program, new)
             self.compiled.node_parts.append(part)
             self._indexes[node, by, of] = new, part

@@ -12,6 +12,7 @@ from deltamark.dataflow.codegen.node_parts import NodePart
 from deltamark.dataflow.operators import linear
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.loop import LoopHead, LoopReduction, LoopSide, enter, key_in_loop, loop_join
+from deltamark.dataflow.plan.cardinality import RowCount
 from deltamark.dataflow.plan.loops import closing, inside
 from deltamark.dataflow.plan.nodes import Concat, Filter, Iterate, Join, Negate, Node, Project, Variable
 from deltamark.dataflow.plan.terms import Term
@@ -94,7 +95,7 @@ class Body:
         joined = self.joins[node]
         stream = self._streams[node.inputs[joined.side]]
         key = key_in_loop(stream, node.keys[joined.side], joined.types)
-        keys = key_ids(self.program, key, base_rows(self.loop), stream.size)
+        keys = key_ids(self.program, key, RowCount(base_rows(self.loop)), stream.size)
         names = [name for name in self.columns[node] if name not in joined.terms]
         block, pairs = loop_join(LoopSide(stream, key, keys, names), joined.arrangement, joined.terms, now)
         self._join_blocks.append(block)

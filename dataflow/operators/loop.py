@@ -23,6 +23,7 @@ from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.errors import WeightOverflow, negative_multiplicity, wide_weight
 from deltamark.dataflow.operators.groups.grouped_rows import COMPLEMENTED, reverse_order
+from deltamark.dataflow.plan.cardinality import RowCount
 from deltamark.dataflow.plan.loops import MAX_ITERATIONS, Closing
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type, key_count
@@ -182,7 +183,7 @@ class LoopReduction:
     def append(self, stream: Stream, rows: int) -> None:
         """Append the reduction of the body's rows. rows: their expected number."""
         key = key_in_loop(stream, self.closing.keys, self.types)
-        side = LoopSide(stream, key, key_ids(self.program, key, rows, stream.size))
+        side = LoopSide(stream, key, key_ids(self.program, key, RowCount(rows), stream.size))
         record_words = ReduceRow.size_in_words
         trace = _trace(side, [self._value(stream)], key_width=kernel.STATE_WIDTH, record_words=record_words)
         LoopReduce(self.block).as_words.trace = trace

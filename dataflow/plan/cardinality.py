@@ -7,11 +7,13 @@ of their column. Sums are not: the range of a sum is that of the sum of all rows
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.nodes import Aggregate, Concat, Filter, Join, Node, Project, walk
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
 from deltamark.dataflow.plan.terms import Term, all_of, conjuncts
+from deltamark.dataflow.plan.traversal import base_rows
 from deltamark.dataflow.types import Type
 
 LESS_SELECTIVITY = 0.5
@@ -20,6 +22,19 @@ LESS_SELECTIVITY = 0.5
 DEFAULT_SELECTIVITY = 0.1
 """The share of rows that satisfy a condition about which nothing is known, such as a text pattern or the comparison of
 a sum; not measured."""
+
+
+@dataclass(frozen=True)
+class RowCount:
+    """The live rows of a node: a bound, by which memory is sized, and their expected number, if it is known."""
+
+    bound: int
+    expected: float = math.inf
+
+
+def row_count(root: Node) -> RowCount:
+    """Count the live rows of a node."""
+    return RowCount(base_rows(root), expected_rows(root))
 
 
 def expected_rows(root: Node) -> float:

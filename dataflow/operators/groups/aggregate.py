@@ -18,6 +18,7 @@ from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.errors import described, negative_multiplicity, wide_weight
 from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.cardinality import row_count
 from deltamark.dataflow.types import LARGEST, Type
 from deltamark.errors import DeltamarkError
 
@@ -71,7 +72,7 @@ def _sum_out_of_bounds(block: AggregateBlock) -> int | None:
     return None
 
 
-def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: AppendOperator) -> Stream:
+def aggregate(stream: Stream, node: nodes.Aggregate, append: AppendOperator) -> Stream:
     """Append an aggregate: the sums of each group, whose changes are emitted when a time ends."""
     program, reserve = stream.program, stream.program.memory.reserve
     names, types = node.keys, tuple(node.schema[name] for name in node.keys)
@@ -79,7 +80,7 @@ def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: AppendOp
     sums = {cell: name for name, cell in summed.items()}  # sums of one vector are computed once
     key = key_of(stream, names, types)
     words, bounds = int(group_words(len(sums))), [node.schema[name] for name in sums.values()]
-    keys = key_ids(program, key, rows, stream.size, state_words=words)
+    keys = key_ids(program, key, row_count(node), stream.size, state_words=words)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     out = {cell: program.vector() for cell in sums}
     columns = {name: out[cell] for name, cell in summed.items()}
@@ -98,12 +99,12 @@ def aggregate(stream: Stream, node: nodes.Aggregate, rows: int, append: AppendOp
     return _with_keys(Stream(program, size, time, diff, columns.__getitem__, columns), out_key, key, names, types)
 
 
-def threshold(stream: Stream, node: nodes.Threshold, rows: int) -> Stream:
+def threshold(stream: Stream, node: nodes.Threshold) -> Stream:
     """Append a threshold: the number of rows of each key, whose crossings of a minimum are emitted when a time ends."""
     program, reserve, names = stream.program, stream.program.memory.reserve, node.schema.names
     types = tuple(node.schema[name] for name in names)
     key = key_of(stream, names, types)
-    keys = key_ids(program, key, rows, stream.size)
+    keys = key_ids(program, key, row_count(node), stream.size)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     block = program.add(
         Opcode.THRESHOLD, ThresholdBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,

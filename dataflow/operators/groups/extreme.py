@@ -12,6 +12,7 @@ from deltamark.dataflow.kernels.groups.group_changes import EXTREME
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.groups.grouped_rows import RowInput, grouped_rows, stored_columns
+from deltamark.dataflow.plan.cardinality import row_count
 from deltamark.dataflow.plan.nodes import Extreme
 from deltamark.dataflow.plan.traversal import base_rows
 from deltamark.dataflow.types import Type, integer, key_count
@@ -48,7 +49,7 @@ def _level(
 ) -> Stream:
     """Append one level. key: the names and the types of the columns that are its groups."""
     number = key_of(stream, *key)
-    keys = key_ids(stream.program, number, base_rows(node), stream.size)
+    keys = key_ids(stream.program, number, row_count(node), stream.size)
     rows = RowInput(stream, number.cell, stored_columns(stream, names, node.schema, complemented))
     return grouped_rows(EXTREME, GroupedRowsBlock, keys, [rows])
 

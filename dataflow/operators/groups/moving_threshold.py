@@ -23,8 +23,8 @@ from deltamark.dataflow.operators.groups.grouped_rows import (
     stored_columns,
 )
 from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.cardinality import row_count
 from deltamark.dataflow.plan.terms import number
-from deltamark.dataflow.plan.traversal import base_rows
 
 
 def moving_threshold(stream: Stream, limits: Stream, node: nodes.MovingThreshold, names: Sequence[str]) -> Stream:
@@ -33,7 +33,7 @@ def moving_threshold(stream: Stream, limits: Stream, node: nodes.MovingThreshold
     minuend = NEGATED if node.which == "below" else None
     key = key_of(stream, node.row_keys, types)
     limit_key = key_of(limits, node.limit_keys, types, key.interner)
-    keys = key_ids(stream.program, key, base_rows(node), _total_size(stream, limits))
+    keys = key_ids(stream.program, key, row_count(node), _total_size(stream, limits))
     compared = StoredColumn("", reverse_order(stream, evaluate(stream, node.value), minuend), minuend)
     dividend = StoredColumn(numerator, reverse_order(limits, limits.column(numerator), minuend), minuend)
     divisor = StoredColumn(denominator, limits.column(denominator) if denominator else evaluate(limits, number(1)))

@@ -10,6 +10,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import RowGroup, RowRecord
 from deltamark.dataflow.kernels.groups.null_row import NullRowBlock
 from deltamark.dataflow.operators.groups.grouped_rows import RowInput, grouped_rows, stored_columns
 from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.plan.cardinality import RowCount
 from deltamark.dataflow.types import NULL
 
 
@@ -20,7 +21,7 @@ def null_row(stream: Stream, node: nodes.NullRow, *, everywhere: bool) -> Stream
     """
     program = stream.program
     key = key_of(stream, (), ())
-    keys = key_ids(program, key, 1, stream.size)
+    keys = key_ids(program, key, RowCount(1), stream.size)
     rows = RowInput(stream, key.cell, stored_columns(stream, node.schema.names, node.schema))
     result = grouped_rows(NULL_ROW, NullRowBlock, keys, [rows])
     block = NullRowBlock(program.ops[-1].block)

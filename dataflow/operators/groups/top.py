@@ -20,6 +20,7 @@ from deltamark.dataflow.operators.groups.grouped_rows import (
     reverse_order,
     stored_columns,
 )
+from deltamark.dataflow.plan.cardinality import RowCount
 from deltamark.dataflow.plan.nodes import TopK
 
 
@@ -27,7 +28,7 @@ def top(stream: Stream, node: TopK) -> Stream:
     """Append the operator; all rows are in one group."""
     descending = [name for name, direction in node.order if direction == "descending"]
     key = key_of(stream, (), ())
-    keys = key_ids(stream.program, key, 1, stream.size)
+    keys = key_ids(stream.program, key, RowCount(1), stream.size)
     compared = stored_columns(stream, dict.fromkeys(name for name, _ in node.order), node.schema, descending)
     stored, texts = _with_prefixes(stream, compared)
     return grouped_rows(

@@ -16,6 +16,7 @@ from deltamark.dataflow.kernels.motifs.index_settle import OVERFLOW, SettleIndex
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.ordered.sorted_lists import SIZE_CLASSES
 from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight
+from deltamark.dataflow.plan.cardinality import RowCount
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
 
@@ -73,8 +74,8 @@ def index_key(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Ke
     return key
 
 
-def index(stream: Stream, of: Indexed, value: Type, rows: int) -> Index:
-    """Append the insertion of a stream into an index. rows: a bound of the live rows."""
+def index(stream: Stream, of: Indexed, value: Type, rows: RowCount) -> Index:
+    """Append the insertion of a stream into an index. rows: the live rows."""
     program, reserve = stream.program, stream.program.memory.reserve
     key = index_key(stream, of.keys, of.types)
     keys = key_ids(program, key, rows, stream.size)

@@ -14,7 +14,7 @@ from deltamark.dataflow.kernels.arrangements.lists import (
 )
 from deltamark.dataflow.kernels.arrangements.slots import free_slot, take_slots, use_slots
 from deltamark.dataflow.kernels.core.blocks import Array32
-from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
 from deltamark.dataflow.kernels.hashing.hash_map import add, prefetch_entry
 
@@ -170,7 +170,11 @@ def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
         key_id, slot = ids[at], first + index
         prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
         prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
-        row = -1 if are_long(op) else _row_to_take(op, key_id, slot, at)
+        row = _oldest_row(op, key_id)
+        if row >= 0 and not op.mark <= row < op.limit and op.weighted == 0 and equal(op, row, slot):
+            op.passed = max(op.passed - CHEAP_PASSED, 0)
+        else:
+            row = -1 if are_long(op) else _row_to_take(op, key_id, slot, at)
         if row >= 0:
             op.next[row] = ~op.next[row]
             op.taken_by[row] = at
@@ -182,6 +186,21 @@ def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
         places[at] = slot
         pending += 1
     return pending
+
+
+@inline
+def _oldest_row(op: ArrangementBlock, key_id: int) -> int:
+    """Return the oldest row of a key that is not taken; -1 if a search is needed to find it."""
+    if op.lists[2 * key_id + 1] == 0:
+        return -1
+    row = op.lists[2 * key_id] - 1
+    for _ in range(CHEAP_PASSED):
+        if op.next[row] >= 0:
+            return row
+        row = ~op.next[row] - 1
+        if row < 0:
+            break
+    return -1
 
 
 @kernel

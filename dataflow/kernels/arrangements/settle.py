@@ -153,7 +153,10 @@ def _remove_taken(op: ArrangementBlock) -> None:
         key_id, row = op.ids[at], op.places[at]
         if op.next[row] >= 0 or op.next[row] == DEAD:
             continue
-        _remove_taken_until(op, key_id, row)
+        if op.lists[2 * key_id] == row + 1:
+            _drop(op, key_id, 0, row, 1)
+        else:
+            _remove_taken_until(op, key_id, row)
         if hashed and op.lists[2 * key_id] == 0 and op.has_pending == 0:
             remove(op.keys, op.key[at])
 

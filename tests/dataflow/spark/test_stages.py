@@ -103,20 +103,10 @@ def test_all_rows_may_have_the_same_key(name):
     assert run_in_stages(collection, streams, [[0, 1], [2], [5]], 2) == changes(collection.node, streams)
 
 
-@pytest.mark.parametrize("replicated", [(), ("left",), ("right",)])
-@pytest.mark.parametrize("name", SPREAD)
+@pytest.mark.parametrize("replicated", [(), ("left",), ("right",), ("right", "few")])
+@pytest.mark.parametrize("name", SPREAD | SELECTIONS)
 def test_keys_may_have_a_wide_range(name, replicated):
-    collection = SPREAD[name]
-    streams = undone({each: spread_stream(len(each), 150) for each in inputs_of(collection)})
-    times = times_of(streams)
-    feeds = [times[:20], times[20:60], times[60:]]
-    assert run_in_stages(collection, streams, feeds, 3, replicated) == changes(collection.node, streams)
-
-
-@pytest.mark.parametrize("replicated", [(), ("right",), ("few",), ("right", "few")])
-@pytest.mark.parametrize("name", SELECTIONS)
-def test_a_selection_may_be_joined(name, replicated):
-    collection = SELECTIONS[name]
+    collection = (SPREAD | SELECTIONS)[name]
     streams = undone({each: spread_stream(len(each), 150) for each in inputs_of(collection)})
     times = times_of(streams)
     feeds = [times[:20], times[20:60], times[60:]]

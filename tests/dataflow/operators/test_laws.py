@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 from contextlib import closing
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -51,6 +52,16 @@ def test_the_integral_of_changes_is_the_recomputed_answer(name, data):
 def test_a_batch_is_its_singletons(name, data):
     case = drawn(data, name)
     check_cuts(case, data.draw(cuts(case.streams)))
+
+
+@each_operator
+@few
+@given(st.data(), st.integers(0, 99))
+def test_all_keys_may_have_ids_in_pages(name, data, seed):
+    case, rule = drawn(data, name), "deltamark.dataflow.plan.direct_keys"
+    with patch(f"{rule}.MIN_PAGED_KEYS", 0), patch(f"{rule}.PAGED_KEYS_PER_EXPECTED_ROW", 0):
+        check_recomputation(case, data.draw(cuts(case.streams)))
+        check_nothing_is_left(case, seed)
 
 
 @each_operator

@@ -70,7 +70,9 @@ def _mean_task(stage: StageRun, operator: Mapping[str, float], start: float) -> 
 
 def stages_of(spark: SparkSession, report: Mapping[str, Any]) -> list[StageRun]:
     """Return the stages of a micro-batch in the order of their numbers; none if Spark has forgotten the batch."""
-    store = spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 (pyspark shows no times of stages)
+    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 (pyspark shows no times of stages)
+    context.listenerBus().waitUntilEmpty()  # the events of the batch may come after its report
+    store = context.statusStore()
     batch = re.compile(rf"^batch = {report['batchId']}$", re.MULTILINE)
     jobs = store.jobsList(None)
     numbers: set[int] = set()

@@ -79,7 +79,10 @@ def test_a_finished_query_has_the_same_changes_when_it_is_opened_again(finished,
 
 @pytest.fixture(scope="module")
 def timed(chunked):
-    """A timed run of a query of two stages, whose changes are checked: return its check, its result and its engine."""
+    """A timed run of a query of two stages, whose changes are checked.
+
+    Return its check, its result and the parts of its last micro-batch, which Spark forgets with the session.
+    """
     cell, engines = CELL.but(query="q12", checkpoint=""), []
     work = workload(chunked, cell.workload)
     check = open_check(cell, work, {work.rounds: [("no", "answer")]})
@@ -88,7 +91,8 @@ def timed(chunked):
         engines.append(open_engine(cell, chunked, work, check.add))
         return engines[0]
 
-    return check, timing.run(cell, 0, work, opened, check), engines[0]
+    run = timing.run(cell, 0, work, opened, check)
+    return check, run, engines[0].timeline(engines[0].reports[-1])
 
 
 def test_a_timed_run_has_the_changes_that_are_checked(timed, chunked):
@@ -99,8 +103,7 @@ def test_a_timed_run_has_the_changes_that_are_checked(timed, chunked):
 
 
 def test_the_stages_of_a_micro_batch_run_one_after_another(timed):
-    _, _, engine = timed
-    stages = [bar for bar in engine.timeline(engine.reports[-1]) if bar.depth == 2]
+    stages = [bar for bar in timed[2] if bar.depth == 2]
     assert [bar.name for bar in stages] == ["stage 0", "stage 1", "stage 2"]
     borders = [border for bar in stages for border in (bar.start, bar.end)]
     assert borders == sorted(borders)

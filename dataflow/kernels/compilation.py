@@ -9,6 +9,7 @@ Measured on two cores: 30 s, instead of 51 s in one process.
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -79,7 +80,11 @@ def _pipe(stack: ExitStack) -> tuple[FileIO, FileIO]:
 
 
 def _compile_from_pipe() -> None:
-    """Compile kernels whose numbers are read from the standard input, until it ends."""
+    """Compile kernels whose numbers are read from the standard input, until it ends.
+
+    Garbage is not collected. Measured: 37 CPU seconds in all instead of 40.
+    """
+    gc.disable()
     kernels = _operator_kernels()
     while number := os.read(0, 1):
         kernel = kernels[number[0]]

@@ -11,6 +11,7 @@ from typing import cast
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, SizedOperator, Vector, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead
 from deltamark.dataflow.types import NULL
 
 
@@ -123,15 +124,19 @@ def filter_range(op: FilterRangeBlock) -> None:
     size, values, low, high, out, kept = op.size, op.values, op.low, op.high, op.out, 0
     narrow = Array32(values)
     if op.selected == 0 and op.width == 8:
-        for at in range(size):
-            value = values[at]
-            out[kept] = at
-            kept += (value >= low) & (value <= high)
+        for chunk in range(0, size, CHUNK):
+            prefetch_ahead(values[chunk:].address, 8)
+            for at in range(chunk, min(chunk + CHUNK, size)):
+                value = values[at]
+                out[kept] = at
+                kept += (value >= low) & (value <= high)
     elif op.selected == 0:
-        for at in range(size):
-            value = narrow[at]
-            out[kept] = at
-            kept += (value >= low) & (value <= high)
+        for chunk in range(0, size, CHUNK):
+            prefetch_ahead(narrow[chunk:].address, 4)
+            for at in range(chunk, min(chunk + CHUNK, size)):
+                value = narrow[at]
+                out[kept] = at
+                kept += (value >= low) & (value <= high)
     else:
         selected, wide = vector_at(op.selected), op.width == 8
         for index in range(size):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array32, Cell, SizedOperator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead
 from deltamark.dataflow.kernels.parallel.exchange import hash_owners
 from deltamark.dataflow.kernels.parallel.key_partition import owner_of
 
@@ -46,11 +47,15 @@ def deal(op: DealBlock) -> None:
     else:
         owners = op.owners
         if op.width == 8:
-            for at in range(size):
-                owners[at] = owner_of(values[at], low, workers, inverse)
+            for chunk in range(0, size, CHUNK):
+                prefetch_ahead(values[chunk:].address, 8)
+                for at in range(chunk, min(chunk + CHUNK, size)):
+                    owners[at] = owner_of(values[at], low, workers, inverse)
         else:
-            for at in range(size):
-                owners[at] = owner_of(narrow[at], low, workers, inverse)
+            for chunk in range(0, size, CHUNK):
+                prefetch_ahead(narrow[chunk:].address, 4)
+                for at in range(chunk, min(chunk + CHUNK, size)):
+                    owners[at] = owner_of(narrow[at], low, workers, inverse)
         for at in range(size):
             out[kept] = at
             kept += owners[at] == worker

@@ -29,9 +29,10 @@ FINISHED, RESULT = 0, 1
 """Words of a worker's line on the board: the number of commands it has run, and the result of the last one."""
 
 MAX_SPINS, MAX_POLLS = 60_000, 400
-"""Polls for a result, or for a command, before a process sleeps, if each has a core of its own. A wait of two workers
-is mostly shorter than 60,000 polls, but not than 4,000, after which Python notices the end late. Measured at SF 1: with
-60,000 six queries take 0.96 times as long in batches of one time, 1.00 times in batches of many times."""
+"""Polls for a result, or for a command, before a process sleeps, if each has a core of its own. After them Python
+notices the end of a wait late. Measured at SF 1 on two workers: with 60,000 instead of 4,000 spins, six queries take
+0.96 times as long in batches of one time, 1.00 times in batches of many times. The polls for a command are not
+measured."""
 
 MAX_YIELDS, NAP_S = 200, 50e-6
 """Checks in a row that only yield the core; each later one sleeps for NAP_S. Not measured."""

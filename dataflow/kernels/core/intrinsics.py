@@ -131,8 +131,9 @@ def prefetch(_typing: object, _address: object) -> Generated:
     return types.void(types.int64), generate
 
 
-CHUNK, AHEAD_BYTES = 64, 2048
-"""The rows of a chunk, and the distance at which a loop over the chunks of a column prefetches it."""
+CHUNK, AHEAD_BYTES, LINE_BYTES = 64, 2048, 64
+"""The rows of a chunk, the distance at which a loop over the chunks of a column prefetches it, and a cache line. Other
+chunks and distances were not measured."""
 
 
 @inline
@@ -142,8 +143,8 @@ def prefetch_ahead(chunk: int, width: int) -> None:
     A loop that does more for a row than to copy it has too few rows in flight to wait for several cache lines at once.
     Measured on a virtual machine, on columns that are in no cache: 0.8 ns a row instead of 2.1 for a filter.
     """
-    for line in range(width):
-        prefetch(chunk + AHEAD_BYTES + CHUNK * line)
+    for line in range(CHUNK * width // LINE_BYTES):
+        prefetch(chunk + AHEAD_BYTES + LINE_BYTES * line)
 
 
 @instruction

@@ -41,6 +41,15 @@ CORRUPTION = r"Checksum|[Mm]alformed|JsonParse|JsonMapping|CANNOT_LOAD_STATE_STO
 FULL_DISK = r"\((\S+) executor \S+\):[^\n]*(No space left on device)"
 """A pattern of Spark's error about a task that could not write; its groups are the host and the reason."""
 
+LATE_PYTHON = "Python worker failed to connect back"
+"""Spark's error about a Python process that has not started within 10 s, a limit that no setting changes.
+
+A query starts such processes before its first batch. A busy machine may need longer for one.
+"""
+
+MAX_LATE_STARTS = 10
+"""The number of times that a query is started again after `LATE_PYTHON`; not measured."""
+
 POLL_INTERVAL_S = 0.03
 """The pause between two looks for completed batches. Each takes about a millisecond of processor time."""
 
@@ -76,14 +85,16 @@ class SparkQuery:
         for name, value in {**SETTINGS, **self._directory.settings}.items():
             spark.conf.set(name, value)
         self._stages = staged(spark, collection, shards)
-        self._query = self._start(self._answer(inputs))
+        self._answer = self._answer_of(inputs)
+        self._late_starts = 0
+        self._query = self._start()
 
     @property
     def stages(self) -> int:
         """The number of stages, not counting stage 0."""
         return len(self._stages)
 
-    def _answer(self, inputs: InputSource) -> DataFrame:
+    def _answer_of(self, inputs: InputSource) -> DataFrame:
         """Return the streaming frame of the answer's changes."""
         self._spark.dataSource.register(DeltaSource)
         source = self._spark.readStream.format(DeltaSource.name())
@@ -94,10 +105,9 @@ class SparkQuery:
         }
         return chained(self._stages, entering).observe(CHANGE_COUNT, f.count(f.lit(1)).alias(CHANGE_COUNT))
 
-    def _start(self, answer: DataFrame) -> StreamingQuery:
-        self._stored_schema = answer.schema
+    def _start(self) -> StreamingQuery:
         return (
-            answer.writeStream.format("parquet")
+            self._answer.writeStream.format("parquet")
             .option("path", self._directory.path(CHANGES))
             .option("checkpointLocation", self._directory.path(CHECKPOINT))
             .outputMode("append")
@@ -117,17 +127,29 @@ class SparkQuery:
                     last = report["batchId"]
                     yield CompletedBatch(last, int(report["observedMetrics"][CHANGE_COUNT][CHANGE_COUNT]), report)
             seen = len(reports)
-            if not is_active:
+            if is_active:
+                time.sleep(POLL_INTERVAL_S)
+            elif self._has_ended():
                 break
-            time.sleep(POLL_INTERVAL_S)
-        self.wait()
+            else:
+                seen = 0
 
     def wait(self) -> None:
         """Wait until the query ends."""
+        while not self._has_ended():
+            pass
+
+    def _has_ended(self) -> bool:
+        """Wait until Spark's query ends. Return False if it has been started again, because Python was late."""
         try:
             self._query.awaitTermination()
         except PySparkException as error:
-            raise explained(error) from error
+            if LATE_PYTHON not in str(error) or self._late_starts == MAX_LATE_STARTS:
+                raise explained(error) from error
+            self._late_starts += 1
+            self._query = self._start()
+            return False
+        return True
 
     def stop(self) -> None:
         self._query.stop()
@@ -148,7 +170,7 @@ class SparkQuery:
 
     def changes(self) -> Batch:
         """Read all stored changes of the answer, in the order of time."""
-        changes = self._spark.read.schema(self._stored_schema).parquet(self._directory.path(CHANGES))
+        changes = self._spark.read.schema(self._answer.schema).parquet(self._directory.path(CHANGES))
         return from_stored(self.schema, changes.toArrow())
 
 

@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.spark.query import explained
+from deltamark.dataflow.spark.query import LATE_PYTHON, SparkQuery, explained
 from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
 from deltamark.datagen import scratch
 from deltamark.datagen.workloads.registry import workload
@@ -75,6 +75,43 @@ def test_every_shard_reports_the_state_that_it_has_stored(finished, chunked):
 def test_a_finished_query_has_the_same_changes_when_it_is_opened_again(finished, chunked):
     cell, digest = finished
     assert verify.digest_of(cell, chunked) == digest
+
+
+class Late:
+    """A query of Spark that has ended because a Python process started too late."""
+
+    isActive = False  # noqa: N815 (as Spark names it)
+
+    @property
+    def _jsq(self):
+        return self
+
+    def recentProgress(self):  # noqa: N802 (as Spark names it)
+        return []
+
+    def awaitTermination(self):  # noqa: N802 (as Spark names it)
+        raise StreamingQueryException(f"[STREAM_FAILED] Query terminated with exception: {LATE_PYTHON}.")
+
+
+@pytest.mark.parametrize("end", [SparkQuery.wait, lambda running: [*running.progress()]])
+def test_a_query_starts_again_if_a_python_process_was_late(end, finished, chunked):
+    work = workload(chunked, finished[0].workload)
+    running = SparkEngine(finished[0], chunked, work).start(work.rounds)
+    running.wait()
+    running._query = Late()
+    end(running)
+    assert not running._query.isActive
+    assert not isinstance(running._query, Late)
+
+
+def test_a_query_whose_python_processes_are_always_late_fails(finished, chunked, monkeypatch):
+    work = workload(chunked, finished[0].workload)
+    running = SparkEngine(finished[0], chunked, work).start(work.rounds)
+    running.wait()
+    running._query = Late()
+    monkeypatch.setattr(running, "_start", Late)
+    with pytest.raises(DeltamarkError, match=LATE_PYTHON):
+        running.wait()
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import fcntl
 import gc
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from decimal import Decimal
 from functools import cache
 from math import inf
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import settings
 from support.harness.local_tasks import tasks_in_process
 from support.paths import ROOT
+from support.patience import measure_patience, patient
 
 from deltamark.dataflow.sql.query import sql
 from deltamark.datagen.dataset import Dataset
@@ -29,6 +31,12 @@ SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of Java, which otherwise compiles code of Spark again that a test runs for seconds. Measured: the tests of
 motifs on Spark take 43 CPU seconds instead of 95."""
 
+HANG_S = 600
+"""The time after which a test hangs. The longest takes 35 s on an idle machine."""
+
+STDERR = pytest.StashKey[int]()
+"""The key of the standard error of this process, to which a test cannot write."""
+
 settings.register_profile("deltamark", deadline=None, max_examples=40)
 settings.load_profile("deltamark")
 
@@ -37,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Obey Ctrl-C, which tests send: a process that a shell has started in the background ignores it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
+    measure_patience()
+    config.stash[STDERR] = os.dup(2)
     if sys.dont_write_bytecode:
         _keep_bytecode(config.cache.mkdir("bytecode"))
 
@@ -55,6 +65,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile the kernels once, before several processes need them and each compiles them all."""
     if not hasattr(session.config, "workerinput"):
         ensure_compiled()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End a test that hangs, and show what its threads execute. (The limit of pytest's own plugin is a constant.)"""
+    faulthandler.dump_traceback_later(patient(HANG_S), exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -14,6 +14,7 @@ from typing import get_args
 
 import psutil
 import pytest
+from support.patience import patient
 
 from deltamark.harness.chaos.hosts import faults, host
 from deltamark.harness.chaos.hosts.faults import FAULTS, Fault
@@ -142,7 +143,7 @@ def test_no_process_is_left_after_a_kill(tmp_path):
         hosts = [psutil.Process(int(number)) for number in owner.stdout.readline().split()]
         assert len(hosts) == 3
         owner.send_signal(signal.SIGKILL)
-    assert psutil.wait_procs(hosts, timeout=30)[1] == []
+    assert psutil.wait_procs(hosts, timeout=patient(30))[1] == []
     assert remains(tmp_path) == before
 
 

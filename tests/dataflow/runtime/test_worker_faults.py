@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.engines.driving import arrays, feed
+from support.harness.processes import all_end
 from support.paths import ROOT
+from support.patience import patient
 from support.random_plans.streams import inputs_of
 from support.written_plans.spread import SPREAD, left, right
 
@@ -155,9 +157,6 @@ def test_no_worker_outlives_the_first(program, stop):
         os.killpg(program.pid, stop)
     else:
         program.send_signal(stop)
-    _, errors = program.communicate(timeout=60)
+    _, errors = program.communicate(timeout=patient(60))
     assert ("KeyboardInterrupt" in errors) == (stop == signal.SIGINT)
-    until = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    assert all_end(pids)

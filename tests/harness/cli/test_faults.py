@@ -20,6 +20,7 @@ from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
 from pyspark.errors import PythonException
 from support.harness.tiny_data import tiny
 from support.paths import ROOT
+from support.patience import patient
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
@@ -134,12 +135,12 @@ def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
     with suppress(subprocess.TimeoutExpired):
         process.wait(moment)
     process.send_signal(stop)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=patient(60))
     assert process.returncode in (0, 130, -stop), struck
     assert "Traceback" not in errors, (struck, errors)
     assert not wanted.directory.exists() or Dataset.open(wanted.directory), struck
     pair = [start(directory), start(directory)]
-    outputs = [process.communicate(timeout=120) for process in pair]
+    outputs = [process.communicate(timeout=patient(120)) for process in pair]
     assert [process.returncode for process in pair] == [0, 0], (struck, outputs)
     assert sum("waiting for another process" in errors for _, errors in outputs) <= 1
     assert [path.name for path in directory.iterdir()] == [wanted.directory.name], struck

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 from support.paths import ROOT
+from support.patience import patient
 from support.workflows import DIRECTORY
 
 from deltamark.harness.cli.commands import NAMES, load
@@ -28,7 +29,7 @@ exit "$CODE"
 
 def run(*words: object, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*map(str, words)], env=os.environ | variables, capture_output=True, text=True, check=False, timeout=60
+        [*map(str, words)], env=os.environ | variables, capture_output=True, text=True, check=False, timeout=patient(60)
     )
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from support.patience import patient
 
-def all_end(pids, seconds=10.0):
-    """Wait for the end of processes; return whether all of them end within some seconds."""
-    deadline = time.monotonic() + seconds
+END_LIMIT_S = 10.0
+
+
+def all_end(pids):
+    """Wait for the end of processes; return whether all of them end in time."""
+    deadline = time.monotonic() + patient(END_LIMIT_S)
     while any(map(_alive, pids)):
         if time.monotonic() > deadline:
             return False

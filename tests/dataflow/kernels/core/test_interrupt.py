@@ -9,6 +9,7 @@ import time
 
 import pytest
 from support.paths import ROOT
+from support.patience import patient
 
 FEED = """
 import signal
@@ -45,7 +46,7 @@ def test_ctrl_c_ends_a_feed(plan, workers):
         assert process.stdout.readline() == "begins\n"
         time.sleep(0.5)  # by then a kernel runs
         process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=60)
+        said, errors = process.communicate(timeout=patient(60))
     finally:
         process.kill()
     assert said == ""

@@ -195,8 +195,9 @@ class QueryRecord(Record, frozen=True, kw_only=True):
     def check(self) -> None:
         super().check()
         scale_factor(self.sf)
-        if self.has_numbers and not (min(self.seconds) > 0 and self.batches and {*SPREAD} <= {*self.latency}):
-            raise ValueError(f"numbers need seconds and batches above 0, and latency with {', '.join(SPREAD)}")
+        counted = self.tuples and self.batches
+        if self.has_numbers and not (min(self.seconds) > 0 and counted and {*SPREAD} <= {*self.latency}):
+            raise ValueError(f"numbers need seconds, tuples and batches above 0, and latency with {', '.join(SPREAD)}")
 
     @property
     def has_numbers(self) -> bool:

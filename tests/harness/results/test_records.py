@@ -84,6 +84,13 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path):
         store.read_lines([b"{", *record().lines], tmp_path, QueryRecord)
 
 
+@pytest.mark.parametrize("lacking", [{"seconds": [0.0]}, {"tuples": 0}, {"batches": 0}, {"latency": {}}])
+def test_a_record_whose_numbers_are_not_complete_is_refused(lacking):
+    replace(record(), **{**lacking, "seconds": []}).check()
+    with pytest.raises(ValueError, match="numbers need seconds, tuples and batches above 0, and latency"):
+        replace(record(), **lacking).check()
+
+
 def test_a_second_writer_gets_an_error_with_the_process_of_the_first(tmp_path):
     with (
         store.writing(tmp_path),

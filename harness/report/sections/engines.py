@@ -28,8 +28,12 @@ from deltamark.harness.tables.lookup import Lookup
 
 
 def engines(lookup: Lookup) -> Section | None:
-    """Draw the mean rates of all engines, if an external engine was measured beside another."""
-    records = [record for record in chart_records(lookup) if record.workload == "insert"]
+    """Draw the mean rates of all engines, if an external engine has batches that a line shows: L or P is 1."""
+    records = [
+        record
+        for record in chart_records(lookup)
+        if record.workload == "insert" and 1 in (record.logical, record.physical)
+    ]
     if not any(record.external for record in records):
         return None
     return Section(
@@ -44,9 +48,8 @@ def _finding(lookup: Lookup, records: Iterable[QueryRecord]) -> str:
     """State the rates of all engines at the largest batch size that most engines have, relative to the first one."""
     by_size: dict[int, dict[EngineThreads, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for record in in_order(lookup, records):
-        if 1 in (record.logical, record.physical):
-            rates = by_size[record.batch_rounds][runner(record)]
-            rates[record.query] = max(record.rate, rates.get(record.query, 0.0))
+        rates = by_size[record.batch_rounds][runner(record)]
+        rates[record.query] = max(record.rate, rates.get(record.query, 0.0))
     size = max(by_size, key=lambda size: (len(by_size[size]), size))
     found = by_size[size]
     return f"For batches of {counted(size, 'round')}, the rate is {side_by_side(lookup, found, rate)}, {over(found)}."
@@ -55,9 +58,8 @@ def _finding(lookup: Lookup, records: Iterable[QueryRecord]) -> str:
 def _chart(lookup: Lookup, records: list[QueryRecord]) -> Markup:
     by_line: dict[tuple[EngineThreads, LineKind], dict[int, list[QueryRecord]]] = {}
     for record in sorted(records, key=lambda record: record.batch_rounds):
-        if 1 in (record.logical, record.physical):
-            line = by_line.setdefault((runner(record), "solid" if record.logical == 1 else "hollow"), defaultdict(list))
-            line[record.batch_rounds].append(record)
+        line = by_line.setdefault((runner(record), "solid" if record.logical == 1 else "hollow"), defaultdict(list))
+        line[record.batch_rounds].append(record)
     lines = [_line(lookup, kind, by_size) for (_, kind), by_size in by_line.items()]
     points = [point for line in lines for point in line.points]
     axes = Axes(

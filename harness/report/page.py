@@ -24,6 +24,7 @@ from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
 from deltamark.harness.report.sections.latency import latency
 from deltamark.harness.report.sections.rates import rates
+from deltamark.harness.report.sections.refusals import refusals
 from deltamark.harness.report.sections.state import state
 from deltamark.harness.report.sections.suites import graphs, loops, memory, sharing
 from deltamark.harness.report.sections.throughput import throughput
@@ -73,7 +74,7 @@ def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
         return [*others, _machine(report, lookup)]
     return [
         _problems(lookup), batching(lookup), break_even(lookup), engines(lookup), throughput(lookup), latency(lookup),
-        workers(lookup), state(lookup), coverage(lookup, report.table_records),
+        workers(lookup), state(lookup), coverage(lookup, report.table_records), refusals(lookup),
         consistency(lookup, report.table_records), _tables(lookup), *others, _history(report), _points(lookup),
         _machine(report, lookup),
     ]  # fmt: skip
@@ -131,7 +132,7 @@ def _sessions(report: ReportData, lookup: Lookup) -> list[Header]:
 
 
 def _problems(lookup: Lookup) -> Section | None:
-    bad = [record for record in lookup.records if record.status != "ok"]
+    bad = [record for record in lookup.records if record.status not in ("ok", "refused")]
     if not bad:
         return None
     items = [
@@ -143,8 +144,9 @@ def _problems(lookup: Lookup) -> Section | None:
     ]  # fmt: skip
     counts = Counter(record.status for record in bad)
     by_status = listed([f"{number} {status}" for status, number in sorted(counts.items())])
-    finding = f"Of {counted(len(lookup.records), 'cell')}, {len(bad)} have no number: {by_status}."
-    text = "They appear only in this list, and are left out of all means."
+    failed = f"{len(bad)} {'has' if len(bad) == 1 else 'have'} failed"
+    finding = f"Of {counted(len(lookup.records), 'cell')}, {failed}: {by_status}."
+    text = "They have no number, appear only in this list, and are left out of all means."
     return Section("problems", "Failures", finding, text, [tag("ul", items, class_="problems")])
 
 

@@ -106,6 +106,21 @@ def test_coverage_counts_queries_and_has_the_reasons_of_gaps():
     assert gaps["embedded", f"wrong: {RECORDS[-2].problem}"] == "q22"
 
 
+def test_refusals_are_no_failures():
+    refused = [
+        record(query, 1, size, engine="peer=exec:./it", external=PEER, status="refused", problem=why)
+        for query, size, why in (("q02", 1, "no maximum"), ("q02", 1000, "no maximum"), ("q15", 1, "no views\nmore"))
+    ]
+    found = of([*RECORDS[:2], *refused])
+    assert "problems" not in found
+    assert found["refusals"] == "Of 5 cells, 3 are refused: 3 by peer."
+    assert rows([*RECORDS[:2], *refused], "refused") == [
+        ["peer", "q02", "2", "no maximum"], ["peer", "q15", "1", "no views"],
+    ]  # fmt: skip
+    mixed = of([*refused, record("q01", status="wrong")])
+    assert mixed["problems"] == "Of 4 cells, 1 has failed: 1 wrong."
+
+
 def test_consistency_counts_checks_and_streams_with_one_digest():
     records = [
         *OF_TWO_ENGINES,

@@ -49,7 +49,7 @@ class Outcome:
     broken: dict[AnyCell, str] = field(default_factory=dict)
     """Cells that head cannot run or gets wrong, with the problem."""
     skipped: dict[AnyCell, str] = field(default_factory=dict)
-    """Cells that base cannot run or gets wrong, which leaves nothing to compare with."""
+    """Cells that base cannot run or gets wrong, or that a side refuses, which leaves nothing to compare."""
     controls: list[float] = field(default_factory=list)
     """Seconds of the fixed work before each pair."""
     interrupted: bool = False
@@ -153,7 +153,10 @@ class Gate:
         self._pair_seconds.setdefault(cell, []).append(time.monotonic() - started)
 
     def _drop(self, cell: AnyCell, error: SideError) -> None:
-        (self._outcome.broken if error.side == "head" else self._outcome.skipped)[cell] = error.problem
+        if error.side == "head" and error.status != "refused":
+            self._outcome.broken[cell] = error.problem
+        else:
+            self._outcome.skipped[cell] = f"{error.side}: {error.problem}"
 
     def _remaining(self, cells: Iterable[AnyCell]) -> list[AnyCell]:
         return [cell for cell in cells if cell not in self._outcome.broken and cell not in self._outcome.skipped]

@@ -19,17 +19,17 @@ from deltamark.harness.compare.trees import SideName
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.client import MeasurementClient, ServerSpec
 from deltamark.harness.measure.messages import CellRequest, Reply, SampleReply
-from deltamark.harness.results.record import MEASURING
+from deltamark.harness.results.record import MEASURING, Status
 
 R = TypeVar("R", bound=Reply)
 
 
 class SideError(Exception):
-    """A cell failed on a side, or had a wrong answer there."""
+    """A cell has no figures on a side: it failed, had a wrong answer, or the engine refused it."""
 
-    def __init__(self, side: SideName, problem: str) -> None:
+    def __init__(self, side: SideName, status: Status, problem: str) -> None:
         super().__init__(problem)
-        self.side, self.problem = side, problem
+        self.side, self.status, self.problem = side, status, problem
 
 
 class Side(Protocol):
@@ -79,7 +79,8 @@ class ServedSide:
         reply = self._reply(request)
         if reply.status != "ok":
             problem = f"{reply.status}: {reply.problem}"
-            raise SideError(self.spec.name, problem if self.spec.settings.engine else f"{problem}\n{cell.again}")
+            again = "" if self.spec.settings.engine else f"\n{cell.again}"
+            raise SideError(self.spec.name, reply.status, f"{problem}{again}")
         return reply
 
     def _reply(self, request: Callable[[], R]) -> R:

@@ -79,7 +79,16 @@ def test_a_cell_that_base_cannot_run_is_not_compared(when):
     outcome = fake_gate(base={when: {"q09": "failed: no such query"}}).run()
     assert (outcome.exit_code, outcome.verdict) == (0, "undecided")
     assert {cell.query for cell in outcome.skipped} == {"q09"}
-    assert "not compared: q09 1x3000\n```\nfailed: no such query\n" in as_markdown(outcome, HEADER)
+    assert "not compared: q09 1x3000\n```\nbase: failed: no such query\n" in as_markdown(outcome, HEADER)
+
+
+@pytest.mark.parametrize("sides", [["base"], ["head"], ["base", "head"]])
+def test_a_query_that_a_side_refuses_is_no_failure(sides):
+    refusal = {"check fails": {"q09": "refused: no LIKE"}}
+    outcome = fake_gate(**dict.fromkeys(sides, refusal)).run()
+    assert (outcome.exit_code, outcome.verdict, outcome.broken) == (0, "undecided", {})
+    assert {cell.query for cell in outcome.skipped} == {"q09"}
+    assert f"not compared: q09 1x3000: {sides[-1]}: refused: no LIKE\n" in as_text(outcome)
 
 
 def test_the_order_of_the_sides_alternates_between_repetitions():

@@ -41,7 +41,7 @@ class FakeSide:
 
     def _fail(self, what, cell):
         if problem := self.behaviour.get(f"{what} fails", {}).get(cell.row.split()[0]):
-            raise SideError(self.name, f"{problem}\n{cell.again}")
+            raise SideError(self.name, problem.partition(":")[0], f"{problem}\n{cell.again}")
 
 
 def fake_gate(cells=CELLS, seed=1, log=None, **behaviours):

@@ -7,9 +7,11 @@ noise that the rule sees, and do not favour one side.
 
 1. Check: the answers of both sides are compared with DuckDB's, and their change streams with each other. Motif counts
    are compared with an independent algorithm's at the end, and with each other after every batch.
-2. Screen: SCREEN_PAIRS pairs of every cell. A cell or row whose median change is within 2% is unchanged.
-3. Confirm: up to CONFIRM_PAIRS fresh pairs of every other cell. A regression is a change whose exact 95% interval of
-   the median lies above 5%; the interval is that of the sign test (harness/measure/stats.py).
+2. Screen: SCREEN_PAIRS pairs of every cell. A cell or row is unchanged if its median change is within 2%, and the
+   exact 95% interval of the median within twice the tolerance: 5%, or 5 ms or 1 MB if that is more.
+3. Confirm: up to CONFIRM_PAIRS fresh pairs of every other cell. A regression is a change whose interval lies above 5%,
+   and whose median is not within the tolerance. A cell is unchanged if its interval is within the tolerance. The
+   interval is that of the sign test (harness/measure/stats.py).
 
 A row is one query or motif with one workload, over its batchings. It is judged like a cell, by the geometric mean of
 its cells.

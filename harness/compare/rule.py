@@ -20,10 +20,17 @@ MAX_CONFIRM_S = 120.0
 
 UNCHANGED_LOG_RATIO, REGRESSION_LOG_RATIO = math.log(1.02), math.log(1.05)
 
+SCREENING_TOLERANCES = 2
+"""The tolerances within which the interval of an unchanged cell lies after the screening, whose pairs are few."""
+
+TINY = 1e-9
+"""The value that stands for 0 in ratios."""
+
 Sample = Mapping[str, float]
 """The values of a cell's quantities in one process, by name, and the rows of its state."""
 
 ChangeVerdict = Literal["regression", "improvement", "unchanged", "inconclusive", "too small"]
+Phase = Literal["screening", "confirming"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +41,12 @@ class Quantity:
     minimum: float
     """A cell below this value on both sides is too small to be judged."""
     min_difference: float
-    """A smaller difference between the sides counts as none."""
+    """A smaller difference between the sides counts as none, even if it is more than 5%."""
     format: Callable[[float], TableEntry]
+
+    def tolerance(self, base: float, head: float) -> float:
+        """Return the largest change that counts as none, as a log ratio."""
+        return max(REGRESSION_LOG_RATIO, math.log1p(self.min_difference / max(min(base, head), TINY)))
 
 
 def _bytes(value: float) -> TableEntry:
@@ -57,7 +68,7 @@ class Pair:
 
     def log_ratio(self, quantity: Quantity) -> float:
         """Return ln(head / base)."""
-        return math.log(max(self.head[quantity.name], 1e-9) / max(self.base[quantity.name], 1e-9))
+        return math.log(max(self.head[quantity.name], TINY) / max(self.base[quantity.name], TINY))
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,8 @@ class Change:
     bounds: tuple[float, float] | None
     """The interval of the median log ratio."""
     verdict: ChangeVerdict
+    phase: Phase
+    """The phase whose pairs the change is of."""
 
 
 def bytes_per_row(pairs: Sequence[Pair]) -> tuple[float, float] | None:
@@ -83,18 +96,14 @@ def bytes_per_row(pairs: Sequence[Pair]) -> tuple[float, float] | None:
     return base, median(pair.head["state"] / pair.head["rows"] for pair in pairs)
 
 
-Decision = Callable[[float, float, float], ChangeVerdict]
-"""A verdict on a median log ratio and the two bounds of its interval."""
-
-
 def screen(cells: Sequence[Sequence[Pair]], quantity: Quantity) -> Change:
     """Judge a row by the screening pairs of its cells; `inconclusive` means that it must be confirmed."""
-    return _change(cells, quantity, _screening_verdict)
+    return _change(cells, quantity, "screening")
 
 
 def confirm(cells: Sequence[Sequence[Pair]], quantity: Quantity) -> Change:
     """Judge a row by the confirming pairs of its cells."""
-    return _change(cells, quantity, _confirming_verdict)
+    return _change(cells, quantity, "confirming")
 
 
 def confirming_pairs(pair_seconds: float) -> int:
@@ -102,7 +111,7 @@ def confirming_pairs(pair_seconds: float) -> int:
     return max(min(CONFIRM_PAIRS, int(MAX_CONFIRM_S / pair_seconds)), MIN_CONFIRM_PAIRS)
 
 
-def _change(cells: Sequence[Sequence[Pair]], quantity: Quantity, decide: Decision) -> Change:
+def _change(cells: Sequence[Sequence[Pair]], quantity: Quantity, phase: Phase) -> Change:
     large = [pairs for pairs in cells if max(_medians(pairs, quantity)) >= quantity.minimum]
     judged = large or cells
     base, head = map(sum, zip(*(_medians(pairs, quantity) for pairs in judged), strict=True))
@@ -113,11 +122,10 @@ def _change(cells: Sequence[Sequence[Pair]], quantity: Quantity, decide: Decisio
         verdict = "too small"
     elif bounds is None:
         verdict = "inconclusive"
-    elif abs(head - base) < quantity.min_difference:
-        verdict = "unchanged"
     else:
-        verdict = decide(median(ratios), *bounds)
-    return Change(quantity, base, head, len(ratios), median(ratios), bounds, verdict)
+        decide = _screening_verdict if phase == "screening" else _confirming_verdict
+        verdict = decide(median(ratios), bounds, quantity.tolerance(base, head))
+    return Change(quantity, base, head, len(ratios), median(ratios), bounds, verdict, phase)
 
 
 def _medians(pairs: Sequence[Pair], quantity: Quantity) -> tuple[float, float]:
@@ -125,13 +133,20 @@ def _medians(pairs: Sequence[Pair], quantity: Quantity) -> tuple[float, float]:
     return median(pair.base[quantity.name] for pair in pairs), median(pair.head[quantity.name] for pair in pairs)
 
 
-def _screening_verdict(log_ratio: float, _low: float, _high: float) -> ChangeVerdict:
-    return "unchanged" if abs(log_ratio) <= UNCHANGED_LOG_RATIO else "inconclusive"
+def _screening_verdict(log_ratio: float, bounds: tuple[float, float], tolerance: float) -> ChangeVerdict:
+    is_small = abs(log_ratio) <= tolerance * UNCHANGED_LOG_RATIO / REGRESSION_LOG_RATIO
+    return "unchanged" if is_small and _within(bounds, SCREENING_TOLERANCES * tolerance) else "inconclusive"
 
 
-def _confirming_verdict(_log_ratio: float, low: float, high: float) -> ChangeVerdict:
-    if low > REGRESSION_LOG_RATIO:
+def _confirming_verdict(log_ratio: float, bounds: tuple[float, float], tolerance: float) -> ChangeVerdict:
+    low, high = bounds
+    if low > REGRESSION_LOG_RATIO and log_ratio >= tolerance:
         return "regression"
-    if high < -REGRESSION_LOG_RATIO:
+    if high < -REGRESSION_LOG_RATIO and log_ratio <= -tolerance:
         return "improvement"
-    return "unchanged" if -REGRESSION_LOG_RATIO <= low <= high <= REGRESSION_LOG_RATIO else "inconclusive"
+    return "unchanged" if _within(bounds, tolerance) else "inconclusive"
+
+
+def _within(bounds: tuple[float, float], limit: float) -> bool:
+    low, high = bounds
+    return -limit <= low <= high <= limit

@@ -19,7 +19,11 @@ DRIFT_RATIO = 1.1
 SIZE_SETTINGS = "SF or SCALE"
 """The settings that give a cell more work."""
 
-HEADERS = ["cell", "quantity", "base", "head", "change", "95% interval", "pairs", "verdict"]
+HEADERS = ["cell", "quantity", "base", "head", "median change", "95% interval", "pairs", "verdict"]
+NOTES = [
+    "base, head: the medians of the sides; median change: of the pairs, which need not be the change of the medians",
+    "unchanged: the interval lies within 5%, 5 ms or 1 MB (twice that for 10 pairs); inconclusive: it is too wide",
+]
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def _changed(outcome: Outcome) -> list[Judgement]:
 
 
 def _table(title: str, judgements: Iterable[Judgement]) -> Table:
-    return Table("compare", title, HEADERS, [_row(judgement) for judgement in judgements])
+    return Table("compare", title, HEADERS, [_row(judgement) for judgement in judgements], NOTES)
 
 
 def _row(judgement: Judgement) -> Entries:

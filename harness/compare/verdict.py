@@ -37,7 +37,7 @@ def _judgement(judgement: Judgement) -> dict[str, Any]:
     return {
         "name": unit_name(judgement.cells), "cells": [unit_name((cell,)) for cell in judgement.cells],
         "quantity": change.quantity.name, "verdict": change.verdict, "base": change.base, "head": change.head,
-        "pairs": change.pairs, "ratio": _ratio(change.log_ratio),
+        "phase": change.phase, "pairs": change.pairs, "ratio": _ratio(change.log_ratio),
         "interval": [_ratio(bound) for bound in change.bounds] if change.bounds else None,
     }  # fmt: skip
 

@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deltamark.harness.compare import rule
 from deltamark.harness.compare.rule import STATE, TIME, Pair
@@ -74,6 +76,32 @@ def test_small_cells_and_small_differences_are_left_out():
     assert rule.confirm([pairs([3.0] * 9, base=0.02)], TIME).verdict == "regression"
     assert rule.confirm([pairs([1.08] * 9, base=0.06)], TIME).verdict == "unchanged"
     assert rule.confirm([pairs([1.04] * 9, STATE, 5e6)], STATE).verdict == "unchanged"
+
+
+def test_an_interval_that_is_wide_is_never_unchanged():
+    noisy = pairs([0.69, 0.72, 0.95, 0.99, 1.0, 1.01, 1.02, 1.3, 1.45, 1.51], base=0.06)
+    assert rule.screen([noisy], TIME).verdict == rule.confirm([noisy], TIME).verdict == "inconclusive"
+
+
+SWAPPED = {"regression": "improvement", "improvement": "regression"}
+
+
+@given(
+    st.sampled_from([rule.screen, rule.confirm]),
+    st.sampled_from([TIME, STATE]),
+    st.floats(0.2, 20),
+    st.floats(0.8, 1.25).flatmap(
+        lambda middle: st.lists(st.floats(0.9, 1.1).map(lambda noise: middle * noise), min_size=9, max_size=20)
+    ),
+)
+def test_unchanged_means_that_the_interval_is_within_the_tolerance(judge, quantity, base, ratios):
+    base *= quantity.minimum
+    change = judge([pairs(ratios, quantity, base)], quantity)
+    limit = quantity.tolerance(change.base, change.head) * (2 if judge is rule.screen else 1)
+    if change.verdict == "unchanged":
+        assert max(map(abs, change.bounds)) <= limit
+    backwards = judge([[Pair(pair.head, pair.base) for pair in pairs(ratios, quantity, base)]], quantity)
+    assert backwards.verdict == SWAPPED.get(change.verdict, change.verdict)
 
 
 def test_a_row_is_judged_by_the_geometric_mean_of_its_cells():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from statistics import median
 
 import pytest
 from support.harness.fake_sides import CELLS, fake_gate
@@ -38,6 +40,23 @@ def test_sides_that_do_not_report_rows_have_no_bytes_per_row():
     assert json.loads(as_json(outcome, HEADER))["bytes_per_row"] == {"q01 1x3000": None}
 
 
+def test_a_reader_can_recompute_each_change_of_a_cell():
+    found = json.loads(as_json(fake_gate(CELLS[:2], head={"time": 1.1}).run(), HEADER))
+    of_cells = [each for each in found["judgements"] if len(each["cells"]) == 1]
+    assert {each["phase"] for each in of_cells} == {"screening", "confirming"}
+    for each in of_cells:
+        samples = found[each["phase"]][each["name"]]
+        ratios = [math.log(pair["head"][each["quantity"]] / pair["base"][each["quantity"]]) for pair in samples]
+        assert (each["ratio"], each["pairs"]) == (pytest.approx(math.exp(median(ratios))), len(ratios))
+
+
+def test_tables_say_that_a_change_is_that_of_pairs():
+    outcome = fake_gate(CELLS[:1], head={"time": 1.1}).run()
+    for text in (as_text(outcome), as_markdown(outcome, HEADER)):
+        assert "median change" in text
+        assert "need not be the change of the medians" in text
+
+
 def test_cells_with_too_little_to_do_are_named():
     outcome = fake_gate(CELLS[:1], base={"time": 0.1}, head={"time": 0.1}).run()
     assert outcome.exit_code == 0
@@ -47,7 +66,7 @@ def test_cells_with_too_little_to_do_are_named():
 def outcome_of(*verdicts, **more):
     """Return an outcome of one cell whose time, state and peak have these verdicts."""
     judgements = [
-        Judgement((CELLS[0],), Change(quantity, 1, 1, 9, 0.0, (0.0, 0.0), verdict))
+        Judgement((CELLS[0],), Change(quantity, 1, 1, 9, 0.0, (0.0, 0.0), verdict, "confirming"))
         for quantity, verdict in zip(QUANTITIES, verdicts, strict=False)
     ]
     return Outcome(judgements, **more)

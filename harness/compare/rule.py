@@ -10,6 +10,7 @@ from typing import Literal
 
 from deltamark.harness.console.formatting import TableEntry, brief, megabytes
 from deltamark.harness.measure.stats import interval
+from deltamark.harness.tables.entry import MIN_STATE_ROWS
 
 SCREEN_PAIRS, CONFIRM_PAIRS = 10, 20
 MIN_CONFIRM_PAIRS = 9
@@ -89,8 +90,8 @@ class Change:
 
 
 def bytes_per_row(pairs: Sequence[Pair]) -> tuple[float, float] | None:
-    """Return the median bytes of a row of state, for base and head; None if a side does not report its rows."""
-    if not all(sample.get("rows") for pair in pairs for sample in (pair.base, pair.head)):
+    """Return the median bytes of a row of state, for base and head; None if a side has few rows or reports none."""
+    if any(sample.get("rows", 0) < MIN_STATE_ROWS for pair in pairs for sample in (pair.base, pair.head)):
         return None
     base = median(pair.base["state"] / pair.base["rows"] for pair in pairs)
     return base, median(pair.head["state"] / pair.head["rows"] for pair in pairs)

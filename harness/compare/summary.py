@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deltamark.harness.compare.gate import Judgement, Outcome, Unit
 from deltamark.harness.compare.rule import QUANTITIES, STATE, bytes_per_row
-from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, words
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, words
 from deltamark.harness.console.table import Entries, Table, markdown, text
 from deltamark.harness.measure.stats import percentile
 
@@ -129,8 +129,8 @@ def _bytes_per_row(outcome: Outcome) -> Iterator[str]:
     for judgement in _changed(outcome):
         pairs = outcome.screening.get(judgement.cells[0], []) if len(judgement.cells) == 1 else []
         if judgement.change.quantity == STATE and pairs and (sizes := bytes_per_row(pairs)):
-            base, head = sizes
-            yield f"{unit_name(judgement.cells)}: a row of state has {base:.1f} bytes in base, {head:.1f} in head."
+            base, head = (count(size).text for size in sizes)
+            yield f"{unit_name(judgement.cells)}: a row of state has {base} bytes in base, {head} in head."
 
 
 def _too_small(outcome: Outcome) -> Iterator[str]:

@@ -29,13 +29,14 @@ def test_the_comment_begins_with_the_changes():
 
 def test_larger_rows_of_state_are_distinguished_from_more_rows():
     larger, more = fake_gate(CELLS[:1], head={"state": 1.2}).run(), fake_gate(CELLS[:1], head={"rows": 1.2}).run()
-    assert "q01 1x3000: a row of state has 200.0 bytes in base, 240.0 in head." in as_text(larger)
+    assert "q01 1x3000: a row of state has 200 bytes in base, 240 in head." in as_text(larger)
     assert json.loads(as_json(larger, HEADER))["bytes_per_row"]["q01 1x3000"] == {"base": 200.0, "head": 240.0}
     assert "a row of state" not in as_text(more), "its state is unchanged"
 
 
-def test_sides_that_do_not_report_rows_have_no_bytes_per_row():
-    outcome = fake_gate(CELLS[:1], base={"rows": 0.0}, head={"state": 1.2}).run()
+@pytest.mark.parametrize("factor", [0.0, 4e-5])
+def test_sides_with_few_rows_or_none_have_no_bytes_per_row(factor):
+    outcome = fake_gate(CELLS[:1], base={"rows": factor}, head={"state": 1.2}).run()
     assert "a row of state" not in as_text(outcome)
     assert json.loads(as_json(outcome, HEADER))["bytes_per_row"] == {"q01 1x3000": None}
 

@@ -67,12 +67,13 @@ def suite_of(args: argparse.Namespace) -> Suite:
 
 
 def _check_repository(repository: Path, measured: Sequence[str]) -> None:
-    """Raise an error unless a directory has a git repository, to which all engines may belong."""
+    """Raise an error unless a directory has a git repository, and a measured program belongs to it."""
     resolve(repository, "HEAD")
-    others = [name for name in measured if not is_program(name)]
-    if others or not measured:
-        problem = ", ".join(others) or "ENGINES is not given"
-        raise DeltamarkError("not of the repository", problem, "with REPO, name its own engine: ENGINES=exec:PROGRAM")
+    if not any(map(is_program, measured)):
+        problem = ", ".join(measured) or "ENGINES is not given"
+        raise DeltamarkError(
+            "no engine of the repository", problem, "with REPO, name its program: ENGINES=exec:PROGRAM"
+        )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +82,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add("--runs", type=whole(1, MAX_RUNS), help="largest number of timed runs of a cell (default: 3)")
     text = "time limit in seconds: of a run for tpch, of a cell for other suites (default: 600)"
     add("--timeout", type=seconds, metavar="S", help=text)
-    text = "git repository of the measured program, whose commit the records name (default: this project)"
+    text = "git repository of the measured programs (exec:), whose commit their records name (default: this project)"
     add("--repo", type=Path, default=None, metavar="DIR", help=text)
 
 

@@ -98,7 +98,8 @@ def session_header(session: Header) -> str:
     """Describe the machine and the versions of a session."""
     after = f" before, {session['load_after']:.1f} after" if "load_after" in session else ""
     machine = machine_line(session["machine"])
-    return f"{machine}{after}\n{session['versions']}, java {session['java']}; commit {session['commit']}"
+    of_program = f", {session['repository']}" if "repository" in session else ""
+    return f"{machine}{after}\n{session['versions']}, java {session['java']}; commit {session['commit']}{of_program}"
 
 
 def machine_line(facts: Facts) -> str:

@@ -65,6 +65,7 @@ COLUMNS: dict[str, tuple[pa.DataType, Callable[[QueryRecord], object]]] = {
     "code": (TEXT, lambda record: record.code),
     "versions": (TEXT, lambda record: record.versions),
     "commit": (TEXT, lambda record: record.commit),
+    "repository": (TEXT, lambda record: record.repository),
     "session": (TEXT, lambda record: record.session),
     "finished_at": (TEXT, lambda record: record.finished_at),
     "measuring": (COUNT, lambda record: record.measuring),

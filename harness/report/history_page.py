@@ -9,16 +9,18 @@ from deltamark.harness.report.charts.marks import choices
 from deltamark.harness.report.charts.markup import Markup, tag
 from deltamark.harness.report.document import document
 from deltamark.harness.report.sections.history import history
+from deltamark.harness.results.record import PROJECT
 
 
-def history_page(of: CommitHistory) -> str:
+def history_page(of: CommitHistory, repository: str = PROJECT) -> str:
+    """Make the page of the commits of a repository."""
     records = [point.record for cell in of.cells.values() for series in cell for point in series.points]
     engines = sorted({record.engine for record in records}, key=lambda name: (name != DEFAULT, name))
-    return document("deltamark, history", _header(of), [history(of)], choices(records, engines))
+    return document(f"{repository}, history", _header(of, repository), [history(of)], choices(records, engines))
 
 
-def _header(of: CommitHistory) -> Markup:
-    return tag("header", tag("h1", "deltamark"), tag("p", sizes(of), class_="subtitle"))
+def _header(of: CommitHistory, repository: str) -> Markup:
+    return tag("header", tag("h1", repository), tag("p", sizes(of), class_="subtitle"))
 
 
 def sizes(of: CommitHistory) -> str:

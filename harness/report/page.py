@@ -32,7 +32,7 @@ from deltamark.harness.report.sections.workers import workers
 from deltamark.harness.report.tooltip import command, title
 from deltamark.harness.results.commits import KnownCommit
 from deltamark.harness.results.machine import warnings
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import PROJECT, QueryRecord
 from deltamark.harness.results.session import Header
 from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.tables import tables
@@ -53,7 +53,7 @@ class ReportData:
     table_records: Sequence[TableRecord] = ()
     """Results of suites other than TPC-H."""
     known_commits: Mapping[str, KnownCommit] = field(default_factory=dict)
-    """The facts that the repository has about the commits of the records."""
+    """The facts that this project's repository has about its commits in the records."""
 
 
 def page(report: ReportData) -> str:
@@ -75,20 +75,27 @@ def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
     return [
         _problems(lookup), batching(lookup), break_even(lookup), engines(lookup), throughput(lookup), latency(lookup),
         workers(lookup), state(lookup), coverage(lookup, report.table_records), refusals(lookup),
-        consistency(lookup, report.table_records), _tables(lookup), *others, _history(report), _points(lookup),
+        consistency(lookup, report.table_records), _tables(lookup), *others, *_histories(report), _points(lookup),
         _machine(report, lookup),
     ]  # fmt: skip
 
 
-def _history(report: ReportData) -> Section | None:
-    """Draw the cells that were measured at several commits."""
-    whole = commit_history(with_machines(report.records, report.sessions), report.known_commits)
+def _histories(report: ReportData) -> list[Section | None]:
+    """Draw the cells that were measured at several commits, in a section for each repository, this project's first."""
+    names = sorted({record.repository for record in report.records}, key=lambda name: (name != PROJECT, name))
+    return [_history(report, name) for name in names]
+
+
+def _history(report: ReportData, repository: str) -> Section | None:
+    records = [record for record in report.records if record.repository == repository]
+    known = report.known_commits if repository == PROJECT else {}
+    whole = commit_history(with_machines(records, report.sessions), known)
     cells = {
         cell: series
         for cell, series in whole.cells.items()
         if len({point.position for each in series for point in each.points}) > 1
     }
-    return history(replace(whole, cells=cells)) if cells else None
+    return history(replace(whole, cells=cells), repository) if cells else None
 
 
 def _top(report: ReportData, lookup: Lookup) -> Markup:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from deltamark.harness.console.formatting import brief, count, counted, megabytes, rate
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.measure.cell import DEFAULT_ENGINE
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import PROJECT, QueryRecord
 
 VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
 
@@ -43,14 +43,17 @@ def title(record: QueryRecord) -> str:
 
 
 def command(record: QueryRecord) -> str:
-    """Return the command that measures a cell again, in another directory: in the same one the cell is done."""
+    """Return the command that measures a cell again, in another directory: in the same one the cell is done.
+
+    For REPO it has the name of the repository, whose directory is not known.
+    """
     settings = {
         "SF": record.sf, "QUERIES": record.query, "VARIANTS": "" if record.is_default else record.variant,
         "WORKLOAD": record.workload, "LOGICAL": record.logical, "PHYSICAL": record.physical,
         "WORKERS": record.workers, "ENGINES": shlex.quote(record.engine), "SAMPLE": record.sample,
-        "RESULTS": "again",
+        "REPO": shlex.quote(record.repository), "RESULTS": "again",
     }  # fmt: skip
-    return _command("make bench", settings, {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1})
+    return _command("make bench", settings, {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1, "REPO": PROJECT})
 
 
 def compare_command(before: QueryRecord, after: QueryRecord) -> str:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.machine import ROOT
+from deltamark.harness.results.record import PROJECT, Record
 
 HEAD = "HEAD"
 DIRTY = "+"
@@ -90,6 +91,23 @@ def _facts(repository: Path, commits: Iterable[str]) -> dict[str, KnownCommit]:
     printed = _lines(repository, "log", "--no-walk=unsorted", "--stdin", "--format=%H %ct %s", given=commits)
     lines = (line.split(" ", 2) for line in printed)
     return {sha: KnownCommit(float(time), sha, subject) for sha, time, subject in lines}
+
+
+def repository_name(directory: Path) -> str:
+    """Return the name of the git repository of a directory: that of its remote `origin`, or else of its own directory.
+
+    Clones and work trees of a repository have one name, wherever they lie.
+    """
+    common = _common_directory(directory)
+    if directory == ROOT or common == _common_directory(ROOT):
+        return PROJECT
+    origin = _lines(directory, "remote", "get-url", "origin")
+    place = next(iter([*origin, *common]), str(directory.resolve()))
+    return re.split("[/:]", place.removesuffix("/").removesuffix("/.git"))[-1].removesuffix(".git")
+
+
+def _common_directory(directory: Path) -> list[str]:
+    return _lines(directory, "rev-parse", "--path-format=absolute", "--git-common-dir")
 
 
 def reachable(repository: Path) -> set[str]:

@@ -29,6 +29,9 @@ SPREAD = ("p50", "p95", "p99", "max")
 
 TPCH = "tpch"
 
+PROJECT = "deltamark"
+"""The name of this project's repository."""
+
 MAX_NUMBER = (1 << 63) - 1
 
 Count = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
@@ -39,12 +42,15 @@ Status = Literal["ok", "wrong", "failed", "timeout", "refused"]
 
 
 class Origin(Struct, frozen=True):
-    """The code, versions and session that make a record; all but commit and session are part of its key."""
+    """The code, versions and session that make a record; its code and versions are part of its key."""
 
     code: str
+    """The digest of this project's code; for an engine of another repository also its commit there."""
     versions: str
     commit: str = ""
     session: str = ""
+    repository: str = PROJECT
+    """The name of the repository that has the commit."""
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -70,6 +76,8 @@ class Record(Struct, frozen=True, kw_only=True):
     code: str = ""
     versions: str = ""
     commit: str = ""
+    repository: str = PROJECT
+    """The name of the git repository that has the commit."""
     session: str = ""
     finished_at: str = field(name="at", default="")
     version: Count = VERSION

@@ -29,5 +29,7 @@ class Header(TypedDict):
     versions: str
     java: str
     commit: str
+    repository: NotRequired[str]
+    """The name and the commit of the repository of a measured program, if it has one of its own."""
     argv: str
     load_after: NotRequired[Amount]

@@ -10,11 +10,17 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from deltamark.harness.engines.external.named import is_program
 from deltamark.harness.results.record import Origin, Record
 
 
 class BenchmarkCell(Protocol):
     """One unit of measurement, with one record."""
+
+    @property
+    def engine(self) -> str:
+        """The name of the measured engine."""
+        ...
 
     def blank(self, origin: Origin) -> Record:
         """Return the record of the cell before it is measured."""
@@ -54,6 +60,8 @@ class Plan:
     """The stored records of the suite, of any data and code."""
     origin: Origin
     effort: Effort
+    program_origin: Origin | None = None
+    """The origin of the cells of programs that a user provides, if they have a repository of their own."""
 
     @cached_property
     def done(self) -> dict[str, Record]:
@@ -66,7 +74,11 @@ class Plan:
         return [cell for cell in self.cells if self.blank(cell).key not in self.done]
 
     def blank(self, cell: BenchmarkCell) -> Record:
-        return replace(cell.blank(self.origin), requested_runs=self.effort.runs, limit=self.effort.limit)
+        return replace(self._blank(cell), requested_runs=self.effort.runs, limit=self.effort.limit)
+
+    def _blank(self, cell: BenchmarkCell) -> Record:
+        own = self.program_origin if is_program(cell.engine) else None
+        return cell.blank(own or self.origin)
 
     def estimate(self, cells: Iterable[BenchmarkCell], measured: Sequence[Record] = ()) -> Estimate:
         """Estimate the time of cells: their last time, else the mean of similar cells, else the default of the suite,
@@ -76,7 +88,7 @@ class Plan:
         """
         durations = _Durations([*self.known, *measured])
         mean = math.fsum(record.elapsed for record in measured) / len(measured) if measured else None
-        guesses = [durations.guess(cell.blank(self.origin)) for cell in cells]
+        guesses = [durations.guess(self._blank(cell)) for cell in cells]
         known = [guess for guess in (mean if guess is None else guess for guess in guesses) if guess is not None]
         return Estimate(sum(known), len(guesses) - len(known), len(known))
 

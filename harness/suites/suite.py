@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.console.table import Table
 from deltamark.harness.results import machine
+from deltamark.harness.results.commits import repository_name
 from deltamark.harness.results.record import Origin, Record
 from deltamark.harness.suites.plan import BenchmarkCell, Effort, Plan
 from deltamark.harness.suites.runner import CellMeasurer
@@ -83,10 +85,13 @@ class Suite(ABC):
     def plan(self, known: Sequence[Record], session: str = "", repository: Path | None = None) -> Plan:
         """Return the plan of all cells.
 
-        known: the records of this machine. repository: that of the measured engine, if it has one of its own, each of
-        whose commits has cells of its own.
+        known: the records of this machine. repository: that of the measured programs, if they have one of their own.
+        Each of its commits has cells of its own.
         """
-        code, commit = machine.code(self.CODE), machine.commit(repository or machine.ROOT)
-        origin = Origin(f"{code} {commit}" if repository else code, machine.versions(), commit, session)
+        origin = Origin(machine.code(self.CODE), machine.versions(), machine.commit(), session)
+        of_programs = None
+        if repository is not None:
+            commit, name = machine.commit(repository), repository_name(repository)
+            of_programs = replace(origin, code=f"{origin.code} {commit}", commit=commit, repository=name)
         of_suite = [record for record in known if record.suite == self.NAME]
-        return Plan(self.cells(), of_suite, origin, Effort(self.runs, self.timeout))
+        return Plan(self.cells(), of_suite, origin, Effort(self.runs, self.timeout), of_programs)

@@ -16,6 +16,7 @@ from deltamark.harness.check.difference import unordered_difference
 from deltamark.harness.engines.base import TOLERANCE, Row
 from deltamark.harness.engines.registry import external_info
 from deltamark.harness.measure import child, control_work
+from deltamark.harness.measure.cell import DEFAULT_ENGINE
 from deltamark.harness.results import machine
 from deltamark.harness.results.record import Origin, key_of
 from deltamark.harness.results.table_record import TableRecord, TableRow
@@ -54,6 +55,7 @@ class TableCell:
     """Reads and caches the data that several cells share. Runs in the parent."""
     verified: str = ""
     """The check that every answer of `measure` has passed."""
+    engine: str = DEFAULT_ENGINE
 
     @property
     def row_name(self) -> str:

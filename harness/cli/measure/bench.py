@@ -28,6 +28,7 @@ from deltamark.harness.console.reporter import Reporter, bad_lines, outcome_line
 from deltamark.harness.console.table import text
 from deltamark.harness.engines.external.program import hello_within
 from deltamark.harness.results import machine, store
+from deltamark.harness.results.commits import repository_name
 from deltamark.harness.results.record import TPCH, Record
 from deltamark.harness.results.session import Facts, Header
 from deltamark.harness.suites.plan import Plan
@@ -49,7 +50,7 @@ def _run(suite: Suite, args: argparse.Namespace) -> int:
     with store.writing(directory) as writer:
         suite.cells()  # reject wrong names before any data is made
         suite.make_data()
-        header = _header(facts, args.repo or machine.ROOT)
+        header = _header(facts, args.repo)
         plan = suite.plan(store.read(directory).records, header["session"], args.repo)
         say_folded(f"{plan_line(plan, suite.headline(plan))}\n{session_header(header)}")
         for warning in machine.warnings(facts):
@@ -107,10 +108,13 @@ def _command(name: str, selection: str, args: argparse.Namespace) -> str:
     return " ".join(filter(None, (name, selection, results)))
 
 
-def _header(facts: Facts, repository: Path) -> Header:
+def _header(facts: Facts, repository: Path | None) -> Header:
     started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    return {
+    header: Header = {
         "session": f"{started}-{os.getpid()}", "started": started, "machine": facts, "versions": machine.versions(),
-        "java": machine.java(), "commit": machine.commit(repository),
+        "java": machine.java(), "commit": machine.commit(),
         "argv": shlex.join(["python", "-m", "harness", *sys.argv[1:]]),
     }  # fmt: skip
+    if repository is not None:
+        header["repository"] = f"{repository_name(repository)} {machine.commit(repository)}"
+    return header

@@ -17,6 +17,7 @@ from deltamark.datagen.schema import scale_factor
 from deltamark.errors import DeltamarkError, naming, unknown
 from deltamark.harness.cli.options import words
 from deltamark.harness.cli.sweep_options import add_results
+from deltamark.harness.compare.trees import git
 from deltamark.harness.console.console import OUT, say, warn
 from deltamark.harness.console.table import text
 from deltamark.harness.history.series import MachineRecord, commit_history, comparable, read
@@ -24,7 +25,7 @@ from deltamark.harness.history.sources import in_branch, in_directory
 from deltamark.harness.report.history_page import history_page, sizes
 from deltamark.harness.report.sections.history import steps_table
 from deltamark.harness.results import machine
-from deltamark.harness.results.commits import known_commits
+from deltamark.harness.results.commits import known_commits, repository_name
 
 FILE = "history.html"
 
@@ -35,29 +36,50 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--queries", type=words, default=(), metavar="Q,Q", help="queries to show (default: all)")
     add_results(parser)
     add("--branch", default="", metavar="NAME", help="branch of git whose records to read, instead of RESULTS")
-    text = "git repository of the branch and of the measured commits (default: this project)"
+    text = "git repository whose commits to show, and of the branch (default: this project)"
     add("--repo", type=Path, default=machine.ROOT, metavar="DIR", help=text)
     add("--output", type=Path, metavar="FILE", help=f"output file (default: {FILE} in RESULTS)")
 
 
 def run(args: argparse.Namespace) -> int:
+    repository = _repository(args.repo)
     files = in_branch(args.repo, args.branch) if args.branch else in_directory(args.results)
     measured, foreign = read(files)
     usable = [each for each in measured if comparable(each)]
     if left_out := foreign + len(measured) - len(usable):
         warn(f"{left_out} records are left out: without numbers, without a commit, or timed in another way")
-    selected = _selected(args, usable)
+    selected = _selected(args, _of_repository(usable, repository))
     history = commit_history(selected, known_commits(args.repo, (each.record for each in selected)))
     steps = steps_table(history)
     OUT.out(text(steps) if steps.rows else "no steps\n", highlight=False, end="")
     say(f"{len(selected)} records: {sizes(history)}")
     path = args.output or args.results / FILE
-    html = history_page(history)
+    html = history_page(history, repository)
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(html, encoding="utf-8")
     say(f"{path}: {len(html.encode()) / 1e6:.1f} MB")
     return 0
+
+
+def _repository(directory: Path) -> str:
+    """Return the name of the repository of a directory, which must have one unless it is this project's."""
+    if directory != machine.ROOT:
+        git(directory, "rev-parse", "--git-dir")
+    return repository_name(directory)
+
+
+def _of_repository(measured: Sequence[MachineRecord], repository: str) -> list[MachineRecord]:
+    """Return the records whose commits are of a repository; name the other repositories."""
+    own = [each for each in measured if each.record.repository == repository]
+    others = ", ".join(sorted({each.record.repository for each in measured} - {repository}))
+    if others and not own:
+        raise DeltamarkError(
+            f"no records of the repository {repository}", f"there are some of {others}", "name it: REPO=DIR"
+        )
+    if others:
+        say(f"{len(measured) - len(own)} records of other repositories are not shown: {others}")
+    return own
 
 
 def _selected(args: argparse.Namespace, measured: Sequence[MachineRecord]) -> list[MachineRecord]:

@@ -17,7 +17,7 @@ from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results import store
 from deltamark.harness.results.commits import known_commits
 from deltamark.harness.results.machine import ROOT
-from deltamark.harness.results.record import of_queries
+from deltamark.harness.results.record import PROJECT, of_queries
 from deltamark.harness.results.table_record import TableRecord
 
 FILE = "report.html"
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     others = [record for record in stored.records if isinstance(record, TableRecord)]
     if not (queries or others):
         raise DeltamarkError("nothing is measured", f"{machine}, SF {sf}", f"make bench SF={sf}")
-    commits = known_commits(ROOT, queries)
+    commits = known_commits(ROOT, (record for record in queries if record.repository == PROJECT))
     html = page(ReportData(queries, store.sessions(machine), machine.name, sf, others, commits))
     path = args.output or machine / FILE
     with naming(path):

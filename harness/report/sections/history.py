@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
@@ -16,6 +17,7 @@ from deltamark.harness.report.charts.verticals import Vertical, VerticalKind, ve
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.sections.grids import folded
 from deltamark.harness.report.tooltip import Tooltip, command, compare_command, title
+from deltamark.harness.results.record import PROJECT
 
 TICKS = 3
 """The largest number of intervals between labeled commits."""
@@ -33,8 +35,8 @@ TEXT = (
 )
 
 
-def history(of: CommitHistory) -> Section:
-    """Draw the cells, those with steps first."""
+def history(of: CommitHistory, repository: str = PROJECT) -> Section:
+    """Draw the cells, those with steps first. repository: that of the commits, which the title names."""
     by_steps = sorted(of.cells.items(), key=lambda item: (not any(each.steps for each in item[1]), item[0]))
     entries = [LegendEntry(look(number), "solid", name) for number, name in enumerate(of.machines)]
     table = steps_table(of)
@@ -45,7 +47,9 @@ def history(of: CommitHistory) -> Section:
         body.insert(0, folded(table, lambda row: row_keys[id(row)], unfolded=True))
     sizes = f"{counted(len(of.cells), 'cell')} over {counted(len(of.commits), 'commit')}"
     finding = f"The times of {sizes} have {counted(len(table.rows), 'step')}."
-    return Section("history", "History", finding, TEXT, body)
+    if repository == PROJECT:
+        return Section("history", "History", finding, TEXT, body)
+    return Section(re.sub(r"\W+", "-", f"history {repository}"), f"History of {repository}", finding, TEXT, body)
 
 
 def steps_table(of: CommitHistory) -> Table:

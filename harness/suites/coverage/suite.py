@@ -52,7 +52,7 @@ class CoverageSuite(TableSuite):
         return [
             TableCell(
                 self.NAME, "coverage", f"SF {self.sf}", f"{name} {short_name(engine)}", data_digest(directory, engine),
-                partial(_graded, directory, self._cell(name, engine)), verified="oracle",
+                partial(_graded, directory, self._cell(name, engine)), verified="oracle", engine=engine,
             )
             for engine in self.engines
             for name in self.queries or QUERIES

@@ -57,7 +57,7 @@ class MemorySuite(GridSettings, TableSuite):
         name, directory = sampled.blank(Origin("", "")).label, self._wanted.directory
         return TableCell(
             self.NAME, "least", f"SF {self.sf}", name, data_digest(directory, sampled.cell.engine),
-            partial(measure, sampled, name, directory, self.timeout), verified="oracle",
+            partial(measure, sampled, name, directory, self.timeout), verified="oracle", engine=sampled.engine,
         )  # fmt: skip
 
     @contextmanager

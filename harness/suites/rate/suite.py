@@ -63,7 +63,7 @@ class RateSuite(TableSuite):
         part = f"{of.name}, trials of {self.seconds:g} s, limit {self.limit:g} s"
         return TableCell(
             self.NAME, "trials", f"SF {self.sf}", part, data_digest(directory, engine), partial(measure, of, directory),
-            verified="oracle",
+            verified="oracle", engine=engine,
         )  # fmt: skip
 
     @classmethod

@@ -50,6 +50,10 @@ class SampledCell:
     data: str = ""
     external: EngineInfo | None = None
 
+    @property
+    def engine(self) -> str:
+        return self.cell.engine
+
     def blank(self, origin: Origin) -> QueryRecord:
         return blank_query_record(self.cell, self.sample, data=self.data, origin=origin, external=self.external)
 

@@ -16,8 +16,11 @@ from support.harness.near_server import Near
 from support.harness.programs import EXAMPLE, InThread
 
 from deltamark.harness.cli.main import main
+from deltamark.harness.console.reporter import session_header
 from deltamark.harness.engines.external import program
 from deltamark.harness.results import machine, store
+from deltamark.harness.results.commits import repository_name
+from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.suites.tpch import suite
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -46,7 +49,7 @@ def measured(tmp_path_factory, data):
 
 def bench(repository, results, data):
     cells = ["SF=0.001", f"DATA={data}", "QUERIES=q06", "WORKLOAD=insert", "PHYSICAL=100000", "RUNS=1"]
-    engine = [f"ENGINES=mine=exec:{repository / 'engine.py'}", f"REPO={repository}"]
+    engine = [f"ENGINES=embedded,mine=exec:{repository / 'engine.py'}", f"REPO={repository}"]
     return main(["bench", *cells, *engine, f"RESULTS={results}"])
 
 
@@ -54,11 +57,75 @@ def records(results):
     return store.read(results / machine.name(machine.facts())).records
 
 
-def test_each_commit_has_a_record(measured):
+def test_each_commit_has_a_record_of_the_program_alone(measured):
     _, results, commits = measured
-    assert [(each.commit, each.status, max(each.seconds)) for each in records(results)] == [
-        (commit, "ok", seconds) for commit, seconds in zip(commits, SECONDS, strict=True)
+    ours, *theirs = sorted(records(results), key=lambda each: each.engine != "embedded")
+    assert (ours.engine, ours.repository, ours.commit) == ("embedded", "deltamark", machine.commit())
+    assert [(each.repository, each.commit, each.status, max(each.seconds)) for each in theirs] == [
+        ("mine", commit, "ok", seconds) for commit, seconds in zip(commits, SECONDS, strict=True)
     ]
+
+
+def test_the_header_of_a_session_has_the_commits_of_both_repositories(measured):
+    _, results, commits = measured
+    *_, header = store.sessions(results / machine.name(machine.facts())).values()
+    assert session_header(header).endswith(f"; commit {machine.commit()}, mine {commits[-1]}")
+
+
+@pytest.mark.parametrize("of_program", [True, False])
+def test_a_history_has_the_commits_of_one_repository(measured, tmp_path, capsys, of_program):
+    repository, results, commits = measured
+    of = [f"REPO={repository}"] if of_program else []
+    assert main(["history", f"RESULTS={results}", f"OUTPUT={tmp_path / 'page.html'}", *of]) == 0
+    title, other, counts = ("mine", "deltamark", "12 records: ") if of_program else ("deltamark", "mine", "1 records: ")
+    printed, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
+    assert counts in printed
+    assert f"records of other repositories are not shown: {other}" in printed
+    assert f"<title>{title}, history</title>" in page
+    assert [commit[:7] in page for commit in (commits[0], machine.commit())] == [of_program, not of_program]
+
+
+def test_the_report_has_a_history_of_each_repository(measured, tmp_path):
+    _, results, _ = measured
+    where = [f"RESULTS={results}", f"MACHINE={machine.name(machine.facts())}", f"OUTPUT={tmp_path / 'page.html'}"]
+    assert main(["report", "SF=0.001", *where]) == 0
+    titles = re.findall(r"<h2>(History[^<]*)</h2>", (tmp_path / "page.html").read_text())
+    assert titles == ["History of mine"], "this project has one commit"
+
+
+def test_a_history_without_records_of_its_repository_names_the_others(measured, tmp_path, capsys):
+    _, results, _ = measured
+    other = engine_repository(tmp_path / "other", SECONDS[:1])
+    errors = error_line(capsys, ["history", f"RESULTS={results}", f"REPO={other}"])
+    assert "no records of the repository other: there are some of deltamark, mine; name it: REPO=DIR" in errors
+
+
+@pytest.mark.parametrize("kind", [each for each in SUITES.values() if "engines" in each.settings()])
+def test_in_every_suite_programs_alone_are_of_the_repository(tmp_path, kind):
+    repository = engine_repository(tmp_path / "mine", SECONDS[:1])
+    settings = {"data": tmp_path, "queries": ("q06",), "engines": ("embedded", "duckdb", EXAMPLE)}
+    plan = kind.of(settings).plan([], repository=repository)
+    repositories = {(cell.engine, plan.blank(cell).repository) for cell in plan.cells}
+    assert repositories == {("embedded", "deltamark"), ("duckdb", "deltamark"), (EXAMPLE, "mine")}
+
+
+ORIGINS = (
+    "git@github.com:me/mine.git",
+    "https://example.org/me/mine",
+    "../mine/.git",
+    "/srv/git/mine.git/",
+    "host:mine",
+)
+
+
+def test_a_repository_has_the_name_of_its_origin_in_every_clone(tmp_path):
+    place, tree = engine_repository(tmp_path / "place", SECONDS[:1]), tmp_path / "tree"
+    git(place, "worktree", "add", str(tree))
+    assert repository_name(place) == repository_name(tree) == "place"
+    for origin in ORIGINS:
+        git(place, "config", "remote.origin.url", origin)
+        assert repository_name(tree) == "mine"
+    assert repository_name(machine.ROOT / "tests") == "deltamark"
 
 
 def test_the_step_is_found_at_its_commit(measured, tmp_path, capsys):
@@ -101,8 +168,8 @@ def export(measured, name, output):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["ENGINES=embedded"], "not of the repository: embedded; with REPO, name its own engine: ENGINES=exec:PROGRAM"),
-        ([], "not of the repository: ENGINES is not given; with REPO, name its own engine"),
+        (["ENGINES=embedded"], "no engine of the repository: embedded; with REPO, name its program: ENGINES=exec:PROG"),
+        ([], "no engine of the repository: ENGINES is not given; with REPO, name its program"),
         ([f"ENGINES={EXAMPLE}", "REPO=/"], "not a git repository"),
     ],
 )

@@ -10,6 +10,7 @@ from support.harness.history_records import commit_name, git, history_of, measur
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.report.history_page import history_page
+from deltamark.harness.results.record import PROJECT
 
 SLOWER, FASTER = noisy_step(2, 24, 14, 1.2), noisy_step(2, 24, 9, 0.8)
 RECORDS = [
@@ -22,14 +23,15 @@ RECORDS = [
 
 @pytest.fixture
 def results(tmp_path):
-    """A repository with records on a branch and in a directory."""
-    write(tmp_path / "results", RECORDS)
-    git(tmp_path, "init", "--initial-branch=main")
-    git(tmp_path, "commit", "--allow-empty", "--message=without records")
-    git(tmp_path, "checkout", "--quiet", "-b", "measured")
-    git(tmp_path, "add", "results")
-    git(tmp_path, "commit", "--message=records")
-    return tmp_path
+    """A clone of this project's repository, by its name, with records on a branch and in a directory."""
+    clone = tmp_path / PROJECT
+    write(clone / "results", RECORDS)
+    git(clone, "init", "--initial-branch=main")
+    git(clone, "commit", "--allow-empty", "--message=without records")
+    git(clone, "checkout", "--quiet", "-b", "measured")
+    git(clone, "add", "results")
+    git(clone, "commit", "--message=records")
+    return clone
 
 
 def history(results, *words):

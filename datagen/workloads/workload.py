@@ -51,7 +51,7 @@ class Workload(ABC):
     def pieces(self, name: RelationName, start: int, stop: int) -> list[ChangedRows]:
         """Return the changes of a relation in the rounds start to stop - 1, as pieces that are not empty.
 
-        In their order, no row is retracted before it is inserted.
+        In their order, a row is inserted only while it is not live, and retracted only while it is: keys are unique.
         """
 
     @abstractmethod

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from deltamark.datagen.feed import TIMES_PER_ROUND
-from deltamark.datagen.positions import index_of
+from deltamark.datagen.positions import array_of, index_of
 from deltamark.datagen.schema import Relation, RelationName, relation
-from deltamark.datagen.workloads.workload import Workload
+from deltamark.datagen.workloads.workload import ChangedRows, Workload
+from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import Inputs, Row
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.measure.cell import Cell
@@ -162,9 +163,23 @@ class LiveRows:
         stop = min((batch + has_come) * self._logical, self._work.rounds)
         pieces = self._work.pieces(self.name, self._round, stop) if self._round < stop else []
         for piece in pieces:
-            rows = index_of(piece.rows)
-            if (self.mask[rows] == (piece.diff > 0)).any():
-                raise AssertionError(f"{self.name}: a row of {piece} is live, or a retracted one is not")
-            self.mask[rows] = piece.diff > 0
+            self._apply(piece)
         self._round = max(self._round, stop)
         return bool(pieces)
+
+    def _apply(self, piece: ChangedRows) -> None:
+        """Apply a piece; raise an error if a row is inserted while it is live, or retracted while it is not.
+
+        The keys of the relations are promised to the engines, so no row may be live twice.
+        """
+        rows, before = index_of(piece.rows), int(np.count_nonzero(self.mask))
+        was_live = self.mask[rows].copy()
+        self.mask[rows] = piece.diff > 0
+        if np.count_nonzero(self.mask) - before == piece.diff * len(piece.rows):
+            return
+        positions = array_of(piece.rows)
+        found, times = np.unique(positions, return_counts=True)
+        position = [*positions[was_live == (piece.diff > 0)], *found[times > 1]][0]
+        words = "inserted while it is live" if piece.diff > 0 else "retracted while it is not live"
+        actual = f"the row at position {position} of {self.name}"
+        raise DeltamarkError(f"{self._work.name}: a row is {words}", actual, "a row is live once: correct the workload")

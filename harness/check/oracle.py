@@ -5,16 +5,18 @@ A relation is a view of some rows of a table, by their numbers, and a later time
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from time import perf_counter
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from deltamark.datagen.feed import TIMES_PER_ROUND
+from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.datagen.positions import array_of, index_of
 from deltamark.datagen.schema import Relation, RelationName, relation
 from deltamark.datagen.workloads.workload import ChangedRows, Workload
@@ -46,26 +48,46 @@ SQL_VALUES = {
 """The SQL that converts a stored column to the type of the TPC-H specification, for each kind of column."""
 
 Answers = Mapping[int, list[Row]]
-"""The oracle's answers, by number of rounds."""
+"""The oracle's answers, by the logical times of a cell."""
+
+Moment = tuple[int, int]
+"""The number of rounds that share a logical time, and such a time, which together decide the live rows."""
 
 
 @dataclass(frozen=True)
 class OracleAnswers:
     """The oracle's results for a query."""
 
-    answers: Answers
+    answers: Mapping[Moment, list[Row]]
     once: float
     """Seconds of one run of the query over all rows with one thread; 0 if the workload does not end with all rows."""
 
 
-def oracle_answers(cell: Cell, work: Workload, rounds: Sequence[int]) -> OracleAnswers:
-    """Answer a query over the rows that are live after some numbers of rounds, in increasing order."""
-    answers = {}
+def moment_after(rounds: int) -> Moment:
+    """Return the moment after a number of rounds, which is the same for all sizes of logical batches."""
+    return 1, last_time(rounds, 1)
+
+
+def moments(cell: Cell, rounds: Iterable[int], times: Iterable[int]) -> dict[int, Moment]:
+    """Return the moments after some numbers of rounds and at some logical times of a cell, by logical time."""
+    after = {last_time(each, cell.logical): moment_after(each) for each in rounds}
+    return after | {time: (cell.logical, time) for time in times}
+
+
+def oracle_answers(cell: Cell, work: Workload, wanted: Iterable[Moment]) -> OracleAnswers:
+    """Answer a query over the rows that are live at some moments."""
+    answers: dict[Moment, list[Row]] = {}
     with closing(Oracle(work, sql_inputs(cell), 1)) as oracle:
-        for each in rounds:
-            oracle.at(TIMES_PER_ROUND * each - 1)
-            answers[each] = oracle.answer(cell.sql)
-        return OracleAnswers(answers, oracle.seconds(cell.sql) if cell.workload == "insert" else 0.0)
+        for logical, group in groupby(sorted(set(wanted)), itemgetter(0)):
+            oracle.restart(logical)
+            for moment in group:
+                oracle.at(moment[1])
+                answers[moment] = oracle.answer(cell.sql)
+        if cell.workload != "insert":
+            return OracleAnswers(answers, 0.0)
+        oracle.restart(1)
+        oracle.at(last_time(work.rounds, 1))
+        return OracleAnswers(answers, oracle.seconds(cell.sql))
 
 
 def sql_values(table: Relation, columns: Sequence[str]) -> str:
@@ -77,13 +99,17 @@ class Oracle:
     """Answers queries at logical times that never decrease."""
 
     def __init__(self, work: Workload, inputs: Inputs, logical: int) -> None:
-        self._dataset = work.dataset
+        self._work, self._inputs, self._dataset = work, inputs, work.dataset
         self._connection = duckdb.connect(config={"threads": 1})
         self._connection.execute(f"CREATE SCHEMA {ALL_ROWS}; CREATE SCHEMA {NUMBERS}")
         self._disable(FAULTY_OPTIMIZER)
         for name, columns in inputs.items():
             self._load(relation(name), columns)
-        self._live = [LiveRows(work, relation(name).name, logical) for name in inputs]
+        self.restart(logical)
+
+    def restart(self, logical: int) -> None:
+        """Return to the state before the first row. logical: the number of rounds that share a time from now on."""
+        self._live = [LiveRows(self._work, relation(name).name, logical) for name in self._inputs]
         for each in self._live:
             self._show(each)
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, concatenated
-from deltamark.dataflow.types import Schema
-from deltamark.datagen.feed import last_time
+from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_csv import ChangeCsv, Digester
 from deltamark.harness.check.change_stream import DIFFS, DIGESTED_ROWS, open_sums
 from deltamark.harness.check.difference import difference, unordered_difference
+from deltamark.harness.check.input_times import InputTimes
 from deltamark.harness.check.oracle import Answers
 from deltamark.harness.check.snapshot import Snapshot
-from deltamark.harness.engines.base import TOLERANCE, AnswerEngine, Engine, Row
+from deltamark.harness.engines.base import AnswerEngine, Engine, Row
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.cell import Cell
@@ -32,9 +33,21 @@ class RunCheck(ABC):
     """The first difference; empty if there is none."""
     changes = 0
 
+    def __init__(self, cell: Cell, work: Workload, answers: Answers) -> None:
+        self._cell, self._rounds, self._answers = cell, work.rounds, answers
+        self._due = sorted(answers)
+        """The logical times at which an answer will be compared."""
+
     @abstractmethod
     def add(self, changes: Batch | pa.Table) -> None:
         """Take the next changes."""
+
+    def _found(self, problem: str) -> None:
+        """Keep the first problem."""
+        self.problem = self.problem or problem
+
+    def _when(self, time: int) -> str:
+        return _when(time, self._cell.logical, self._rounds)
 
     def before_batch(self, engine: Engine) -> None:  # noqa: B027 (a stream has the answer at any time)
         """Compare the answer that is due before the engine takes its next batch."""
@@ -48,12 +61,17 @@ class RunCheck(ABC):
 
 
 class StreamCheck(RunCheck):
-    """The check of an engine with a stream: a digest of its changes, and snapshots compared with answers."""
+    """The check of an engine with a stream: a digest of its changes, and snapshots compared with answers.
 
-    def __init__(self, cell: Cell, schema: Schema, answers: Answers) -> None:
-        self._cell, self._answers = cell, answers
+    A stream that is compared may change only at times at which its input does. Without this law, changes at the ends of
+    small batches could pass, since the answer seldom differs within one.
+    """
+
+    def __init__(self, cell: Cell, work: Workload, answers: Answers) -> None:
+        super().__init__(cell, work, answers)
         self._order = query(cell.query).order_by
-        self._due = [(rounds, last_time(rounds, cell.logical)) for rounds in sorted(answers)]
+        self._inputs = InputTimes(cell, work) if answers else None
+        schema = plan_of(cell, work).schema
         self._digester = Digester(ChangeCsv(schema))
         self._sums = open_sums(cell, schema)
         self._snapshot = Snapshot(self._sums.schema if self._sums else schema)
@@ -88,10 +106,12 @@ class StreamCheck(RunCheck):
         self._waiting, self._waiting_rows = [], 0
         self.changes += len(changes.time)
         self._digester.add(changes)
+        if self._inputs is not None:
+            self._check_times(self._inputs, changes.time)
         if self._due and self._sums is not None:
             changes = self._sums.feed({DIFFS: changes})
         while self._due:
-            until = self._due[0][1]
+            until = self._due[0]
             self._snapshot.add(changes, since=self._compared_time, until=until)
             if not len(changes.time) or changes.time[-1] <= until:
                 break
@@ -99,22 +119,29 @@ class StreamCheck(RunCheck):
 
     def _compare(self) -> None:
         """Compare the next answer, once all changes up to its time were added."""
-        rounds, self._compared_time = self._due.pop(0)
-        wrong = difference(self._snapshot.answer(self._order), self._answers[rounds])
-        if wrong and not self.problem:
-            command = self._cell.command("answer", "--rounds", str(rounds))
-            self.problem = f"after {rounds} rounds:\n{wrong}\n  {command}"
+        self._compared_time = self._due.pop(0)
+        wrong = difference(self._snapshot.answer(self._order), self._answers[self._compared_time])
+        if wrong:
+            command = self._cell.command("answer", "--at", str(self._compared_time))
+            self._found(f"{self._when(self._compared_time)}:\n{wrong}\n  {command}")
+
+    def _check_times(self, inputs: InputTimes, times: np.ndarray) -> None:
+        """Find the first time at which the answer changes, but no row arrives or leaves."""
+        others = inputs.others(np.unique(times))
+        if len(others):
+            problem = f"the answer changes at time {others[0]}, at which no row arrives or leaves"
+            self._found(f"{problem}\n  {self._cell.command('changes')}")
 
 
 class AnswerCheck(RunCheck):
-    """The check of an engine without a stream: answers are compared after numbers of rounds at which batches end.
+    """The check of an engine without a stream: answers are compared at logical times at which batches end.
 
     The answer of an engine with changes of batches is the sum of its changes.
     """
 
-    def __init__(self, cell: Cell, answers: Answers, tolerance: float = TOLERANCE) -> None:
-        self._cell, self._answers, self._tolerance = cell, answers, tolerance
-        self._due = sorted(answers)
+    def __init__(self, cell: Cell, work: Workload, answers: Answers) -> None:
+        super().__init__(cell, work, answers)
+        self._tolerance = capabilities(cell.engine).tolerance
         self._weights: Counter[Row] = Counter()
 
     def add(self, changes: pa.Table) -> None:
@@ -125,7 +152,7 @@ class AnswerCheck(RunCheck):
 
     def before_batch(self, engine: Engine) -> None:
         """Compare the answer that is due between two batches."""
-        while self._due and self._due[0] <= engine.feed.round:
+        while self._due and engine.feed.round and self._due[0] <= last_time(engine.feed.round, self._cell.logical):
             self._compare(engine)
 
     def finish(self, engine: Engine) -> None:
@@ -133,12 +160,12 @@ class AnswerCheck(RunCheck):
             self._compare(engine)
 
     def _compare(self, engine: Engine) -> None:
-        rounds = self._due.pop(0)
+        time = self._due.pop(0)
         engine.finish()
         answer = engine.answer() if isinstance(engine, AnswerEngine) else self._summed()
-        wrong = unordered_difference(answer, self._answers[rounds], self._tolerance)
-        if wrong and not self.problem:
-            self.problem = f"after {rounds} rounds (rows sorted by their columns):\n{wrong}\n  {_bench(self._cell)}"
+        wrong = unordered_difference(answer, self._answers[time], self._tolerance)
+        if wrong:
+            self._found(f"{self._when(time)} (rows sorted by their columns):\n{wrong}\n  {_bench(self._cell)}")
 
     def _summed(self) -> list[Row]:
         for row, weight in self._weights.items():
@@ -147,6 +174,15 @@ class AnswerCheck(RunCheck):
                 remedy = "docs/protocol.md describes the protocol"
                 raise DeltamarkError(f"{self._cell.engine} failed to feed", actual, remedy)
         return list(self._weights.elements())
+
+
+def _when(time: int, logical: int, rounds: int) -> str:
+    """Describe a logical time by the rounds of a workload."""
+    batch, rank = divmod(time, TIMES_PER_ROUND)
+    first, stop = batch * logical, min((batch + 1) * logical, rounds)
+    if rank == TIMES_PER_ROUND - 1:
+        return f"after {stop} rounds"
+    return f"at time {time}, within " + (f"round {first}" if logical == 1 else f"rounds {first} to {stop - 1}")
 
 
 def _bench(cell: Cell) -> str:
@@ -159,7 +195,5 @@ def _bench(cell: Cell) -> str:
 
 def open_check(cell: Cell, work: Workload, answers: Answers) -> RunCheck:
     """Open the check of a run of a cell. answers: the oracle's; empty: a stream is digested only."""
-    engine = capabilities(cell.engine)
-    if engine.has_stream:
-        return StreamCheck(cell, plan_of(cell, work).schema, answers)
-    return AnswerCheck(cell, answers, engine.tolerance)
+    kind = StreamCheck if capabilities(cell.engine).has_stream else AnswerCheck
+    return kind(cell, work, answers)

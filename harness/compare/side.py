@@ -10,15 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Protocol, TypeVar
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.compare.rule import Sample
 from deltamark.harness.compare.sides import SideSpec
 from deltamark.harness.compare.trees import SideName
-from deltamark.harness.measure.cell import AnyCell
+from deltamark.harness.engines.registry import capabilities
+from deltamark.harness.measure.cell import AnyCell, Cell, MotifCell
 from deltamark.harness.measure.client import MeasurementClient, ServerSpec
 from deltamark.harness.measure.messages import CellRequest, Reply, SampleReply
+from deltamark.harness.measure.windows import inner_times
 from deltamark.harness.results.record import MEASURING, Status
 
 R = TypeVar("R", bound=Reply)
@@ -65,8 +68,10 @@ class ServedSide:
 
     def check(self, cell: AnyCell, rounds: list[int]) -> str:
         cell = self.spec.settings.applied(cell)
-        self._successful(cell, lambda: self.client.oracle_answers(cell, rounds, self.limit))
-        request = CellRequest(cell, sample=0, runs=1, limit=self.limit, compare=tuple(rounds))
+        times = _times_inside(cell, rounds)
+        moments = [(cell.logical, time) for time in times] if isinstance(cell, Cell) else []
+        self._successful(cell, lambda: self.client.oracle_answers(cell, rounds, self.limit, moments))
+        request = CellRequest(cell, 0, 1, self.limit, tuple(rounds), tuple(times))
         return self._successful(cell, lambda: self.client.cell(request)).digest
 
     def sample(self, cell: AnyCell) -> Sample:
@@ -89,6 +94,13 @@ class ServedSide:
             return request()
         except DeltamarkError as error:
             raise DeltamarkError(f"{self.spec.label}: {error.cause}", error.actual, error.remedy) from error
+
+
+def _times_inside(cell: AnyCell, rounds: list[int]) -> list[int]:
+    """Draw logical times inside batches, if the cell has a change stream. rounds: the last one is the end."""
+    if isinstance(cell, MotifCell) or not capabilities(cell.engine).has_stream:
+        return []
+    return inner_times(cell, range(rounds[-1]), Random())  # noqa: S311 (no secret)
 
 
 def opener(data: Mapping[SideSpec, Path], limit: float) -> OpenSides:

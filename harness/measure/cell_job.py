@@ -13,12 +13,13 @@ import time
 from collections import deque
 from contextlib import closing
 from dataclasses import dataclass
+from random import Random
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.check.change_stream import no_report
-from deltamark.harness.check.oracle import Answers
+from deltamark.harness.check.oracle import Answers, moments, oracle_answers
 from deltamark.harness.check.run_check import RunCheck, open_check
 from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.embedded import measured_workers
@@ -29,6 +30,7 @@ from deltamark.harness.measure.child import Phases
 from deltamark.harness.measure.messages import CellReply
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.measure.timing import TimedRun
+from deltamark.harness.measure.windows import checkpoints, inner_times
 from deltamark.harness.results.record import SPREAD
 
 MAX_REPEATED_S = 1.5
@@ -52,7 +54,7 @@ class CellJob:
     sample: int
     runs: int
     answers: Answers
-    """The oracle's answers to compare with; empty: the checked run is digested only."""
+    """The oracle's answers to compare with, by logical time; empty: the checked run is digested only."""
     checked: bool = True
 
 
@@ -62,6 +64,17 @@ class RunOutput:
 
     digest: str
     changes: int
+
+
+def answers_of(cell: Cell, sample: int, work: Workload) -> Answers:
+    """Compute the oracle's answers at moments of a cell: drawn ones, and the end."""
+    chance = Random()  # noqa: S311 (no secret)
+    rounds = checkpoints(cell, sample, work, chance)
+    inside = range(work.load_rounds, work.rounds)
+    times = inner_times(cell, inside, chance) if capabilities(cell.engine).has_stream else []
+    wanted = moments(cell, rounds, times)
+    answers = oracle_answers(cell, work, wanted.values()).answers
+    return {time: answers[moment] for time, moment in wanted.items()}
 
 
 class WrongError(Exception):
@@ -167,7 +180,7 @@ def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) ->
     ordered = sorted(best.latencies[first:] or best.latencies)
     traced = len(best.latencies) <= MAX_TRACED_BATCHES
     return CellReply(
-        control=control, digest=digest, verified="oracle" if job.answers else "",
+        control=control, digest=digest, verified="oracle" if job.answers else "", compared=sorted(job.answers),
         seconds=[_nanoseconds(run.seconds) for run in runs], cpu=[_nanoseconds(run.cpu) for run in runs],
         cut=[_nanoseconds(run.cut) for run in runs],
         outside=[_nanoseconds(run.outside) for run in runs if run.outside], recomputed=best.recomputed,

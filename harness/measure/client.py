@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +54,12 @@ class MeasurementClient:
     def warm(self) -> messages.WarmReply:
         return self._request(messages.WarmRequest(), messages.WarmReply)
 
-    def oracle_answers(self, cell: AnyCell, rounds: list[int], limit: float) -> messages.OracleReply:
+    def oracle_answers(
+        self, cell: AnyCell, rounds: Sequence[int], limit: float, moments: Sequence[tuple[int, int]] = ()
+    ) -> messages.OracleReply:
         """Compute the oracle's answers to the query of a cell, or the oracle's count of a motif."""
-        return self._request(messages.OracleRequest(cell, limit, tuple(rounds)), messages.OracleReply)
+        request = messages.OracleRequest(cell, limit, tuple(rounds), tuple(moments))
+        return self._request(request, messages.OracleReply)
 
     def cell(
         self, request: messages.CellRequest[CellT], beside: messages.CellRequest[CellT] | None = None

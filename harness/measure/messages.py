@@ -1,9 +1,11 @@
 """Messages between the process that plans measurements and the measurement server, each a line of JSON.
 
     {"do": "warm"}                                                        ->  {"status": "ok", "measuring": 1}
-    {"do": "ask", "cell": {...}, "rounds": [500, 1000], "limit": 600}     ->  {"status": "ok", "once": 0.1}
+    {"do": "ask", "cell": {...}, "rounds": [500, 1000],
+     "moments": [[1, 4001]], "limit": 600}                                ->  {"status": "ok", "once": 0.1}
     {"do": "cell", "cell": {...}, "sample": 0, "runs": 3, "limit": 600,
-     "compare": [500, 1000], "checked": true, "beside": {...}}            ->  the figures of a record
+     "compare": [500, 1000], "times": [4001], "checked": true,
+     "beside": {...}}                                                     ->  the figures of a record
     {"do": "sample", "cell": {...}, "limit": 600}                         ->  {"status": "ok", "time": ..., ...}
 
 The gate (harness/compare/) also talks to servers of older commits. Therefore fields may only be added, with defaults; a
@@ -27,12 +29,15 @@ class WarmRequest(Struct, frozen=True, tag_field="do", tag="warm"):
 
 
 class OracleRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="ask"):
-    """Compute the oracle's answers of a cell after some numbers of rounds, or the oracle's count of a motif."""
+    """Compute the oracle's answers of a cell, or the oracle's count of a motif."""
 
     cell: CellT
     limit: float
     """Seconds."""
     rounds: tuple[int, ...] = ()
+    """The numbers of rounds after which answers are wanted."""
+    moments: tuple[tuple[int, int], ...] = ()
+    """Other moments: L, and a logical time."""
 
 
 class CellRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="cell"):
@@ -46,6 +51,8 @@ class CellRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="cell
     """Seconds that a run may take."""
     compare: tuple[int, ...]
     """The numbers of rounds after which answers are compared with those of an earlier `OracleRequest`."""
+    times: tuple[int, ...] = ()
+    """The logical times inside rounds at which a change stream is compared, too."""
     checked: bool = True
     beside: CellRequest[CellT] | None = None
     """The next request, whose check may run at the same time as the check of this one."""
@@ -95,6 +102,7 @@ class CellReply(Reply, frozen=True, kw_only=True):
     control: float = 0.0
     digest: str = ""
     verified: str = ""
+    compared: list[int] = []
     seconds: list[float] = []
     cpu: list[float] = []
     cut: list[float] = []

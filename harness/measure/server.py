@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import ClassVar, Generic
@@ -22,8 +22,9 @@ from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
-from deltamark.harness.check.oracle import Answers, oracle_answers
+from deltamark.harness.check.oracle import Moment, moment_after, moments, oracle_answers
 from deltamark.harness.check.run_check import open_check
+from deltamark.harness.engines.base import Row
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import Cell
@@ -116,7 +117,7 @@ class QueryServer(Server[Cell]):
     def __init__(self, dataset: Dataset, watched: int | None = None) -> None:
         super().__init__(watched)
         self._dataset = dataset
-        self._answers: dict[tuple[object, ...], Answers] = {}
+        self._answers: dict[tuple[object, ...], Mapping[Moment, list[Row]]] = {}
         self._begun: tuple[CellRequest[Cell], ForkedChild[CellReply]] | None = None
         """The next request, whose check ran beside that of another cell."""
         self._session: tuple[tuple[object, ...], ForkedChild[CellReply]] | None = None
@@ -142,7 +143,8 @@ class QueryServer(Server[Cell]):
         """Compute and keep the oracle's answers to a query."""
         cell = request.cell
         work = workload(self._dataset, cell.workload)
-        oracle = self._in_child(lambda _: oracle_answers(cell, work, request.rounds), request.limit)
+        wanted = [*map(moment_after, request.rounds), *request.moments]
+        oracle = self._in_child(lambda _: oracle_answers(cell, work, wanted), request.limit)
         self._answers[_answers_key(cell)] = oracle.answers
         return OracleReply(once=oracle.once)
 
@@ -180,7 +182,8 @@ class QueryServer(Server[Cell]):
 
     def _job(self, request: CellRequest[Cell]) -> CellJob:
         known = self._answers.get(_answers_key(request.cell), {})
-        answers = {rounds: known[rounds] for rounds in request.compare}
+        wanted = moments(request.cell, request.compare, request.times)
+        answers = {time: known[moment] for time, moment in wanted.items()}
         return CellJob(request.cell, request.sample, request.runs, answers, request.checked)
 
     def _cell_in_session(self, request: CellRequest[Cell]) -> CellReply:

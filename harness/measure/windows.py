@@ -1,11 +1,13 @@
-"""The rounds of a stream that are timed, and the rounds after which answers are compared with the oracle's."""
+"""The rounds of a stream that are timed, and the moments at which answers are compared with the oracle's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from random import Random
 
 from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.datagen.schema import relation
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
@@ -14,6 +16,11 @@ from deltamark.harness.measure.cell import Cell
 from deltamark.queries.catalogue import query
 
 WINDOWS = 5
+
+INNER_TIMES, INNER_BATCHES = 4, 3
+"""The logical times inside batches at which a change stream is compared, and the batches before the last one after
+which the answers of another engine are. Neither number is tuned.
+"""
 
 Span = tuple[int, int]
 """The rounds `first` to `last` - 1."""
@@ -52,28 +59,38 @@ def rounds_of(dataset: Dataset) -> Callable[[Cell], int]:
     return lambda cell: counted(cell.workload, frozenset(query(cell.query).relations))
 
 
-def checkpoints(cell: Cell, sample: int, work: Workload) -> list[int]:
-    """Return the numbers of rounds after which answers of a cell are compared: if possible the middle, and the end.
+def checkpoints(cell: Cell, sample: int, work: Workload, chance: Random) -> list[int]:
+    """Return the numbers of rounds after which answers of a cell are compared: some before the end if possible, and it.
 
-    The middle is that of the rounds after a load.
-    A stream has the answer at any logical time; an engine with batches has it where a batch ends. An engine that
-    recomputes is compared at the end only, since its timed run is also its checked run.
+    A stream has the answer at any logical time, and is compared in the middle of the rounds after a load. Any other
+    engine has it where a batch ends. These batches are drawn, since it could otherwise be right in known ones alone.
     """
-    engine, step = capabilities(cell.engine), cell.logical * cell.physical
-    if engine.recomputes:
-        middle = 0
-    elif engine.has_stream:
-        middle = (work.load_rounds + work.rounds) // 2 // cell.logical * cell.logical
+    if capabilities(cell.engine).has_stream:
+        between = [(work.load_rounds + work.rounds) // 2 // cell.logical * cell.logical]
     else:
-        middle = _middle_batch(work, query(cell.query).relations, step, sample)
-    return [middle, work.rounds] if middle else [work.rounds]
+        windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)
+        between = [_some_batch(windows, cell.logical * cell.physical, chance) for _ in range(INNER_BATCHES)]
+    return sorted({*filter(None, between), work.rounds})
 
 
-def _middle_batch(work: Workload, names: Iterable[str], step: int, most: int) -> int:
-    """Return the first round of a batch in the middle, or of the middle window."""
-    windows = spans(work, names, step, most)
-    first, last = windows[len(windows) // 2]
-    return first if len(windows) > 1 else (first + last) // 2 // step * step
+def inner_times(cell: Cell, rounds: range, chance: Random) -> list[int]:
+    """Draw logical times inside rounds of a stream, and so inside its batches, whatever their size.
+
+    Half of them are after the rows of all relations but one with the last rank, so that few changes are left to the end
+    of the round. A query of such a relation alone has only times at the ends of rounds.
+    """
+    last_rank = TIMES_PER_ROUND - 1
+    ranks = sorted({relation(name).rank for name in query(cell.query).relations} - {last_rank}) or [last_rank]
+    first, last = rounds.start // cell.logical, (rounds.stop - 1) // cell.logical
+    drawn = [chance.choice(ranks) if number % 2 else ranks[-1] for number in range(INNER_TIMES)]
+    return sorted({chance.randint(first, last) * TIMES_PER_ROUND + rank for rank in drawn})
+
+
+def _some_batch(windows: list[Span], step: int, chance: Random) -> int:
+    """Draw the first round of a timed batch that is not the first of all; 0 if there is no other."""
+    first, last = chance.choice(windows)
+    starts = range(first or step, last, step)
+    return chance.choice(starts) if starts else 0
 
 
 def _last_round(work: Workload, names: Iterable[str]) -> int:

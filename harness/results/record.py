@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, Literal, Self, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field, structs
 
+from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.datagen.schema import scale_factor
 from deltamark.errors import shortened
 from deltamark.harness.engines.base import Output, short_name
@@ -66,8 +67,8 @@ class Record(Struct, frozen=True, kw_only=True):
     requested_runs: Count = field(name="asked", default=0)
     """Slow cells have fewer timed runs."""
     verified: str = ""
-    """The check that the answer passed: `oracle` (DuckDB), `digest` (equal to an oracle-checked change stream), the
-    name of another algorithm, or empty."""
+    """The check that the answer passed: `oracle` (DuckDB), `digest` (equal to a change stream that vouches for others),
+    the name of another algorithm, or empty."""
     control: Amount = 0.0
     """Seconds of the fixed work of harness/measure/control_work.py, just before the cell."""
     elapsed: Amount = field(name="took", default=0.0)
@@ -196,6 +197,8 @@ class QueryRecord(Record, frozen=True, kw_only=True):
     state_bytes: Count = 0
     peak_bytes: Count = 0
     digest: str = ""
+    compared: list[Count] = []
+    """The logical times at which the answers of this cell equal DuckDB's; empty in records of older code."""
     oracle_seconds: Amount = field(name="once", default=0.0)
     """The time of DuckDB for the query over all rows with one thread; 0 if it was not measured for this cell."""
     measuring: Count = MEASURING
@@ -210,6 +213,16 @@ class QueryRecord(Record, frozen=True, kw_only=True):
     @property
     def has_numbers(self) -> bool:
         return self.status == "ok" and bool(self.seconds)
+
+    @property
+    def vouches(self) -> bool:
+        """Whether the change stream may be the reference of others: it was compared at times inside rounds.
+
+        The end of a batch is the end of a round, so no comparison at ends of rounds can show that a change is at its
+        logical time rather than at the end of its batch.
+        """
+        inside = (time for time in self.compared if time % TIMES_PER_ROUND != TIMES_PER_ROUND - 1)
+        return self.status == "ok" and bool(self.digest) and any(inside)
 
     @property
     def best(self) -> float:

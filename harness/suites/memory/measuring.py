@@ -11,12 +11,10 @@ from time import monotonic
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.console.console import warn
 from deltamark.harness.console.formatting import brief, megabytes
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.cell_job import CellJob
-from deltamark.harness.measure.windows import checkpoints
+from deltamark.harness.measure.cell_job import CellJob, answers_of
 from deltamark.harness.results.table_record import Figures, TableRow
 from deltamark.harness.suites.memory.bisection import LeastSize, least_size
 from deltamark.harness.suites.memory.groups import find_place
@@ -96,8 +94,7 @@ def _checked_job(sampled: SampledCell, data: Path) -> CellJob:
     """Return a job whose output is compared with DuckDB's answers."""
     cell = sampled.cell
     work = workload(Dataset.open(data), cell.workload)
-    rounds = checkpoints(cell, sampled.sample, work)
-    return CellJob(cell, sampled.sample, 1, oracle_answers(cell, work, rounds).answers)
+    return CellJob(cell, sampled.sample, 1, answers_of(cell, sampled.sample, work))
 
 
 def _row(limited: LimitedCell, free: Outcome, found: LeastSize) -> TableRow:

@@ -11,16 +11,15 @@ from pathlib import Path
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
-from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.console.console import warn
 from deltamark.harness.console.formatting import brief, rate
 from deltamark.harness.engines.base import Engine, RefusedError, short_name
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, WrongError, checked_run
+from deltamark.harness.measure.cell_job import CellJob, WrongError, answers_of, checked_run
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.measure.timing import LOAD_ROUNDS
-from deltamark.harness.measure.windows import checkpoints, rounds_of
+from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results.table_record import Figures, TableRow
 from deltamark.harness.suites.rate.arrivals import STEADY, due_times
 from deltamark.harness.suites.rate.bisection import highest_rate
@@ -155,8 +154,7 @@ def problem_of(run: OpenRun, planned: float, limit: float) -> str:
 def _checked_changes(cell: Cell, dataset: Dataset, work: Workload) -> int:
     """Run the whole stream in a closed loop, and compare its answers; return the number of changes."""
     sample = RECOMPUTED_BATCHES if capabilities(cell.engine).recomputes else 0
-    answers = oracle_answers(cell, work, checkpoints(cell, sample, work)).answers
-    _, check = checked_run(CellJob(cell, sample, 1, answers), dataset, work)
+    _, check = checked_run(CellJob(cell, sample, 1, answers_of(cell, sample, work)), dataset, work)
     return check.changes
 
 

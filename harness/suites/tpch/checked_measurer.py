@@ -1,14 +1,17 @@
 """The measurer of TPC-H: each cell is measured in a child of the measurement server, and its answers are checked.
 
-The first cell of a query, workload and L is compared with DuckDB's answers at several rounds; the digest of every other
-one must equal the digest of the first. With enough cores and memory the check of the next cell runs beside that of the
+All cells of a query, workload and L have one change stream. The first cell of each engine is compared with DuckDB's
+answers, also at drawn times inside batches, and only then is its digest a reference: that of every other cell must be
+equal to it. A stream with the changes of a batch at its end has the right answers at the ends of batches, so a
+comparison there makes no reference. With enough cores and memory the check of the next cell runs beside that of the
 current one; timed runs are always alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -18,7 +21,7 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.engines.registry import DEFAULT, capabilities
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply
-from deltamark.harness.measure.windows import checkpoints
+from deltamark.harness.measure.windows import checkpoints, inner_times
 from deltamark.harness.results.record import QueryRecord, Record
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
 from deltamark.harness.suites.tpch.grid import SampledCell
@@ -26,13 +29,16 @@ from deltamark.queries.catalogue import query
 
 DigestGroup = tuple[str, ...]
 
-ORACLE_TIMEOUT_S = 600.0
+ORACLE_TIMEOUT_S = 1800.0
+"""The time for all answers of DuckDB to a query over a workload; not measured."""
 
 
 class MeasurementService(Protocol):
     """The client of the measurement server: harness/measure/client.py."""
 
-    def oracle_answers(self, cell: Cell, rounds: list[int], limit: float) -> OracleReply: ...
+    def oracle_answers(
+        self, cell: Cell, rounds: Sequence[int], limit: float, moments: Sequence[tuple[int, int]] = ()
+    ) -> OracleReply: ...
 
     def cell(self, request: CellRequest[Cell], beside: CellRequest[Cell] | None = None) -> CellReply: ...
 
@@ -45,6 +51,14 @@ class PreparedCell:
     request: CellRequest[Cell]
 
 
+@dataclass(frozen=True)
+class ComparedMoments:
+    """The moments at which a cell is compared: after numbers of rounds, and at logical times inside rounds."""
+
+    rounds: list[int]
+    times: list[int]
+
+
 @dataclass
 class CheckedMeasurer:
     plan: Plan
@@ -52,8 +66,8 @@ class CheckedMeasurer:
     service: MeasurementService
     checks_in_pairs: bool = False
     """Whether the machine has the cores and the memory to check two cells at once."""
-    _checked: dict[DigestGroup, QueryRecord] = field(default_factory=dict)
-    """The first record of each group whose answers were compared with DuckDB's."""
+    _references: dict[DigestGroup, list[QueryRecord]] = field(default_factory=dict)
+    """The records of each group that vouch for others: at least one of each engine that was measured."""
     _oracle_replies: dict[tuple[str, str], OracleReply] = field(default_factory=dict)
     _prepared: dict[SampledCell, PreparedCell | QueryRecord] = field(default_factory=dict)
 
@@ -87,37 +101,56 @@ class CheckedMeasurer:
         other = self._prepared.get(beside) if beside else None
         reply = self.service.cell(prepared.request, other.request if isinstance(other, PreparedCell) else None)
         record = reply.fill(prepared.record)
-        return _judged(record, self._checked.get(_digest_group(record)), cell.cell)
+        return _judged(record, self._references.get(_digest_group(record), ()), cell.cell)
 
     def _prepare(self, cell: SampledCell) -> PreparedCell | QueryRecord:
         """Request DuckDB's answers if the cell needs them; return a failed record if DuckDB has none."""
         record = self.plan.blank(cell)
         assert isinstance(record, QueryRecord)
-        compared: list[int] = []
-        if _digest_group(record) not in self._checked or not capabilities(cell.cell.engine).has_stream:
+        compared = ComparedMoments([], [])
+        if not self._has_own_reference(record):
             reply = self._oracle_reply(cell.cell)
             if reply.status != "ok":
                 return replace(record, status="failed", problem=f"DuckDB's answer: {reply.problem}")
-            record, compared = replace(record, oracle_seconds=reply.once), self._checkpoints(cell)
+            record, compared = replace(record, oracle_seconds=reply.once), self._moments(cell)
         effort = self.plan.effort
-        return PreparedCell(record, CellRequest(cell.cell, cell.sample, effort.runs, effort.limit, tuple(compared)))
+        request = CellRequest(
+            cell.cell, cell.sample, effort.runs, effort.limit, tuple(compared.rounds), tuple(compared.times)
+        )
+        return PreparedCell(record, request)
+
+    def _has_own_reference(self, record: QueryRecord) -> bool:
+        """Return whether the same engine has a reference: one of another engine does not say who errs."""
+        references = self._references.get(_digest_group(record), ())
+        return any((each.engine, each.external) == (record.engine, record.external) for each in references)
 
     def _oracle_reply(self, cell: Cell) -> OracleReply:
-        """Request DuckDB's answers to a query at all rounds at which any cell of the plan is compared."""
+        """Request DuckDB's answers to a query at all moments at which any cell of the plan is compared."""
         name = (cell.query, cell.workload)
         if name not in self._oracle_replies or self._oracle_replies[name].status != "ok":
             cells = [each for each in self._cells(self.plan.cells) if (each.cell.query, each.cell.workload) == name]
-            rounds = sorted({number for each in cells for number in self._checkpoints(each)})
+            rounds = sorted({number for each in cells for number in self._moments(each).rounds})
+            inside = sorted({(each.cell.logical, time) for each in cells for time in self._moments(each).times})
             single = cell.but(engine=DEFAULT, workers=1)
-            self._oracle_replies[name] = self.service.oracle_answers(single, rounds, ORACLE_TIMEOUT_S)
+            self._oracle_replies[name] = self.service.oracle_answers(single, rounds, ORACLE_TIMEOUT_S, inside)
         return self._oracle_replies[name]
 
-    def _checkpoints(self, cell: SampledCell) -> list[int]:
-        return checkpoints(cell.cell, cell.sample, workload(self.dataset, cell.cell.workload))
+    def _moments(self, sampled: SampledCell) -> ComparedMoments:
+        """Draw the moments at which a cell is compared: in a session, all engines have the same times inside rounds."""
+        cell = sampled.cell
+        work = workload(self.dataset, cell.workload)
+        rounds = checkpoints(cell, sampled.sample, work, self._chance(cell))
+        if not capabilities(cell.engine).has_stream:
+            return ComparedMoments(rounds, [])
+        stream = Cell(cell.query, cell.sf, cell.workload, cell.logical)
+        return ComparedMoments(rounds, inner_times(cell, range(work.load_rounds, work.rounds), self._chance(stream)))
+
+    def _chance(self, cell: Cell) -> Random:
+        return Random(f"{self.plan.origin.session} {cell}")  # noqa: S311 (no secret)
 
     def _remember(self, record: Record) -> None:
-        if isinstance(record, QueryRecord) and record.status == "ok" and record.verified == "oracle" and record.digest:
-            self._checked.setdefault(_digest_group(record), record)
+        if isinstance(record, QueryRecord) and record.vouches:
+            self._references.setdefault(_digest_group(record), []).append(record)
 
     @staticmethod
     def _cells(cells: Iterable[BenchmarkCell]) -> list[SampledCell]:
@@ -131,12 +164,26 @@ def _digest_group(record: QueryRecord) -> DigestGroup:
     return (*origin, record.query, record.workload, str(record.logical), own_stream)
 
 
-def _judged(record: QueryRecord, checked: QueryRecord | None, cell: Cell) -> QueryRecord:
-    """Compare the digest of a record with that of the checked one of its group."""
-    if record.status != "ok" or checked is None or not record.digest:
+def _judged(record: QueryRecord, references: Sequence[QueryRecord], cell: Cell) -> QueryRecord:
+    """Compare the digest of a record with those of the references of its group."""
+    if record.status != "ok" or not record.digest or not references:
         return record
-    if record.digest != checked.digest:
-        problem = f"its change stream differs from that of {checked.cell}: {record.digest}, not {checked.digest}\n  "
-        problem += cell.command("changes", "--digest")
-        return replace(record, status="wrong", problem=problem)
+    other = next((each for each in references if each.digest != record.digest), None)
+    if other is not None:
+        return replace(record, status="wrong", problem=_disagreement(record, other, cell))
     return replace(record, verified=record.verified or "digest")
+
+
+def _disagreement(record: QueryRecord, other: QueryRecord, cell: Cell) -> str:
+    """Describe two change streams that should be one, and what is known of each."""
+    one = f"equals DuckDB's answers at the times {_listed(record.compared)}, too, so one of the two is wrong elsewhere"
+    own = one if record.vouches else "was not compared with DuckDB's answers"
+    return (
+        f"its change stream differs from that of {other.cell}: {record.digest}, not {other.digest}. That one equals "
+        f"DuckDB's answers at the times {_listed(other.compared)}. This one {own}\n  "
+        f"{cell.command('changes', '--digest')}"
+    )
+
+
+def _listed(times: Sequence[int]) -> str:
+    return ", ".join(map(str, times))

@@ -43,8 +43,8 @@ class InProcess:
     def warm(self):
         return WarmReply(measuring=MEASURING)
 
-    def oracle_answers(self, cell, rounds, limit):
-        return self._server.reply(OracleRequest(cell, limit, tuple(rounds)))
+    def oracle_answers(self, cell, rounds, limit, moments=()):
+        return self._server.reply(OracleRequest(cell, limit, tuple(rounds), tuple(moments)))
 
     def cell(self, request):
         assert isinstance(request, CellRequest)

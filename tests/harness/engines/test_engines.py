@@ -10,9 +10,9 @@ import pytest
 from support.harness.programs import EXAMPLE
 
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
+from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.engines.base import AnswerEngine, StreamEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
@@ -20,8 +20,8 @@ from deltamark.harness.engines.plans import columns_read
 from deltamark.harness.engines.registry import BUILT_IN, engine_class, known_engine, open_engine
 from deltamark.harness.measure import resources, timing
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, measured
-from deltamark.harness.measure.windows import checkpoints, spans
+from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
+from deltamark.harness.measure.windows import spans
 from deltamark.queries.catalogue import QUERIES
 
 
@@ -33,8 +33,7 @@ def _settled_heap():
 
 
 def answers(dataset, cell, sample=0):
-    work = workload(dataset, cell.workload)
-    return oracle_answers(cell, work, checkpoints(cell, sample, work)).answers
+    return answers_of(cell, sample, workload(dataset, cell.workload))
 
 
 def job(dataset, cell, runs=2, sample=0, compared=None):
@@ -113,20 +112,22 @@ def test_a_sampled_run_ends_in_the_state_of_a_full_run(chunked):
 
 def test_a_wrong_answer_names_the_round_and_the_command(chunked):
     cell = Cell("q06", "0.001", physical=1000)
-    last = chunked.rows("lineitem")
+    last = last_time(rounds := chunked.rows("lineitem"), 1)
     found = measured(job(chunked, cell, compared={last: [(1,)]}), chunked, Mock())
     assert found.status == "wrong"
+    assert found.problem.startswith(f"after {rounds} rounds:\n")
     assert "python -m harness answer q06 --sf 0.001" in found.problem
-    assert f"--rounds {last}" in found.problem
+    assert f"--at {last}" in found.problem
 
 
-@pytest.mark.parametrize(("engine", "at"), [("duckdb", -1), (EXAMPLE, 0), (EXAMPLE, -1)])
+@pytest.mark.parametrize(("engine", "at"), [("duckdb", 0), ("duckdb", -1), (EXAMPLE, 0), (EXAMPLE, -1)])
 def test_a_wrong_answer_of_an_engine_without_a_stream_is_found(chunked, engine, at):
     cell = Cell("q06", "0.001", logical=2000, physical=1, engine=engine)
     right = answers(chunked, cell)
-    rounds = sorted(right)[at]
-    found = measured(job(chunked, cell, compared=right | {rounds: [(1,)]}), chunked, Mock())
+    time = sorted(right)[at]
+    found = measured(job(chunked, cell, compared=right | {time: [(1,)]}), chunked, Mock())
     assert found.status == "wrong"
+    rounds = min((time // TIMES_PER_ROUND + 1) * cell.logical, chunked.rows("lineitem"))
     assert found.problem.startswith(f"after {rounds} rounds")
     assert (
         f"--queries q06 --workload insert --logical 2000 --physical 1 --workers 1 --engines '{engine}'" in found.problem

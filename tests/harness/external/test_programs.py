@@ -16,21 +16,18 @@ from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, example
 
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.oracle import oracle_answers
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, measured
-from deltamark.harness.measure.windows import checkpoints
+from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
 from deltamark.queries.catalogue import QUERIES
 
 
 def job(dataset, cell):
-    work = workload(dataset, cell.workload)
-    return CellJob(cell, 0, 1, oracle_answers(cell, work, checkpoints(cell, 0, work)).answers)
+    return CellJob(cell, 0, 1, answers_of(cell, 0, workload(dataset, cell.workload)))
 
 
 @pytest.mark.parametrize("name", QUERIES)

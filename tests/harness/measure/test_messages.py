@@ -26,8 +26,8 @@ CELL = Cell("q06", "0.01", "window:5", 10, 100, seed=7, given=(("date", "1994-01
 NEXT = CellRequest(Cell("q04", "0.01"), 0, 1, 60.0, ())
 REQUESTS = [
     WarmRequest(),
-    OracleRequest(CELL, 600.0, (500, 1000)),
-    CellRequest(CELL, 15, 3, 600.0, (500, 1000), checked=False, beside=NEXT),
+    OracleRequest(CELL, 600.0, (500, 1000), ((10, 81),)),
+    CellRequest(CELL, 15, 3, 600.0, (500, 1000), (81,), checked=False, beside=NEXT),
     SampleRequest(CELL, 60.0),
 ]
 REPLIES = [
@@ -64,8 +64,8 @@ def test_cells_of_motifs_are_read_too():
 def test_servers_of_older_commits_understand_requests():
     assert wired(WarmRequest()) == {"do": "warm"}
     assert wired(NEXT) == {
-        "do": "cell", "sample": 0, "runs": 1, "limit": 60.0, "compare": [], "checked": True, "beside": None,
-        "cell": {
+        "do": "cell", "sample": 0, "runs": 1, "limit": 60.0, "compare": [], "times": [], "checked": True,
+        "beside": None, "cell": {
             "query": "q04", "sf": "0.01", "workload": "insert", "logical": 1, "physical": 1 << 40, "variant": "",
             "workers": 1, "engine": "embedded", "seed": None, "given": [], "master": "", "checkpoint": "",
         },

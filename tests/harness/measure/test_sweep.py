@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from support.harness.temporary_query import temporary_query
 
+from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.errors import DeltamarkError
 from deltamark.harness.console.reporter import plan_line
 from deltamark.harness.measure.cell import Cell
@@ -32,19 +33,21 @@ class Fake:
 
     def __init__(self, **said):
         self.said = {"seconds": [0.5], "tuples": 10, "batches": 9, "digest": "1 aa"} | said
-        self.requested, self.measured, self.beside = [], [], []
+        self.requested, self.moments, self.measured, self.beside = [], [], [], []
 
-    def oracle_answers(self, cell, rounds, _limit):
+    def oracle_answers(self, cell, rounds, _limit, moments=()):
         self.requested.append((cell.query, rounds))
+        self.moments += moments
         return OracleReply(once=0.25)
 
     def cell(self, settings, beside=None):
-        cell, compare = settings.cell, list(settings.compare)
-        self.measured.append((cell, compare))
+        cell = settings.cell
+        compared = sorted([*(last_time(each, cell.logical) for each in settings.compare), *settings.times])
+        self.measured.append((cell, compared))
         self.beside.append(beside and beside.cell)
-        digest = self.said["digest"]
-        said = self.said | {"digest": digest(cell) if callable(digest) else digest}
-        return CellReply(**said, latency=dict.fromkeys(SPREAD, 0.1), verified="oracle" if compare else "")
+        said = {"verified": "oracle" if compared else "", "compared": compared} | self.said
+        said |= {"digest": said["digest"](cell) if callable(said["digest"]) else said["digest"]}
+        return CellReply(**said, latency=dict.fromkeys(SPREAD, 0.1))
 
 
 class Sink:
@@ -96,9 +99,60 @@ def test_another_stream_is_wrong(chunked):
     wrong = [record for record in sink.records if record.status == "wrong"]
     assert [record.physical for record in wrong] == [100, 100]
     assert wrong[0].problem == (
-        "its change stream differs from that of tpch insert q01 data sf1 embedded 1x10 w1: 1 100, not 1 10\n"
+        "its change stream differs from that of tpch insert q01 data sf1 embedded 1x10 w1: 1 100, not 1 10. "
+        f"That one equals DuckDB's answers at the times {', '.join(map(str, sink.records[0].compared))}. "
+        "This one was not compared with DuckDB's answers\n"
         "  python -m harness changes q01 --sf 1 --workload insert --logical 1 --physical 100 --digest"
     )
+
+
+ENGINES = [SampledCell(Cell("q04", "1", physical=10, engine=name), 0, "data") for name in ("spark", "embedded")]
+
+
+def inside(times):
+    return [time for time in times if time % TIMES_PER_ROUND != TIMES_PER_ROUND - 1]
+
+
+@pytest.mark.parametrize("cells", [ENGINES, ENGINES[::-1]], ids=lambda cells: cells[0].cell.engine)
+def test_each_engine_is_compared_at_the_same_times_inside_batches_whichever_comes_first(chunked, cells):
+    fake, sink = Fake(), Sink()
+    sweep(chunked, fake, sink, cells=cells)
+    assert [record.verified for record in sink.records] == ["oracle", "oracle"]
+    one, other = (times for _, times in fake.measured)
+    assert inside(one) == inside(other) == [time for _, time in fake.moments] != []
+    assert {logical for logical, _ in fake.moments} == {1}
+
+
+def test_two_engines_that_both_equal_duckdb_but_differ_are_named_with_the_times_of_each(chunked):
+    sink = Sink()
+    sweep(chunked, Fake(digest=lambda cell: f"1 {cell.engine}"), sink, cells=ENGINES)
+    first, second = sink.records
+    assert (first.status, second.status) == ("ok", "wrong")
+    times = ", ".join(map(str, first.compared))
+    assert second.problem.startswith(
+        "its change stream differs from that of tpch insert q04 joined sf1 spark 1x10 w1: 1 embedded, not 1 spark. "
+        f"That one equals DuckDB's answers at the times {times}. "
+        f"This one equals DuckDB's answers at the times {times}, too, so one of the two is wrong elsewhere\n"
+    )
+
+
+@pytest.mark.parametrize("compared", [[], [7], [39, 407]], ids=str)
+def test_a_stream_that_was_compared_at_ends_of_batches_alone_is_no_reference(chunked, compared):
+    """Records of older code have no times at all."""
+    sink = Sink()
+    sweep(chunked, Fake(digest="1 late", compared=compared), sink, cells=ENGINES[:1])
+    assert [record.verified for record in sink.records] == ["oracle"]
+    again = Sink()
+    sweep(chunked, Fake(), again, sink.records, ENGINES)
+    assert [(each.engine, each.status, each.verified) for each in again.records] == [("embedded", "ok", "oracle")]
+
+
+def test_a_wrong_stream_is_no_reference(chunked):
+    sink = Sink()
+    sweep(chunked, Fake(status="wrong", digest="1 late"), sink, cells=ENGINES[:1])
+    again = Sink()
+    sweep(chunked, Fake(), again, sink.records, ENGINES[1:])
+    assert [record.status for record in again.records] == ["ok"]
 
 
 def test_failures_are_records_and_are_tried_again(chunked):

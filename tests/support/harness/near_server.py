@@ -22,8 +22,8 @@ class Near:
         self._server.warm()
         gc.unfreeze()
 
-    def oracle_answers(self, cell, rounds, limit):
-        return self._reply(OracleRequest(cell, limit, tuple(rounds)), OracleReply)
+    def oracle_answers(self, cell, rounds, limit, moments=()):
+        return self._reply(OracleRequest(cell, limit, tuple(rounds), tuple(moments)), OracleReply)
 
     def cell(self, request, beside=None):
         return self._reply(structs.replace(request, beside=beside), CellReply)

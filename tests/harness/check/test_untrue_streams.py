@@ -1,0 +1,103 @@
+"""A change stream that has the right answers at the ends of batches, but not at its logical times, is wrong alone."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from support.harness.near_server import Near
+from support.harness.programs import faulty
+
+from deltamark.dataflow.batch import Batch
+from deltamark.datagen.feed import TIMES_PER_ROUND
+from deltamark.datagen.workloads.registry import workload
+from deltamark.harness.check.input_times import InputTimes
+from deltamark.harness.check.run_check import open_check
+from deltamark.harness.check.verify import every_time
+from deltamark.harness.cli.main import main
+from deltamark.harness.engines.registry import open_engine
+from deltamark.harness.measure import timing
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.cell_job import answers_of
+from deltamark.harness.suites.tpch import suite
+from deltamark.queries.catalogue import query
+
+LAST_RANK = TIMES_PER_ROUND - 1
+
+
+def batch_ends(times, cell, rounds):
+    """Return the last time of the batch of each time."""
+    ends = (times // TIMES_PER_ROUND // cell.physical + 1) * cell.physical - 1
+    return np.minimum(ends, (rounds - 1) // cell.logical) * TIMES_PER_ROUND + LAST_RANK
+
+
+def at_the_end_of_its_batch(changes, cell, work):
+    return Batch(batch_ends(changes.time, cell, work.rounds), changes.diff, changes.columns)
+
+
+def at_the_last_input_of_its_batch(changes, cell, work):
+    known = np.array(every_time(work, query(cell.query).relations, cell.logical))
+    at = np.searchsorted(known, batch_ends(changes.time, cell, work.rounds), side="right") - 1
+    return Batch(known[at], changes.diff, changes.columns)
+
+
+def unchanged(changes, _cell, _work):
+    return changes
+
+
+def problem_of(cell, dataset, moved):
+    """Run a cell, and check its changes at other times."""
+    work = workload(dataset, cell.workload)
+    check = open_check(cell, work, answers_of(cell, 0, work))
+
+    def sink(changes):
+        check.add(moved(changes, cell, work))
+
+    timing.run(cell, 0, work, lambda: open_engine(cell, dataset, work, sink), check)
+    return check.problem
+
+
+@pytest.mark.parametrize(
+    ("name", "logical", "physical"), [("q01", 1, 1), ("q01", 7, 1), ("q01", 1, 1000), ("q15", 1, 1), ("q15", 1000, 1)]
+)
+def test_changes_at_the_end_of_their_batch_are_wrong(chunked, name, logical, physical):
+    """Q15 reads suppliers, whose rows do arrive at the last time of a round."""
+    cell = Cell(name, "0.001", "window:500", logical, physical)
+    assert problem_of(cell, chunked, unchanged) == ""
+    assert problem_of(cell, chunked, at_the_end_of_its_batch) != ""
+
+
+@pytest.mark.parametrize(("logical", "physical"), [(1, 1000), (10, 100)])
+def test_changes_at_the_last_input_of_their_batch_are_wrong(chunked, logical, physical):
+    cell = Cell("q01", "0.001", "window:500", logical, physical)
+    problem = problem_of(cell, chunked, at_the_last_input_of_its_batch)
+    assert re.match(r"(at time \d+, within round|after \d+ rounds)", problem)
+
+
+@pytest.mark.parametrize("work", ["insert", "refresh:5", "late:500"])
+@pytest.mark.parametrize("logical", [1, 7])
+def test_only_times_without_input_are_found(chunked, work, logical):
+    stream = workload(chunked, work)
+    for name in ("q01", "q09", "q22"):
+        cell = Cell(name, "0.001", work, logical)
+        known = set(every_time(stream, query(name).relations, logical))
+        inputs, times = InputTimes(cell, stream), np.arange(TIMES_PER_ROUND * (-(-stream.rounds // logical)))
+        found = [time for part in np.array_split(times, 5) for time in inputs.others(part)]
+        assert found == [time for time in times if time and time not in known], name
+
+
+STREAM_OF_BATCHES = {"hello": "return super().hello(request) | {'output': 'stream', 'maintains': True}"}
+
+
+@pytest.mark.waits(3)
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_an_untrue_stream_is_wrong_also_if_it_is_measured_first(monkeypatch, chunked, tmp_path, capsys):
+    monkeypatch.setattr(suite, "MeasurementClient", Near)
+    words = ["bench", "SF=0.001", f"DATA={chunked.directory.parent}", f"RESULTS={tmp_path / 'results'}", "RUNS=1"]
+    words += ["QUERIES=q04", "LOGICAL=100", "PHYSICAL=20"]
+    assert main([*words, f"ENGINES=untrue={faulty(tmp_path, **STREAM_OF_BATCHES)}"]) == 2
+    assert main([*words, "ENGINES=embedded"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"q04 100x20 untrue +WRONG: ", out), out
+    assert re.search(r"q04 100x20 .* 1 runs, oracle", out), out

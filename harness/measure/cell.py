@@ -5,6 +5,7 @@ A cell can name the command that repeats it.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -69,7 +70,7 @@ class Cell:
             "engine": "" if self.engine == DEFAULT_ENGINE else self.engine, "master": self.master,
             "seed": "" if self.seed is None else str(self.seed),
         }  # fmt: skip
-        words = [word for setting, value in settings.items() if value for word in (f"--{setting}", value)]
+        words = [word for setting, value in settings.items() if value for word in (f"--{setting}", shlex.quote(value))]
         words += [word for name, value in self.given for word in ("--param", f"'{name}={value}'")]
         return " ".join(["python -m harness", name, self.query, *words, *more])
 

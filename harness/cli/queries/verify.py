@@ -124,14 +124,17 @@ def _violations(cell: Cell, request: VerifyRequest, dataset: Dataset) -> Iterato
         if request.times
         else verify.every_time(work, answers.relations, cell.logical)
     )
-    for variant in (answers.default, *answers.accumulated):  # the other variants are compared by their streams below
-        size, workers = chance.choice(request.physical), chance.choice(request.workers)
-        yield verify.check_answers(cell.but(variant=variant, physical=size, workers=workers), dataset, times)
+    compared = [  # the other variants are compared by their streams below
+        cell.but(variant=variant, physical=chance.choice(request.physical), workers=chance.choice(request.workers))
+        for variant in ("", *answers.accumulated)
+    ]
+    for each in compared:
+        yield verify.check_answers(each, dataset, times)
     reference = verify.run_stream(cell, dataset)
     if cell.logical > 1:
         yield verify.check_logical(verify.run_stream(cell.but(logical=1), dataset), reference)
-    for other in _equivalent_cells(cell, request):
-        if other != cell:
+    for other in dict.fromkeys([compared[0], *_equivalent_cells(cell, request)]):
+        if other != cell:  # the reference has the stream of the cell that was compared with DuckDB
             yield verify.check_digest(reference, other, dataset)
 
 

@@ -169,20 +169,25 @@ class _Problem:
 
 
 def _stream_problems(query: _Query, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
-    counted = 0
-    for number, batch in enumerate(case.batches):
-        counted += query.feed(batch, _until(case, number))
+    counted = sum(query.feed(batch, _until(case, number)) for number, batch in enumerate(case.batches))
     table = query.changes()
+    if counted != table.num_rows:
+        yield _Problem(f"it counted {counted} changes, and its file has {table.num_rows}")
+    yield from _time_problems(query, case, oracle, table)
+
+
+def _time_problems(query: _Query, case: Case, oracle: _Oracle, table: pa.Table) -> Iterator[_Problem]:
+    """Compare the sums of all changes of a case at each logical time, within batches and at their ends."""
     changes = changes_in(query.schema, table, -1, _until(case, len(case.batches) - 1))
-    if counted != len(changes.time):
-        yield _Problem(f"it counted {counted} changes, and its file has {len(changes.time)}")
     rows = list(zip(*(column.to_pylist() for column in table.drop_columns([DIFF]).columns), strict=True))
     if len(set(rows)) < len(rows):
         yield _Problem("a row changes twice at one time", at_end=False)
     snapshot, since = Snapshot(query.schema), -1
-    ends = {_until(case, number) for number in range(len(case.batches))}
+    ends, inputs = set(_ends(case)), {change.time for batch in case.batches for change in batch}
+    if others := set(changes.time.tolist()) - inputs - {0}:
+        yield _Problem(f"changes at time {min(others)}, at which no row arrives or leaves", at_end=False)
     before: list[Row] | None = None
-    for time in sorted({0, *ends, *(change.time for batch in case.batches for change in batch)}):
+    for time in sorted({0, *ends, *inputs}):
         oracle.add([change for batch in case.batches for change in batch if change.time == time])
         snapshot.add(changes, since=since, until=time)
         answer = oracle.answer()
@@ -229,18 +234,33 @@ def _difference(number: int, mine: list[Row], oracle: _Oracle) -> Iterator[_Prob
 
 def run_several(name: str, program: Program, case: Case) -> Outcome:
     """Run all batches of a case in one request; describe the first difference."""
-    query = _Query(program, Cell(case.query, "0.01", engine=name))
-    ends = [_until(case, number) for number in range(len(case.batches))]
+    cell = Cell(case.query, "0.01", engine=name)
+    query, ends = _Query(program, cell), _ends(case)
     reply, table = query.feed_all(case.batches, ends), query.changes()
     query.end()
     times = table[TIME].to_pylist()
     made = [sum(first < time <= end for time in times) for first, end in pairwise([-1, *ends])]
     if reply.changes != made or len(reply.seconds) != len(ends):
         return Outcome(SEVERAL, f"it counted {reply.changes} changes in {len(reply.seconds)} batches, and made {made}")
+    compare = _time_problems if program.greeting.output == "stream" else _sum_problems
+    with closing(_Oracle(cell, query.inputs)) as oracle:
+        return Outcome(SEVERAL, next((each.text for each in compare(query, case, oracle, table)), ""))
+
+
+def _sum_problems(_query: _Query, case: Case, oracle: _Oracle, table: pa.Table) -> Iterator[_Problem]:
+    """Compare the sums of all changes of a case at the ends of batches."""
     weights: Counter[Row] = Counter()
-    for _, diff, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        weights[tuple(row)] += diff
-    return Outcome(SEVERAL, "" if any(weights.values()) else "no answer is left")
+    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    for number, (first, end) in enumerate(pairwise([-1, *_ends(case)])):
+        for time, diff, *row in rows:
+            weights[tuple(row)] += diff if first < time <= end else 0
+        oracle.add(case.batches[number])
+        yield from _difference(number, list(weights.elements()), oracle)
+
+
+def _ends(case: Case) -> list[int]:
+    """Return the last time of each batch."""
+    return [_until(case, number) for number in range(len(case.batches))]
 
 
 def _until(case: Case, number: int) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.operations import Expression, Relational
@@ -37,6 +38,15 @@ class JoinTree:
     elements: tuple[Element, ...]
     conditions: tuple[Expression, ...]
     columns: tuple[Expression, ...]
+
+    @cached_property
+    def conditions_on(self) -> Mapping[int, Sequence[Expression]]:
+        """The conditions by each element that they read."""
+        found: dict[int, list[Expression]] = defaultdict(list)
+        for each in self.conditions:
+            for number in dict.fromkeys(key[0] for key in each.columns()):  # type: ignore[index]  # a pair
+                found[number].append(each)
+        return found
 
 
 def taken_apart(rel: Relational, first: int = 0) -> JoinTree:
@@ -78,8 +88,7 @@ def _over(expressions: Sequence[Expression], columns: Sequence[Expression]) -> I
 
 def elements_of(*expressions: Expression) -> int:
     """Return the set of elements that expressions read; bit i stands for element i."""
-    keys = (key for each in expressions for key in each.columns())
-    return reduce(int.__or__, (1 << key[0] for key in keys), 0)  # type: ignore[index]  # a pair
+    return reduce(int.__or__, (each.elements for each in expressions), 0)
 
 
 def number_of(element: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Literal, NamedTuple, TypeAlias
 
 from deltamark.dataflow.plan.memo import kept, kept_by_argument
@@ -48,6 +48,11 @@ class Expression:
         if self.op == "column":
             return (self.value,)  # type: ignore[return-value]  # the number of a column
         return tuple(dict.fromkeys(key for each in self.args for key in each.columns()))
+
+    @cached_property
+    def elements(self) -> int:
+        """The leaves of a tree of joins that are read: bit i stands for leaf i."""
+        return reduce(int.__or__, (1 << key[0] for key in self._columns), 0)  # type: ignore[index]  # a pair
 
     def with_columns(self, change: Callable[[ColumnKey], Expression]) -> Expression:
         """Replace the columns. Parts that are one object stay one."""

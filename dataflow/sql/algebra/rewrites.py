@@ -128,7 +128,7 @@ def without_reductions(tree: JoinTree) -> JoinTree:
 def _partners(tree: JoinTree, at: int) -> Mapping[int, Source | None]:
     """Return, for the columns of an element that are compared with columns of others, the values of the latter."""
     element = tree.elements[at]
-    conditions = tree.conditions if element.existence is None else element.existence.conditions
+    conditions = tree.conditions_on.get(at, ()) if element.existence is None else element.existence.conditions
     sources = {}
     for one, other in filter(None, map(equated, conditions)):
         for mine, partner in ((one, other), (other, one)):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial, reduce
+from itertools import count
 
 from deltamark.dataflow.plan.cardinality import expected_rows
 from deltamark.dataflow.plan.direct_keys import is_direct
@@ -13,7 +14,7 @@ from deltamark.dataflow.plan.nodes import Filter, Node, Project
 from deltamark.dataflow.plan.terms import Ratio, Term, subterms
 from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.algebra import operations as algebra
-from deltamark.dataflow.sql.algebra.join_tree import Existence, elements_of, number_of
+from deltamark.dataflow.sql.algebra.join_tree import Existence, number_of
 from deltamark.dataflow.sql.algebra.operations import Expression, SqlType
 from deltamark.dataflow.sql.rows.rows import Rows
 from deltamark.dataflow.sql.scalars.expressions import condition
@@ -38,6 +39,36 @@ LATE = ("column", "constant", "cast", "+", "-", "*", "/")
 """The operations that are not computed before a join."""
 
 
+class _Classes:
+    """Classes of equal values. A class that grows becomes the last one."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, list[Expression]] = {}
+        self._class_of: dict[object, int] = {}
+        self._next = count()
+
+    @property
+    def members(self) -> list[list[Expression]]:
+        return list(self._values.values())
+
+    def unite(self, left: Expression, right: Expression) -> None:
+        """Make two values equal, and with them all that are equal to them."""
+        together = [left, right]
+        for old in sorted({self._class_of[key] for key in map(_identity, together) if key in self._class_of}):
+            together += self._values.pop(old)
+        members: dict[object, Expression] = {}
+        for each in together:
+            members.setdefault(_identity(each), each)
+        new = next(self._next)
+        self._values[new] = list(members.values())
+        self._class_of.update(dict.fromkeys(members, new))
+
+
+def _identity(of: Expression) -> object:
+    """Return what is the same for two expressions if they are one, or the same column."""
+    return of.value if of.op == "column" else f"computed {id(of)}"
+
+
 class JoinGraph:
     """Sets of elements are integers, whose bits are the numbers of elements."""
 
@@ -46,29 +77,28 @@ class JoinGraph:
     ) -> None:
         self.elements = list(elements)
         self.existences = existences
-        self._conditions: list[tuple[int, Expression]] = []
-        """Conditions on several elements other than equalities, each with its elements."""
-        self._classes: list[list[Expression]] = []
-        """Values of different elements that are all equal."""
+        self._conditions: list[Expression] = []
+        """Conditions on several elements other than equalities."""
+        united = _Classes()
         own: dict[int, list[Expression]] = defaultdict(list)
         for each in conditions:
-            reads = elements_of(each)
-            if reads.bit_count() <= 1:
-                own[max(number_of(reads), 0)].append(each)
+            if each.elements.bit_count() <= 1:
+                own[max(number_of(each.elements), 0)].append(each)
+            elif each.op == "=" and all(arg.elements.bit_count() == 1 for arg in each.args):
+                united.unite(*each.args)
             else:
-                self._sort(each)
+                self._conditions.append(each)
+        self._classes = united.members
+        """Values of different elements that are all equal."""
         for number, of in own.items():
             self._filter(number, *of)
         self._compare_within_elements()
+        self._connected = [reduce(int.__or__, (each.elements for each in members)) for members in self._classes]
+        """The elements of each class."""
         self._sizes = [expected_rows(each.collection.node) for each in self.elements]
-        self.size, self.is_valid = cache(self._size), cache(self._is_valid)
-
-    def _sort(self, of: Expression) -> None:
-        """Add an equality of several elements to a class, or keep the condition."""
-        if of.op == "=" and all(elements_of(each).bit_count() == 1 for each in of.args):
-            self._unite(*of.args)
-        else:
-            self._conditions.append((elements_of(of), of))
+        self._known_sizes: dict[int, float] = {}
+        self.distance, self.is_valid = cache(self._distance), cache(self._is_valid)
+        self._term, self._range = cache(self._evaluated), cache(self._bounded)
 
     def _filter(self, number: int, *conditions: Expression) -> None:
         """Apply conditions to their only element."""
@@ -78,27 +108,14 @@ class JoinGraph:
 
         self.elements[number] = self.elements[number].where_each(partial(truth, each) for each in conditions)
 
-    def _unite(self, left: Expression, right: Expression) -> None:
-        """Make two values equal, and with them all that are equal to them."""
-        together = [left, right]
-        for each in list(self._classes):
-            if any(_same(one, other) for one in each for other in (left, right)):
-                together += each
-                self._classes.remove(each)
-        members: list[Expression] = []
-        for value in together:
-            if not any(_same(value, other) for other in members):
-                members.append(value)
-        self._classes.append(members)
-
     def _compare_within_elements(self) -> None:
         """Keep one value of each element in a class, after comparing it with the element's others."""
         for members in self._classes:
             first: dict[int, Expression] = {}
             for each in list(members):
-                other = first.setdefault(elements_of(each), each)
+                other = first.setdefault(each.elements, each)
                 if other is not each:
-                    self._filter(number_of(elements_of(each)), _equality(other, each))
+                    self._filter(number_of(each.elements), _equality(other, each))
                     members.remove(each)
 
     def computed_early(self, of: Expression) -> Expression:
@@ -106,7 +123,7 @@ class JoinGraph:
 
         Arithmetic is left to the engine, which stores fewer columns where it can.
         """
-        reads = elements_of(of)
+        reads = of.elements
         if len(self.elements) == 1 or reads.bit_count() != 1 or of.op in LATE:
             return of
         number = number_of(reads)
@@ -135,27 +152,25 @@ class JoinGraph:
         existence = self._existence(right)
         if existence is not None:
             return list(existence.conditions)
-        others = [each for reads, each in self._conditions if _completes(reads, left, right)]
+        others = [each for each in self._conditions if _completes(each.elements, left, right)]
         return [*self._equalities(left, right), *others]
 
     def _equalities(self, left: int, right: int) -> Iterator[Expression]:
-        for members in self._classes:
-            mine = next((each for each in members if elements_of(each) & left), None)
-            theirs = next((each for each in members if elements_of(each) & right), None)
-            if mine is not None and theirs is not None:
+        for members, elements in zip(self._classes, self._connected, strict=True):
+            if elements & left and elements & right:
+                mine, theirs = (next(each for each in members if each.elements & side) for side in (left, right))
                 yield _equality(mine, theirs)
 
-    @cache  # noqa: B019 (a graph lives as long as its plan is made)
-    def distance(self, left: int, right: int) -> int:
+    def _distance(self, left: int, right: int) -> int:
         """Return 0 if an equality connects two sets, 1 if another condition does, 2 if none does; CANNOT_JOIN."""
         if not (self.is_valid(left) and self.is_valid(right)) or self._existence(left) is not None:
             return CANNOT_JOIN
         existence = self._existence(right)
         if existence is not None:
             return CANNOT_JOIN if existence.reads & ~left else 0
-        if any(True for _ in self._equalities(left, right)):
+        if any(each & left and each & right for each in self._connected):
             return 0
-        return 1 if any(_completes(reads, left, right) for reads, _ in self._conditions) else 2
+        return 1 if any(_completes(each.elements, left, right) for each in self._conditions) else 2
 
     def cost(self, left: int, right: int) -> float:
         """Estimate the rows that a join stores and emits, without those that it stores of single elements."""
@@ -169,10 +184,25 @@ class JoinGraph:
 
     def _stored(self, side: int, equal: Sequence[Expression]) -> float:
         """Return the cost of the index of one side; in an index of direct keys, single elements cost nothing."""
-        keys = [arg for each in equal for arg in each.args if not elements_of(arg) & ~side]
+        keys = [arg for each in equal for arg in each.args if not arg.elements & ~side]
         rows = max(self.elements[at].collection.schema.rows for at in _numbers(side))
         direct = is_direct(min(math.prod(map(self._range, keys)), LARGEST), rows)
         return self.size(side) * ((side.bit_count() > 1) if direct else HASHED_COST)
+
+    def size(self, elements: int) -> float:
+        """Estimate the rows of a join, once."""
+        if elements not in self._known_sizes:
+            self._known_sizes[elements] = self._size(elements)
+        return self._known_sizes[elements]
+
+    def size_from_sides(self, left: int, right: int) -> None:
+        """Estimate the rows of a join by the sizes of its two sides alone, unless its size is known.
+
+        The number of sets that `size` visits doubles with each element.
+        """
+        if left | right not in self._known_sizes:
+            sides = [(left, right)] if self._existence(right) is not None else [(left, right), (right, left)]
+            self._known_sizes[left | right] = max(self._joined_size(*each) for each in sides)
 
     def _size(self, elements: int) -> float:
         """Estimate the rows of a join: the most over the elements that may be joined last."""
@@ -184,25 +214,28 @@ class JoinGraph:
         return max(self._joined_size(elements & ~each, each) for each in last if distance[each] == nearest)
 
     def _joined_size(self, left: int, right: int) -> float:
-        """Estimate the rows of a join with an element, whose key has as many values as the element has rows."""
+        """Estimate the rows of a join. The key of a right element has as many values as the element has rows."""
         if self._existence(right) is not None:
             return self.size(left) * EXISTENCE_SHARE
-        element = self.elements[number_of(right)]
-        distinct: dict[str, float] = {}
+        distinct: dict[int, dict[str, float]] = defaultdict(dict)
         for at, members in enumerate(self._classes):
-            mine = next((each for each in members if elements_of(each) == right), None)
-            others = [self._distinct(each) for each in members if elements_of(each) & left]
-            if mine is not None and others:
-                distinct[self._column(mine) or f"class {at}"] = max(self._distinct(mine), min(others))
-        key = _key_of(element.collection.node, list(distinct))
-        values = math.prod(count for name, count in distinct.items() if name not in key)
-        if key:
-            values *= element.collection.schema.rows
-        conditions = sum(_completes(reads, left, right) for reads, _ in self._conditions)
+            if self._connected[at] & left and self._connected[at] & right:
+                ours, theirs = ([each for each in members if each.elements & side] for side in (left, right))
+                fewest = (min(map(self._distinct, side)) for side in (ours, theirs))
+                distinct[theirs[0].elements][self._column(theirs[0]) or f"class {at}"] = max(fewest)
+        values = math.prod(self._combinations(element, counts) for element, counts in distinct.items())
+        conditions = sum(_completes(each.elements, left, right) for each in self._conditions)
         return max(self.size(left) * self.size(right) / values * OTHER_SHARE**conditions, 1.0)
 
-    def _term(self, of: Expression) -> Term | Ratio:
-        cells = self.elements[number_of(elements_of(of))].cells
+    def _combinations(self, element: int, distinct: Mapping[str, float]) -> float:
+        """Estimate the combinations of values of some columns of an element. distinct: the values of each column."""
+        rows = self.elements[number_of(element)].collection
+        key = _key_of(rows.node, list(distinct))
+        values = math.prod(count for name, count in distinct.items() if name not in key)
+        return values * rows.schema.rows if key else values
+
+    def _evaluated(self, of: Expression) -> Term | Ratio:
+        cells = self.elements[number_of(of.elements)].cells
         place = of.with_columns(lambda key: algebra.column(key[1]))  # type: ignore[index]  # a pair
         return value_of(Rows(self.elements[0].collection, cells).cell(place)).term
 
@@ -215,11 +248,11 @@ class JoinGraph:
 
     def _distinct(self, of: Expression) -> float:
         """Estimate the number of different values of an expression."""
-        return min(self.elements[number_of(elements_of(of))].collection.schema.rows, self._range(of))
+        return min(self.elements[number_of(of.elements)].collection.schema.rows, self._range(of))
 
-    def _range(self, of: Expression) -> int:
+    def _bounded(self, of: Expression) -> int:
         """Return the number of values that an expression may have, by its bounds."""
-        if elements_of(of).bit_count() != 1:
+        if of.elements.bit_count() != 1:
             return LARGEST
         term = self._term(of)
         return LARGEST if isinstance(term, Ratio) else term.type.high - term.type.low + 1
@@ -254,8 +287,3 @@ def _key_of(node: Node, names: list[str]) -> list[str]:
         if is_unique(node, fewer):
             names = fewer
     return names
-
-
-def _same(one: Expression, other: Expression) -> bool:
-    """Return whether two expressions are one, or the same column."""
-    return one is other or (one.op == other.op == "column" and one.value == other.value)

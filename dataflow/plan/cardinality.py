@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from deltamark.dataflow.plan.memo import kept
-from deltamark.dataflow.plan.nodes import Aggregate, Concat, Filter, Join, Node, Project, walk
+from deltamark.dataflow.plan.nodes import Aggregate, Concat, Filter, Join, Node, Project
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
 from deltamark.dataflow.plan.terms import Term, all_of, conjuncts
 from deltamark.dataflow.plan.traversal import base_rows
@@ -37,12 +38,22 @@ def row_count(root: Node) -> RowCount:
     return RowCount(base_rows(root), expected_rows(root))
 
 
+_expected: WeakKeyDictionary[Node, float] = WeakKeyDictionary()
+"""The estimates of nodes, as long as these live."""
+
+
 def expected_rows(root: Node) -> float:
-    """Estimate the number of rows of a node; linear in the number of nodes below it."""
-    rows: dict[Node, float] = {}
-    for node in walk(root):
-        rows[node] = min(_estimate(node, [rows[each] for each in node.inputs]), node.schema.rows)
-    return rows[root]
+    """Estimate the number of rows of a node, once for each node below it."""
+    remaining = [root]
+    while remaining:
+        node = remaining[-1]
+        if unknown := [each for each in node.inputs if each not in _expected]:
+            remaining += unknown
+            continue
+        if node not in _expected:
+            _expected[node] = min(_estimate(node, [_expected[each] for each in node.inputs]), node.schema.rows)
+        remaining.pop()
+    return _expected[root]
 
 
 def _estimate(node: Node, inputs: list[float]) -> float:

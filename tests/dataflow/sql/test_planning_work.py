@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.plan import cardinality
 from deltamark.dataflow.sql import lowering
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.rows.join_graph import JoinGraph
@@ -109,6 +110,15 @@ def test_many_joins_are_ordered_by_at_most_the_square_of_their_number_of_estimat
     monkeypatch.setattr(JoinGraph, "_joined_size", estimate)
     sql(JOINS[name](elements - 1), RELATIONS)
     assert count > elements
+
+
+def test_the_rows_of_a_node_are_estimated_once(monkeypatch):
+    nodes = []
+    estimate = cardinality._estimate
+    monkeypatch.setattr(cardinality, "_estimate", lambda node, inputs: nodes.append(node) or estimate(node, inputs))
+    sql(LISTS["CTEs in scalar subqueries"](8), RELATIONS)
+    assert nodes
+    assert len(nodes) == len(set(nodes))
 
 
 def test_a_planned_join_leaves_nothing_behind(monkeypatch):

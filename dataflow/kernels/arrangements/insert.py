@@ -163,18 +163,23 @@ def _link_units(op: ArrangementBlock, rows: int, first: int) -> None:
 
 @kernel
 def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
-    """Let each retraction, from slot `first` on, take a row; return the number of those that are pending."""
+    """Let each retraction, from slot `first` on, take a row; return the number of those that are pending.
+
+    Once lists are long, all later retractions are pending: none may take a row that an earlier one will cancel.
+    """
     retractions, ids, lists, places, pending = op.scratch, op.ids, op.lists, op.places, 0
+    searching = True
     for index in range(count):
         at = retractions[index]
         key_id, slot = ids[at], first + index
         prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
         prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
-        row = _oldest_row(op, key_id)
+        row = _oldest_row(op, key_id) if searching else -1
         if row >= 0 and not op.mark <= row < op.limit and op.weighted == 0 and equal(op, row, slot):
             op.passed = max(op.passed - CHEAP_PASSED, 0)
         else:
-            row = -1 if are_long(op) else _row_to_take(op, key_id, slot, at)
+            searching = searching and not are_long(op)
+            row = _row_to_take(op, key_id, slot, at) if searching else -1
         if row >= 0:
             op.next[row] = ~op.next[row]
             op.taken_by[row] = at

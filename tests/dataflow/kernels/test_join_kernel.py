@@ -25,6 +25,7 @@ from support.engines.kernel_blocks import KEY_FORMS, Blocks, random_slices
 from deltamark.dataflow.kernels.arrangements import join_cursor, settle, update_log
 from deltamark.dataflow.kernels.arrangements.debts import MIN_DEBTS, MIN_ROWS
 from deltamark.dataflow.kernels.arrangements.join import join
+from deltamark.dataflow.kernels.arrangements.lists import MIN_PASSED
 from deltamark.dataflow.kernels.arrangements.slots import BLOCK_SLOTS
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.status import DONE, FAILED
@@ -212,6 +213,17 @@ def test_a_row_may_be_negative_until_its_time_ends(form):
     assert side.settle() == settle.FAILED
     assert side.rows.negative_time == 5
     assert side.row(side.rows.negative_slot) == (KEYS[0], 1)
+
+
+@pytest.mark.parametrize("form", KEY_FORMS)
+def test_no_retraction_takes_a_row_that_an_earlier_one_needs(form):
+    side, (older, row) = Side(Blocks(), form=form), [(KEYS[0], value) for value in range(2)]
+    side.insert([(0, 1, *older), (0, 1, *row)], 1)
+    assert side.settle() == DONE
+    side.rows.passed = MIN_PASSED + 1  # the first retraction is not searched for, the others are the oldest rows
+    side.insert([(1, -1, *row), (1, -1, *older), (2, 1, *row), (2, -1, *row)], 3)
+    assert side.settle() == DONE
+    assert side.weights() == {}
 
 
 @pytest.mark.parametrize("form", KEY_FORMS)

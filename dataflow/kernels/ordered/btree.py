@@ -41,8 +41,8 @@ class BTree(Block):
     """The word of a record by which records are compared first."""
     compared_words: int
     """The number of words that are compared."""
-    text_words: int = 0
-    """A bit for each compared word that is the number of a text; the word before it holds the text's first bytes."""
+    are_texts: Array
+    """For each compared word whether it is the number of a text; the word before it holds the text's first bytes."""
     pool: TextPool = NONE
     """The pool of these texts."""
     nodes: Array
@@ -75,7 +75,7 @@ def precedes(tree: BTree, a: int, b: int) -> bool:
     for index in range(tree.compared_words):
         left, right = a_words[index], b_words[index]
         if left != right:
-            if tree.text_words >> index & 1 and not (_is_missing(left) or _is_missing(right)):
+            if tree.are_texts[index] and not (_is_missing(left) or _is_missing(right)):
                 return text_precedes(tree.pool, left, right)
             return left < right
     return a < b

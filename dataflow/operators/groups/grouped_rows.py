@@ -115,7 +115,7 @@ class RowOrder:
         """Make an empty tree, whose root is a leaf."""
         return program.block(
             BTree, records=rows.records.address, record_words=rows.record_words, first_word=self.first_word,
-            compared_words=self.words, text_words=sum(1 << word for word in self.texts),
+            compared_words=self.words, are_texts=program.table([word in self.texts for word in range(self.words)]),
             pool=text_store(program).block if self.texts else 0, nodes=program.memory.reserve(UNBOUNDED_WORDS),
             path=program.words(2 * MAX_DEPTH),
         )  # fmt: skip

@@ -28,7 +28,7 @@ def test_a_tree_has_its_records_in_order_of_their_words_and_slots(largest):
     view(records, SLOTS * RECORD_WORDS).reshape(-1, RECORD_WORDS)[:, 1:] = values
     tree = blocks.block(
         BTree, records=records, record_words=RECORD_WORDS, first_word=1, compared_words=2,
-        nodes=blocks.memory.reserve(1 << 20), path=blocks.words([0] * 2 * MAX_DEPTH),
+        are_texts=blocks.words([0, 0]), nodes=blocks.memory.reserve(1 << 20), path=blocks.words([0] * 2 * MAX_DEPTH),
     )  # fmt: skip
 
     def key(slot):

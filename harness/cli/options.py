@@ -135,8 +135,11 @@ def several(low: int, high: int) -> Callable[[str], tuple[int, ...]]:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Read words that are separated by commas."""
-    return tuple(filter(None, text.split(",")))
+    """Read words that are separated by commas, none of which is empty."""
+    found = tuple(text.split(","))
+    if "" in found:
+        raise DeltamarkError("an empty word in a list", shortened(text), "write words with single commas between them")
+    return found
 
 
 def sql_file(text: str) -> str:

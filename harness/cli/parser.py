@@ -33,6 +33,13 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             raise unknown(action.dest, value, action.choices)
 
+    def _get_values(self, action: argparse.Action, words: list[str]) -> object:
+        """Read the value of a setting, which must not be empty: `QUERIES=` would otherwise mean all of them."""
+        if "" in words:
+            name = (action.option_strings or [action.dest])[0].removeprefix("--").upper()
+            raise DeltamarkError("an empty setting", f"{name}=", "give it a value, or leave it out")
+        return super()._get_values(action, words)
+
     def print_help(self, file: object = None) -> None:  # noqa: ARG002 (help always goes to standard output)
         print(self.format_help(), end="")  # argparse's own method ignores a write that fails
 

@@ -12,6 +12,7 @@ from support.harness.command_line import error_line
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.commands import NAMES, load
 from deltamark.harness.cli.main import main
+from deltamark.harness.cli.options import words as read_words
 from deltamark.harness.cli.parser import Parser
 
 UNTYPED = ("rounds", "at")
@@ -39,10 +40,27 @@ def test_every_setting_refuses_absurd_numbers(command):
                 assert isinstance(value, str) or 0 < value < math.inf, (action.dest, text)
 
 
+@pytest.mark.parametrize("command", NAMES)
+def test_every_setting_refuses_an_empty_value(command):
+    parser = Parser()
+    load(command).options(parser)
+    for action in [each for each in parser._actions if each.nargs != 0]:
+        empty = [[f"{action.dest.upper()}="]]
+        for option in action.option_strings:
+            empty += [[f"{option}="], [option, ""], *([[option, ","], [option, "a,,b"]] * (action.type is read_words))]
+        for words in empty:
+            with pytest.raises(DeltamarkError, match=r"^an empty (setting|word in a list): "):
+                parser.parse_settings(words)
+
+
 @pytest.mark.parametrize(
     ("words", "bounds"),
     [
         (["bench", "TIMEOUT=0"], "not a number of seconds: '0'; write a number from 0.001 to 1000000"),
+        (["bench", "QUERIES="], "an empty setting: QUERIES=; give it a value, or leave it out"),
+        (["bench", "QUERIES=q01,"], "an empty word in a list: 'q01,'; write words with single commas between them"),
+        (["answer", "QUERY="], "an empty setting: QUERY=; give it a value, or leave it out"),
+        (["verify", "QUERIES=q01,,q02"], "an empty setting: QUERIES="),
         (["bench", "TIMEOUT=nan"], "not a number of seconds: 'nan'"),
         (["compare", "--timeout", "inf"], "not a number of seconds: 'inf'"),
         (["bench", "SAMPLE=-1"], "not a whole number: '-1'; write one from 0 to 1000000000000"),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 from pkgutil import resolve_name
+from zipfile import ZipFile
 
 import pytest
+from mypy.modulefinder import FindModuleCache, SearchPaths
+from mypy.options import Options
 from setuptools import Distribution
 from setuptools.config.pyprojecttoml import apply_configuration
 from support.paths import ROOT
@@ -28,6 +31,36 @@ def installed(monkeypatch) -> set[str]:
     build.build_lib = "lib"
     build.ensure_finalized()
     return {str(Path(path).relative_to("lib")) for path in build.get_outputs(include_bytecode=False)}
+
+
+@pytest.fixture
+def editable_path(monkeypatch, tmp_path) -> Path:
+    """Return the directory that an editable install adds to Python's path; other ways of installing add a hook."""
+    monkeypatch.chdir(ROOT)
+    distribution = Distribution({"script_name": "setup.py"})
+    apply_configuration(distribution, ROOT / "pyproject.toml")
+    distribution.get_command_obj("egg_info").egg_base = str(tmp_path)
+    build = distribution.get_command_obj("editable_wheel")
+    build.dist_dir = str(tmp_path)
+    build.ensure_finalized()
+    build.run()
+    (wheel,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith((".pth", ".py"))]
+        (line,) = archive.read(name).decode().splitlines()
+    return Path(line)
+
+
+@pytest.mark.filterwarnings("ignore::setuptools.SetuptoolsDeprecationWarning")  # of a command that is never run
+def test_type_checkers_find_an_editable_install_from_any_directory(editable_path, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    found = FindModuleCache(SearchPaths((), (), (str(editable_path),), ()), None, Options())
+    for name in ("deltamark", "deltamark.dataflow.batch"):
+        path = found.find_module(name)
+        assert isinstance(path, str), path
+        assert path.startswith(str(editable_path))
+    importable = {path.name for path in editable_path.iterdir() if path.suffix != ".egg-info"}
+    assert importable == {"deltamark"}, "the other folders of the project are no modules of users"
 
 
 def test_one_name_is_installed(installed):

@@ -61,4 +61,5 @@ def of_engines(engines: Iterable[str]) -> Callable[[Entries], Keys]:
 def named(row: Entries, engines: Collection[str]) -> Keys:
     """Return the filter values in a row's name: a query, and an engine if it is not ours."""
     query, _, rest = row[0].text.partition(" ")
-    return {"query": query, "engine": rest if rest in engines else DEFAULT}
+    engine = next((each for each in engines if f" {rest}".endswith(f" {short_name(each)}")), DEFAULT)
+    return {"query": query, "engine": engine}

@@ -106,6 +106,16 @@ def test_coverage_counts_queries_and_has_the_reasons_of_gaps():
     assert gaps["embedded", f"wrong: {RECORDS[-2].problem}"] == "q22"
 
 
+def test_a_filter_by_engine_finds_its_rows_by_the_short_name():
+    text = page(replace(REPORT, records=OF_TWO_ENGINES, table_records=()))
+    table = re.search(r'<details id="table-physical".*?</details>', text, re.DOTALL)[0]
+    rows = re.findall(r'<tr data-query="(\w+)" data-engine="([^"]*)"><th[^>]*>([^<]*)', table)
+    assert rows == [
+        ("q01", "embedded", "q01"), ("q04", "embedded", "q04"),
+        ("q01", "peer=exec:./peer", "q01 peer"), ("q04", "peer=exec:./peer", "q04 peer"),
+    ]  # fmt: skip
+
+
 def test_refusals_are_no_failures():
     refused = [
         record(query, 1, size, engine="peer=exec:./it", external=PEER, status="refused", problem=why)

@@ -257,11 +257,17 @@ class ExternalAnswers(ExternalEngine, AnswerEngine):
     name = "exec:PROGRAM with answers"
     capabilities = Capabilities(output="answers")
 
+    def _applied(self, changes: int) -> None:
+        self._counted = changes
+
     def answer(self) -> list[Row]:
+        """Return the answer; refuse one of another size than the last `apply` has counted, which did not compute it."""
         request = Answer()
         table = self._file(request)
         with self._program.failures(request):
             columns = named_as(table, [name for name, _ in self.columns]).columns
+            if table.num_rows != self._counted:
+                raise ValueError(f"it counted {self._counted} rows, and its file has {table.num_rows}")
         return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
